@@ -1,0 +1,53 @@
+//! Annotation keys and fixed values.
+
+/// `component` or `grove`: the program that runs a graph, for life.
+pub const WORKLOAD_PROVIDER: &str = "nvidia.com/workload-provider";
+/// Set by users; `false` keeps a new graph off Grove.
+pub const ENABLE_GROVE: &str = "nvidia.com/enable-grove";
+/// Opaque suffix of the committed worker generation (bookkeeping of the Go operator, first form).
+pub const CURRENT_WORKER_HASH: &str = "nvidia.com/current-worker-hash";
+/// Computed suffix of the committed worker generation (bookkeeping of the Go operator, second form).
+pub const CURRENT_WORKER_HASH_V2: &str = "nvidia.com/current-worker-hash-v2";
+/// Content hash that the Go operator keeps on children.
+pub const LAST_APPLIED_HASH: &str = "nvidia.com/last-applied-hash";
+/// Generation that the Go operator keeps on children.
+pub const LAST_APPLIED_GENERATION: &str = "nvidia.com/last-applied-generation";
+/// Version of the operator that admitted the graph; on graphs and DynamoComponentDeployments, never on pods.
+pub const ORIGIN_VERSION: &str = "nvidia.com/dynamo-operator-origin-version";
+/// `mp` or `ray`, for multi-node vLLM.
+pub const VLLM_EXECUTOR_BACKEND: &str = "nvidia.com/vllm-distributed-executor-backend";
+/// `kubernetes` or `etcd`; overrides the operator's setting for one graph.
+pub const DISCOVERY_BACKEND: &str = "nvidia.com/dynamo-discovery-backend";
+/// `pod` (default) or `container`: what registers itself in Kubernetes discovery.
+pub const DISCOVERY_MODE: &str = "nvidia.com/dynamo-kube-discovery-mode";
+/// `false` keeps PodMonitors from scraping the component.
+pub const ENABLE_METRICS: &str = "nvidia.com/enable-metrics";
+/// `true` switches off the discovery of image pull secrets for the component.
+pub const DISABLE_PULL_SECRET_DISCOVERY: &str = "nvidia.com/disable-image-pull-secret-discovery";
+/// Carries `spec.restart.id` into pod templates.
+pub const RESTART_AT: &str = "nvidia.com/restartAt";
+/// `Recreate`, anything else means rolling update.
+pub const DEPLOYMENT_STRATEGY: &str = "nvidia.com/deployment-strategy";
+/// Count or percentage of extra pods in an update; default 25 %.
+pub const MAX_SURGE: &str = "nvidia.com/deployment-rolling-update-max-surge";
+/// Count or percentage of missing pods in an update; default 25 %.
+pub const MAX_UNAVAILABLE: &str = "nvidia.com/deployment-rolling-update-max-unavailable";
+/// Name of the base model, as given.
+pub const BASE_MODEL: &str = "nvidia.com/dynamo-base-model";
+/// Node label that the topology label controller copies to pods.
+pub const TOPOLOGY_LABEL_KEY: &str = "nvidia.com/topology-label-key";
+/// Cluster topology from which the topology label controller takes its labels.
+pub const TOPOLOGY_NAME: &str = "nvidia.com/topology-cluster-topology-name";
+/// Istio's switch for sidecar injection.
+pub const ISTIO_INJECT: &str = "sidecar.istio.io/inject";
+
+/// Prefix of everything that the Go operator does not know.
+pub const OWN_PREFIX: &str = "operator.dynamo/";
+/// Versioned fingerprint of the worker generation that a DynamoComponentDeployment belongs to.
+pub const GENERATION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint";
+/// Digest of the rendered pod template without discovered pull secrets; tells whether a live template is still current.
+pub const TEMPLATE_DIGEST: &str = "operator.dynamo/template-digest";
+
+/// Annotations of a graph's metadata that are copied into pod templates unless the component sets them.
+pub const COPIED_FROM_GRAPH: [&str; 5] =
+    [ENABLE_METRICS, DISCOVERY_BACKEND, DISCOVERY_MODE, ORIGIN_VERSION, VLLM_EXECUTOR_BACKEND];

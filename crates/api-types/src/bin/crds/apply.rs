@@ -1,0 +1,126 @@
+//! `crds apply`.
+
+use anyhow::{Context, anyhow, bail};
+use api_types::crds;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, CustomResourceDefinitionCondition,
+};
+use kube::api::{Api, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::wait::await_condition;
+use kube::{Client, Config, ResourceExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Owner of the fields of the definitions on the API server.
+const FIELD_MANAGER: &str = "dynamo-crds";
+
+/// How often an apply that lost a race against another writer is tried again.
+const ATTEMPTS: u32 = 5;
+
+/// Which cluster, and how long.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// File that says how to reach the cluster [default: as kubectl does, or the service account inside a pod]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long)]
+    context: Option<String>,
+    /// Longest time in seconds for everything
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let work = async { apply_all(client(args).await?).await };
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(args.timeout), work).await.unwrap_or_else(|_| {
+            Err(anyhow!(
+                "not done after {} s; is the API server reachable? --timeout allows for more time",
+                args.timeout
+            ))
+        })
+    })
+}
+
+async fn client(args: &Args) -> anyhow::Result<Client> {
+    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+    let config = match &args.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+            Config::from_custom_kubeconfig(kubeconfig, &options).await?
+        }
+        None if args.context.is_some() => Config::from_kubeconfig(&options).await?,
+        None => Config::infer().await.context("no kubeconfig and no service account; name a file with --kubeconfig")?,
+    };
+    Ok(Client::try_from(config)?)
+}
+
+async fn apply_all(client: Client) -> anyhow::Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client);
+    let crds = crds::all()?;
+    let mut outcomes = Vec::new();
+    for crd in &crds {
+        let name = crd.name_any();
+        outcomes.push(apply(&api, crd).await.with_context(|| format!("cannot apply {name}"))?);
+    }
+    for (crd, outcome) in crds.iter().zip(outcomes) {
+        let name = crd.name_any();
+        established(&api, &name).await.with_context(|| format!("{name} was applied but is not served"))?;
+        println!("{name} {outcome}");
+    }
+    Ok(())
+}
+
+/// Applies one definition; says in a word what came of it.
+async fn apply(api: &Api<CustomResourceDefinition>, crd: &CustomResourceDefinition) -> anyhow::Result<&'static str> {
+    let name = crd.name_any();
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let mut attempt = 1;
+    loop {
+        let before = api.get_opt(&name).await?;
+        match api.patch(&name, &params, &Patch::Apply(crd)).await {
+            Ok(after) => {
+                return Ok(match before {
+                    None => "created",
+                    Some(before) if before.resource_version() == after.resource_version() => "unchanged",
+                    Some(_) => "updated",
+                });
+            }
+            // Another writer came between; what it wrote is taken into account the next time.
+            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Waits until the API server serves the definition; fails as soon as it says that it will not.
+async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
+    let decided =
+        |crd: Option<&CustomResourceDefinition>| crd.is_some_and(|c| is_true(c, "Established") || refusal(c).is_some());
+    match await_condition(api.clone(), name, decided).await? {
+        Some(crd) => match refusal(&crd) {
+            Some(refusal) => {
+                bail!("the API server refuses its names: {}", refusal.message.as_deref().unwrap_or("no reason"))
+            }
+            None => Ok(()),
+        },
+        None => bail!("it was deleted meanwhile"),
+    }
+}
+
+fn condition<'a>(crd: &'a CustomResourceDefinition, type_: &str) -> Option<&'a CustomResourceDefinitionCondition> {
+    crd.status.as_ref()?.conditions.as_ref()?.iter().find(|c| c.type_ == type_)
+}
+
+fn is_true(crd: &CustomResourceDefinition, type_: &str) -> bool {
+    condition(crd, type_).is_some_and(|c| c.status == "True")
+}
+
+/// The condition by which the API server says that the names collide with those of another definition.
+fn refusal(crd: &CustomResourceDefinition) -> Option<&CustomResourceDefinitionCondition> {
+    condition(crd, "NamesAccepted").filter(|c| c.status == "False")
+}

@@ -1,0 +1,48 @@
+//! Installs the operator's CustomResourceDefinitions, or prints them for those who install them by other means.
+
+mod apply;
+mod print;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  could not be done; standard error says what and why
+  2  wrong usage";
+
+/// The CustomResourceDefinitions of the Dynamo operator.
+#[derive(Parser)]
+#[command(name = "crds", version, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write the definitions to standard output or to files; needs no cluster
+    #[command(after_help = EXIT_CODES)]
+    Print(print::Args),
+    /// Apply the definitions to a cluster and wait until it serves them
+    ///
+    /// Server-side apply as field manager `dynamo-crds`; fields that others set before are taken over. A definition
+    /// that is up to date is not written. Several may run at once.
+    #[command(after_help = EXIT_CODES)]
+    Apply(apply::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Print(args) => print::run(&args),
+        Command::Apply(args) => apply::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `crds print`.
+
+use anyhow::Context;
+use api_types::crds;
+use clap::ValueEnum;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::json;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What to print, and where.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t = Format::Yaml)]
+    format: Format,
+    /// Write one file for each definition into this folder (made if missing) instead of standard output
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// YAML documents
+    Yaml,
+    /// JSON; on standard output one object of kind List
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let crds = crds::all()?;
+    match &args.dir {
+        Some(dir) => write_files(&crds, args.format, dir),
+        None => write_stdout(&crds, args.format),
+    }
+}
+
+fn write_files(crds: &[CustomResourceDefinition], format: Format, dir: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
+    for crd in crds {
+        let (extension, text) = match format {
+            Format::Yaml => ("yaml", crds::to_yaml(crd)?),
+            Format::Json => ("json", json_text(crd)?),
+        };
+        let path = dir.join(crds::file_name(crd)).with_extension(extension);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn write_stdout(crds: &[CustomResourceDefinition], format: Format) -> anyhow::Result<()> {
+    let text = match format {
+        Format::Yaml => crds.iter().map(crds::to_yaml).collect::<Result<String, _>>()?,
+        Format::Json => json_text(&json!({ "apiVersion": "v1", "kind": "List", "items": crds }))?,
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        // The reader has seen enough; `crds print | head` is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+fn json_text(value: &impl serde::Serialize) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}

@@ -1,0 +1,75 @@
+//! Condition types and reasons.
+//!
+//! `Ready`, `Reconciling` and `Stalled` follow kstatus; the others are the reference's. The snake_case reasons of a
+//! graph's `Ready` are the reference's as well: dashboards and planners key on them.
+
+/// kstatus: the object is fully rolled out and serving.
+pub const READY: &str = "Ready";
+/// kstatus: the controller is working on the object.
+pub const RECONCILING: &str = "Reconciling";
+/// kstatus: the controller cannot go on until somebody changes something.
+pub const STALLED: &str = "Stalled";
+/// DynamoComponentDeployment: the workload has its replicas available.
+pub const AVAILABLE: &str = "Available";
+/// DynamoComponentDeployment: mirror of [`AVAILABLE`] under the reference's second name.
+pub const COMPONENT_READY: &str = "DynamoComponentReady";
+
+/// Reasons of a graph's conditions.
+pub mod graph {
+    /// `Ready`: everything is ready.
+    pub const ALL_READY: &str = "all_resources_are_ready";
+    /// `Ready`: at least one component is not ready.
+    pub const SOME_NOT_READY: &str = "some_resources_are_not_ready";
+    /// `Ready`: a new worker generation is taking over.
+    pub const ROLLING_UPDATE: &str = "rolling_update_in_progress";
+    /// `Ready`: the spec cannot be reconciled as it is.
+    pub const FAILED: &str = "failed_to_reconcile_the_resources";
+    /// `Ready`: multi-node components need LeaderWorkerSet or Grove, and neither is served.
+    pub const NO_MULTINODE_ORCHESTRATOR: &str = "no_multinode_orchestrator_available";
+    /// `Ready`: the pinned workload provider's API is not served.
+    pub const PROVIDER_UNAVAILABLE: &str = "selected_workload_provider_unavailable";
+    /// `Ready`: the provider annotation has an unknown value.
+    pub const PROVIDER_UNSUPPORTED: &str = "unsupported_workload_provider";
+    /// `Stalled`: the spec has a mistake that only its author can mend.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// `Stalled`: an object that is not ours has a name that we need.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// `Stalled`: a right or a quota is missing.
+    pub const FORBIDDEN: &str = "Forbidden";
+    /// `Reconciling`: children are being written or are coming up.
+    pub const PROGRESSING: &str = "Progressing";
+    /// `Reconciling`: nothing left to do.
+    pub const SETTLED: &str = "Settled";
+    /// `Stalled`: nothing is in the way.
+    pub const NOT_STALLED: &str = "NotStalled";
+}
+
+/// Reasons of a component's conditions.
+pub mod component {
+    /// `Available`: the Deployment is ready.
+    pub const DEPLOYMENT_READY: &str = "DeploymentReady";
+    /// `Available`: the Deployment is not ready.
+    pub const DEPLOYMENT_NOT_READY: &str = "DeploymentNotReady";
+    /// `Available`, `DynamoComponentReady`: nothing is known yet, or the last attempt failed.
+    pub const RECONCILING: &str = "Reconciling";
+    /// `DynamoComponentReady`: ready.
+    pub const READY: &str = "ComponentReady";
+    /// `DynamoComponentReady`: not ready.
+    pub const NOT_READY: &str = "ComponentNotReady";
+    /// `Stalled`: the spec has a mistake that only its author can mend.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// `Stalled`: an object that is not ours has a name that we need.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// `Reconciling`: children are being written or are coming up.
+    pub const PROGRESSING: &str = "Progressing";
+    /// `Reconciling`: nothing left to do.
+    pub const SETTLED: &str = "Settled";
+    /// `Stalled`: nothing is in the way.
+    pub const NOT_STALLED: &str = "NotStalled";
+    /// Type: the image pull secrets that the pod template names exist.
+    pub const PULL_SECRETS_FOUND: &str = "ImagePullSecretsFound";
+    /// `ImagePullSecretsFound`: all of them exist.
+    pub const ALL_FOUND: &str = "AllFound";
+    /// `ImagePullSecretsFound`: at least one does not exist.
+    pub const SECRET_MISSING: &str = "SecretMissing";
+}

@@ -1,0 +1,68 @@
+//! Names of environment variables in pods.
+
+/// Dynamo namespace.
+pub const DYN_NAMESPACE: &str = "DYN_NAMESPACE";
+/// Component type.
+pub const DYN_COMPONENT: &str = "DYN_COMPONENT";
+/// Name of the graph.
+pub const DYN_PARENT_DGD_K8S_NAME: &str = "DYN_PARENT_DGD_K8S_NAME";
+/// Kubernetes namespace of the graph.
+pub const DYN_PARENT_DGD_K8S_NAMESPACE: &str = "DYN_PARENT_DGD_K8S_NAMESPACE";
+/// Name of the pod.
+pub const POD_NAME: &str = "POD_NAME";
+/// Namespace of the pod.
+pub const POD_NAMESPACE: &str = "POD_NAMESPACE";
+/// UID of the pod.
+pub const POD_UID: &str = "POD_UID";
+/// Discovery backend; absent for etcd.
+pub const DYN_DISCOVERY_BACKEND: &str = "DYN_DISCOVERY_BACKEND";
+/// Name of the container, in container discovery mode.
+pub const CONTAINER_NAME: &str = "CONTAINER_NAME";
+/// Discovery mode, when it is `container`.
+pub const DYN_KUBE_DISCOVERY_MODE: &str = "DYN_KUBE_DISCOVERY_MODE";
+/// NATS server, if the operator has one configured.
+pub const NATS_SERVER: &str = "NATS_SERVER";
+/// etcd endpoints, if the operator has them configured.
+pub const ETCD_ENDPOINTS: &str = "ETCD_ENDPOINTS";
+/// Model Express URL, if the operator has one configured.
+pub const MODEL_EXPRESS_URL: &str = "MODEL_EXPRESS_URL";
+/// Prometheus endpoint, if the operator has one configured.
+pub const PROMETHEUS_ENDPOINT: &str = "PROMETHEUS_ENDPOINT";
+/// HTTP port of the frontend (older name).
+pub const DYNAMO_PORT: &str = "DYNAMO_PORT";
+/// HTTP port of the frontend.
+pub const DYN_HTTP_PORT: &str = "DYN_HTTP_PORT";
+/// Prefix under which the frontend looks for workers of any generation.
+pub const DYN_NAMESPACE_PREFIX: &str = "DYN_NAMESPACE_PREFIX";
+/// Worker generation; the runtime appends it to the Dynamo namespace.
+pub const DYN_NAMESPACE_WORKER_SUFFIX: &str = "DYN_NAMESPACE_WORKER_SUFFIX";
+/// Switches the system status server on.
+pub const DYN_SYSTEM_ENABLED: &str = "DYN_SYSTEM_ENABLED";
+/// Port of the system status server.
+pub const DYN_SYSTEM_PORT: &str = "DYN_SYSTEM_PORT";
+/// Endpoints whose health decides over the pod's health.
+pub const DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS: &str = "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS";
+/// Canary health checks of the runtime.
+pub const DYN_HEALTH_CHECK_ENABLED: &str = "DYN_HEALTH_CHECK_ENABLED";
+/// NIXL telemetry switch.
+pub const NIXL_TELEMETRY_ENABLE: &str = "NIXL_TELEMETRY_ENABLE";
+/// NIXL telemetry exporter.
+pub const NIXL_TELEMETRY_EXPORTER: &str = "NIXL_TELEMETRY_EXPORTER";
+/// NIXL telemetry port.
+pub const NIXL_TELEMETRY_PROMETHEUS_PORT: &str = "NIXL_TELEMETRY_PROMETHEUS_PORT";
+/// Port of the forward-pass metrics.
+pub const DYN_FORWARDPASS_METRIC_PORT: &str = "DYN_FORWARDPASS_METRIC_PORT";
+/// Metrics port of the planner.
+pub const PLANNER_PROMETHEUS_PORT: &str = "PLANNER_PROMETHEUS_PORT";
+/// Streaming answers of the endpoint picker.
+pub const USE_STREAMING: &str = "USE_STREAMING";
+/// Log filter of Rust programs.
+pub const RUST_LOG: &str = "RUST_LOG";
+/// Whether the endpoint picker insists on separate prefill workers.
+pub const DYN_ENFORCE_DISAGG: &str = "DYN_ENFORCE_DISAGG";
+/// IP address of the pod, where a launch command needs it.
+pub const POD_IP: &str = "POD_IP";
+/// Address of vLLM's data-parallel master.
+pub const VLLM_DP_MASTER_IP: &str = "VLLM_DP_MASTER_IP";
+/// Where vLLM keeps compiled kernels.
+pub const VLLM_CACHE_ROOT: &str = "VLLM_CACHE_ROOT";

@@ -1,0 +1,45 @@
+//! Label keys and fixed values.
+
+/// Selects the pods of one workload; value is the name of the DynamoComponentDeployment.
+pub const SELECTOR: &str = "nvidia.com/selector";
+/// Name of the owning DynamoGraphDeployment.
+pub const GRAPH: &str = "nvidia.com/dynamo-graph-deployment-name";
+/// Component name in its original case.
+pub const COMPONENT: &str = "nvidia.com/dynamo-component";
+/// Role of a component, see [`crate::v1beta1::ComponentType`]; absent when the type is unset.
+pub const COMPONENT_TYPE: &str = "nvidia.com/dynamo-component-type";
+/// `prefill` or `decode`, for those two types only.
+pub const SUB_COMPONENT_TYPE: &str = "nvidia.com/dynamo-sub-component-type";
+/// `worker` on worker-class components of graphs that have an endpoint picker.
+pub const COMPONENT_CLASS: &str = "nvidia.com/dynamo-component-class";
+/// Dynamo namespace in which the component registers.
+pub const DYNAMO_NAMESPACE: &str = "nvidia.com/dynamo-namespace";
+/// Worker generation: eight hexadecimal digits, or [`LEGACY_GENERATION`].
+pub const WORKER_HASH: &str = "nvidia.com/dynamo-worker-hash";
+/// Value of [`WORKER_HASH`] for workers made before generations existed.
+pub const LEGACY_GENERATION: &str = "legacy";
+/// Discovery backend that the runtime in the pod uses; only ever `kubernetes`.
+pub const DISCOVERY_BACKEND: &str = "nvidia.com/dynamo-discovery-backend";
+/// `true` on pods and Services that take part in Kubernetes discovery.
+pub const DISCOVERY_ENABLED: &str = "nvidia.com/dynamo-discovery-enabled";
+/// `true` on pods that PodMonitors shall scrape.
+pub const METRICS_ENABLED: &str = "nvidia.com/metrics-enabled";
+/// First eight hexadecimal digits of the SHA-256 of the base model's name.
+pub const BASE_MODEL_HASH: &str = "nvidia.com/dynamo-base-model-hash";
+/// `true` marks the ServiceAccount for component pods that name none (set by administrators).
+pub const COMPONENT_POD_ACCOUNT: &str = "nvidia.com/dynamo-component-pod";
+/// `leader` or `worker` on pods of multi-node replicas.
+pub const ROLE: &str = "role";
+
+/// Recommended label: the tool that manages the object.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Recommended label: the part of the application.
+pub const APP_COMPONENT: &str = "app.kubernetes.io/component";
+/// Recommended label: the name of the application.
+pub const APP_NAME: &str = "app.kubernetes.io/name";
+/// Value of [`MANAGED_BY`] on everything this operator creates for a graph.
+pub const OPERATOR: &str = "dynamo-operator";
+/// Value of [`APP_COMPONENT`] on ServiceAccounts, Roles and RoleBindings.
+pub const RBAC: &str = "rbac";
+/// Value of boolean labels.
+pub const TRUE: &str = "true";

@@ -1,0 +1,33 @@
+//! The `nvidia.com` API of the Dynamo operator.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`v1beta1`] | the storage version: `DynamoGraphDeployment`, `DynamoComponentDeployment` |
+//! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
+//! | [`labels`], [`annotations`], [`env`], [`ports`], [`conditions`] | the vocabulary, each string once |
+//! | `schema`, `crds` (feature `schema`) | CustomResourceDefinitions made from the types |
+//!
+//! This crate does no I/O and depends on no async crate.
+
+pub mod annotations;
+pub mod conditions;
+#[cfg(feature = "schema")]
+pub mod crds;
+pub mod env;
+pub mod labels;
+pub mod names;
+pub mod ports;
+#[cfg(feature = "schema")]
+pub mod schema;
+pub mod v1beta1;
+
+/// API group of every kind in this crate.
+pub const GROUP: &str = "nvidia.com";
+
+/// Finalizer that the Go operator puts on graphs and components. Ours never adds it; it is removed when an
+/// adopted object is deleted, because nobody else would.
+pub const LEGACY_FINALIZER: &str = "nvidia.com/finalizer";
+
+/// Version of the Go operator whose behaviour this operator reproduces; what graphs admitted by us are stamped with, so
+/// that rules which depend on the age of a graph come out the same.
+pub const REFERENCE_VERSION: &str = "1.5.0";

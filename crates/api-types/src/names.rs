@@ -1,0 +1,186 @@
+//! Every name that is derived from another one.
+//!
+//! Each function is total: whatever the input, the result is a legal Kubernetes name of its kind. A name that fits is
+//! exactly the reference's; one that does not is cut and gets a hash of the whole, so that two long names never meet.
+
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// Longest DNS label: names of Services, and what label values may hold.
+pub const LABEL_MAX: usize = 63;
+
+/// A worker generation's suffix: opaque, eight hexadecimal digits, or `legacy` for workers older than generations.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GenerationSuffix(String);
+
+impl GenerationSuffix {
+    /// The suffix for a fingerprint; `attempt` above 0 picks another one when the first is taken.
+    pub fn of(fingerprint: &str, attempt: u32) -> Self {
+        let mut digest = Sha256::new();
+        digest.update(fingerprint.as_bytes());
+        if attempt > 0 {
+            digest.update(attempt.to_be_bytes());
+        }
+        Self(hex(&digest.finalize(), 8))
+    }
+
+    /// A suffix read back from the label of a live object.
+    pub fn from_label(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The suffix as it stands in names and labels.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for GenerationSuffix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Name of a DynamoComponentDeployment and of its Deployment: `<graph>-<component>`, for workers with the
+/// generation's suffix.
+///
+/// The Service of the component has the same name, hence the limit of 63 characters.
+pub fn component_deployment(graph: &str, component: &str, generation: Option<&GenerationSuffix>) -> String {
+    let base = format!("{graph}-{}", component.to_lowercase());
+    match generation {
+        None => bounded(&base, LABEL_MAX),
+        Some(suffix) => {
+            let room = LABEL_MAX.saturating_sub(suffix.as_str().len() + 1);
+            format!("{}-{suffix}", bounded(&base, room))
+        }
+    }
+}
+
+/// Name of a component's Service: the DynamoComponentDeployment's name as a DNS label.
+pub fn service(component_deployment: &str) -> String {
+    bounded(&component_deployment.to_lowercase().replace('.', "-"), LABEL_MAX)
+}
+
+/// Dynamo namespace of a graph's components: `dynamo` if global, else `<namespace>-<graph>` with dots as hyphens.
+pub fn dynamo_namespace(namespace: &str, graph: &str, global: bool) -> String {
+    if global { "dynamo".to_owned() } else { format!("{namespace}-{}", graph.replace('.', "-")) }
+}
+
+/// Dynamo namespace under which a worker registers: with the generation's suffix if it has one.
+pub fn runtime_namespace(dynamo_namespace: &str, generation: Option<&str>) -> String {
+    match generation {
+        Some(suffix) => format!("{dynamo_namespace}-{suffix}"),
+        None => dynamo_namespace.to_owned(),
+    }
+}
+
+/// ServiceAccount with which a graph's pods discover each other.
+pub fn discovery_service_account(graph: &str) -> String {
+    bounded(&format!("{graph}-k8s-service-discovery"), 253)
+}
+
+/// Role of the discovery account.
+pub fn discovery_role(graph: &str) -> String {
+    bounded(&format!("{graph}-k8s-service-discovery-role"), 253)
+}
+
+/// RoleBinding of the discovery account.
+pub fn discovery_role_binding(graph: &str) -> String {
+    bounded(&format!("{graph}-k8s-service-discovery-binding"), 253)
+}
+
+/// ServiceAccount of planners.
+pub const PLANNER_SERVICE_ACCOUNT: &str = "planner-serviceaccount";
+/// ServiceAccount of endpoint pickers.
+pub const EPP_SERVICE_ACCOUNT: &str = "epp-serviceaccount";
+/// File of the endpoint picker's configuration, and its key in a ConfigMap of ours.
+pub const EPP_CONFIG_FILE: &str = "epp-config-dynamo.yaml";
+
+/// ConfigMap with the configuration of a graph's endpoint picker.
+pub fn epp_config_map(graph: &str) -> String {
+    bounded(&format!("{graph}-epp-config"), 253)
+}
+
+/// InferencePool of a graph's workers.
+pub fn inference_pool(graph: &str) -> String {
+    bounded(&format!("{graph}-pool"), 253)
+}
+
+/// A label value made from a name: the name if it fits, else 54 characters, a hyphen and 8 hexadecimal digits.
+pub fn label_value(name: &str) -> String {
+    if name.len() <= LABEL_MAX {
+        return name.to_owned();
+    }
+    format!("{}-{}", cut(name, 54), sha256_hex(name.as_bytes(), 8))
+}
+
+/// Label value that stands for a base model.
+pub fn base_model_hash(model: &str) -> String {
+    sha256_hex(model.as_bytes(), 8)
+}
+
+/// First `digits` hexadecimal digits of the SHA-256 of `data`.
+pub fn sha256_hex(data: &[u8], digits: usize) -> String {
+    hex(&Sha256::digest(data), digits)
+}
+
+fn hex(bytes: &[u8], digits: usize) -> String {
+    bytes
+        .iter()
+        .flat_map(|b| [b >> 4, b & 15])
+        .take(digits)
+        .map(|n| char::from_digit(n.into(), 16).unwrap_or('0'))
+        .collect()
+}
+
+/// `name` if it has at most `max` characters, else its beginning, a hyphen and eight digits of its hash.
+fn bounded(name: &str, max: usize) -> String {
+    if name.len() <= max {
+        return name.to_owned();
+    }
+    let head = cut(name, max.saturating_sub(9));
+    format!("{}-{}", head.trim_end_matches(['-', '.']), sha256_hex(name.as_bytes(), 8))
+}
+
+/// The longest prefix of at most `max` bytes that ends between characters.
+fn cut(name: &str, max: usize) -> &str {
+    let end = (0..=max.min(name.len())).rev().find(|i| name.is_char_boundary(*i)).unwrap_or(0);
+    &name[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_fit_are_the_references() {
+        let suffix = GenerationSuffix::from_label("a7137ff9");
+        assert_eq!(component_deployment("vllm-agg", "Frontend", None), "vllm-agg-frontend");
+        assert_eq!(
+            component_deployment("vllm-agg", "VllmDecodeWorker", Some(&suffix)),
+            "vllm-agg-vllmdecodeworker-a7137ff9"
+        );
+        assert_eq!(dynamo_namespace("ns", "a.b", false), "ns-a-b");
+        assert_eq!(dynamo_namespace("ns", "a.b", true), "dynamo");
+        assert_eq!(base_model_hash("Qwen/Qwen3-0.6B"), "fb68f5a6");
+        assert_eq!(service("A.b"), "a-b");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        let suffix = GenerationSuffix::of("x", 0);
+        let graph = "g".repeat(60);
+        let one = component_deployment(&graph, "DecodeWorkerNumberOne", Some(&suffix));
+        let two = component_deployment(&graph, "DecodeWorkerNumberTwo", Some(&suffix));
+        assert!(one.len() <= LABEL_MAX && two.len() <= LABEL_MAX);
+        assert_ne!(one, two);
+        assert!(one.ends_with(suffix.as_str()));
+        assert_eq!(label_value(&"n".repeat(80)).len(), 63);
+    }
+
+    #[test]
+    fn another_attempt_gives_another_suffix() {
+        assert_ne!(GenerationSuffix::of("x", 0), GenerationSuffix::of("x", 1));
+        assert_eq!(GenerationSuffix::of("x", 0).as_str().len(), 8);
+    }
+}

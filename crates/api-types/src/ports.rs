@@ -1,0 +1,30 @@
+//! Port numbers and names.
+
+/// HTTP of the frontend, container and Service.
+pub const HTTP: i32 = 8000;
+/// Name of [`HTTP`].
+pub const HTTP_NAME: &str = "http";
+/// System status server.
+pub const SYSTEM: i32 = 9090;
+/// Name of [`SYSTEM`].
+pub const SYSTEM_NAME: &str = "system";
+/// NIXL telemetry.
+pub const NIXL: i32 = 19090;
+/// Name of [`NIXL`].
+pub const NIXL_NAME: &str = "nixl";
+/// Metrics of the planner.
+pub const PLANNER_METRICS: i32 = 9085;
+/// Name of metrics ports.
+pub const METRICS_NAME: &str = "metrics";
+/// Base of the forward-pass metrics ports.
+pub const FORWARD_PASS_METRICS: i32 = 20380;
+/// Endpoint picker, as gateways call it.
+pub const GRPC: i32 = 9002;
+/// Name of [`GRPC`].
+pub const GRPC_NAME: &str = "grpc";
+/// Health service of the endpoint picker.
+pub const GRPC_HEALTH: i32 = 9003;
+/// Name of [`GRPC_HEALTH`].
+pub const GRPC_HEALTH_NAME: &str = "grpc-health";
+/// Metrics of the endpoint picker.
+pub const EPP_METRICS: i32 = 9090;

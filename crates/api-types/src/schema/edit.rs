@@ -1,0 +1,46 @@
+//! Edits of finished schemas, where a kind differs from the types that it shares with others.
+
+use super::SchemaError;
+use serde_json::Value;
+
+/// The schema of the field at `path`, such as `spec.containers[].image`; `[]` stands for the items of a list.
+///
+/// # Errors
+/// [`SchemaError::Missing`] if there is no such field.
+pub fn property<'a>(schema: &'a mut Value, path: &str) -> Result<&'a mut Value, SchemaError> {
+    let missing = || SchemaError::Missing(path.to_owned());
+    let mut at = schema;
+    for step in path.split('.') {
+        let (name, items) = step.strip_suffix("[]").map_or((step, false), |name| (name, true));
+        at = at.get_mut("properties").and_then(|p| p.get_mut(name)).ok_or_else(missing)?;
+        if items {
+            at = at.get_mut("items").ok_or_else(missing)?;
+        }
+    }
+    Ok(at)
+}
+
+/// Takes the field `name` out of `schema`, a schema of an object.
+///
+/// # Errors
+/// [`SchemaError::Missing`] if there is no such field.
+pub fn remove_property(schema: &mut Value, name: &str) -> Result<(), SchemaError> {
+    let removed = schema.get_mut("properties").and_then(Value::as_object_mut).and_then(|p| p.remove(name));
+    removed.map(drop).ok_or_else(|| SchemaError::Missing(name.to_owned()))
+}
+
+/// Makes the required field `name` of `schema` optional.
+///
+/// # Errors
+/// [`SchemaError::Missing`] if there is no such required field.
+pub fn make_optional(schema: &mut Value, name: &str) -> Result<(), SchemaError> {
+    let missing = || SchemaError::Missing(format!("required {name}"));
+    let object = schema.as_object_mut().ok_or_else(missing)?;
+    let required = object.get_mut("required").and_then(Value::as_array_mut).ok_or_else(missing)?;
+    let at = required.iter().position(|field| field == name).ok_or_else(missing)?;
+    required.remove(at);
+    if required.is_empty() {
+        object.remove("required");
+    }
+    Ok(())
+}

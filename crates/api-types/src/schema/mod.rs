@@ -1,0 +1,79 @@
+//! JSON schemas of the types, in the form that the API server takes them in a CustomResourceDefinition.
+//!
+//! A schema is put together from three sources, each in a file of its own:
+//!
+//! | source | where |
+//! |---|---|
+//! | our own types: fields, descriptions, defaults, limits | the types, through schemars attributes; [`patterns`] |
+//! | rules over several fields | [`rules`], in CEL |
+//! | Kubernetes' types: pod templates, variables, … | [`kubernetes`], from the API server's own OpenAPI document |
+//!
+//! Our types refer to Kubernetes' types by the same references that the document itself uses; [`structural`] resolves
+//! both and brings the whole into the structural form. The functions in this file are those references, for
+//! `schemars(schema_with = …)`.
+
+pub mod edit;
+mod error;
+pub mod kubernetes;
+pub mod patterns;
+pub mod rules;
+pub mod structural;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::SchemaError;
+
+use kubernetes::{
+    COMPONENT_POD_TEMPLATE, CONDITION, CONFIG_MAP_KEY_SELECTOR, ENV_VAR, QUANTITY, REFERENCE_PREFIX, TIME,
+};
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// A component's pod template: that of Kubernetes with the rules of [`rules`].
+pub fn pod_template(_: &mut SchemaGenerator) -> Schema {
+    reference(COMPONENT_POD_TEMPLATE)
+}
+
+/// Environment variables, as one list: who sets it, sets it whole.
+pub fn env(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": reference(ENV_VAR) })
+}
+
+/// Conditions, one of each type.
+pub fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": reference(CONDITION),
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    })
+}
+
+/// A key of a ConfigMap.
+pub fn config_map_key_selector(_: &mut SchemaGenerator) -> Schema {
+    reference(CONFIG_MAP_KEY_SELECTOR)
+}
+
+/// A Kubernetes quantity.
+pub fn quantity(_: &mut SchemaGenerator) -> Schema {
+    reference(QUANTITY)
+}
+
+/// A point in time.
+pub fn time(_: &mut SchemaGenerator) -> Schema {
+    reference(TIME)
+}
+
+/// An object of any content.
+pub fn open_object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Any value.
+pub fn anything(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
+}
+
+fn reference(definition: &str) -> Schema {
+    json_schema!({ "$ref": format!("{REFERENCE_PREFIX}{definition}") })
+}

@@ -1,0 +1,317 @@
+//! One component of a graph; shared by `DynamoGraphDeployment` and `DynamoComponentDeployment`.
+
+use super::{ComponentExperimental, ComponentTopologyConstraint, ProviderOverride};
+use k8s_openapi::api::core::v1::{ConfigMapKeySelector, Container, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Name of the container that the operator completes with its defaults.
+pub const MAIN_CONTAINER: &str = "main";
+
+/// One component: what it is, how its pods look, how many there are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    schemars(extend("required" = ["name"], "x-kubernetes-validations" = crate::schema::rules::COMPONENT))
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentSpec {
+    /// Stable identity within the graph; object names are derived from it, status is keyed by it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(regex(pattern = crate::schema::patterns::COMPONENT_NAME), length(min = 1, max = 63))
+    )]
+    pub name: String,
+    /// Role of the component; a component without one gets no defaults of any role.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub type_: Option<ComponentType>,
+    /// Fragment of the component's primary Grove unit; only in graphs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_override: Option<ProviderOverride>,
+    /// Dynamo version in the main image, `MAJOR.MINOR.PATCH`, when the image's tag does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::VERSION)))]
+    pub runtime_version_override: Option<String>,
+    /// Registers in the Dynamo namespace `dynamo` instead of the graph's own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub global_dynamo_namespace: bool,
+    /// The pods. The operator completes the container named `main`; everything else passes through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::pod_template"))]
+    pub pod_template: Option<PodTemplateSpec>,
+    /// Wanted replicas, 1 if unset; owned by the scaling adapter where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub replicas: Option<i32>,
+    /// Least replicas that a Grove gang starts with; immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub min_available: Option<i32>,
+    /// Spreads each replica over several nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multinode: Option<Multinode>,
+    /// Size of `/dev/shm`: 8Gi if unset, none if `0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::quantity"))]
+    pub shared_memory_size: Option<Quantity>,
+    /// Base model whose endpoints are published through a headless Service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_ref: Option<ModelReference>,
+    /// Presence hands the replica count over to a scaling adapter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaling_adapter: Option<ScalingAdapterMarker>,
+    /// Configuration of the endpoint picker; only for type `epp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epp_config: Option<EppConfig>,
+    /// Name of the container of the pod template that gets a frontend's defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frontend_sidecar: Option<String>,
+    /// Volume that keeps compiled kernels over restarts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compilation_cache: Option<CompilationCache>,
+    /// Placement of the component; only with Grove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<ComponentTopologyConstraint>,
+    /// Fields whose form may still change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experimental: Option<ComponentExperimental>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl ComponentSpec {
+    /// Nodes per replica; 1 unless `multinode` is set.
+    pub fn node_count(&self) -> i32 {
+        self.multinode.as_ref().map_or(1, |m| m.node_count)
+    }
+
+    /// Whether each replica spans several nodes.
+    pub fn is_multinode(&self) -> bool {
+        self.node_count() > 1
+    }
+
+    /// Whether the component serves a model, so that it belongs to a worker generation.
+    pub fn is_worker(&self) -> bool {
+        self.type_.is_some_and(ComponentType::is_worker)
+    }
+
+    /// Wanted replicas with the default applied.
+    pub fn wanted_replicas(&self) -> i32 {
+        self.replicas.unwrap_or(1)
+    }
+
+    /// The author's `main` container, if there is one.
+    pub fn main_container(&self) -> Option<&Container> {
+        self.pod_template.as_ref()?.spec.as_ref()?.containers.iter().find(|c| c.name == MAIN_CONTAINER)
+    }
+}
+
+/// Role of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ComponentType {
+    /// Answers HTTP and routes requests.
+    Frontend,
+    /// Serves a model.
+    Worker,
+    /// Serves the prefill phase of a model.
+    Prefill,
+    /// Serves the decode phase of a model.
+    Decode,
+    /// Scales the graph.
+    Planner,
+    /// Endpoint picker of a gateway.
+    Epp,
+}
+
+impl ComponentType {
+    /// The name as it stands in specs, labels and environments.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Frontend => "frontend",
+            Self::Worker => "worker",
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
+            Self::Planner => "planner",
+            Self::Epp => "epp",
+        }
+    }
+
+    /// Whether components of this type belong to worker generations.
+    pub const fn is_worker(self) -> bool {
+        matches!(self, Self::Worker | Self::Prefill | Self::Decode)
+    }
+}
+
+impl fmt::Display for ComponentType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Spreads each replica over several nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Multinode {
+    /// Nodes per replica, at least 2.
+    #[serde(default = "two")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 2)))]
+    pub node_count: i32,
+    /// Settings of the first node's pod; only in graphs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<MultinodeRole>,
+    /// Settings of the other nodes' pods; only in graphs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<MultinodeRole>,
+}
+
+const fn two() -> i32 {
+    2
+}
+
+/// Settings of one role of a multi-node replica.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MultinodeRole {
+    /// Fragment of the role's PodClique; only with Grove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_override: Option<ProviderOverride>,
+}
+
+/// A base model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelReference {
+    /// Identifier of the base model.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub name: String,
+    /// Revision of the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// Presence marker: a scaling adapter owns the replica count.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScalingAdapterMarker {}
+
+/// Where the endpoint picker's configuration comes from: exactly one of the two.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::EPP_CONFIG)))]
+#[serde(rename_all = "camelCase")]
+pub struct EppConfig {
+    /// Key of a ConfigMap that the author keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::config_map_key_selector"))]
+    pub config_map_ref: Option<ConfigMapKeySelector>,
+    /// The configuration itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<EndpointPickerConfig>,
+}
+
+/// Configuration of the endpoint picker, in the form of the gateway API inference extension.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-preserve-unknown-fields" = true)))]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointPickerConfig {
+    /// API version of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Kind of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Features to switch on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature_gates: Option<Vec<String>>,
+    /// Plugins to instantiate.
+    pub plugins: Vec<EndpointPickerPlugin>,
+    /// Named sets of plugins.
+    pub scheduling_profiles: Vec<SchedulingProfile>,
+    /// When an endpoint counts as saturated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saturation_detector: Option<SaturationDetector>,
+    /// Fields of other versions of the extension.
+    #[serde(flatten)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub other: std::collections::BTreeMap<String, serde_json::Value>,
+}
+
+/// A plugin of the endpoint picker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointPickerPlugin {
+    /// Name by which profiles refer to it; the type if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Type of the plugin.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Parameters, in the plugin's own form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::anything"))]
+    pub parameters: Option<serde_json::Value>,
+}
+
+/// A named set of plugins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulingProfile {
+    /// Name of the profile.
+    pub name: String,
+    /// Its plugins.
+    pub plugins: Vec<PluginReference>,
+}
+
+/// A plugin within a profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PluginReference {
+    /// Name of the plugin.
+    pub plugin_ref: String,
+    /// Weight of a scorer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i64>,
+}
+
+/// When an endpoint counts as saturated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct SaturationDetector {
+    /// Waiting requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_depth_threshold: Option<i64>,
+    /// Used share of the KV cache, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_cache_util_threshold: Option<f64>,
+    /// Age from which metrics are not trusted, as a Go duration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics_staleness_threshold: Option<String>,
+}
+
+/// Volume that keeps compiled kernels over restarts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CompilationCache {
+    /// The PersistentVolumeClaim.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub pvc_name: String,
+    /// Where it is mounted; the framework's default if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_path: Option<String>,
+}

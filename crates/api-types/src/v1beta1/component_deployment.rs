@@ -1,0 +1,47 @@
+//! `DynamoComponentDeployment`: one component of one generation, as the graph controller hands it on.
+
+use super::{BackendFramework, ComponentReplicaStatus, ComponentSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// Specification of one component: a component of a graph plus the framework that the graph runs on.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1beta1",
+    kind = "DynamoComponentDeployment",
+    plural = "dynamocomponentdeployments",
+    shortname = "dcd",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "DynamoComponentDeploymentStatus"
+)]
+pub struct DynamoComponentDeploymentSpec {
+    /// Engine family; found from the worker's command line if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_framework: Option<BackendFramework>,
+    /// The component.
+    #[serde(flatten)]
+    pub component: ComponentSpec,
+}
+
+/// What the operator has observed of a component.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DynamoComponentDeploymentStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Available`, `DynamoComponentReady`, and kstatus' `Ready`, `Reconciling`, `Stalled`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::conditions"))]
+    pub conditions: Vec<Condition>,
+    /// Replica counts of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component: Option<ComponentReplicaStatus>,
+}

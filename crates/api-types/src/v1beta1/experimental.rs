@@ -1,0 +1,243 @@
+//! Experimental settings of a component: shared GPU memory, failover, Grove layout, checkpoints.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Fields of a component whose form may still change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentExperimental {
+    /// Presence switches the GPU memory service on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_service: Option<GpuMemoryService>,
+    /// Presence switches standby engines on; needs the GPU memory service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover: Option<Failover>,
+    /// Layout on Grove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grove: Option<GroveOptions>,
+    /// Checkpoint and restore of engine processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// GPU memory shared between processes, by dynamic resource allocation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::GPU_MEMORY_SERVICE)))]
+#[serde(rename_all = "camelCase")]
+pub struct GpuMemoryService {
+    /// Within a pod or between pods.
+    #[serde(default)]
+    pub mode: EngineMode,
+    /// DRA DeviceClass of the GPUs.
+    #[serde(default = "default_device_class")]
+    pub device_class_name: String,
+    /// More containers of the pod that use the memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            inner(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63)),
+            extend("x-kubernetes-list-type" = "set")
+        )
+    )]
+    pub extra_client_containers: Option<Vec<String>>,
+    /// Reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub extra_client_pods: Option<Vec<GmsClientPod>>,
+}
+
+fn default_device_class() -> String {
+    "gpu.nvidia.com".to_owned()
+}
+
+/// Within a pod or between pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum EngineMode {
+    /// Within a pod.
+    #[default]
+    IntraPod,
+    /// Between the pods of a group.
+    InterPod,
+}
+
+/// Reserved: a pod that uses another component's GPU memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct GmsClientPod {
+    /// Name of the client.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63))
+    )]
+    pub name: String,
+    /// Its pod template.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    pub pod_template: serde_json::Value,
+}
+
+/// Standby engines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Failover {
+    /// Within a pod or between pods; the same as the GPU memory service's.
+    #[serde(default)]
+    pub mode: EngineMode,
+    /// Standby engines; 1.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
+    pub num_shadows: i32,
+}
+
+impl Default for Failover {
+    fn default() -> Self {
+        Self { mode: EngineMode::default(), num_shadows: one() }
+    }
+}
+
+const fn one() -> i32 {
+    1
+}
+
+/// Layout on Grove.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct GroveOptions {
+    /// Renders a single-node component as a scaling group; immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force_scaling_group: Option<bool>,
+}
+
+/// Checkpoint and restore of engine processes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::CHECKPOINT)))]
+#[serde(rename_all = "camelCase")]
+pub struct Checkpoint {
+    /// Switches it on.
+    pub enabled: bool,
+    /// Deprecated, without effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<CheckpointMode>,
+    /// Whether pods wait for the checkpoint.
+    #[serde(default)]
+    pub startup_policy: CheckpointStartupPolicy,
+    /// What becomes of the checkpoint with the graph.
+    #[serde(default)]
+    pub deletion_policy: CheckpointDeletionPolicy,
+    /// An existing DynamoCheckpoint to restore from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_ref: Option<String>,
+    /// Deprecated: what the checkpoint is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<CheckpointIdentity>,
+    /// Container that is captured and restored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63),
+            extend("default" = crate::v1beta1::MAIN_CONTAINER)
+        )
+    )]
+    pub target_container_name: Option<String>,
+    /// Settings of the Job that makes the checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<CheckpointJob>,
+}
+
+/// Deprecated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum CheckpointMode {
+    /// Made by the operator.
+    Auto,
+    /// Made by hand.
+    Manual,
+}
+
+/// Whether pods wait for their checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum CheckpointStartupPolicy {
+    /// They start cold until there is one.
+    #[default]
+    Immediate,
+    /// They are not created before there is one.
+    WaitForCheckpoint,
+}
+
+/// What becomes of a checkpoint when its graph is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum CheckpointDeletionPolicy {
+    /// It goes with the graph.
+    #[default]
+    Delete,
+    /// It stays.
+    Retain,
+}
+
+/// Deprecated: what a checkpoint is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointIdentity {
+    /// The model.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub model: String,
+    /// The engine family.
+    pub backend_framework: super::BackendFramework,
+    /// The Dynamo version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dynamo_version: Option<String>,
+    /// Tensor parallelism.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub tensor_parallel_size: i32,
+    /// Pipeline parallelism.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub pipeline_parallel_size: i32,
+    /// Data type of the weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// Longest context, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub max_model_len: Option<i32>,
+    /// Whatever else tells two checkpoints apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extra_parameters: Option<BTreeMap<String, String>>,
+}
+
+/// Settings of the Job that makes a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointJob {
+    /// Containers of the Job's pod that use the GPU memory service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            inner(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63)),
+            extend("x-kubernetes-list-type" = "set")
+        )
+    )]
+    pub gms_client_containers: Option<Vec<String>>,
+    /// Merged over the Job's pod template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    pub pod_template: Option<serde_json::Value>,
+}

@@ -1,0 +1,191 @@
+//! `DynamoGraphDeployment`: an inference graph, as its author describes it.
+
+use super::{ComponentSpec, DynamoGraphDeploymentStatus, GraphTopologyConstraint, ProviderOverride};
+use k8s_openapi::api::core::v1::EnvVar;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Specification of an inference graph.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::GRAPH)))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1beta1",
+    kind = "DynamoGraphDeployment",
+    plural = "dynamographdeployments",
+    shortname = "dgd",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "DynamoGraphDeploymentStatus"
+)]
+pub struct DynamoGraphDeploymentSpec {
+    /// Fragment of the root PodCliqueSet; only with Grove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_override: Option<ProviderOverride>,
+    /// Annotations for every child and pod; a component's pod template wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// Labels for every child and pod; a component's pod template wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// PriorityClass of the PodCliqueSet; only with Grove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
+    /// The components of the graph, at most 25, with names that differ even ignoring case.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            length(max = 25),
+            extend(
+                "x-kubernetes-list-type" = "map",
+                "x-kubernetes-list-map-keys" = ["name"],
+                "x-kubernetes-validations" = crate::schema::rules::COMPONENTS
+            )
+        )
+    )]
+    pub components: Vec<ComponentSpec>,
+    /// Environment of every component's main container; a component's entry of the same name wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::env"))]
+    pub env: Option<Vec<EnvVar>>,
+    /// Engine family; found from the worker's command line if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend_framework: Option<BackendFramework>,
+    /// Asks for a restart of components; may not be set when the graph is created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
+    /// Placement of the whole graph; only with Grove.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<GraphTopologyConstraint>,
+    /// Fields whose form may still change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experimental: Option<GraphExperimental>,
+}
+
+/// Family of the inference engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum BackendFramework {
+    /// SGLang.
+    Sglang,
+    /// vLLM.
+    Vllm,
+    /// TensorRT-LLM.
+    Trtllm,
+}
+
+impl BackendFramework {
+    /// The name as it stands in specs and in Python module paths (`dynamo.<name>`).
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sglang => "sglang",
+            Self::Vllm => "vllm",
+            Self::Trtllm => "trtllm",
+        }
+    }
+}
+
+impl fmt::Display for BackendFramework {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A request to restart components.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Restart {
+    /// Any new value starts a restart.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub id: String,
+    /// How the components follow each other; sequential if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<RestartStrategy>,
+}
+
+/// How the components of a graph are restarted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RestartStrategy {
+    /// One component after the other, or all at once.
+    #[serde(default, rename = "type")]
+    pub type_: RestartStrategyType,
+    /// Every component name once; the operator chooses if empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<Vec<String>>,
+}
+
+/// Order of a restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum RestartStrategyType {
+    /// One component after the other.
+    #[default]
+    Sequential,
+    /// All components at once.
+    Parallel,
+}
+
+/// Fields of a graph whose form may still change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct GraphExperimental {
+    /// Topology-aware transfer of KV caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv_transfer_policy: Option<KvTransferPolicy>,
+}
+
+/// Which workers may exchange KV caches. Exactly one of `clusterTopologyName` and `labelKey`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::KV_TRANSFER)))]
+#[serde(rename_all = "camelCase")]
+pub struct KvTransferPolicy {
+    /// Grove cluster topology that names the domains.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub cluster_topology_name: Option<String>,
+    /// Node label that holds the domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            regex(pattern = crate::schema::patterns::LABEL_KEY),
+            length(min = 1, max = 317),
+            extend("x-kubernetes-validations" = crate::schema::rules::LABEL_KEY)
+        )
+    )]
+    pub label_key: Option<String>,
+    /// Level of the topology within which caches are exchanged.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::DOMAIN)))]
+    pub domain: String,
+    /// Whether leaving the domain is forbidden or only discouraged.
+    #[serde(default)]
+    pub enforcement: KvTransferEnforcement,
+    /// Weight of the same domain, 0 to 1; mandatory with `preferred` and only then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
+    pub preferred_weight: Option<f32>,
+}
+
+/// Strength of a KV transfer policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum KvTransferEnforcement {
+    /// Decode only within the domain.
+    #[default]
+    Required,
+    /// Decode within the domain if possible.
+    Preferred,
+}

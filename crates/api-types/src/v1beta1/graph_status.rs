@@ -1,0 +1,218 @@
+//! Status of a `DynamoGraphDeployment`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What the operator has observed of a graph.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("required" = ["state"])))]
+#[serde(rename_all = "camelCase")]
+pub struct DynamoGraphDeploymentStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Where the graph is in its life, in one word.
+    #[serde(default)]
+    pub state: GraphState,
+    /// The same in detail; `Ready`, `Reconciling` and `Stalled` follow kstatus.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::conditions"))]
+    pub conditions: Vec<Condition>,
+    /// Replica counts by component name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub components: BTreeMap<String, ComponentReplicaStatus>,
+    /// Progress of the last restart that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartStatus>,
+    /// Checkpoints by component name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checkpoints: BTreeMap<String, CheckpointStatus>,
+    /// Progress of the last change of worker generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolling_update: Option<RollingUpdateStatus>,
+    /// Quality of the placement, where a provider reports it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementStatus>,
+}
+
+/// Life of a graph in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum GraphState {
+    /// Not looked at yet.
+    #[default]
+    Initializing,
+    /// Children are coming up or changing.
+    Pending,
+    /// Everything is ready at the current generation.
+    Successful,
+    /// Cannot go on without somebody changing something.
+    Failed,
+}
+
+/// Replica counts of one component.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentReplicaStatus {
+    /// Kind of the objects that run the component.
+    pub component_kind: ComponentKind,
+    /// Names of those objects; in a rolling update old and new ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub component_names: Vec<String>,
+    /// Dynamo namespace under which the serving pods register.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_namespace: Option<String>,
+    /// Pods that exist.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub replicas: i32,
+    /// Pods of the current revision.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub updated_replicas: i32,
+    /// Pods that are ready; absent where the kind does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub ready_replicas: Option<i32>,
+    /// Pods that are available; absent where the kind does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub available_replicas: Option<i32>,
+    /// Pods that are scheduled; absent where the kind does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub scheduled_replicas: Option<i32>,
+}
+
+/// Kind of object that runs a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum ComponentKind {
+    /// Grove PodClique.
+    PodClique,
+    /// Grove PodCliqueScalingGroup.
+    PodCliqueScalingGroup,
+    /// Kubernetes Deployment.
+    Deployment,
+    /// LeaderWorkerSet.
+    LeaderWorkerSet,
+}
+
+/// Progress of a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RestartStatus {
+    /// The `spec.restart.id` that this status speaks of.
+    #[serde(default, rename = "observedID", skip_serializing_if = "Option::is_none")]
+    pub observed_id: Option<String>,
+    /// How far it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<RestartPhase>,
+    /// Components being restarted right now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_progress: Option<Vec<String>>,
+}
+
+/// How far a restart is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum RestartPhase {
+    /// Not begun.
+    Pending,
+    /// Under way.
+    Restarting,
+    /// Done.
+    Completed,
+    /// Given up.
+    Failed,
+    /// Overtaken by a rolling update.
+    Superseded,
+}
+
+/// Checkpoint of one component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointStatus {
+    /// Name of the DynamoCheckpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint_name: Option<String>,
+    /// Identifier of its artifact.
+    #[serde(default, rename = "checkpointID", skip_serializing_if = "Option::is_none")]
+    pub checkpoint_id: Option<String>,
+    /// Deprecated, the same as `checkpointID`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity_hash: Option<String>,
+    /// Whether pods can be restored from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+}
+
+/// Progress of a change of worker generation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RollingUpdateStatus {
+    /// How far it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<RollingUpdatePhase>,
+    /// When the new generation was first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    pub start_time: Option<Time>,
+    /// When the last old worker was gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    pub end_time: Option<Time>,
+    /// Components whose new generation serves alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_components: Option<Vec<String>>,
+}
+
+/// How far a change of worker generation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum RollingUpdatePhase {
+    /// Seen, nothing changed yet.
+    Pending,
+    /// Old and new workers exist.
+    InProgress,
+    /// Only new workers exist.
+    Completed,
+    /// Given up.
+    Failed,
+    /// Never begun (written by older operators).
+    #[serde(rename = "")]
+    None,
+}
+
+/// Quality of a graph's placement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PlacementStatus {
+    /// 0 (worst) to 1 (best).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
+    pub score: Option<f64>,
+    /// Where the score comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PlacementState>,
+}
+
+/// Where a placement score comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum PlacementState {
+    /// All components report.
+    Reported,
+    /// Some components report.
+    Partial,
+    /// The provider does not report.
+    Unsupported,
+    /// Not known.
+    Unknown,
+}

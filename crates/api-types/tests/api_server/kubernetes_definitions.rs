@@ -1,0 +1,80 @@
+//! `schemas/kubernetes.json` is what the pinned API server publishes about Kubernetes' types.
+
+use crate::server::Server;
+use api_types::schema::kubernetes::{REFERENCE_PREFIX, ROOTS, is_built_in};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// With `UPDATE_EXPECT=1` the test writes the file; `cargo xtask crds schemas` runs it so.
+#[tokio::test]
+async fn they_are_the_api_servers_own() {
+    let server = Server::new().await;
+    let document = server.get("/openapi/v3/api/v1").await.granted();
+    let mut definitions = BTreeMap::new();
+    for root in ROOTS {
+        collect(root, &document["components"]["schemas"], &mut definitions);
+    }
+    let published = serde_json::to_string(&definitions).unwrap() + "\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/kubernetes.json");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, published).unwrap();
+        return;
+    }
+    let committed = std::fs::read_to_string(&path).unwrap();
+    assert!(committed == published, "{} is out of date; run `cargo xtask crds schemas`", path.display());
+}
+
+/// Takes the definition `name` and those that it refers to.
+fn collect(name: &str, all: &Value, into: &mut BTreeMap<String, Value>) {
+    if is_built_in(name) || into.contains_key(name) {
+        return;
+    }
+    let definition = trimmed(&all[name]);
+    let references = references(&definition);
+    into.insert(name.to_owned(), definition);
+    for reference in references {
+        collect(&reference, all, into);
+    }
+}
+
+fn references(schema: &Value) -> Vec<String> {
+    match schema {
+        Value::Object(fields) => {
+            let own = fields.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix(REFERENCE_PREFIX));
+            own.map(str::to_owned).into_iter().chain(fields.values().flat_map(references)).collect()
+        }
+        Value::Array(items) => items.iter().flat_map(references).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The schema without descriptions and without what only strategic merge patches and client generators read.
+fn trimmed(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) => Value::Object(trimmed_fields(fields)),
+        Value::Array(items) => items.iter().map(trimmed).collect(),
+        other => other.clone(),
+    }
+}
+
+fn trimmed_fields(fields: &Map<String, Value>) -> Map<String, Value> {
+    let unneeded = |keyword: &str| {
+        matches!(keyword, "description" | "x-kubernetes-unions" | "x-kubernetes-group-version-kind")
+            || keyword.starts_with("x-kubernetes-patch-")
+    };
+    let kept = fields.iter().filter(|(keyword, _)| !unneeded(keyword));
+    let mut sorted: BTreeMap<String, Value> = BTreeMap::new();
+    for (keyword, value) in kept {
+        let value = match (keyword.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                let properties: BTreeMap<_, _> =
+                    properties.iter().map(|(name, p)| (name.clone(), trimmed(p))).collect();
+                Value::Object(properties.into_iter().collect())
+            }
+            _ => trimmed(value),
+        };
+        sorted.insert(keyword.clone(), value);
+    }
+    sorted.into_iter().collect()
+}

@@ -1,0 +1,116 @@
+//! The API server of the tests, spoken to in plain HTTP, because typed clients hide warnings and unknown fields.
+
+use http::{Method, Request};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use test_cluster::TestNamespace;
+
+/// What the API server answers.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: u16,
+    pub warnings: Vec<String>,
+    pub body: Value,
+}
+
+impl Answer {
+    /// The object of an answer that grants the request.
+    pub fn granted(self) -> Value {
+        assert!(self.code < 300, "refused: {}", self.body["message"]);
+        self.body
+    }
+
+    /// Field and message of each cause of a refusal.
+    pub fn causes(&self) -> Vec<(String, String)> {
+        let causes = self.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect()
+    }
+}
+
+/// A namespace on the API server of the tests, with our definitions installed.
+pub struct Server {
+    client: Client,
+    namespace: TestNamespace,
+}
+
+impl Server {
+    pub async fn new() -> Self {
+        let crds: Vec<Value> = api_types::crds::all().unwrap().iter().map(|crd| json!(crd)).collect();
+        let access = test_cluster::shared(&crds).await.unwrap();
+        let namespace = TestNamespace::new(access, "api-types").await.unwrap();
+        Self { client: namespace.client(), namespace }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, "application/json", &Value::Null).await
+    }
+
+    /// Creates an object of plural `kind` (`dynamographdeployments`, …); unknown and repeated fields are errors.
+    pub async fn create(&self, kind: &str, object: &Value) -> Answer {
+        let path = format!("{}?fieldValidation=Strict", self.collection(kind));
+        self.send(Method::POST, &path, "application/json", object).await
+    }
+
+    /// The same without keeping the object.
+    pub async fn try_create(&self, kind: &str, object: &Value) -> Answer {
+        let path = format!("{}?fieldValidation=Strict&dryRun=All", self.collection(kind));
+        self.send(Method::POST, &path, "application/json", object).await
+    }
+
+    /// Changes a graph by a merge patch.
+    pub async fn patch(&self, graph: &str, patch: &Value) -> Answer {
+        let path = format!("{}/{graph}", self.collection(GRAPHS));
+        self.send(Method::PATCH, &path, "application/merge-patch+json", patch).await
+    }
+
+    /// Server-side applies a graph as `manager`, without force.
+    pub async fn apply(&self, manager: &str, graph: &Value) -> Answer {
+        let name = graph["metadata"]["name"].as_str().unwrap();
+        let path = format!("{}/{name}?fieldManager={manager}", self.collection(GRAPHS));
+        self.send(Method::PATCH, &path, "application/apply-patch+yaml", graph).await
+    }
+
+    /// All objects of a kind, as `kubectl get` asks for them.
+    pub async fn table(&self, kind: &str) -> Value {
+        let request =
+            Request::get(self.collection(kind)).header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
+        let response = self.client.send(request.body(Body::empty()).unwrap()).await.unwrap();
+        serde_json::from_slice(&response.into_body().collect_bytes().await.unwrap()).unwrap()
+    }
+
+    pub async fn send(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Answer {
+        let body = if body.is_null() { Vec::new() } else { serde_json::to_vec(body).unwrap() };
+        let request = Request::builder().method(method).uri(path).header("content-type", content_type);
+        let response = self.client.send(request.body(Body::from(body)).unwrap()).await.unwrap();
+        let warnings = response.headers().get_all("warning").iter().map(|w| w.to_str().unwrap().to_owned()).collect();
+        let code = response.status().as_u16();
+        let bytes = response.into_body().collect_bytes().await.unwrap();
+        Answer { code, warnings, body: serde_json::from_slice(&bytes).unwrap() }
+    }
+
+    fn collection(&self, kind: &str) -> String {
+        format!("/apis/nvidia.com/v1beta1/namespaces/{}/{kind}", self.namespace.name())
+    }
+}
+
+pub const GRAPHS: &str = "dynamographdeployments";
+pub const COMPONENTS: &str = "dynamocomponentdeployments";
+
+/// A graph with the given `spec`.
+pub fn graph(name: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": { "name": name },
+        "spec": spec,
+    })
+}
+
+/// A graph of one component `worker`, which has `fields` beside its name.
+pub fn graph_of(name: &str, fields: &Value) -> Value {
+    let mut component = json!({ "name": "worker" });
+    component.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    graph(name, &json!({ "components": [component] }))
+}

@@ -1,0 +1,149 @@
+//! What this controller may do, as data. The role of its ServiceAccount is made from this list.
+
+use controller_kit::access::{Access, Verb};
+
+/// Every right of the controller, and why it needs it.
+pub const ACCESS: &[Access] = &[
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocomponentdeployments",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "the objects it serves",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocomponentdeployments",
+        subresource: None,
+        verbs: &[Verb::Patch],
+        why: "removes the finalizer that the Go operator left on an object that is being deleted",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocomponentdeployments",
+        subresource: Some("status"),
+        verbs: &[Verb::Patch],
+        why: "says how far a component is",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocomponentdeployments",
+        subresource: Some("finalizers"),
+        verbs: &[Verb::Update],
+        why: "children block the deletion of their owner in the foreground; clusters with the admission plugin \
+              OwnerReferencesPermissionEnforcement ask for this right before they accept such an owner",
+    },
+    Access {
+        group: "apps",
+        resource: "deployments",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
+        why: "the pods of a component; deleted by the garbage collector, with their owner",
+    },
+    Access {
+        group: "",
+        resource: "services",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the name of a component; deleted when discovery no longer needs it",
+    },
+    Access {
+        group: "",
+        resource: "secrets",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "finds image pull secrets by registry and tells which ones are missing; only host names are kept",
+    },
+    Access {
+        group: "",
+        resource: "serviceaccounts",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "finds the account that administrators label for component pods; only metadata is read",
+    },
+    Access {
+        group: "events.k8s.io",
+        resource: "events",
+        subresource: None,
+        verbs: &[Verb::Create, Verb::Patch],
+        why: "says what changed",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::ACCESS;
+    use controller_kit::access::{RoleScope, role_yaml};
+    use expect_test::expect;
+
+    #[test]
+    fn the_role_grants_what_is_needed_and_no_more() {
+        expect![[r#"
+            apiVersion: rbac.authorization.k8s.io/v1
+            kind: Role
+            metadata:
+              name: r
+              namespace: team
+            rules:
+            - apiGroups:
+              - ""
+              resources:
+              - secrets
+              - serviceaccounts
+              verbs:
+              - get
+              - list
+              - watch
+            - apiGroups:
+              - ""
+              resources:
+              - services
+              verbs:
+              - get
+              - list
+              - watch
+              - create
+              - patch
+              - delete
+            - apiGroups:
+              - apps
+              resources:
+              - deployments
+              verbs:
+              - get
+              - list
+              - watch
+              - create
+              - patch
+            - apiGroups:
+              - events.k8s.io
+              resources:
+              - events
+              verbs:
+              - create
+              - patch
+            - apiGroups:
+              - nvidia.com
+              resources:
+              - dynamocomponentdeployments
+              verbs:
+              - get
+              - list
+              - watch
+              - patch
+            - apiGroups:
+              - nvidia.com
+              resources:
+              - dynamocomponentdeployments/finalizers
+              verbs:
+              - update
+            - apiGroups:
+              - nvidia.com
+              resources:
+              - dynamocomponentdeployments/status
+              verbs:
+              - patch
+        "#]]
+        .assert_eq(&role_yaml("r", RoleScope::Namespace("team"), ACCESS).unwrap());
+    }
+}

@@ -1,0 +1,71 @@
+//! What became of a decision: the input of status, events and retries.
+
+use controller_kit::{apply::ObjectId, failure::Class};
+use k8s_openapi::api::apps::v1::Deployment;
+
+/// What became of a decision.
+#[derive(Clone, Debug, Default)]
+pub struct Acted {
+    /// What was written, in order.
+    pub changes: Vec<Change>,
+    /// Objects that have to go before we can go on, as sentences.
+    pub waiting: Vec<String>,
+    /// What cannot be done for now.
+    pub refusals: Vec<Refusal>,
+    /// The live Deployment after all this, if it is ours.
+    pub deployment: Option<Deployment>,
+}
+
+/// One object that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What was done.
+    pub verb: Verb,
+    /// With which object.
+    pub object: ObjectId,
+    /// Generation of the object afterwards, of kinds that have one.
+    pub generation: Option<i64>,
+}
+
+/// What was done with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// It is new.
+    Created,
+    /// It was brought back or forward to what is wanted.
+    Updated,
+    /// It is no longer wanted.
+    Deleted,
+}
+
+/// A write that will not succeed before somebody changes something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Why.
+    pub cause: Cause,
+    /// The object, the reason and the remedy.
+    pub message: String,
+}
+
+/// Why a write was refused. The order is that of urgency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// An object of that name belongs to somebody else.
+    NameTaken,
+    /// The API server rejects the content.
+    Rejected,
+    /// A right or a quota is missing.
+    Forbidden,
+}
+
+impl Cause {
+    /// The cause behind an error, unless the error goes away by itself.
+    pub fn of(class: Class) -> Option<Self> {
+        match class {
+            Class::Foreign => Some(Self::NameTaken),
+            Class::Invalid => Some(Self::Rejected),
+            Class::Forbidden => Some(Self::Forbidden),
+            Class::Transient => None,
+        }
+    }
+}

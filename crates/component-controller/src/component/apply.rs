@@ -1,0 +1,83 @@
+//! I/O out: carries a decision out, in an order that has a reason.
+
+use super::{
+    acted::{Acted, Cause, Change, Refusal, Verb},
+    decide::{Decision, ServiceStep},
+    observe::Observed,
+};
+use controller_kit::apply::{Applier, Desired, Error, ObjectId, Outcome, Removed};
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::Value;
+
+/// Carries a decision out.
+///
+/// The Service comes first: pods look for each other by its name as soon as they start. A refused object does not hold up
+/// the others, so that the author learns everything that is in the way at once; what is in the way of nobody's doing ends
+/// the attempt, and the whole is tried again.
+///
+/// # Errors
+/// What goes away by itself.
+pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Error> {
+    let mut acted = Acted::default();
+    let live_service = observed.service.as_ref();
+    match (&decision.service, live_service) {
+        (ServiceStep::Apply(desired), live) => {
+            one(applier, desired, live.map(|live| &live.value), &mut acted).await?;
+        }
+        (ServiceStep::Delete, Some(live)) => {
+            let object = ObjectId::of(&live.object);
+            match applier.delete(&live.object, &observed.uid).await {
+                Ok(Removed::Accepted) => acted.changes.push(Change { verb: Verb::Deleted, object, generation: None }),
+                Ok(Removed::Gone) => {}
+                Err(error) => refused(error, &mut acted)?,
+            }
+        }
+        (ServiceStep::Delete | ServiceStep::Nothing, _) => {}
+    }
+    let live = observed.deployment.as_ref().map(|live| &live.value);
+    acted.deployment = match one(applier, &decision.deployment, live, &mut acted).await? {
+        Some(answer) => Some(read(decision.deployment.id(), answer)?),
+        None => observed.own_deployment().cloned(),
+    };
+    Ok(acted)
+}
+
+/// Applies one object; returns it as the API server answered, if it was written.
+async fn one(
+    applier: &Applier,
+    desired: &Desired,
+    live: Option<&Value>,
+    acted: &mut Acted,
+) -> Result<Option<Value>, Error> {
+    let change = |verb, answer: &Value| Change {
+        verb,
+        object: desired.id().clone(),
+        generation: answer.pointer("/metadata/generation").and_then(Value::as_i64),
+    };
+    match applier.apply(desired, live).await {
+        Ok(Outcome::Created(answer)) => {
+            acted.changes.push(change(Verb::Created, &answer));
+            Ok(Some(answer))
+        }
+        Ok(Outcome::Updated(answer)) => {
+            acted.changes.push(change(Verb::Updated, &answer));
+            Ok(Some(answer))
+        }
+        Ok(Outcome::Unchanged) => Ok(None),
+        Ok(Outcome::Waiting { reason }) => {
+            acted.waiting.push(format!("waiting for {}: {reason}", desired.id()));
+            Ok(None)
+        }
+        Err(error) => refused(error, acted).map(|()| None),
+    }
+}
+
+fn refused(error: Error, acted: &mut Acted) -> Result<(), Error> {
+    let Some(cause) = Cause::of(error.class()) else { return Err(error) };
+    acted.refusals.push(Refusal { cause, message: error.to_string() });
+    Ok(())
+}
+
+fn read(id: &ObjectId, answer: Value) -> Result<Deployment, Error> {
+    serde_json::from_value(answer).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
+}

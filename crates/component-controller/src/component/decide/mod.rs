@@ -1,0 +1,63 @@
+//! What has to be there, from one snapshot. Pure: no I/O, no clock.
+
+mod deployment;
+mod service;
+#[cfg(test)]
+mod tests;
+
+pub use service::ServiceStep;
+
+use super::observe::Observed;
+use api_types::labels;
+use controller_kit::apply::{Desired, Error};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::Serialize;
+use workload::{PodSettings, RenderInput, ValidatedComponent, legacy_type_is_worker};
+
+/// What has to be there.
+#[derive(Debug)]
+pub struct Decision {
+    /// What becomes of the Service.
+    pub service: ServiceStep,
+    /// The Deployment that runs the pods.
+    pub deployment: Desired,
+}
+
+/// Decides what has to be there for a component without mistakes.
+///
+/// # Errors
+/// An object that cannot be written as JSON; never for what validation accepts.
+pub fn decide(observed: &Observed, valid: &ValidatedComponent<'_>, settings: &PodSettings) -> Result<Decision, Error> {
+    let live_deployment = observed.deployment.as_ref().map(|live| &live.object);
+    let live_service = observed.service.as_ref().map(|live| &live.object);
+    let input = RenderInput {
+        settings,
+        pull_secrets: &observed.pull_secrets,
+        fallback_service_account: observed.fallback_service_account.as_deref(),
+        legacy_type_is_worker: legacy_type_is_worker(valid, live_deployment, live_service),
+    };
+    Ok(Decision {
+        service: service::decide(&input, valid, &observed.uid, live_service)?,
+        deployment: deployment::decide(&input, valid, &observed.uid, live_deployment)?,
+    })
+}
+
+/// An object of ours. If it exists and has no controller, it is taken over where `adoptable` and where it belongs to the
+/// same component of the same Dynamo namespace: that is what deleting the component and keeping its children leaves behind.
+fn desired<K>(object: &K, uid: &str, adoptable: bool) -> Result<Desired, Error>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let mut desired = Desired::of(object, uid)?;
+    for key in [labels::COMPONENT, labels::DYNAMO_NAMESPACE] {
+        if let Some(value) = label(object.meta(), key).filter(|_| adoptable) {
+            desired = desired.adopt_if_labelled(key, value);
+        }
+    }
+    Ok(desired)
+}
+
+fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.labels.as_ref()?.get(key).map(String::as_str)
+}

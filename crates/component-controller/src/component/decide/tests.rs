@@ -1,0 +1,325 @@
+//! Tests of decisions.
+
+use super::*;
+use crate::component::{
+    observe::{Live, Observed},
+    pull_secrets::NamedPullSecrets,
+    validate::validate,
+};
+use api_types::annotations;
+use controller_kit::{apply::Write, apply::plan_write, store::Packed};
+use expect_test::expect;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use workload::{DiscoveryBackend, PullSecretIndex, RegistryHosts};
+
+const UID: &str = "uid-of-the-component";
+
+fn component(type_: &str) -> Value {
+    json!({
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoComponentDeployment",
+        "metadata": {
+            "name": "chat-worker", "namespace": "team", "uid": UID, "generation": 1,
+            "labels": { "nvidia.com/dynamo-graph-deployment-name": "chat" },
+        },
+        "spec": {
+            "backendFramework": "vllm",
+            "name": "Worker",
+            "type": type_,
+            "replicas": 2,
+            "podTemplate": { "spec": { "containers": [{
+                "name": "main",
+                "image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0",
+                "command": ["python3"],
+                "args": ["-m", "dynamo.vllm", "--model", "m"],
+            }] } },
+        },
+    })
+}
+
+fn observed(component: Value) -> Observed {
+    Observed {
+        component: serde_json::from_value(component).unwrap(),
+        uid: UID.to_owned(),
+        deployment: None,
+        service: None,
+        pull_secrets: Arc::default(),
+        named_pull_secrets: NamedPullSecrets::default(),
+        fallback_service_account: None,
+    }
+}
+
+fn live<K>(value: Value) -> Option<Live<K>>
+where
+    K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
+{
+    Some(Live::of(&Packed::<K>::from_value(value).unwrap()).unwrap())
+}
+
+fn etcd() -> PodSettings {
+    PodSettings { discovery_backend: DiscoveryBackend::Etcd, ..PodSettings::default() }
+}
+
+fn decision(observed: &Observed, settings: &PodSettings) -> Decision {
+    decide(observed, &validate(&observed.component).unwrap(), settings).unwrap()
+}
+
+fn service(step: &ServiceStep) -> &Value {
+    let ServiceStep::Apply(desired) = step else { panic!("{step:?}") };
+    desired.object()
+}
+
+/// What becomes live when `desired` is applied, with a life of its own.
+fn applied(desired: &Desired) -> Value {
+    let mut object = desired.object().clone();
+    object["metadata"]["uid"] = json!("uid-of-the-child");
+    object["metadata"]["resourceVersion"] = json!("1");
+    object
+}
+
+#[test]
+fn a_worker_gets_a_deployment_and_a_service() {
+    let decision = decision(&observed(component("worker")), &PodSettings::default());
+    let deployment = decision.deployment.object();
+    let mut summary = json!({
+        "deployment": {
+            "metadata": deployment["metadata"],
+            "replicas": deployment["spec"]["replicas"],
+            "selector": deployment["spec"]["selector"],
+            "strategy": deployment["spec"]["strategy"],
+            "podLabels": deployment["spec"]["template"]["metadata"]["labels"],
+        },
+        "service": service(&decision.service),
+    });
+    for pointer in ["/deployment/metadata/annotations", "/service/metadata/annotations"] {
+        for value in summary.pointer_mut(pointer).unwrap().as_object_mut().unwrap().values_mut() {
+            *value = json!("…");
+        }
+    }
+    expect![[r#"
+        {
+          "deployment": {
+            "metadata": {
+              "annotations": {
+                "operator.dynamo/applied": "…",
+                "operator.dynamo/template-digest": "…"
+              },
+              "labels": {
+                "nvidia.com/dynamo-component": "Worker",
+                "nvidia.com/dynamo-graph-deployment-name": "chat",
+                "nvidia.com/dynamo-namespace": "team-chat"
+              },
+              "name": "chat-worker",
+              "namespace": "team",
+              "ownerReferences": [
+                {
+                  "apiVersion": "nvidia.com/v1beta1",
+                  "blockOwnerDeletion": true,
+                  "controller": true,
+                  "kind": "DynamoComponentDeployment",
+                  "name": "chat-worker",
+                  "uid": "uid-of-the-component"
+                }
+              ]
+            },
+            "podLabels": {
+              "nvidia.com/dynamo-component": "Worker",
+              "nvidia.com/dynamo-component-type": "worker",
+              "nvidia.com/dynamo-discovery-backend": "kubernetes",
+              "nvidia.com/dynamo-discovery-enabled": "true",
+              "nvidia.com/dynamo-graph-deployment-name": "chat",
+              "nvidia.com/dynamo-namespace": "team-chat",
+              "nvidia.com/metrics-enabled": "true",
+              "nvidia.com/selector": "chat-worker"
+            },
+            "replicas": 2,
+            "selector": {
+              "matchLabels": {
+                "nvidia.com/selector": "chat-worker"
+              }
+            },
+            "strategy": {
+              "rollingUpdate": {
+                "maxSurge": "25%",
+                "maxUnavailable": "25%"
+              },
+              "type": "RollingUpdate"
+            }
+          },
+          "service": {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+              "annotations": {
+                "operator.dynamo/applied": "…"
+              },
+              "labels": {
+                "nvidia.com/dynamo-component": "Worker",
+                "nvidia.com/dynamo-discovery-backend": "kubernetes",
+                "nvidia.com/dynamo-discovery-enabled": "true",
+                "nvidia.com/dynamo-graph-deployment-name": "chat",
+                "nvidia.com/dynamo-namespace": "team-chat"
+              },
+              "name": "chat-worker",
+              "namespace": "team",
+              "ownerReferences": [
+                {
+                  "apiVersion": "nvidia.com/v1beta1",
+                  "blockOwnerDeletion": true,
+                  "controller": true,
+                  "kind": "DynamoComponentDeployment",
+                  "name": "chat-worker",
+                  "uid": "uid-of-the-component"
+                }
+              ]
+            },
+            "spec": {
+              "ports": [
+                {
+                  "name": "system",
+                  "port": 9090,
+                  "protocol": "TCP",
+                  "targetPort": "system"
+                }
+              ],
+              "selector": {
+                "nvidia.com/dynamo-component": "Worker",
+                "nvidia.com/dynamo-component-type": "worker",
+                "nvidia.com/dynamo-namespace": "team-chat"
+              }
+            }
+          }
+        }"#]]
+    .assert_eq(&format!("{summary:#}"));
+}
+
+#[test]
+fn deciding_again_on_what_was_applied_writes_nothing() {
+    let mut observed = observed(component("worker"));
+    let first = decision(&observed, &PodSettings::default());
+    observed.deployment = live(applied(&first.deployment));
+    let ServiceStep::Apply(desired) = &first.service else { panic!("{first:?}") };
+    observed.service = live(applied(desired));
+    let second = decision(&observed, &PodSettings::default());
+    let plan = |desired: &Desired, live: &Value| plan_write(desired.object(), Some(live), UID, false);
+    assert_eq!(plan(&second.deployment, &observed.deployment.as_ref().unwrap().value), Write::Skip);
+    let ServiceStep::Apply(desired) = &second.service else { panic!("{second:?}") };
+    assert_eq!(plan(desired, &observed.service.as_ref().unwrap().value), Write::Skip);
+}
+
+#[test]
+fn a_service_goes_only_if_it_is_ours_and_not_wanted() {
+    let owned_by = |uid: &str| {
+        json!({
+            "metadata": {
+                "name": "chat-worker", "namespace": "team", "uid": "s",
+                "ownerReferences": [{
+                    "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",
+                    "name": "chat-worker", "uid": uid, "controller": true,
+                }],
+            },
+        })
+    };
+    let mut going = owned_by(UID);
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let unowned = json!({ "metadata": { "name": "chat-worker", "namespace": "team", "uid": "s" } });
+    let step = |type_: &str, settings: &PodSettings, service: Option<Value>| {
+        let mut observed = observed(component(type_));
+        observed.service = service.and_then(live::<Service>);
+        match decision(&observed, settings).service {
+            ServiceStep::Apply(_) => "apply",
+            ServiceStep::Delete => "delete",
+            ServiceStep::Nothing => "nothing",
+        }
+    };
+    let kubernetes = PodSettings::default();
+    assert_eq!(step("worker", &kubernetes, None), "apply");
+    assert_eq!(step("frontend", &etcd(), None), "apply");
+    assert_eq!(step("worker", &etcd(), None), "nothing");
+    assert_eq!(step("worker", &etcd(), Some(owned_by(UID))), "delete");
+    assert_eq!(step("worker", &etcd(), Some(owned_by("another"))), "nothing");
+    assert_eq!(step("worker", &etcd(), Some(unowned)), "nothing");
+    assert_eq!(step("worker", &etcd(), Some(going)), "nothing");
+}
+
+#[test]
+fn leftovers_of_the_same_component_are_taken_over_and_others_are_not() {
+    let mut observed = observed(component("worker"));
+    let desired = decision(&observed, &PodSettings::default()).deployment;
+    let mut leftover = applied(&desired);
+    leftover["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+    let adopts = |observed: &Observed, live: &Value| {
+        let desired = decision(observed, &PodSettings::default()).deployment;
+        let labels: Vec<bool> = [labels::COMPONENT, labels::DYNAMO_NAMESPACE]
+            .iter()
+            .map(|key| format!("{desired:?}").contains(&format!("(\"{key}\", {})", live["metadata"]["labels"][key])))
+            .collect();
+        labels == [true, true]
+    };
+    assert!(adopts(&observed, &leftover), "not cached yet");
+    observed.deployment = live(leftover.clone());
+    assert!(adopts(&observed, &leftover));
+    let mut other = leftover.clone();
+    other["spec"]["selector"]["matchLabels"] = json!({ "app": "other" });
+    observed.deployment = live(other.clone());
+    assert!(!adopts(&observed, &other), "its selector can never be ours");
+}
+
+#[test]
+fn a_secret_that_appears_rolls_nothing() {
+    let secrets = |names: &[&str]| {
+        let hosts = || RegistryHosts::parse(br#"{"auths":{"nvcr.io":{}}}"#).unwrap();
+        Arc::new(PullSecretIndex::new(names.iter().map(|name| ((*name).to_owned(), hosts()))))
+    };
+    let template = |observed: &Observed| {
+        decision(observed, &PodSettings::default()).deployment.object()["spec"]["template"].clone()
+    };
+    let mut observed = observed(component("worker"));
+    observed.pull_secrets = secrets(&["one"]);
+    let first = decision(&observed, &PodSettings::default()).deployment;
+    assert_eq!(first.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "one" }]));
+    observed.deployment = live(applied(&first));
+    observed.pull_secrets = secrets(&["one", "two"]);
+    assert_eq!(template(&observed), first.object()["spec"]["template"]);
+    // The next change of the template rolls anyway, and takes it along.
+    let main = &mut observed.component.spec.component.pod_template.as_mut().unwrap().spec.as_mut().unwrap().containers;
+    main[0].args.as_mut().unwrap().push("--more".to_owned());
+    assert_eq!(template(&observed)["spec"]["imagePullSecrets"], json!([{ "name": "one" }, { "name": "two" }]));
+}
+
+#[test]
+fn a_prefill_component_that_was_selected_as_worker_stays_one() {
+    let mut observed = observed(component("prefill"));
+    let pod_type = |observed: &Observed| {
+        let decision = decision(observed, &PodSettings::default());
+        let labels = &decision.deployment.object()["spec"]["template"]["metadata"]["labels"];
+        (
+            labels[labels::COMPONENT_TYPE].clone(),
+            service(&decision.service)["spec"]["selector"][labels::COMPONENT_TYPE].clone(),
+        )
+    };
+    assert_eq!(pod_type(&observed), (json!("prefill"), json!("prefill")));
+    observed.service = live(json!({
+        "metadata": { "name": "chat-worker", "namespace": "team" },
+        "spec": { "selector": { labels::COMPONENT_TYPE: "worker" } },
+    }));
+    assert_eq!(pod_type(&observed), (json!("worker"), json!("worker")));
+}
+
+#[test]
+fn the_go_operators_bookkeeping_is_not_ours_to_say() {
+    let mut observed = observed(component("worker"));
+    let first = decision(&observed, &PodSettings::default()).deployment;
+    let mut theirs = applied(&first);
+    theirs["metadata"]["annotations"] = json!({ annotations::LAST_APPLIED_HASH: "h" });
+    observed.deployment = live::<Deployment>(theirs.clone());
+    let second = decision(&observed, &PodSettings::default()).deployment;
+    let Write::Update { differences, .. } = plan_write(second.object(), Some(&theirs), UID, false) else {
+        panic!("our own marks are missing, so there is something to write")
+    };
+    let paths: Vec<&str> = differences.iter().map(|d| d.path.as_str()).collect();
+    assert!(paths.iter().all(|path| path.starts_with("metadata.annotations")), "{paths:?}");
+    assert!(!second.object()["metadata"]["annotations"].to_string().contains(annotations::LAST_APPLIED_HASH));
+}

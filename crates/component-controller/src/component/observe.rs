@@ -1,0 +1,165 @@
+//! I/O in: one snapshot of everything that a decision needs.
+
+use super::{
+    error::Error,
+    pull_secrets::{self, NamedPullSecrets, PullSecrets},
+};
+use api_types::{names, v1beta1::DynamoComponentDeployment};
+use controller_kit::{
+    apply::STEP_TIMEOUT,
+    failure::ErrorType,
+    store::{Key, Packed, Store, UnpackError, controller_owner},
+};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Secret, Service, ServiceAccount},
+};
+use kube::{Api, Client, Resource, core::PartialObjectMeta};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+use tracing::warn;
+use workload::PullSecretIndex;
+
+/// Everything that a decision needs.
+#[derive(Debug)]
+pub struct Observed {
+    /// The component.
+    pub component: DynamoComponentDeployment,
+    /// Its uid: the mark of what is ours.
+    pub uid: String,
+    /// The Deployment of its name, whoever it belongs to.
+    pub deployment: Option<Live<Deployment>>,
+    /// The Service of its name, whoever it belongs to.
+    pub service: Option<Live<Service>>,
+    /// Image pull secrets of the namespace by registry.
+    pub pull_secrets: Arc<PullSecretIndex>,
+    /// The image pull secrets that the author names.
+    pub named_pull_secrets: NamedPullSecrets,
+    /// First ServiceAccount of the namespace that is labelled for component pods.
+    pub fallback_service_account: Option<String>,
+}
+
+impl Observed {
+    /// The live Deployment, if it is ours.
+    pub fn own_deployment(&self) -> Option<&Deployment> {
+        let live = self.deployment.as_ref().map(|live| &live.object)?;
+        controller_owner(live).filter(|owner| owner.uid == self.uid)?;
+        Some(live)
+    }
+}
+
+/// A live object, typed for decisions and as JSON for comparisons.
+#[derive(Debug)]
+pub struct Live<K> {
+    /// Typed.
+    pub object: K,
+    /// As the API server sent it.
+    pub value: Value,
+}
+
+impl<K> Live<K>
+where
+    K: Resource + DeserializeOwned,
+    K::DynamicType: Default,
+{
+    /// Reads a cached object.
+    ///
+    /// # Errors
+    /// If it does not have the shape of its kind.
+    pub fn of(packed: &Packed<K>) -> Result<Self, UnpackError> {
+        Ok(Self { object: packed.unpack()?, value: packed.value() })
+    }
+}
+
+/// The caches that decisions rest on, and a client for what no cache holds.
+pub struct Observer {
+    client: Client,
+    deployments: Store<Packed<Deployment>>,
+    services: Store<Packed<Service>>,
+    accounts: Store<PartialObjectMeta<ServiceAccount>>,
+    secrets: PullSecrets,
+    may_read_secrets: AtomicBool,
+}
+
+impl Observer {
+    /// Looks into these caches.
+    pub fn new(
+        client: Client,
+        deployments: Store<Packed<Deployment>>,
+        services: Store<Packed<Service>>,
+        accounts: Store<PartialObjectMeta<ServiceAccount>>,
+        secrets: PullSecrets,
+    ) -> Self {
+        let may_read_secrets = AtomicBool::new(true);
+        Self { client, deployments, services, accounts, secrets, may_read_secrets }
+    }
+
+    /// The snapshot for one component.
+    ///
+    /// # Errors
+    /// A cached child that cannot be read, or an API server that does not answer.
+    pub async fn observe(&self, component: DynamoComponentDeployment) -> Result<Observed, Error> {
+        let Key { namespace, name } = Key::of(&component);
+        let live = |packed: Option<Arc<Packed<Deployment>>>| packed.as_deref().map(Live::of).transpose();
+        let deployment = live(self.deployments.get(&Key::new(&namespace, &name)))?;
+        let service = self.services.get(&Key::new(&namespace, &names::service(&name)));
+        let service = service.as_deref().map(Live::of).transpose()?;
+        let named_pull_secrets = self.named_pull_secrets(&namespace, &component).await?;
+        Ok(Observed {
+            uid: component.metadata.uid.clone().unwrap_or_default(),
+            component,
+            deployment,
+            service,
+            pull_secrets: self.secrets.index(&namespace),
+            named_pull_secrets,
+            fallback_service_account: self.fallback_service_account(&namespace),
+        })
+    }
+
+    /// The index answers for docker configuration Secrets; only for other names the API server is asked, and only whether
+    /// they exist.
+    async fn named_pull_secrets(
+        &self,
+        namespace: &str,
+        component: &DynamoComponentDeployment,
+    ) -> Result<NamedPullSecrets, Error> {
+        let names = pull_secrets::named(component);
+        let mut missing = Vec::new();
+        for name in &names {
+            if !self.secrets.knows(namespace, name) && !self.secret_exists(namespace, name).await? {
+                missing.push((*name).to_owned());
+            }
+        }
+        Ok(NamedPullSecrets { any: !names.is_empty(), missing })
+    }
+
+    /// Without the right to look, a Secret counts as there: nobody shall be told of a lack that cannot be seen.
+    async fn secret_exists(&self, namespace: &str, name: &str) -> Result<bool, Error> {
+        if !self.may_read_secrets.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let failed = |source| Error::Secret { namespace: namespace.to_owned(), name: name.to_owned(), source };
+        match tokio::time::timeout(STEP_TIMEOUT, api.get_metadata_opt(name)).await {
+            Ok(Ok(found)) => Ok(found.is_some()),
+            Ok(Err(error)) if ErrorType::of(&error) == ErrorType::Forbidden => {
+                if self.may_read_secrets.swap(false, Ordering::Relaxed) {
+                    warn!("no right to read Secrets: missing image pull secrets are not reported");
+                }
+                Ok(true)
+            }
+            Ok(Err(error)) => Err(failed(Some(Box::new(error)))),
+            Err(_) => Err(failed(None)),
+        }
+    }
+
+    fn fallback_service_account(&self, namespace: &str) -> Option<String> {
+        let all = self.accounts.all();
+        let here = all.iter().filter(|account| account.metadata.namespace.as_deref() == Some(namespace));
+        here.filter_map(|account| account.metadata.name.clone()).min()
+    }
+}

@@ -1,0 +1,70 @@
+//! When to look again although nothing has told us to.
+
+use super::{acted::Acted, pull_secrets::NamedPullSecrets};
+use api_types::conditions;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::time::Duration;
+
+/// First and longest pause between two attempts at something that somebody else has to make possible.
+const FIRST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How long to wait before the next attempt; `None` if a change of a watched object will tell.
+///
+/// A refused write is tried again after as much time as it has been refused for, within limits: the age of the
+/// conditions is a backoff that needs no memory. A name that is taken has to be tried because objects that do not carry
+/// our labels are not watched; a missing pull secret because Secrets of the older type are not.
+pub fn after(acted: &Acted, secrets: &NamedPullSecrets, conditions: &[Condition], now: Timestamp) -> Option<Duration> {
+    if !acted.refusals.is_empty() {
+        return Some(age(conditions, now).clamp(FIRST, LONGEST));
+    }
+    (!secrets.missing.is_empty()).then_some(LONGEST)
+}
+
+/// Since when things are as they are: the younger one of `Ready` and `Stalled`.
+fn age(conditions: &[Condition], now: Timestamp) -> Duration {
+    let since = conditions
+        .iter()
+        .filter(|c| [conditions::READY, conditions::STALLED].contains(&c.type_.as_str()))
+        .map(|c| c.last_transition_time.0)
+        .max();
+    since.and_then(|since| Duration::try_from(now.duration_since(since)).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::component::acted::{Cause, Refusal};
+    use controller_kit::conditions::{Status, set_condition};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn refused() -> Acted {
+        Acted { refusals: vec![Refusal { cause: Cause::NameTaken, message: String::new() }], ..Acted::default() }
+    }
+
+    #[test]
+    fn a_refusal_is_tried_again_later_each_time_within_limits() {
+        let mut all = Vec::new();
+        set_condition(&mut all, conditions::READY, Status::False, "r", "", None, at(0));
+        set_condition(&mut all, conditions::STALLED, Status::True, "r", "", None, at(100));
+        let secrets = NamedPullSecrets::default();
+        let waits: Vec<u64> = [100, 101, 110, 130, 5_000]
+            .map(|now| after(&refused(), &secrets, &all, at(now)).unwrap().as_secs())
+            .to_vec();
+        assert_eq!(waits, [2, 2, 10, 30, 60]);
+        assert_eq!(after(&refused(), &secrets, &all, at(50)).unwrap(), FIRST, "a clock that went back");
+        assert_eq!(after(&refused(), &secrets, &[], at(50)).unwrap(), FIRST);
+    }
+
+    #[test]
+    fn nothing_in_the_way_needs_no_second_look() {
+        let found = NamedPullSecrets::default();
+        assert_eq!(after(&Acted::default(), &found, &[], at(0)), None);
+        let missing = NamedPullSecrets { any: true, missing: vec!["s".into()] };
+        assert_eq!(after(&Acted::default(), &missing, &[], at(0)), Some(LONGEST));
+    }
+}

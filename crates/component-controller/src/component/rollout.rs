@@ -1,0 +1,117 @@
+//! What a live Deployment still lacks, in words that somebody can act on.
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
+use workload::{NotReady, Readiness, readiness};
+
+/// What is missing until all wanted pods serve; `None` if nothing is.
+///
+/// What the Deployment controller itself complains about (a quota, an admission policy, the progress deadline) comes
+/// with it: that is where the cause of missing pods shows.
+pub fn shortfall(deployment: &Deployment) -> Option<String> {
+    let Readiness::NotReady(reason) = readiness(deployment) else { return None };
+    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+    let what = match reason {
+        NotReady::Updating { .. } | NotReady::Unavailable { .. } => counts(deployment),
+        // A new Deployment: the same words until its first pod exists, that they need to be written only once.
+        NotReady::NotObserved if observed_generation(deployment) == 0 => counts(deployment),
+        other => other.to_string(),
+    };
+    let complaints = complaints(deployment).map(|complaint| format!("; {complaint}")).collect::<String>();
+    Some(format!("Deployment {name}: {what}{complaints}"))
+}
+
+fn observed_generation(deployment: &Deployment) -> i64 {
+    deployment.status.as_ref().and_then(|status| status.observed_generation).unwrap_or_default()
+}
+
+fn counts(deployment: &Deployment) -> String {
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let status = deployment.status.as_ref();
+    let available = status.and_then(|status| status.available_replicas).unwrap_or_default();
+    let updated = status.and_then(|status| status.updated_replicas).unwrap_or_default();
+    format!("{available} of {wanted} wanted pods are available, {updated} have the latest template")
+}
+
+/// Conditions by which the Deployment controller says that it cannot go on as it should.
+fn complaints(deployment: &Deployment) -> impl Iterator<Item = String> {
+    let all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    all.filter(|condition| is_complaint(condition)).map(|condition| {
+        let reason = condition.reason.as_deref().unwrap_or(&condition.type_);
+        let message = condition.message.as_deref().unwrap_or_default();
+        format!("{reason}: {message}")
+    })
+}
+
+fn is_complaint(condition: &DeploymentCondition) -> bool {
+    matches!(
+        (condition.type_.as_str(), condition.status.as_str()),
+        ("ReplicaFailure", "True") | ("Progressing", "False")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
+
+    fn deployment(observed: i64, status: DeploymentStatus) -> Deployment {
+        let mut deployment = Deployment::default();
+        deployment.metadata.name = Some("w".into());
+        deployment.metadata.generation = Some(2);
+        deployment.spec = Some(DeploymentSpec { replicas: Some(2), ..DeploymentSpec::default() });
+        deployment.status = Some(DeploymentStatus { observed_generation: Some(observed), ..status });
+        deployment
+    }
+
+    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> DeploymentCondition {
+        DeploymentCondition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: Some(reason.into()),
+            message: Some(message.into()),
+            ..DeploymentCondition::default()
+        }
+    }
+
+    #[test]
+    fn a_new_deployment_says_the_same_until_its_first_pod_exists() {
+        let unseen = shortfall(&deployment(0, DeploymentStatus::default()));
+        let seen = shortfall(&deployment(2, DeploymentStatus::default()));
+        assert_eq!(unseen, seen);
+        assert_eq!(seen.unwrap(), "Deployment w: 0 of 2 wanted pods are available, 0 have the latest template");
+    }
+
+    #[test]
+    fn counts_of_an_older_spec_do_not_count() {
+        let status = DeploymentStatus {
+            replicas: Some(2),
+            updated_replicas: Some(2),
+            ready_replicas: Some(2),
+            available_replicas: Some(2),
+            conditions: Some(vec![condition("Available", "True", "", "")]),
+            ..DeploymentStatus::default()
+        };
+        assert_eq!(shortfall(&deployment(2, status.clone())), None);
+        let message = shortfall(&deployment(1, status)).unwrap();
+        assert_eq!(message, "Deployment w: the Deployment controller has not yet seen the latest spec");
+    }
+
+    #[test]
+    fn what_the_deployment_complains_about_is_passed_on() {
+        let status = DeploymentStatus {
+            replicas: Some(1),
+            updated_replicas: Some(1),
+            conditions: Some(vec![
+                condition("Progressing", "False", "ProgressDeadlineExceeded", "timed out"),
+                condition("ReplicaFailure", "True", "FailedCreate", "exceeded quota: gpus"),
+                condition("Available", "False", "MinimumReplicasUnavailable", "no"),
+            ]),
+            ..DeploymentStatus::default()
+        };
+        assert_eq!(
+            shortfall(&deployment(2, status)).unwrap(),
+            "Deployment w: 0 of 2 wanted pods are available, 1 have the latest template; \
+             ProgressDeadlineExceeded: timed out; FailedCreate: exceeded quota: gpus"
+        );
+    }
+}

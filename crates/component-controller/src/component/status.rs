@@ -1,0 +1,145 @@
+//! The status of a component: computed from what was done and what is live, never from what was wished.
+
+use super::{
+    acted::{Acted, Cause, Refusal},
+    pull_secrets::NamedPullSecrets,
+    rollout,
+};
+use api_types::{
+    conditions::{self, component as reason},
+    v1beta1::{ComponentReplicaStatus, DynamoComponentDeploymentStatus},
+};
+use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// What the status shall say.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// Generation of the spec that was decided on.
+    pub generation: Option<i64>,
+    /// How far the component is.
+    pub standing: Standing,
+    /// Replica counts, if a Deployment of ours is there.
+    pub replicas: Option<ComponentReplicaStatus>,
+    /// The image pull secrets that the author names.
+    pub pull_secrets: &'a NamedPullSecrets,
+}
+
+/// How far a component is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// All wanted pods serve.
+    Ready,
+    /// Pods are coming up or changing; the message says what is waited for.
+    Underway(String),
+    /// Somebody has to change something.
+    Stuck {
+        /// Reason of the condition `Stalled`.
+        reason: &'static str,
+        /// What, and how.
+        message: String,
+    },
+}
+
+impl Standing {
+    /// The spec cannot be used as it is.
+    pub fn invalid(message: String) -> Self {
+        Self::Stuck { reason: reason::INVALID_SPEC, message }
+    }
+
+    /// How far a component is whose spec was acted upon. What is in the way comes first, all of it in one message.
+    pub fn of(acted: &Acted) -> Self {
+        let message =
+            |refusals: &[&Refusal]| refusals.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; ");
+        let mut refusals: Vec<&Refusal> = acted.refusals.iter().collect();
+        refusals.sort_by_key(|refusal| refusal.cause);
+        match refusals.first().map(|first| first.cause) {
+            Some(Cause::NameTaken) => Self::Stuck { reason: reason::NAME_TAKEN, message: message(&refusals) },
+            Some(Cause::Rejected) => Self::Stuck { reason: reason::INVALID_SPEC, message: message(&refusals) },
+            // Quotas and rights come back without a change of the spec, and it is tried again.
+            Some(Cause::Forbidden) => Self::Underway(message(&refusals)),
+            None if !acted.waiting.is_empty() => Self::Underway(acted.waiting.join("; ")),
+            None => acted.deployment.as_ref().map_or_else(
+                || Self::Underway("the Deployment is being created".to_owned()),
+                |deployment| rollout::shortfall(deployment).map_or(Self::Ready, Self::Underway),
+            ),
+        }
+    }
+}
+
+/// The whole status. `live` is the present one; transition times and conditions of others stay.
+pub fn status(
+    live: Option<&DynamoComponentDeploymentStatus>,
+    facts: &Facts<'_>,
+    now: Timestamp,
+) -> DynamoComponentDeploymentStatus {
+    let mut all = live.map(|live| live.conditions.clone()).unwrap_or_default();
+    set_readiness(&mut all, facts, now);
+    set_progress(&mut all, &progress(&facts.standing), facts.generation, now);
+    set_pull_secrets(&mut all, facts, now);
+    DynamoComponentDeploymentStatus {
+        observed_generation: facts.generation,
+        conditions: all,
+        component: facts.replicas.clone(),
+    }
+}
+
+fn set_readiness(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
+    let (ready, message) = match &facts.standing {
+        Standing::Ready => (true, "all wanted pods are available"),
+        Standing::Underway(message) | Standing::Stuck { message, .. } => (false, message.as_str()),
+    };
+    let main = match &facts.standing {
+        Standing::Stuck { reason, .. } => reason,
+        Standing::Underway(_) => reason::NOT_READY,
+        Standing::Ready => reason::READY,
+    };
+    let pick = |yes, no| if ready { yes } else { no };
+    for (type_, reason) in [
+        (conditions::AVAILABLE, pick(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_NOT_READY)),
+        (conditions::COMPONENT_READY, pick(reason::READY, reason::NOT_READY)),
+        (conditions::READY, main),
+    ] {
+        set_condition(all, type_, Status::from(ready), reason, message, facts.generation, now);
+    }
+}
+
+fn progress(standing: &Standing) -> Progress {
+    match standing {
+        Standing::Ready => Progress::Current,
+        Standing::Underway(message) => {
+            Progress::Working { reason: reason::PROGRESSING.to_owned(), message: message.clone() }
+        }
+        Standing::Stuck { reason, message } => {
+            Progress::Stuck { reason: (*reason).to_owned(), message: message.clone() }
+        }
+    }
+}
+
+/// Only there where the author names pull secrets.
+fn set_pull_secrets(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
+    let NamedPullSecrets { any, missing } = facts.pull_secrets;
+    if !any {
+        all.retain(|condition| condition.type_ != reason::PULL_SECRETS_FOUND);
+        return;
+    }
+    let (reason, message) = if missing.is_empty() {
+        (reason::ALL_FOUND, String::new())
+    } else {
+        (
+            reason::SECRET_MISSING,
+            format!(
+                "spec.podTemplate.spec.imagePullSecrets names Secrets that do not exist in this namespace: {}; \
+                 create them, or remove them from the list",
+                missing.join(", ")
+            ),
+        )
+    };
+    let found = Status::from(missing.is_empty());
+    set_condition(all, reason::PULL_SECRETS_FOUND, found, reason, &message, facts.generation, now);
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! Tests of the status.
+
+use super::*;
+use crate::component::acted::{Cause, Refusal};
+use controller_kit::conditions::find;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn facts(standing: Standing, pull_secrets: &NamedPullSecrets) -> Facts<'_> {
+    Facts { generation: Some(3), standing, replicas: None, pull_secrets }
+}
+
+/// `Type=Status/Reason` of every condition.
+fn table(status: &DynamoComponentDeploymentStatus) -> Vec<String> {
+    status.conditions.iter().map(|c| format!("{}={}/{}", c.type_, c.status, c.reason)).collect()
+}
+
+#[test]
+fn every_standing_has_its_conditions() {
+    let secrets = NamedPullSecrets::default();
+    let stuck = Standing::Stuck { reason: reason::NAME_TAKEN, message: "taken".into() };
+    for (standing, expected) in [
+        (
+            Standing::Ready,
+            [
+                "Available=True/DeploymentReady",
+                "DynamoComponentReady=True/ComponentReady",
+                "Ready=True/ComponentReady",
+                "Reconciling=False/UpToDate",
+                "Stalled=False/UpToDate",
+            ],
+        ),
+        (
+            Standing::Underway("0 of 1".into()),
+            [
+                "Available=False/DeploymentNotReady",
+                "DynamoComponentReady=False/ComponentNotReady",
+                "Ready=False/ComponentNotReady",
+                "Reconciling=True/Progressing",
+                "Stalled=False/Progressing",
+            ],
+        ),
+        (
+            stuck,
+            [
+                "Available=False/DeploymentNotReady",
+                "DynamoComponentReady=False/ComponentNotReady",
+                "Ready=False/NameTaken",
+                "Reconciling=False/Stalled",
+                "Stalled=True/NameTaken",
+            ],
+        ),
+    ] {
+        let status = status(None, &facts(standing, &secrets), at(1));
+        assert_eq!(table(&status), expected);
+        assert_eq!(status.observed_generation, Some(3));
+        assert!(status.conditions.iter().all(|c| c.observed_generation == Some(3)));
+    }
+}
+
+#[test]
+fn transition_times_and_conditions_of_others_stay() {
+    let secrets = NamedPullSecrets::default();
+    let mut before = status(None, &facts(Standing::Underway("a".into()), &secrets), at(1));
+    set_condition(&mut before.conditions, "Theirs", Status::True, "X", "", None, at(1));
+    let after = status(Some(&before), &facts(Standing::Underway("b".into()), &secrets), at(9));
+    let ready = find(&after.conditions, conditions::READY).unwrap();
+    assert_eq!((ready.message.as_str(), ready.last_transition_time.0), ("b", at(1)));
+    assert!(find(&after.conditions, "Theirs").is_some());
+}
+
+#[test]
+fn pull_secrets_show_only_where_some_are_named() {
+    let missing = NamedPullSecrets { any: true, missing: vec!["a".into(), "b".into()] };
+    let first = status(None, &facts(Standing::Ready, &missing), at(1));
+    let condition = find(&first.conditions, reason::PULL_SECRETS_FOUND).unwrap();
+    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", reason::SECRET_MISSING));
+    assert!(condition.message.contains(": a, b;"), "{}", condition.message);
+
+    let found = NamedPullSecrets { any: true, missing: Vec::new() };
+    let second = status(Some(&first), &facts(Standing::Ready, &found), at(2));
+    assert_eq!(find(&second.conditions, reason::PULL_SECRETS_FOUND).unwrap().status, "True");
+
+    let third = status(Some(&second), &facts(Standing::Ready, &NamedPullSecrets::default()), at(3));
+    assert!(find(&third.conditions, reason::PULL_SECRETS_FOUND).is_none());
+}
+
+#[test]
+fn the_most_urgent_refusal_decides_and_all_are_told() {
+    let refusal = |cause, message: &str| Refusal { cause, message: message.into() };
+    let acted = |refusals| Acted { refusals, ..Acted::default() };
+    let both = acted(vec![refusal(Cause::Forbidden, "quota"), refusal(Cause::NameTaken, "taken")]);
+    assert_eq!(Standing::of(&both), Standing::Stuck { reason: reason::NAME_TAKEN, message: "taken; quota".into() });
+    let rejected = acted(vec![refusal(Cause::Rejected, "bad port")]);
+    assert_eq!(Standing::of(&rejected), Standing::invalid("bad port".into()));
+    let forbidden = acted(vec![refusal(Cause::Forbidden, "quota")]);
+    assert_eq!(Standing::of(&forbidden), Standing::Underway("quota".into()));
+    let waiting = Acted { waiting: vec!["Deployment n/w: it is being deleted".into()], ..Acted::default() };
+    assert_eq!(Standing::of(&waiting), Standing::Underway("Deployment n/w: it is being deleted".into()));
+}

@@ -1,0 +1,14 @@
+//! The controller of `DynamoComponentDeployment`: turns each into a Deployment and a Service, and tells how far it is.
+//!
+//! - [`component`]: observe, validate, decide, apply, status; its `mod.rs` reads as their table of contents.
+//! - [`access`]: what the controller may do, as data.
+//! - [`run`](run()): caches, triggers and the loop.
+
+pub mod access;
+pub mod component;
+mod run;
+
+pub use run::run;
+
+/// Name of the program: its user agent and the field manager of its writes. It must never change.
+pub const NAME: &str = "dynamo-component-controller";

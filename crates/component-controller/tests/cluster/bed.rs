@@ -1,0 +1,289 @@
+//! A namespace with a controller of its own in it.
+
+use api_types::v1beta1::DynamoComponentDeployment;
+use component_controller::{NAME, access::ACCESS};
+use controller_kit::{
+    access::{Access as Rights, RoleScope, role},
+    metrics::Metrics,
+    process::{Context, Readiness, Shutdown},
+    settings::OperatorConfiguration,
+    store::Scope,
+};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service, events::v1::Event};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy},
+    core::NamespaceResourceScope,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::{fmt::Debug, path::Path, sync::Arc, time::Duration};
+use test_cluster::{TestNamespace, shared, wait};
+use tokio::task::JoinHandle;
+
+/// How long anything may take; generous, because the machine may have much to do.
+pub const LIMIT: Duration = Duration::from_secs(90);
+
+/// Name of the component in every test.
+pub const NAME_OF_COMPONENT: &str = "chat-worker";
+
+/// A namespace with a controller of its own in it.
+pub struct Bed {
+    pub namespace: String,
+    pub client: Client,
+    context: Context,
+    controller: Option<JoinHandle<()>>,
+    // Dropped last: the namespace goes when the controller has been told to stop.
+    _guard: TestNamespace,
+}
+
+impl Bed {
+    /// A namespace with a running controller.
+    pub async fn new(prefix: &str) -> Self {
+        let mut bed = Self::without_controller(prefix).await;
+        bed.start();
+        bed
+    }
+
+    /// A namespace whose controller is still to be started.
+    pub async fn without_controller(prefix: &str) -> Self {
+        Self::with_rights(prefix, ACCESS).await
+    }
+
+    /// A namespace whose controller is still to be started, and then has only these rights.
+    pub async fn with_rights(prefix: &str, rights: &[Rights]) -> Self {
+        let access = shared(&crds()).await.unwrap();
+        let guard = TestNamespace::new(access, prefix).await.unwrap();
+        let client = guard.client();
+        let namespace = guard.name().to_owned();
+        access.apply(&account(&namespace, rights)).await.unwrap();
+        let token = access.token(&namespace, NAME).await.unwrap();
+        let context = Context {
+            name: NAME,
+            client: access.client_for_token(&token).unwrap(),
+            settings: Arc::new(OperatorConfiguration::default()),
+            scope: Scope::Namespace(namespace.clone()),
+            readiness: Readiness::default(),
+            metrics: Metrics::new(),
+            shutdown: Shutdown::manual(),
+            concurrency: 4,
+        };
+        Self { namespace, client, context, controller: None, _guard: guard }
+    }
+
+    /// Starts the controller.
+    pub fn start(&mut self) {
+        self.context.shutdown = Shutdown::manual();
+        let context = self.context.clone();
+        self.controller = Some(tokio::spawn(async move {
+            component_controller::run(context).await.unwrap();
+        }));
+    }
+
+    /// Stops the controller and waits until it has.
+    pub async fn stop(&mut self) {
+        self.context.shutdown.request();
+        if let Some(controller) = self.controller.take() {
+            tokio::time::timeout(LIMIT, controller).await.unwrap().unwrap();
+        }
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Applies an object as a user does.
+    pub async fn apply<K>(&self, object: &Value) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let params = PatchParams::apply("user").force();
+        self.api::<K>().patch(name, &params, &Patch::Apply(object)).await.unwrap()
+    }
+
+    /// Merges a patch into an object of the component's name, as somebody else.
+    pub async fn edit<K>(&self, patch: &Value) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let params = PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+        self.api::<K>().patch(NAME_OF_COMPONENT, &params, &Patch::Merge(patch)).await.unwrap()
+    }
+
+    pub async fn deployment(&self) -> Deployment {
+        self.api().get(NAME_OF_COMPONENT).await.unwrap()
+    }
+
+    pub async fn service(&self) -> Service {
+        self.api().get(NAME_OF_COMPONENT).await.unwrap()
+    }
+
+    /// Deletes the component and waits until it is gone.
+    pub async fn delete(&self, policy: PropagationPolicy) {
+        let components = self.api::<DynamoComponentDeployment>();
+        let params = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+        components.delete(NAME_OF_COMPONENT, &params).await.unwrap();
+        self.gone::<DynamoComponentDeployment>().await;
+    }
+
+    /// Waits until no object of the component's name is there.
+    pub async fn gone<K>(&self)
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let what = format!("{} {NAME_OF_COMPONENT} to be gone", K::kind(&()));
+        let api = self.api::<K>();
+        let look = async || match api.get_opt(NAME_OF_COMPONENT).await {
+            Ok(None) => Ok(()),
+            Ok(Some(object)) => Err(format!("finalizers {:?}", object.finalizers())),
+            Err(error) => Err(error.to_string()),
+        };
+        wait::until(what, LIMIT, look).await.unwrap();
+    }
+
+    /// Waits until an object of the component's name is as it shall be.
+    pub async fn until<K>(&self, what: &str, fits: impl Fn(&K) -> bool) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
+    {
+        let api = self.api::<K>();
+        let look = async || match api.get_opt(NAME_OF_COMPONENT).await {
+            Ok(Some(object)) if fits(&object) => Ok(object),
+            Ok(Some(object)) => Err(serde_json::to_string(&object).unwrap()),
+            Ok(None) => Err("nothing".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        wait::until(format!("{} to be {what}", K::kind(&())), LIMIT, look).await.unwrap()
+    }
+
+    /// Waits until the component has a condition, for its present generation.
+    pub async fn until_condition(&self, type_: &str, status: &str, reason: &str) -> DynamoComponentDeployment {
+        self.until(&format!("{type_}={status}/{reason}"), |component: &DynamoComponentDeployment| {
+            is_current(component)
+                && condition(component, type_).is_some_and(|found| found.0 == status && found.1 == reason)
+        })
+        .await
+    }
+
+    /// Waits until the component is ready at its present generation.
+    pub async fn until_ready(&self) -> DynamoComponentDeployment {
+        self.until_condition("Available", "True", "DeploymentReady").await
+    }
+
+    /// Waits until the controller has finished a reconcile that began after now, by changing an annotation of the component
+    /// that it does not care about.
+    pub async fn until_reconciled(&self) {
+        let before = self.counter("reconcile_total");
+        let patch = json!({ "metadata": { "annotations": { "example.com/poked": before.to_string() } } });
+        self.edit::<DynamoComponentDeployment>(&patch).await;
+        let look = async || Some(()).filter(|()| self.counter("reconcile_total") > before);
+        wait::until("a reconcile", LIMIT, look).await.unwrap();
+    }
+
+    /// Waits until exactly these events, as `reason note`, have been told in the namespace about the component.
+    pub async fn until_told(&self, expected: &[String]) {
+        let api: Api<Event> = self.api();
+        let look = async || {
+            let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+            let ours = all.into_iter().filter(|event| event.reporting_controller.as_deref() == Some(NAME));
+            let mut told: Vec<String> =
+                ours.map(|e| format!("{} {}", e.reason.unwrap_or_default(), e.note.unwrap_or_default())).collect();
+            told.sort();
+            if told == expected { Ok(()) } else { Err(format!("{told:?}")) }
+        };
+        wait::until(format!("events {expected:?}"), LIMIT, look).await.unwrap();
+    }
+
+    /// Sum of a counter of the controller over all label sets that contain `labels`.
+    pub fn counter_of(&self, name: &str, labels: &[&str]) -> u64 {
+        let text = self.context.metrics.text();
+        let prefix = format!("dynamo_operator_{name}");
+        let lines = text.lines().filter(|line| line.starts_with(&prefix) && labels.iter().all(|l| line.contains(l)));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counter_of(name, &[])
+    }
+
+    /// Writes of a kind that the API server has accepted, status writes not counted.
+    pub fn writes_of(&self, kind: &str) -> u64 {
+        let all = self.counter_of("api_writes_total", &[&format!("kind=\"{kind}\"")]);
+        all - self.counter_of("api_writes_total", &[&format!("kind=\"{kind}\""), "verb=\"status\""])
+    }
+
+    pub fn status_writes(&self) -> u64 {
+        self.counter_of("api_writes_total", &["verb=\"status\""])
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.context.shutdown.request();
+    }
+}
+
+/// A component that becomes ready on the fake nodes.
+pub fn component() -> Value {
+    json!({
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoComponentDeployment",
+        "metadata": { "name": NAME_OF_COMPONENT },
+        "spec": {
+            "backendFramework": "vllm",
+            "name": "Worker",
+            "type": "worker",
+            "replicas": 1,
+            "podTemplate": { "spec": {
+                // The account that only a graph has is not needed for what is looked at here.
+                "serviceAccountName": "default",
+                "containers": [{
+                    "name": "main",
+                    "image": "registry.example.com/vllm-runtime:1.5.0",
+                    "command": ["python3"],
+                    "args": ["-m", "dynamo.vllm", "--model", "m"],
+                }],
+            } },
+        },
+    })
+}
+
+/// `status`, `reason` and message of a condition.
+pub fn condition(component: &DynamoComponentDeployment, type_: &str) -> Option<(String, String, String)> {
+    let found = component.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)?;
+    Some((found.status.clone(), found.reason.clone(), found.message.clone()))
+}
+
+/// Whether the status speaks of the present spec.
+pub fn is_current(component: &DynamoComponentDeployment) -> bool {
+    component.status.as_ref().and_then(|status| status.observed_generation) == component.metadata.generation
+}
+
+pub fn uid<K: Resource>(object: &K) -> String {
+    object.meta().uid.clone().unwrap()
+}
+
+/// The controller's own account, with the role that is made from its rights.
+fn account(namespace: &str, rights: &[Rights]) -> [Value; 3] {
+    let metadata = json!({ "name": NAME, "namespace": namespace });
+    let group = "rbac.authorization.k8s.io";
+    [
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }),
+        role(NAME, RoleScope::Namespace(namespace), rights),
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": { "apiGroup": group, "kind": "Role", "name": NAME },
+            "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": namespace }],
+        }),
+    ]
+}
+
+fn crds() -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    let file = folder.join("nvidia.com_dynamocomponentdeployments.yaml");
+    vec![serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()]
+}

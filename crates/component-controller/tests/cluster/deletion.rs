@@ -1,0 +1,60 @@
+//! Deletion with every propagation policy: nothing is made again, and nothing holds it up.
+
+use crate::bed::{Bed, component};
+use api_types::{LEGACY_FINALIZER, v1beta1::DynamoComponentDeployment};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use kube::api::PropagationPolicy;
+use serde_json::json;
+
+/// An adopted component: with the finalizer that nobody else would remove.
+async fn adopted(prefix: &str) -> Bed {
+    let bed = Bed::new(prefix).await;
+    let mut with_finalizer = component();
+    with_finalizer["metadata"]["finalizers"] = json!([LEGACY_FINALIZER]);
+    bed.apply::<DynamoComponentDeployment>(&with_finalizer).await;
+    bed.until_ready().await;
+    bed
+}
+
+async fn children_go_and_stay_away(bed: &Bed) {
+    bed.gone::<Deployment>().await;
+    bed.gone::<Service>().await;
+    assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (1, 1), "nothing was made again");
+}
+
+#[tokio::test]
+async fn in_the_background() {
+    let bed = adopted("background").await;
+    bed.delete(PropagationPolicy::Background).await;
+    children_go_and_stay_away(&bed).await;
+}
+
+#[tokio::test]
+async fn in_the_foreground() {
+    let bed = adopted("foreground").await;
+    bed.delete(PropagationPolicy::Foreground).await;
+    children_go_and_stay_away(&bed).await;
+}
+
+#[tokio::test]
+async fn children_may_be_kept() {
+    let bed = adopted("keep").await;
+    bed.delete(PropagationPolicy::Orphan).await;
+    let (deployment, service) = (bed.deployment().await, bed.service().await);
+    assert_eq!(deployment.metadata.deletion_timestamp, None);
+    assert_eq!(service.metadata.deletion_timestamp, None);
+    assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_component_deleted_before_anybody_looked_leaves_nothing() {
+    let mut bed = Bed::without_controller("unseen").await;
+    let mut with_finalizer = component();
+    with_finalizer["metadata"]["finalizers"] = json!([LEGACY_FINALIZER]);
+    bed.apply::<DynamoComponentDeployment>(&with_finalizer).await;
+    let components = bed.api::<DynamoComponentDeployment>();
+    components.delete(crate::bed::NAME_OF_COMPONENT, &Default::default()).await.unwrap();
+    bed.start();
+    bed.gone::<DynamoComponentDeployment>().await;
+    assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (0, 0));
+}

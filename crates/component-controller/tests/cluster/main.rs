@@ -1,0 +1,9 @@
+//! The controller against a real control plane: what a user does, and what comes of it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+mod bed;
+mod conflicts;
+mod deletion;
+mod mistakes;
+mod rollout;
+mod secrets;

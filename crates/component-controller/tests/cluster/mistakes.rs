@@ -1,0 +1,87 @@
+//! Specs that cannot be used: a clear condition, and what runs keeps running.
+
+use crate::bed::{Bed, component, condition};
+use api_types::v1beta1::DynamoComponentDeployment;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, api::ListParams};
+use serde_json::json;
+use test_cluster::wait;
+
+const BAD_SURGE: &str = "a few";
+
+fn invalid() -> serde_json::Value {
+    let mut invalid = component();
+    invalid["spec"]["podTemplate"]["metadata"] =
+        json!({ "annotations": { "nvidia.com/deployment-rolling-update-max-surge": BAD_SURGE } });
+    invalid
+}
+
+#[tokio::test]
+async fn a_mistake_is_told_and_nothing_is_made() {
+    let bed = Bed::new("mistake").await;
+    bed.apply::<DynamoComponentDeployment>(&invalid()).await;
+    let stalled = bed.until_condition("Stalled", "True", "InvalidSpec").await;
+    assert_eq!(stalled.status.as_ref().unwrap().observed_generation, Some(1));
+    let message = condition(&stalled, "Ready").unwrap().2;
+    for part in ["spec.podTemplate.metadata.annotations", "max-surge", BAD_SURGE, "25%"] {
+        assert!(message.contains(part), "{part} in {message}");
+    }
+    assert_eq!(bed.api::<Deployment>().list(&ListParams::default()).await.unwrap().items, []);
+    bed.until_told(&[format!("InvalidSpec {message}")]).await;
+
+    bed.apply::<DynamoComponentDeployment>(&component()).await;
+    bed.until_ready().await;
+}
+
+#[tokio::test]
+async fn a_mistake_in_an_update_leaves_the_workload_running() {
+    let bed = Bed::new("update").await;
+    bed.apply::<DynamoComponentDeployment>(&component()).await;
+    bed.until_ready().await;
+    let before = bed.deployment().await.metadata.resource_version;
+    bed.apply::<DynamoComponentDeployment>(&invalid()).await;
+    let stalled = bed.until_condition("Stalled", "True", "InvalidSpec").await;
+    assert_eq!(condition(&stalled, "Available").unwrap().0, "False");
+    assert_eq!(stalled.status.unwrap().component.unwrap().available_replicas, Some(1), "it still serves");
+    assert_eq!(bed.deployment().await.metadata.resource_version, before);
+}
+
+#[tokio::test]
+async fn what_the_api_server_rejects_is_told_in_its_words() {
+    let bed = Bed::new("rejected").await;
+    let mut rejected = component();
+    let main = &mut rejected["spec"]["podTemplate"]["spec"]["containers"][0];
+    main["volumeMounts"] = json!([{ "name": "Not_A_Name", "mountPath": "relative:path" }]);
+    bed.apply::<DynamoComponentDeployment>(&rejected).await;
+    let stalled = bed.until_condition("Stalled", "True", "InvalidSpec").await;
+    let message = condition(&stalled, "Stalled").unwrap().2;
+    assert!(message.contains("volumeMounts") || message.contains("volumes"), "{message}");
+    bed.apply::<DynamoComponentDeployment>(&component()).await;
+    bed.until_ready().await;
+}
+
+#[tokio::test]
+async fn a_quota_is_told_in_the_deployments_words() {
+    let bed = Bed::new("quota").await;
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" },
+        "spec": { "hard": { "pods": "0" } },
+    });
+    bed.apply::<k8s_openapi::api::core::v1::ResourceQuota>(&quota).await;
+    bed.until_quota().await;
+    bed.apply::<DynamoComponentDeployment>(&component()).await;
+    bed.until("waiting for the quota", |c: &DynamoComponentDeployment| {
+        condition(c, "Ready").is_some_and(|found| found.0 == "False" && found.2.contains("exceeded quota: none"))
+            && condition(c, "Stalled").is_some_and(|found| found.0 == "False")
+    })
+    .await;
+}
+
+impl Bed {
+    /// Waits until the quota counts.
+    async fn until_quota(&self) {
+        let quotas: Api<k8s_openapi::api::core::v1::ResourceQuota> = self.api();
+        let look = async || quotas.get("none").await.ok()?.status?.used;
+        wait::until("the quota to count", crate::bed::LIMIT, look).await.unwrap();
+    }
+}

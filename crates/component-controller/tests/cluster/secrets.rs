@@ -1,0 +1,89 @@
+//! Image pull secrets: named ones that are missing, and others that are found by registry.
+
+use crate::bed::{Bed, component, condition};
+use api_types::v1beta1::DynamoComponentDeployment;
+use component_controller::access::ACCESS;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+use serde_json::{Value, json};
+
+const FOUND: &str = "ImagePullSecretsFound";
+
+fn secret(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name },
+        "type": "kubernetes.io/dockerconfigjson",
+        "stringData": { ".dockerconfigjson": r#"{"auths":{"registry.example.com":{"auth":"eDp5"}}}"# },
+    })
+}
+
+fn pull_secrets(deployment: &Deployment) -> Vec<String> {
+    let pod = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+    pod.image_pull_secrets.iter().flatten().map(|reference| reference.name.clone()).collect()
+}
+
+#[tokio::test]
+async fn a_missing_secret_is_told_until_it_appears() {
+    let bed = Bed::new("missing").await;
+    let mut naming = component();
+    naming["spec"]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "later" }]);
+    bed.apply::<DynamoComponentDeployment>(&naming).await;
+    let missing = bed.until_condition(FOUND, "False", "SecretMissing").await;
+    let message = condition(&missing, FOUND).unwrap().2;
+    assert!(message.contains("later") && message.contains("imagePullSecrets"), "{message}");
+    bed.until_ready().await;
+    let before = bed.deployment().await;
+    assert_eq!(pull_secrets(&before), ["later"]);
+
+    bed.apply::<Secret>(&secret("later")).await;
+    bed.until_condition(FOUND, "True", "AllFound").await;
+    assert_eq!(bed.deployment().await.metadata.generation, before.metadata.generation);
+}
+
+#[tokio::test]
+async fn a_named_secret_of_another_type_is_found() {
+    let bed = Bed::new("type").await;
+    let opaque = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opaque" } });
+    bed.apply::<Secret>(&opaque).await;
+    let mut naming = component();
+    naming["spec"]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "opaque" }]);
+    bed.apply::<DynamoComponentDeployment>(&naming).await;
+    bed.until_condition(FOUND, "True", "AllFound").await;
+}
+
+#[tokio::test]
+async fn secrets_are_found_by_registry_and_later_ones_roll_nothing() {
+    let mut bed = Bed::without_controller("found").await;
+    bed.apply::<Secret>(&secret("one")).await;
+    bed.apply::<DynamoComponentDeployment>(&component()).await;
+    bed.start();
+    bed.until_ready().await;
+    let before = bed.deployment().await;
+    assert_eq!(pull_secrets(&before), ["one"]);
+
+    bed.apply::<Secret>(&secret("two")).await;
+    // A restart sees both at once, and still leaves what runs alone.
+    bed.stop().await;
+    bed.start();
+    bed.until_reconciled().await;
+    let after = bed.deployment().await;
+    assert_eq!((pull_secrets(&after), after.metadata.generation), (vec!["one".to_owned()], before.metadata.generation));
+
+    let mut changed = component();
+    changed["spec"]["podTemplate"]["spec"]["containers"][0]["args"] = json!(["-m", "dynamo.vllm", "--model", "other"]);
+    bed.apply::<DynamoComponentDeployment>(&changed).await;
+    bed.until("up to date", |d: &Deployment| pull_secrets(d) == ["one", "two"]).await;
+}
+
+#[tokio::test]
+async fn without_the_right_to_see_secrets_everything_else_goes_on() {
+    let rights: Vec<_> = ACCESS.iter().filter(|right| right.resource != "secrets").copied().collect();
+    let mut bed = Bed::with_rights("blind", &rights).await;
+    bed.start();
+    bed.apply::<Secret>(&secret("one")).await;
+    let mut naming = component();
+    naming["spec"]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "not-to-be-seen" }]);
+    bed.apply::<DynamoComponentDeployment>(&naming).await;
+    let ready = bed.until_ready().await;
+    assert_eq!(condition(&ready, FOUND).unwrap().0, "True", "nobody is told of a lack that cannot be seen");
+    assert_eq!(pull_secrets(&bed.deployment().await), ["not-to-be-seen"]);
+}

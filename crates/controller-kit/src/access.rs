@@ -1,0 +1,231 @@
+//! What a controller may do, as data. The RBAC rules of the chart are made from it, and tests compare it with the audit log.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use serde_json::{Value, json};
+
+/// A verb of the Kubernetes API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// Read one object.
+    Get,
+    /// Read many.
+    List,
+    /// Follow changes.
+    Watch,
+    /// Make an object. Server-side apply of a new object needs it beside [`Verb::Patch`].
+    Create,
+    /// Replace an object.
+    Update,
+    /// Change parts of an object; server-side apply.
+    Patch,
+    /// Delete one object.
+    Delete,
+    /// Grant rights one does not have.
+    Escalate,
+    /// Bind roles one does not have.
+    Bind,
+}
+
+impl Verb {
+    /// What a cache needs.
+    pub const CACHE: &'static [Self] = &[Self::Get, Self::List, Self::Watch];
+    /// What the apply engine needs to own objects that are cached.
+    pub const OWN: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch, Self::Delete];
+    /// What the apply engine needs to own objects that are not cached, and that go with their owner.
+    pub const APPLY: &'static [Self] = &[Self::Get, Self::Create, Self::Patch];
+
+    /// As RBAC writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::Escalate => "escalate",
+            Self::Bind => "bind",
+        }
+    }
+
+    /// True if it changes something.
+    #[must_use]
+    pub fn writes(self) -> bool {
+        !matches!(self, Self::Get | Self::List | Self::Watch)
+    }
+}
+
+/// One kind and what may be done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// Plural name, for example `deployments`.
+    pub resource: &'static str,
+    /// Subresource, for example `status`.
+    pub subresource: Option<&'static str>,
+    /// What may be done.
+    pub verbs: &'static [Verb],
+    /// Why it is needed, for the reader of the role.
+    pub why: &'static str,
+}
+
+impl Access {
+    fn path(&self) -> String {
+        match self.subresource {
+            Some(subresource) => format!("{}/{subresource}", self.resource),
+            None => self.resource.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let group = if self.group.is_empty() { "core" } else { self.group };
+        write!(f, "{group}/{}", self.path())
+    }
+}
+
+/// Where the rights hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoleScope<'a> {
+    /// In the whole cluster: a ClusterRole.
+    Cluster,
+    /// In one namespace: a Role in it.
+    Namespace(&'a str),
+}
+
+/// The role that grants exactly `access`. Lines of one resource are merged, resources of one group with the same verbs share
+/// a rule; the order is that of groups and names.
+#[must_use]
+pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
+    let mut verbs: BTreeMap<(&str, String), BTreeSet<Verb>> = BTreeMap::new();
+    for line in access {
+        verbs.entry((line.group, line.path())).or_default().extend(line.verbs);
+    }
+    let mut rules: BTreeMap<(&str, Vec<Verb>), Vec<String>> = BTreeMap::new();
+    for ((group, path), verbs) in verbs {
+        rules.entry((group, verbs.into_iter().collect())).or_default().push(path);
+    }
+    let rules: Vec<Value> = rules
+        .into_iter()
+        .map(|((group, verbs), resources)| {
+            let verbs: Vec<&str> = verbs.into_iter().map(Verb::as_str).collect();
+            json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
+        })
+        .collect();
+    let (kind, metadata) = match scope {
+        RoleScope::Cluster => ("ClusterRole", json!({ "name": name })),
+        RoleScope::Namespace(namespace) => ("Role", json!({ "name": name, "namespace": namespace })),
+    };
+    json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules })
+}
+
+/// [`role`] as YAML.
+///
+/// # Errors
+/// Never in practice: the role is plain data.
+pub fn role_yaml(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Result<String, serde_saphyr::SerializeError> {
+    serde_saphyr::to_string(&role(name, scope, access))
+}
+
+/// Resources that both may write. Two controllers that write one resource must divide it by other means, so every entry
+/// needs a reason.
+#[must_use]
+pub fn writes_overlap(a: &[Access], b: &[Access]) -> Vec<String> {
+    let writes = |access: &[Access]| -> BTreeSet<String> {
+        access.iter().filter(|line| line.verbs.iter().any(|verb| verb.writes())).map(ToString::to_string).collect()
+    };
+    writes(a).intersection(&writes(b)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::{Access, RoleScope, Verb, role_yaml, writes_overlap};
+
+    const fn line(
+        group: &'static str,
+        resource: &'static str,
+        subresource: Option<&'static str>,
+        verbs: &'static [Verb],
+    ) -> Access {
+        Access { group, resource, subresource, verbs, why: "test" }
+    }
+
+    const GRAPH: &[Access] = &[
+        line("nvidia.com", "graphs", None, Verb::CACHE),
+        line("nvidia.com", "graphs", Some("status"), &[Verb::Patch]),
+        line("nvidia.com", "components", None, Verb::OWN),
+        line("", "serviceaccounts", None, Verb::APPLY),
+    ];
+    const COMPONENT: &[Access] = &[
+        line("nvidia.com", "components", None, Verb::CACHE),
+        line("nvidia.com", "components", Some("status"), &[Verb::Patch]),
+        line("", "serviceaccounts", None, &[Verb::Delete]),
+        line("apps", "deployments", None, &[Verb::Patch]),
+        line("apps", "deployments", None, Verb::CACHE),
+        line("apps", "replicasets", None, &[Verb::Get, Verb::Watch, Verb::List, Verb::Patch]),
+    ];
+
+    #[test]
+    fn a_cluster_role_merges_what_belongs_together() {
+        expect![[r#"
+            apiVersion: rbac.authorization.k8s.io/v1
+            kind: ClusterRole
+            metadata:
+              name: dynamo-component
+            rules:
+            - apiGroups:
+              - ""
+              resources:
+              - serviceaccounts
+              verbs:
+              - delete
+            - apiGroups:
+              - apps
+              resources:
+              - deployments
+              - replicasets
+              verbs:
+              - get
+              - list
+              - watch
+              - patch
+            - apiGroups:
+              - nvidia.com
+              resources:
+              - components
+              verbs:
+              - get
+              - list
+              - watch
+            - apiGroups:
+              - nvidia.com
+              resources:
+              - components/status
+              verbs:
+              - patch
+        "#]]
+        .assert_eq(&role_yaml("dynamo-component", RoleScope::Cluster, COMPONENT).unwrap());
+    }
+
+    #[test]
+    fn a_role_stands_in_its_namespace() {
+        let yaml = role_yaml("dynamo-graph", RoleScope::Namespace("team-a"), GRAPH).unwrap();
+        assert!(yaml.contains("kind: Role\n") && yaml.contains("namespace: team-a\n"), "{yaml}");
+    }
+
+    #[test]
+    fn two_writers_of_one_resource_are_found_and_readers_are_not() {
+        assert_eq!(writes_overlap(GRAPH, COMPONENT), ["core/serviceaccounts"]);
+        assert!(writes_overlap(GRAPH, &[line("nvidia.com", "graphs", None, Verb::CACHE)]).is_empty());
+    }
+}

@@ -1,0 +1,175 @@
+//! Does the live object already hold everything we want? Compared leaf by leaf, as the API server would see it.
+//!
+//! Fields that only the live object has are not ours and do not count. The API server fills in defaults and rewrites some
+//! values to a canonical form; both must not look like a difference, or every reconcile would write.
+
+use serde_json::{Map, Value};
+
+use super::quantity;
+
+/// Object fields that identify a list element, in the order they are tried; the first one an element has decides.
+///
+/// `mountPath` and `uid` come before `name`: one volume can be mounted twice, and owners of different kinds share names.
+const ELEMENT_KEYS: &[&str] = &[
+    "mountPath",
+    "devicePath",
+    "containerPort",
+    "port",
+    "uid",
+    "name",
+    "key",
+    "topologyKey",
+    "ip",
+    "type",
+    "conditionType",
+];
+
+/// Fields whose values are quantities, wherever they stand.
+const QUANTITY_FIELDS: &[&str] =
+    &["sizeLimit", "storage", "capacity", "cpu", "memory", "ephemeral-storage", "divisor", "averageValue"];
+
+/// Fields whose members are all quantities.
+const QUANTITY_MAPS: &[&str] = &["limits", "requests"];
+
+/// Lists of plain values to which others may add.
+const SETS: &[&str] = &["finalizers"];
+
+/// True when every leaf of `desired` is present in `live` with an equal value.
+///
+/// `null`, `""`, `false`, `0`, `[]` and `{}` in `desired` equal an absent field. Lists of equal length are compared by
+/// position, others by the element's identity. Quantities are compared by value, and `8080` equals `"8080"`.
+#[must_use]
+pub fn covers(live: &Value, desired: &Value) -> bool {
+    differences(live, desired).is_empty()
+}
+
+/// One leaf of the desired object that the live one does not have, or has with another value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// Where, for example `spec.template.spec.containers[0].image`.
+    pub path: String,
+    /// What is live there; `None` if nothing is.
+    pub live: Option<Value>,
+}
+
+/// All leaves of `desired` that `live` does not hold. See [`covers`].
+#[must_use]
+pub fn differences(live: &Value, desired: &Value) -> Vec<Difference> {
+    let mut walk = Walk { path: Vec::new(), found: Vec::new() };
+    walk.value(Some(live), desired, false);
+    walk.found
+}
+
+/// True for the values that mean the same as an absent field.
+pub(crate) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        // Blocks of nothing but empty blocks are dropped on the way, too; a zero or `false` inside one is a choice.
+        Value::Object(fields) => fields.values().all(|v| !v.is_boolean() && !v.is_number() && is_empty(v)),
+    }
+}
+
+struct Walk {
+    path: Vec<String>,
+    found: Vec<Difference>,
+}
+
+impl Walk {
+    /// `quantity` says that leaves found here are quantities.
+    fn value(&mut self, live: Option<&Value>, desired: &Value, quantity: bool) {
+        match (live, desired) {
+            (None | Some(Value::Null), desired) if is_empty(desired) => {}
+            (Some(Value::Object(live)), Value::Object(desired)) => self.object(live, desired, quantity),
+            (Some(Value::Array(live)), Value::Array(desired)) => self.array(live, desired),
+            (Some(live), desired) if same_leaf(live, desired, quantity) => {}
+            (live, _) => self.report(live),
+        }
+    }
+
+    fn object(&mut self, live: &Map<String, Value>, desired: &Map<String, Value>, quantity: bool) {
+        for (field, wanted) in desired {
+            let below = quantity || QUANTITY_FIELDS.contains(&field.as_str());
+            let below = below || QUANTITY_MAPS.contains(&field.as_str());
+            self.path.push(if self.path.is_empty() { field.clone() } else { format!(".{field}") });
+            self.value(live.get(field), wanted, below);
+            self.path.pop();
+        }
+    }
+
+    fn array(&mut self, live: &[Value], desired: &[Value]) {
+        let by_position = live.len() == desired.len() && !self.in_set();
+        for (index, wanted) in desired.iter().enumerate() {
+            let found = if by_position { live.get(index) } else { self.counterpart(live, wanted) };
+            self.path.push(format!("[{index}]"));
+            match found {
+                Some(found) => self.value(Some(found), wanted, false),
+                None => self.report(None),
+            }
+            self.path.pop();
+        }
+        // A list that should be empty and is not: nothing of it is ours, unless its elements have no identity.
+        if desired.is_empty() && live.iter().any(|item| !item.is_object()) && !self.in_set() {
+            self.report(Some(&Value::Array(live.to_vec())));
+        }
+    }
+
+    /// The live element that stands for `wanted` in a list of another length.
+    fn counterpart<'a>(&self, live: &'a [Value], wanted: &Value) -> Option<&'a Value> {
+        match wanted {
+            Value::Object(fields) => {
+                let key = ELEMENT_KEYS.iter().find(|key| fields.contains_key(**key))?;
+                live.iter().find(|item| {
+                    item.get(*key).is_some_and(|id| same_leaf(id, &fields[*key], false))
+                        && protocol(item) == protocol(wanted)
+                })
+            }
+            // Lists of plain values belong to one owner as a whole: another length is another list.
+            plain if self.in_set() => live.iter().find(|item| *item == plain),
+            _ => None,
+        }
+    }
+
+    fn in_set(&self) -> bool {
+        self.path.last().is_some_and(|last| SETS.contains(&last.trim_start_matches('.')))
+    }
+
+    fn report(&mut self, live: Option<&Value>) {
+        self.found.push(Difference { path: self.path.concat(), live: live.cloned() });
+    }
+}
+
+/// Ports are told apart by protocol too, which defaults to TCP.
+fn protocol(element: &Value) -> &str {
+    element.get("protocol").and_then(Value::as_str).unwrap_or("TCP")
+}
+
+fn same_leaf(live: &Value, desired: &Value, quantity: bool) -> bool {
+    if live == desired || (is_empty(live) && is_empty(desired)) {
+        return true;
+    }
+    if let (Value::Number(live), Value::Number(desired)) = (live, desired) {
+        // `1.0` comes back as `1`.
+        return live.as_f64() == desired.as_f64() && (live.is_f64() || desired.is_f64());
+    }
+    let (Some(live), Some(desired)) = (leaf_text(live), leaf_text(desired)) else { return false };
+    if live == desired {
+        return true;
+    }
+    quantity && matches!((quantity::nanos(&live), quantity::nanos(&desired)), (Some(a), Some(b)) if a == b)
+}
+
+/// Numbers and strings as text, so that an int-or-string compares by what it says.
+fn leaf_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

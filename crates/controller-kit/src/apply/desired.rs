@@ -1,0 +1,192 @@
+//! An object as we want it, and the name of one in messages.
+
+use std::fmt;
+
+use kube::{Resource, core::ApiResource};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{error::Error, plan};
+
+/// Which object. Reads as `Deployment team-a/frontend`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Kind, for example `Deployment`.
+    pub kind: String,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl ObjectId {
+    pub(super) fn new(resource: &ApiResource, namespace: &str, name: &str) -> Self {
+        Self {
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The identity of any Kubernetes object.
+    #[must_use]
+    pub fn of<K>(object: &K) -> Self
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let dynamic = K::DynamicType::default();
+        Self {
+            group: K::group(&dynamic).into_owned(),
+            kind: K::kind(&dynamic).into_owned(),
+            namespace: object.meta().namespace.clone().unwrap_or_default(),
+            name: object.meta().name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        write!(f, "{} {}{slash}{}", self.kind, self.namespace, self.name)
+    }
+}
+
+/// An object as it should be, complete: what is missing here and was applied before, will be removed.
+#[derive(Debug, Clone)]
+pub struct Desired {
+    pub(super) resource: ApiResource,
+    pub(super) id: ObjectId,
+    pub(super) parent_uid: String,
+    pub(super) object: Value,
+    adopt_labels: Vec<(String, String)>,
+}
+
+impl Desired {
+    /// A typed object. Its controller owner reference must be that of `parent_uid`, unless it is meant to have no owner.
+    ///
+    /// # Errors
+    /// If the object has no name or cannot be written as JSON.
+    pub fn of<K>(object: &K, parent_uid: &str) -> Result<Self, Error>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        let resource = ApiResource::erase::<K>(&());
+        let id = ObjectId::of(object);
+        let value = serde_json::to_value(object).map_err(|e| Error::Render { object: id, reason: e.to_string() })?;
+        Self::dynamic(resource, value, parent_uid)
+    }
+
+    /// An object of a kind that has no Rust type here.
+    ///
+    /// # Errors
+    /// If the object has no name.
+    pub fn dynamic(resource: ApiResource, mut object: Value, parent_uid: &str) -> Result<Self, Error> {
+        let namespace = plan::text(&object, "/metadata/namespace");
+        let id = ObjectId::new(&resource, &namespace, &plan::text(&object, "/metadata/name"));
+        let Some(fields) = object.as_object_mut().filter(|_| !id.name.is_empty()) else {
+            return Err(Error::Render { object: id, reason: "metadata.name is missing".to_owned() });
+        };
+        fields.insert("apiVersion".to_owned(), Value::String(resource.api_version.clone()));
+        fields.insert("kind".to_owned(), Value::String(resource.kind.clone()));
+        let object = plan::stamp(object);
+        Ok(Self { resource, id, parent_uid: parent_uid.to_owned(), object, adopt_labels: Vec::new() })
+    }
+
+    /// Lets a live object without controller owner be taken over if it carries this label. More calls, more labels that
+    /// it must carry. Without a call, nothing is taken over.
+    #[must_use]
+    pub fn adopt_if_labelled(mut self, key: &str, value: &str) -> Self {
+        self.adopt_labels.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Which object this is.
+    #[must_use]
+    pub fn id(&self) -> &ObjectId {
+        &self.id
+    }
+
+    /// The object as it will be sent, with its fingerprint.
+    #[must_use]
+    pub fn object(&self) -> &Value {
+        &self.object
+    }
+
+    pub(super) fn may_adopt(&self, live: &Value) -> bool {
+        let labels = live.get("metadata").and_then(|metadata| metadata.get("labels"));
+        !self.adopt_labels.is_empty()
+            && self.adopt_labels.iter().all(|(key, value)| {
+                labels.and_then(|labels| labels.get(key)).and_then(Value::as_str) == Some(value.as_str())
+            })
+    }
+
+    /// Whether creation must look first. Applying without force is refused by an object of the same name only if a field
+    /// differs. A selector names its graph, so it differs in every foreign object; other kinds (a ServiceAccount, a
+    /// ConfigMap) may have nothing to disagree about, and would silently become ours.
+    pub(super) fn look_first(&self) -> bool {
+        self.object.pointer("/spec/selector").and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{
+        apps::v1::Deployment,
+        core::v1::{ConfigMap, ServiceAccount},
+    };
+    use serde_json::json;
+
+    use super::Desired;
+
+    #[test]
+    fn kind_and_version_are_filled_in_and_status_is_dropped() {
+        let object = Deployment {
+            metadata: kube::api::ObjectMeta {
+                name: Some("d".into()),
+                namespace: Some("n".into()),
+                ..Default::default()
+            },
+            status: Some(Default::default()),
+            ..Default::default()
+        };
+        let desired = Desired::of(&object, "u").unwrap();
+        assert_eq!(desired.id().to_string(), "Deployment n/d");
+        assert_eq!(desired.object()["apiVersion"], "apps/v1");
+        assert!(desired.object().get("status").is_none());
+    }
+
+    #[test]
+    fn an_object_without_name_is_refused() {
+        let error = Desired::of(&ConfigMap::default(), "u").unwrap_err();
+        assert_eq!(error.to_string(), "cannot render ConfigMap : metadata.name is missing");
+    }
+
+    #[test]
+    fn adoption_needs_every_label() {
+        let account = ServiceAccount {
+            metadata: kube::api::ObjectMeta { name: Some("a".into()), ..Default::default() },
+            ..Default::default()
+        };
+        let plain = Desired::of(&account, "u").unwrap();
+        let labelled = plain.clone().adopt_if_labelled("graph", "g").adopt_if_labelled("by", "us");
+        let live = |labels| json!({ "metadata": { "labels": labels } });
+        assert!(!plain.may_adopt(&live(json!({ "graph": "g", "by": "us" }))));
+        assert!(labelled.may_adopt(&live(json!({ "graph": "g", "by": "us", "more": "x" }))));
+        assert!(!labelled.may_adopt(&live(json!({ "graph": "g" }))));
+        assert!(!labelled.may_adopt(&live(json!({ "graph": "other", "by": "us" }))));
+        assert!(!labelled.may_adopt(&json!({ "metadata": {} })));
+    }
+
+    #[test]
+    fn only_a_selector_makes_a_blind_create_safe() {
+        let resource = |kind| kube::core::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("", "v1", kind));
+        let look = |object| Desired::dynamic(resource("Service"), object, "u").unwrap().look_first();
+        assert!(!look(json!({ "metadata": { "name": "s" }, "spec": { "selector": { "graph": "g" } } })));
+        assert!(look(json!({ "metadata": { "name": "s" }, "spec": { "selector": {} } })));
+        assert!(look(json!({ "metadata": { "name": "s" } })));
+    }
+}

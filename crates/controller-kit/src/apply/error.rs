@@ -1,0 +1,103 @@
+//! What can go wrong between us and the API server.
+
+use super::{ObjectId, STEP_TIMEOUT};
+use crate::failure::{Class, ErrorType, Failure};
+
+/// A step against the API server that did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The API server refused, or could not be reached.
+    #[error("cannot {action} {object}: {}", message(source))]
+    Api {
+        /// What we were about to do.
+        action: &'static str,
+        /// With which object.
+        object: ObjectId,
+        /// The answer.
+        source: Box<kube::Error>,
+    },
+    /// No answer in time. The step may have happened.
+    #[error("cannot {action} {object}: no answer within {}s", STEP_TIMEOUT.as_secs())]
+    Timeout {
+        /// What we were about to do.
+        action: &'static str,
+        /// With which object.
+        object: ObjectId,
+    },
+    /// An object of that name exists and is not ours. It was not touched.
+    #[error("{object} already exists and is not managed by this object: {reason}; delete or rename it to go on")]
+    Foreign {
+        /// The object in the way.
+        object: ObjectId,
+        /// Whose it is.
+        reason: String,
+    },
+    /// The object is no longer what a patch was made for.
+    #[error("{object} changed in between; the next reconcile looks again")]
+    Changed {
+        /// The object.
+        object: ObjectId,
+    },
+    /// An object cannot be written as JSON, or lacks what every object needs.
+    #[error("cannot render {object}: {reason}")]
+    Render {
+        /// The object.
+        object: ObjectId,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(super) fn api(action: &'static str, object: &ObjectId, source: kube::Error) -> Self {
+        Self::Api { action, object: object.clone(), source: Box::new(source) }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Foreign { .. } => Class::Foreign,
+            other => other.error_type().class(),
+        }
+    }
+
+    /// The object it is about.
+    #[must_use]
+    pub fn object(&self) -> &ObjectId {
+        match self {
+            Self::Api { object, .. }
+            | Self::Timeout { object, .. }
+            | Self::Foreign { object, .. }
+            | Self::Changed { object }
+            | Self::Render { object, .. } => object,
+        }
+    }
+
+    /// True if the API server says that the object, its namespace or its kind does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.error_type() == ErrorType::NotFound
+    }
+}
+
+impl Failure for Error {
+    fn error_type(&self) -> ErrorType {
+        match self {
+            Self::Api { source, .. } => ErrorType::of(source),
+            Self::Timeout { .. } => ErrorType::Timeout,
+            Self::Foreign { .. } => ErrorType::AlreadyExists,
+            Self::Changed { .. } => ErrorType::Conflict,
+            Self::Render { .. } => ErrorType::Validation,
+        }
+    }
+}
+
+/// The server's own words; kube prints the whole status a second time.
+fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,118 @@
+//! What we wrote and have not seen come back yet, and which differences the API server insists on.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use super::{Difference, ObjectId, plan::fingerprint};
+use crate::store::{CacheView, Key};
+
+/// A write that no cache has shown after this long is taken as lost; the next decision then rests on the cache as it is.
+/// That is safe: creation looks again, and updates and deletions carry the uid.
+pub(super) const EXPIRY: Duration = Duration::from_secs(5);
+
+/// Everything remembered, by uid of the reconciled object.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    parents: HashMap<String, Parent>,
+}
+
+#[derive(Debug, Default)]
+struct Parent {
+    writes: HashMap<GroupKind, Written>,
+    removals: HashMap<String, Removal>,
+    settled: HashMap<ObjectId, Settled>,
+}
+
+type GroupKind = (String, String);
+
+#[derive(Debug)]
+struct Written {
+    version: u64,
+    at: Instant,
+}
+
+#[derive(Debug)]
+struct Removal {
+    kind: GroupKind,
+    key: Key,
+    at: Instant,
+}
+
+/// After we applied `desired`, the live object still differed from it like this.
+#[derive(Debug, PartialEq)]
+struct Settled {
+    desired: String,
+    residue: String,
+}
+
+impl Memory {
+    /// A write of an object of this kind came back with this resourceVersion.
+    pub(super) fn wrote(&mut self, parent: &str, id: &ObjectId, version: u64, at: Instant) {
+        let writes = &mut self.parents.entry(parent.to_owned()).or_default().writes;
+        let entry = writes.entry((id.group.clone(), id.kind.clone())).or_insert(Written { version, at });
+        if version >= entry.version {
+            *entry = Written { version, at };
+        }
+    }
+
+    /// We deleted this object.
+    pub(super) fn removed(&mut self, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
+        let removal = Removal { kind: (id.group.clone(), id.kind.clone()), key: Key::new(&id.namespace, &id.name), at };
+        self.parents.entry(parent.to_owned()).or_default().removals.insert(uid.to_owned(), removal);
+    }
+
+    /// How long to wait at most until the caches show what we wrote for this parent; `None` if they do.
+    ///
+    /// Resource versions of one kind only grow and a watch delivers them in order, so a cache that has seen a version at
+    /// least as new as our write has seen the write.
+    pub(super) fn stale(&mut self, parent: &str, caches: &[&dyn CacheView], now: Instant) -> Option<Duration> {
+        let memory = self.parents.get_mut(parent)?;
+        let cache_of = |kind: &GroupKind| {
+            caches.iter().find(|cache| {
+                let (group, name) = cache.group_kind();
+                group == kind.0 && name == kind.1
+            })
+        };
+        let open = |at: Instant| (at + EXPIRY).saturating_duration_since(now);
+        memory.writes.retain(|kind, written| {
+            !open(written.at).is_zero() && cache_of(kind).is_some_and(|cache| cache.latest() < written.version)
+        });
+        memory.removals.retain(|uid, removal| {
+            !open(removal.at).is_zero() && cache_of(&removal.kind).is_some_and(|cache| cache.holds(&removal.key, uid))
+        });
+        let writes = memory.writes.values().map(|written| open(written.at));
+        let removals = memory.removals.values().map(|removal| open(removal.at));
+        writes.chain(removals).max()
+    }
+
+    /// Remembers how the live object still differs right after we applied `desired`.
+    pub(super) fn settle(&mut self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) {
+        let settled = &mut self.parents.entry(parent.to_owned()).or_default().settled;
+        if left.is_empty() {
+            settled.remove(id);
+        } else {
+            settled.insert(id.clone(), Settled { desired: desired.to_owned(), residue: residue(left) });
+        }
+    }
+
+    /// True if the API server left exactly these differences the last time we applied the same: asking again is useless.
+    pub(super) fn is_settled(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
+        let known = self.parents.get(parent).and_then(|memory| memory.settled.get(id));
+        !left.is_empty() && known.is_some_and(|known| known.desired == desired && known.residue == residue(left))
+    }
+
+    /// The parent is gone.
+    pub(super) fn forget(&mut self, parent: &str) {
+        self.parents.remove(parent);
+    }
+}
+
+fn residue(left: &[Difference]) -> String {
+    let list = left.iter().map(|d| serde_json::json!([d.path, d.live])).collect();
+    fingerprint(&serde_json::Value::Array(list))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! What is remembered, and for how long.
+
+use std::time::{Duration, Instant};
+
+use super::{EXPIRY, Memory};
+use crate::{
+    apply::{Difference, ObjectId},
+    store::{CacheView, Key},
+};
+
+struct Cache {
+    kind: &'static str,
+    latest: u64,
+    alive: Vec<&'static str>,
+}
+
+impl CacheView for Cache {
+    fn group_kind(&self) -> (&str, &str) {
+        ("apps", self.kind)
+    }
+
+    fn latest(&self) -> u64 {
+        self.latest
+    }
+
+    fn holds(&self, _: &Key, uid: &str) -> bool {
+        self.alive.contains(&uid)
+    }
+}
+
+fn id(kind: &str, name: &str) -> ObjectId {
+    ObjectId { group: "apps".into(), kind: kind.into(), namespace: "n".into(), name: name.into() }
+}
+
+fn deployments(latest: u64) -> Cache {
+    Cache { kind: "Deployment", latest, alive: vec!["old"] }
+}
+
+#[test]
+fn a_write_is_waited_for_until_the_cache_has_seen_it() {
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    memory.wrote("p", &id("Deployment", "a"), 12, now);
+    memory.wrote("p", &id("Deployment", "b"), 11, now);
+    assert_eq!(memory.stale("p", &[&deployments(11)], now), Some(EXPIRY), "the newer write counts");
+    assert_eq!(memory.stale("other", &[&deployments(11)], now), None, "other parents do not wait");
+    assert_eq!(memory.stale("p", &[&deployments(12)], now), None);
+    assert_eq!(memory.stale("p", &[&deployments(11)], now), None, "what was seen once is settled");
+}
+
+#[test]
+fn a_lost_event_blocks_for_a_while_only() {
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    memory.wrote("p", &id("Deployment", "a"), 12, now);
+    let soon = now + EXPIRY - Duration::from_secs(1);
+    assert_eq!(memory.stale("p", &[&deployments(1)], soon), Some(Duration::from_secs(1)));
+    assert_eq!(memory.stale("p", &[&deployments(1)], now + EXPIRY), None);
+}
+
+#[test]
+fn kinds_without_cache_are_not_waited_for() {
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    memory.wrote("p", &id("ServiceAccount", "a"), 12, now);
+    assert_eq!(memory.stale("p", &[&deployments(1)], now), None);
+}
+
+#[test]
+fn a_deletion_is_waited_for_until_the_object_is_gone_or_leaving() {
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    memory.removed("p", &id("Deployment", "a"), "old", now);
+    assert_eq!(memory.stale("p", &[&deployments(9)], now), Some(EXPIRY));
+    let gone = Cache { alive: vec!["new"], ..deployments(9) };
+    assert_eq!(memory.stale("p", &[&gone], now), None);
+}
+
+#[test]
+fn only_the_very_same_difference_is_settled() {
+    let mut memory = Memory::default();
+    let left = |value: &str| vec![Difference { path: "spec.x".into(), live: Some(value.into()) }];
+    let object = id("Deployment", "a");
+    memory.settle("p", &object, "wish", &left("rounded"));
+    assert!(memory.is_settled("p", &object, "wish", &left("rounded")));
+    assert!(!memory.is_settled("p", &object, "wish", &left("drifted")), "somebody changed it");
+    assert!(!memory.is_settled("p", &object, "other wish", &left("rounded")), "we want something else");
+    assert!(!memory.is_settled("p", &object, "wish", &[]), "nothing left to be settled");
+    assert!(!memory.is_settled("p", &id("Deployment", "b"), "wish", &left("rounded")));
+    memory.settle("p", &object, "wish", &[]);
+    assert!(!memory.is_settled("p", &object, "wish", &left("rounded")));
+}
+
+#[test]
+fn a_parent_that_is_gone_leaves_nothing_behind() {
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    memory.wrote("p", &id("Deployment", "a"), 12, now);
+    memory.forget("p");
+    assert_eq!(memory.stale("p", &[&deployments(1)], now), None);
+    assert!(memory.parents.is_empty());
+}

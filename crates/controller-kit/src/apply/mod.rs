@@ -1,0 +1,25 @@
+//! The apply engine: the only way a controller writes to the API server.
+//!
+//! [`plan_write`] decides, from what is wanted and what is live, whether to create, update, skip or refuse; it is pure.
+//! [`Applier`] carries the decision out and remembers what it wrote, so that a decision is never based on a cache that has
+//! not seen our last write yet ([`Applier::stale`]).
+//!
+//! What keeps a steady state free of writes: the fingerprint in [`APPLIED_ANNOTATION`] (what we want has not changed) and
+//! the leaf comparison of [`covers`] (nobody changed it). What keeps other people's objects safe: creation without force,
+//! updates with the uid as precondition, and the controller owner reference as the mark of what is ours.
+
+mod applier;
+mod covers;
+mod desired;
+mod error;
+mod memory;
+mod plan;
+mod quantity;
+mod status;
+
+pub use applier::{Applier, Outcome, Removed, STEP_TIMEOUT};
+pub use covers::{Difference, covers, differences};
+pub use desired::{Desired, ObjectId};
+pub use error::Error;
+pub use plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp};
+pub use status::{carry_transition_times, same_status};

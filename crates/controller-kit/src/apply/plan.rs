@@ -1,0 +1,194 @@
+//! What has to be written, decided without any I/O.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::covers::{Difference, differences};
+
+/// Annotation with the fingerprint of what we applied last. Removing a field from the desired object changes it, which
+/// comparing leaves alone would not show.
+pub const APPLIED_ANNOTATION: &str = "operator.dynamo/applied";
+
+/// What has to be done to make the live object the desired one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// It does not exist.
+    Create,
+    /// It exists, is ours or may become ours, and differs.
+    Update {
+        /// The live object's uid: a precondition, so that an update never creates.
+        uid: String,
+        /// The version that was compared.
+        resource_version: String,
+        /// What differs. Empty if only fields we no longer want are left.
+        differences: Vec<Difference>,
+    },
+    /// It is as desired.
+    Skip,
+    /// It is being deleted, or is left over from a parent that was: nothing can be done until it is gone.
+    Wait {
+        /// What we wait for.
+        reason: String,
+    },
+    /// It belongs to somebody else.
+    Conflict {
+        /// Whose it is.
+        reason: String,
+    },
+}
+
+/// Decides what to write.
+///
+/// - `desired`: the object as [`stamp`] made it.
+/// - `live`: the object of that name, if there is one.
+/// - `parent_uid`: uid of the controller owner that makes a live object ours.
+/// - `adoptable`: whether a live object without controller owner may be taken over.
+#[must_use]
+pub fn plan_write(desired: &Value, live: Option<&Value>, parent_uid: &str, adoptable: bool) -> Write {
+    let Some(live) = live else { return Write::Create };
+    match ownership(desired, live, parent_uid, adoptable) {
+        Ownership::Ours => {}
+        Ownership::Leftover(owner) => {
+            return Write::Wait { reason: format!("it belongs to a deleted {owner} and is being collected") };
+        }
+        Ownership::Foreign(reason) => return Write::Conflict { reason },
+    }
+    if live.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
+        return Write::Wait { reason: "it is being deleted".to_owned() };
+    }
+    let differences = differences(live, desired);
+    if differences.is_empty() && fingerprint_of(live) == fingerprint_of(desired) {
+        return Write::Skip;
+    }
+    Write::Update {
+        uid: text(live, "/metadata/uid"),
+        resource_version: text(live, "/metadata/resourceVersion"),
+        differences,
+    }
+}
+
+enum Ownership {
+    Ours,
+    Leftover(String),
+    Foreign(String),
+}
+
+fn ownership(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> Ownership {
+    match controller_of(live) {
+        Some(owner) if text(owner, "/uid") == parent_uid => Ownership::Ours,
+        Some(owner) => match controller_of(desired) {
+            // Same parent by name, other uid: the parent was deleted and made again before its children were collected.
+            Some(parent) if same_name(owner, parent) => Ownership::Leftover(describe(owner)),
+            _ => Ownership::Foreign(format!("its controller is {}", describe(owner))),
+        },
+        None if adoptable => Ownership::Ours,
+        None => Ownership::Foreign("it has no controller".to_owned()),
+    }
+}
+
+fn same_name(a: &Value, b: &Value) -> bool {
+    let group = |owner: &Value| text(owner, "/apiVersion").rsplit_once('/').map(|(group, _)| group.to_owned());
+    group(a) == group(b) && ["/kind", "/name"].iter().all(|field| a.pointer(field) == b.pointer(field))
+}
+
+fn describe(owner: &Value) -> String {
+    format!("{} {}", text(owner, "/kind"), text(owner, "/name"))
+}
+
+/// The controller entry of the object's owner references.
+pub(super) fn controller_of(object: &Value) -> Option<&Value> {
+    object
+        .pointer("/metadata/ownerReferences")?
+        .as_array()?
+        .iter()
+        .find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+}
+
+/// Prepares an object for server-side apply: drops what is not ours to say (`status`, server-set metadata, nulls) and
+/// adds [`APPLIED_ANNOTATION`]. Stamping twice changes nothing.
+#[must_use]
+pub fn stamp(mut object: Value) -> Value {
+    drop_nulls(&mut object);
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"] {
+            metadata.remove(field);
+        }
+        if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+            annotations.remove(APPLIED_ANNOTATION);
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+    }
+    let fingerprint = fingerprint(&object);
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(APPLIED_ANNOTATION.to_owned(), Value::String(fingerprint));
+        }
+    }
+    object
+}
+
+/// The fingerprint an object carries.
+pub(super) fn fingerprint_of(object: &Value) -> Option<&str> {
+    object.get("metadata")?.get("annotations")?.get(APPLIED_ANNOTATION)?.as_str()
+}
+
+/// 16 hex digits of the SHA-256 over a canonical text of `value`: keys sorted, no white space.
+#[must_use]
+pub fn fingerprint(value: &Value) -> String {
+    let mut text = String::new();
+    canonical(value, &mut text);
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Does not rely on how `serde_json` orders a map, which is a feature flag of the whole build.
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let mut sorted: Vec<_> = fields.iter().collect();
+            sorted.sort_unstable_by_key(|(key, _)| key.as_str());
+            out.push('{');
+            for (key, value) in sorted {
+                out.push_str(&Value::String(key.clone()).to_string());
+                out.push(':');
+                canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for item in items {
+                canonical(item, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        leaf => out.push_str(&leaf.to_string()),
+    }
+}
+
+/// A null in a server-side apply is a field we want to own with no value; nobody here means that.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+pub(super) fn text(value: &Value, pointer: &str) -> String {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

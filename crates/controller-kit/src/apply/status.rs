@@ -1,0 +1,80 @@
+//! Status blocks: when are two the same, and which transition times stay.
+
+use serde_json::Value;
+
+use super::covers::is_empty;
+
+/// True if writing `desired` over `live` would change nothing but transition times. Both may be null.
+///
+/// Unlike spec fields, status fields are all ours: one that is only live is a difference.
+#[must_use]
+pub fn same_status(live: &Value, desired: &Value) -> bool {
+    match (live, desired) {
+        (Value::Object(a), Value::Object(b)) => {
+            let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
+            keys.filter(|key| *key != "lastTransitionTime")
+                .all(|key| same_status(a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null)))
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_status(a, b)),
+        // A count of zero and an absent count read the same, and the API server drops empty blocks.
+        (a, b) => a == b || (is_empty(a) && is_empty(b)),
+    }
+}
+
+/// Gives every condition of `desired` whose `status` is the live one's the live `lastTransitionTime`.
+pub fn carry_transition_times(desired: &mut Value, live: &Value) {
+    let Some(wanted) = desired.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    let Some(found) = live.get("conditions").and_then(Value::as_array) else { return };
+    for condition in wanted {
+        let same = |field: &str, other: &Value| condition.get(field) == other.get(field);
+        let known = found.iter().find(|other| same("type", other) && same("status", other));
+        let time = known.and_then(|known| known.get("lastTransitionTime")).cloned();
+        if let (Some(time), Some(fields)) = (time, condition.as_object_mut()) {
+            fields.insert("lastTransitionTime".to_owned(), time);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{carry_transition_times, same_status};
+
+    fn status(ready: &str, message: &str, time: &str) -> Value {
+        let condition = json!({ "type": "Ready", "status": ready, "message": message, "lastTransitionTime": time });
+        json!({ "state": "pending", "conditions": [condition] })
+    }
+
+    #[test]
+    fn only_transition_times_may_differ() {
+        let live = status("True", "ok", "t1");
+        assert!(same_status(&live, &status("True", "ok", "t2")));
+        assert!(!same_status(&live, &status("False", "ok", "t1")));
+        assert!(!same_status(&live, &status("True", "other", "t1")));
+    }
+
+    #[test]
+    fn a_field_that_is_gone_is_a_difference() {
+        assert!(!same_status(&json!({ "a": 1, "b": "x" }), &json!({ "a": 1 })));
+        assert!(!same_status(&json!({ "list": [1, 2] }), &json!({ "list": [1] })));
+    }
+
+    #[test]
+    fn empty_and_absent_are_one() {
+        assert!(same_status(&json!({ "a": 1 }), &json!({ "a": 1, "b": "", "c": null, "d": {}, "e": 0 })));
+        assert!(same_status(&Value::Null, &json!({})));
+        assert!(!same_status(&Value::Null, &json!({ "a": 1 })));
+    }
+
+    #[test]
+    fn a_transition_time_changes_with_the_status_only() {
+        let live = status("True", "ok", "t1");
+        let mut same = status("True", "new words", "t2");
+        carry_transition_times(&mut same, &live);
+        assert_eq!(same["conditions"][0]["lastTransitionTime"], "t1");
+        let mut flipped = status("False", "ok", "t2");
+        carry_transition_times(&mut flipped, &live);
+        assert_eq!(flipped["conditions"][0]["lastTransitionTime"], "t2");
+    }
+}

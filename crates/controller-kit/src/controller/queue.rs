@@ -1,0 +1,177 @@
+//! Which key is reconciled next. Pure: time comes in from outside.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::store::Key;
+
+/// Keys that wait for a reconcile. A key is never worked on twice at the same time, and any number of triggers before it
+/// starts are one.
+#[derive(Debug)]
+pub(super) struct Queue {
+    concurrency: usize,
+    waiting: VecDeque<Key>,
+    queued: HashSet<Key>,
+    running: HashSet<Key>,
+    /// Triggered while running: what the reconcile saw may be out of date.
+    again: HashSet<Key>,
+    timers: BTreeSet<(Instant, Key)>,
+    timer_of: HashMap<Key, Instant>,
+}
+
+impl Queue {
+    /// At most `concurrency` keys run at the same time; at least one does.
+    pub(super) fn new(concurrency: usize) -> Self {
+        Self {
+            concurrency: concurrency.max(1),
+            waiting: VecDeque::new(),
+            queued: HashSet::new(),
+            running: HashSet::new(),
+            again: HashSet::new(),
+            timers: BTreeSet::new(),
+            timer_of: HashMap::new(),
+        }
+    }
+
+    /// Something about this key changed.
+    pub(super) fn trigger(&mut self, key: Key) {
+        if self.running.contains(&key) {
+            self.again.insert(key);
+        } else if self.queued.insert(key.clone()) {
+            self.waiting.push_back(key);
+        }
+    }
+
+    /// The next key to start, if one waits and there is room. Its timer is over: the reconcile will set a new one.
+    pub(super) fn start(&mut self) -> Option<Key> {
+        if self.running.len() >= self.concurrency {
+            return None;
+        }
+        let key = self.waiting.pop_front()?;
+        self.queued.remove(&key);
+        self.cancel(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+
+    /// A key is done; `after` is when it wants to be looked at again without a trigger.
+    pub(super) fn finish(&mut self, key: &Key, now: Instant, after: Option<Duration>) {
+        self.running.remove(key);
+        if self.again.remove(key) {
+            self.trigger(key.clone());
+        }
+        if let Some(at) = after.and_then(|delay| now.checked_add(delay)) {
+            self.cancel(key);
+            self.timers.insert((at, key.clone()));
+            self.timer_of.insert(key.clone(), at);
+        }
+    }
+
+    /// When the next timer ends.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Triggers every key whose timer has ended.
+    pub(super) fn ring(&mut self, now: Instant) {
+        while let Some((at, key)) = self.timers.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.cancel(&key);
+            self.trigger(key);
+        }
+    }
+
+    fn cancel(&mut self, key: &Key) {
+        if let Some(at) = self.timer_of.remove(key) {
+            self.timers.remove(&(at, key.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::Queue;
+    use crate::store::Key;
+
+    fn key(name: &str) -> Key {
+        Key::new("n", name)
+    }
+
+    #[test]
+    fn triggers_before_the_start_are_one() {
+        let mut queue = Queue::new(8);
+        for name in ["a", "b", "a", "a"] {
+            queue.trigger(key(name));
+        }
+        assert_eq!(queue.start(), Some(key("a")));
+        assert_eq!(queue.start(), Some(key("b")));
+        assert_eq!(queue.start(), None);
+    }
+
+    #[test]
+    fn a_key_never_runs_twice_at_once_and_no_trigger_is_lost() {
+        let mut queue = Queue::new(8);
+        queue.trigger(key("a"));
+        assert_eq!(queue.start(), Some(key("a")));
+        queue.trigger(key("a"));
+        queue.trigger(key("a"));
+        assert_eq!(queue.start(), None, "it is running");
+        queue.finish(&key("a"), Instant::now(), None);
+        assert_eq!(queue.start(), Some(key("a")), "triggered while running");
+        queue.finish(&key("a"), Instant::now(), None);
+        assert_eq!(queue.start(), None, "once is enough");
+    }
+
+    #[test]
+    fn concurrency_is_bounded() {
+        let mut queue = Queue::new(2);
+        for name in ["a", "b", "c"] {
+            queue.trigger(key(name));
+        }
+        assert!(queue.start().is_some() && queue.start().is_some());
+        assert_eq!(queue.start(), None);
+        queue.finish(&key("b"), Instant::now(), None);
+        assert_eq!(queue.start(), Some(key("c")));
+    }
+
+    #[test]
+    fn timers_ring_in_time_and_once() {
+        let (mut queue, now) = (Queue::new(8), Instant::now());
+        for (name, seconds) in [("late", 9), ("soon", 3)] {
+            queue.trigger(key(name));
+            queue.start();
+            queue.finish(&key(name), now, Some(Duration::from_secs(seconds)));
+        }
+        assert_eq!(queue.next_timer(), Some(now + Duration::from_secs(3)));
+        queue.ring(now + Duration::from_secs(2));
+        assert_eq!(queue.start(), None);
+        queue.ring(now + Duration::from_secs(5));
+        assert_eq!(queue.start(), Some(key("soon")));
+        assert_eq!(queue.start(), None);
+        assert_eq!(queue.next_timer(), Some(now + Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn a_trigger_overtakes_the_timer_and_ends_it() {
+        let (mut queue, now) = (Queue::new(8), Instant::now());
+        queue.trigger(key("a"));
+        queue.start();
+        queue.finish(&key("a"), now, Some(Duration::from_secs(60)));
+        queue.trigger(key("a"));
+        assert_eq!(queue.start(), Some(key("a")), "a change is not held back");
+        assert_eq!(queue.next_timer(), None);
+        queue.finish(&key("a"), now, None);
+        queue.ring(now + Duration::from_secs(120));
+        assert_eq!(queue.start(), None);
+    }
+}

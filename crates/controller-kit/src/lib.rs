@@ -1,0 +1,23 @@
+//! What every controller process of the operator shares.
+//!
+//! - [`process`]: flags, logs, client, health and metrics servers, shutdown.
+//! - [`settings`]: the `OperatorConfiguration` file.
+//! - [`store`]: pruned caches fed by watches, with an index by owner.
+//! - [`controller`]: the keyed work queue that calls a reconcile function.
+//! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
+//! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
+//! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
+//!
+//! This crate knows the Kubernetes API and nothing about Dynamo's kinds.
+
+pub mod access;
+pub mod apply;
+pub mod backoff;
+pub mod conditions;
+pub mod controller;
+pub mod events;
+pub mod failure;
+pub mod metrics;
+pub mod process;
+pub mod settings;
+pub mod store;

@@ -1,0 +1,200 @@
+//! Metrics of a controller process, in the families the reference dashboards use, and ours.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text::encode},
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::failure::ErrorType;
+
+/// Upper bounds of the reconcile histogram, in seconds.
+const BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// How a reconcile ended: the label `result`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ReconcileResult {
+    /// Done until something changes.
+    Success,
+    /// Done, and to be looked at again later.
+    Requeue,
+    /// Failed.
+    Error,
+}
+
+/// What kind of write was sent: the label `verb`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WriteVerb {
+    /// A server-side apply of an object we believe does not exist.
+    Create,
+    /// A server-side apply of an existing object.
+    Update,
+    /// A deletion.
+    Delete,
+    /// A write of a status block.
+    Status,
+    /// A removal of a finalizer.
+    Finalizer,
+}
+
+/// The metrics and the registry they are in. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    duration: Family<ReconcileLabels, Histogram, fn() -> Histogram>,
+    total: Family<ReconcileLabels, Counter>,
+    errors: Family<ErrorLabels, Counter>,
+    writes: Family<WriteLabels, Counter>,
+    skipped: Family<KindLabels, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReconcileLabels {
+    resource_type: String,
+    namespace: String,
+    result: ReconcileResult,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ErrorLabels {
+    resource_type: String,
+    namespace: String,
+    error_type: ErrorType,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabels {
+    verb: WriteVerb,
+    kind: String,
+    accepted: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: String,
+}
+
+impl Metrics {
+    /// A registry with the families of this crate in it.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("dynamo_operator");
+        let duration = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+        let (total, errors, writes, skipped) =
+            (Family::default(), Family::default(), Family::default(), Family::default());
+        // Counters get `_total` appended when they are written out.
+        registry.register("reconcile_duration_seconds", "Time one reconcile took", duration.clone());
+        registry.register("reconcile", "Reconciles, by how they ended", Family::clone(&total));
+        registry.register("reconcile_errors", "Failed reconciles, by why they failed", Family::clone(&errors));
+        registry.register("api_writes", "Writes sent to the API server", Family::clone(&writes));
+        registry.register("api_writes_skipped", "Writes not sent, because nothing differed", Family::clone(&skipped));
+        Self { registry: Arc::new(Mutex::new(registry)), duration, total, errors, writes, skipped }
+    }
+
+    /// Adds metrics of a controller's own. Names get the prefix `dynamo_operator_`.
+    pub fn register(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Everything in the OpenMetrics text format.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+
+    /// Counts a reconcile that ended without error.
+    pub fn reconciled(&self, resource_type: &str, namespace: &str, result: ReconcileResult, took: Duration) {
+        let labels =
+            ReconcileLabels { resource_type: resource_type.to_owned(), namespace: namespace.to_owned(), result };
+        self.duration.get_or_create(&labels).observe(took.as_secs_f64());
+        self.total.get_or_create(&labels).inc();
+    }
+
+    /// Counts a reconcile that failed.
+    pub fn failed(&self, resource_type: &str, namespace: &str, error_type: ErrorType, took: Duration) {
+        self.reconciled(resource_type, namespace, ReconcileResult::Error, took);
+        let labels =
+            ErrorLabels { resource_type: resource_type.to_owned(), namespace: namespace.to_owned(), error_type };
+        self.errors.get_or_create(&labels).inc();
+    }
+
+    /// Counts a write that the API server accepted or refused.
+    pub fn write(&self, verb: WriteVerb, kind: &str, accepted: bool) {
+        self.writes.get_or_create(&WriteLabels { verb, kind: kind.to_owned(), accepted }).inc();
+    }
+
+    /// Counts a write that was not needed.
+    pub fn write_skipped(&self, kind: &str) {
+        self.skipped.get_or_create(&KindLabels { kind: kind.to_owned() }).inc();
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Label values are written in words.
+macro_rules! label_value {
+    ($type:ty, $text:expr) => {
+        impl EncodeLabelValue for $type {
+            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
+                let text: fn(&$type) -> &'static str = $text;
+                EncodeLabelValue::encode(&text(self), encoder)
+            }
+        }
+    };
+}
+
+label_value!(ErrorType, |error| error.as_str());
+label_value!(ReconcileResult, |result| match result {
+    ReconcileResult::Success => "success",
+    ReconcileResult::Requeue => "requeue",
+    ReconcileResult::Error => "error",
+});
+label_value!(WriteVerb, |verb| match verb {
+    WriteVerb::Create => "create",
+    WriteVerb::Update => "update",
+    WriteVerb::Delete => "delete",
+    WriteVerb::Status => "status",
+    WriteVerb::Finalizer => "finalizer",
+});
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Metrics, ReconcileResult, WriteVerb};
+    use crate::failure::ErrorType;
+
+    #[test]
+    fn names_and_labels_are_those_of_the_dashboards() {
+        let metrics = Metrics::new();
+        metrics.reconciled("DynamoGraphDeployment", "ns", ReconcileResult::Success, Duration::from_millis(7));
+        metrics.failed("DynamoGraphDeployment", "ns", ErrorType::RateLimited, Duration::from_secs(2));
+        metrics.write(WriteVerb::Create, "Deployment", true);
+        metrics.write_skipped("Service");
+        let text = metrics.text();
+        let graph = "resource_type=\"DynamoGraphDeployment\",namespace=\"ns\"";
+        for line in [
+            format!("dynamo_operator_reconcile_total{{{graph},result=\"success\"}} 1"),
+            format!("dynamo_operator_reconcile_total{{{graph},result=\"error\"}} 1"),
+            format!("dynamo_operator_reconcile_errors_total{{{graph},error_type=\"rate_limited\"}} 1"),
+            format!("dynamo_operator_reconcile_duration_seconds_bucket{{le=\"0.01\",{graph},result=\"success\"}} 1"),
+            "dynamo_operator_api_writes_total{verb=\"create\",kind=\"Deployment\",accepted=\"true\"} 1".to_owned(),
+            "dynamo_operator_api_writes_skipped_total{kind=\"Service\"} 1".to_owned(),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! One process: flags, logs, client, servers for health and metrics, signals.
+
+mod args;
+mod readiness;
+mod server;
+mod shutdown;
+
+use std::{future::Future, io::IsTerminal, process::ExitCode, sync::Arc};
+
+use kube::{
+    Client,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tracing::{error, info, warn};
+use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
+
+pub use self::{
+    args::{CommonArgs, LogFormat},
+    readiness::{Gate, Readiness},
+    shutdown::{GRACE, Shutdown},
+};
+use crate::{
+    metrics::Metrics,
+    settings::{self, OperatorConfiguration, Warning},
+    store::Scope,
+};
+
+/// Exit code for flags, files or credentials that cannot work.
+const USAGE: u8 = 2;
+
+/// A controller waits for the network almost always; more threads would only cost memory.
+const WORKERS: usize = 2;
+
+/// Everything a process hands to its controllers. Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    /// Name of the program: user agent and field manager.
+    pub name: &'static str,
+    /// Client of the API server.
+    pub client: Client,
+    /// The configuration file, or its defaults.
+    pub settings: Arc<OperatorConfiguration>,
+    /// Which namespaces to look at.
+    pub scope: Scope,
+    /// What has to be done before the process is ready.
+    pub readiness: Readiness,
+    /// Metrics of the process.
+    pub metrics: Metrics,
+    /// When to stop.
+    pub shutdown: Shutdown,
+    /// How many objects a controller reconciles at the same time.
+    pub concurrency: usize,
+}
+
+/// What keeps a process from starting.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration file.
+    #[error(transparent)]
+    Settings(#[from] settings::Error),
+    /// The log filter.
+    #[error("log filter {filter:?}: {source}; use for example \"info,kube=warn\"")]
+    LogFilter {
+        /// As given.
+        filter: String,
+        /// What is wrong with it.
+        source: tracing_subscriber::filter::ParseError,
+    },
+    /// Where and who we are.
+    #[error("no usable Kubernetes credentials: {0}; set --kubeconfig or run in a pod with a ServiceAccount")]
+    Credentials(String),
+    /// A client cannot be made from the credentials.
+    #[error("cannot make a Kubernetes client: {0}")]
+    Client(#[source] Box<kube::Error>),
+    /// The servers for health and metrics.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// As given.
+        address: std::net::SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The operating system.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Runs a process from its flags to its exit code: 0 after an orderly end, 1 if `start` failed or did not end within
+/// [`GRACE`] after a signal, 2 if flags, files or credentials cannot work.
+///
+/// `name` is the user agent and the field manager of all writes; it must not change between releases.
+pub fn run<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> ExitCode
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let outcome =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map(|runtime| {
+            let outcome = runtime.block_on(serve(name, args, start));
+            // Whatever still runs has been given its time.
+            runtime.shutdown_background();
+            outcome
+        });
+    match outcome.map_err(StartError::from).flatten() {
+        Ok(code) => code,
+        Err(error) => {
+            // Logging may not be set up yet.
+            eprintln_error(name, &error);
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the last words of a process that has no log yet")]
+fn eprintln_error(name: &str, error: &StartError) {
+    eprintln!("{name}: {error}");
+}
+
+async fn serve<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> Result<ExitCode, StartError>
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let shutdown = Shutdown::on_signals()?;
+    let (settings, warnings) = match &args.config {
+        Some(path) => settings::load(path)?,
+        None => (OperatorConfiguration::default(), Vec::new()),
+    };
+    init_logs(args, &settings)?;
+    warn_about(&warnings);
+    // Fails only if a provider is installed already, which then is the one to use.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = client(name, args).await?;
+    let (readiness, metrics) = (Readiness::default(), Metrics::new());
+    server::start(args.health_address, args.metrics_address, &readiness, &metrics).await?;
+    let scope = scope(args, &settings);
+    info!(name, version = env!("CARGO_PKG_VERSION"), ?scope, "starting");
+    let context = Context {
+        name,
+        client,
+        settings: Arc::new(settings),
+        scope,
+        readiness,
+        metrics,
+        shutdown: shutdown.clone(),
+        concurrency: args.concurrency.get(),
+    };
+    Ok(until_done(start(context), &shutdown).await)
+}
+
+/// The deadline is ours alone: nothing that the controllers do or wait for can prolong it.
+async fn until_done<E: std::fmt::Display>(work: impl Future<Output = Result<(), E>>, shutdown: &Shutdown) -> ExitCode {
+    tokio::select! {
+        outcome = work => match outcome {
+            Ok(()) => {
+                info!("stopped");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                error!(%error, "failed");
+                ExitCode::FAILURE
+            }
+        },
+        () = shutdown.deadline() => {
+            warn!(seconds = GRACE.as_secs(), "did not stop in time; giving up what still runs");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn scope(args: &CommonArgs, settings: &OperatorConfiguration) -> Scope {
+    let namespace = args.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    match namespace.or(settings.restricted_namespace()) {
+        Some(namespace) => Scope::Namespace(namespace.to_owned()),
+        None => Scope::Cluster,
+    }
+}
+
+fn init_logs(args: &CommonArgs, settings: &OperatorConfiguration) -> Result<(), StartError> {
+    let filter = args.log_filter.as_deref().filter(|filter| !filter.is_empty()).unwrap_or(&settings.logging.level);
+    let filter =
+        EnvFilter::try_new(filter).map_err(|source| StartError::LogFilter { filter: filter.to_owned(), source })?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::NONE);
+    let format = args.log_format.unwrap_or(settings.logging.format);
+    // Fails only if a subscriber is installed already, as in tests.
+    let _ = match format {
+        LogFormat::Json => builder.json().flatten_event(true).with_writer(std::io::stderr).try_init(),
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).try_init(),
+    };
+    Ok(())
+}
+
+fn warn_about(warnings: &[Warning]) {
+    for warning in warnings {
+        warn!(%warning, "configuration");
+    }
+}
+
+async fn client(name: &str, args: &CommonArgs) -> Result<Client, StartError> {
+    let credentials = |error: &dyn std::fmt::Display| StartError::Credentials(error.to_string());
+    let mut config = match &args.kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(|e| credentials(&e))?;
+            let options = KubeConfigOptions::default();
+            kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|e| credentials(&e))?
+        }
+        None => kube::Config::infer().await.map_err(|e| credentials(&e))?,
+    };
+    let agent = format!("{name}/{}", env!("CARGO_PKG_VERSION"));
+    let agent = http::HeaderValue::try_from(agent).map_err(|e| credentials(&e))?;
+    config.headers.push((http::header::USER_AGENT, agent));
+    Client::try_from(config).map_err(|error| StartError::Client(Box::new(error)))
+}

@@ -1,0 +1,96 @@
+//! Every key that some process of the operator, ours or the reference, understands.
+
+use serde_json::Value;
+
+/// Paths of values. Everything below a listed path is known, too.
+const KNOWN: &[&str] = &[
+    "apiVersion",
+    "kind",
+    "server.metrics.bindAddress",
+    "server.metrics.port",
+    "server.metrics.secure",
+    "server.healthProbe.bindAddress",
+    "server.healthProbe.port",
+    "server.webhook.host",
+    "server.webhook.bindAddress",
+    "server.webhook.port",
+    "server.webhook.certDir",
+    "server.webhook.certProvisionMode",
+    "server.webhook.secretName",
+    "server.webhook.serviceName",
+    "leaderElection.enabled",
+    "leaderElection.id",
+    "leaderElection.namespace",
+    "namespace.restricted",
+    "namespace.scope.leaseDuration",
+    "namespace.scope.leaseRenewInterval",
+    "orchestrators.grove.enabled",
+    "orchestrators.grove.terminationDelay",
+    "orchestrators.lws.enabled",
+    "orchestrators.kaiScheduler.enabled",
+    "orchestrators.volcanoScheduler.enabled",
+    "dra.enabled",
+    "infrastructure.natsAddress",
+    "infrastructure.etcdAddress",
+    "infrastructure.modelExpressURL",
+    "infrastructure.prometheusEndpoint",
+    "ingress.virtualServiceGateway",
+    "ingress.controllerClassName",
+    "ingress.controllerTLSSecretName",
+    "ingress.hostSuffix",
+    "serviceMesh.enabled",
+    "serviceMesh.provider",
+    "serviceMesh.istio.tlsMode",
+    "serviceMesh.istio.insecureSkipVerify",
+    "serviceMesh.istio.clientCertificate",
+    "serviceMesh.istio.privateKey",
+    "serviceMesh.istio.caCertificates",
+    "rbac.plannerClusterRoleName",
+    "rbac.dgdrProfilingClusterRoleName",
+    "rbac.eppClusterRoleName",
+    "mpi.sshSecretName",
+    "mpi.sshSecretNamespace",
+    "checkpoint.enabled",
+    "checkpoint.seccomp.disabled",
+    "checkpoint.seccomp.profile",
+    "checkpoint.storage.type",
+    "checkpoint.storage.pvc.pvcName",
+    "checkpoint.storage.pvc.basePath",
+    "checkpoint.storage.pvc.create",
+    "checkpoint.storage.pvc.size",
+    "checkpoint.storage.pvc.storageClassName",
+    "checkpoint.storage.pvc.accessMode",
+    "checkpoint.storage.s3",
+    "checkpoint.storage.oci",
+    "checkpoint.cleanupImage",
+    "discovery.backend",
+    "gpu.discoveryEnabled",
+    "logging.level",
+    "logging.format",
+    "security.enableHTTP2",
+    "imagePullSecretDiscovery.enabled",
+];
+
+/// Paths in `value` that nobody knows, in the order of the file's keys. The topmost unknown key stands for all below it.
+pub(super) fn unknown(value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(value, "", &mut found);
+    found
+}
+
+fn walk(value: &Value, prefix: &str, found: &mut Vec<String>) {
+    let Some(fields) = value.as_object() else { return };
+    for (key, below) in fields {
+        let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        if KNOWN.contains(&path.as_str()) {
+            continue;
+        }
+        let block =
+            KNOWN.iter().any(|known| known.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.')));
+        if block {
+            walk(below, &path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The configuration file of kind `OperatorConfiguration`, shared by all processes of one install.
+//!
+//! It is the reference's format. Each process reads what concerns it; keys that concern other processes are known and
+//! ignored. Keys that nobody knows are reported and never fatal, so that one file can serve two releases.
+
+mod keys;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::process::LogFormat;
+
+/// `apiVersion` of the file.
+pub const API_VERSION: &str = "operator.config.dynamo.nvidia.com/v1alpha1";
+
+/// `kind` of the file.
+pub const KIND: &str = "OperatorConfiguration";
+
+/// The configuration, as far as controllers use it. Everything has a default.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct OperatorConfiguration {
+    /// Addresses that are handed to workloads.
+    pub infrastructure: Infrastructure,
+    /// How workers find each other.
+    pub discovery: Discovery,
+    /// Which namespace is served.
+    pub namespace: Namespace,
+    /// What is logged and how.
+    pub logging: Logging,
+    /// Whether image pull secrets are found by registry. Ours, unknown to the reference.
+    pub image_pull_secret_discovery: ImagePullSecretDiscovery,
+}
+
+/// Addresses that are handed to workloads as environment variables. Empty means: no variable.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Infrastructure {
+    /// NATS, for example `nats://nats.dynamo:4222`.
+    pub nats_address: String,
+    /// etcd.
+    pub etcd_address: String,
+    /// ModelExpress server.
+    #[serde(rename = "modelExpressURL")]
+    pub model_express_url: String,
+    /// Prometheus.
+    pub prometheus_endpoint: String,
+}
+
+/// How workers find each other.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Discovery {
+    /// Where they are registered.
+    pub backend: DiscoveryBackend,
+}
+
+/// Where workers are registered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DiscoveryBackend {
+    /// In the Kubernetes API.
+    #[default]
+    Kubernetes,
+    /// In etcd.
+    Etcd,
+}
+
+/// Which namespace is served.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Namespace {
+    /// The only namespace to serve; empty: all.
+    pub restricted: String,
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Logging {
+    /// Level or filter. Default `info`.
+    pub level: String,
+    /// Format. Default JSON.
+    pub format: LogFormat,
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::Json }
+    }
+}
+
+/// Whether image pull secrets are found by registry.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ImagePullSecretDiscovery {
+    /// Default true.
+    pub enabled: bool,
+}
+
+impl Default for ImagePullSecretDiscovery {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+impl OperatorConfiguration {
+    /// The only namespace to serve, if there is one.
+    #[must_use]
+    pub fn restricted_namespace(&self) -> Option<&str> {
+        Some(self.namespace.restricted.as_str()).filter(|namespace| !namespace.is_empty())
+    }
+}
+
+/// Something in the file that has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// Nobody knows this key.
+    UnknownKey(String),
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownKey(path) => write!(f, "unknown key {path}; it is ignored"),
+        }
+    }
+}
+
+/// Why a configuration file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be read.
+    #[error("cannot read configuration {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// It is not YAML, or a known key has a value that does not fit.
+    #[error("configuration is not valid: {0}")]
+    Parse(String),
+    /// It is the file of something else.
+    #[error("configuration has {field} {found:?}, but needs {wanted:?}")]
+    WrongType {
+        /// `apiVersion` or `kind`.
+        field: &'static str,
+        /// As in the file; empty if it is missing.
+        found: String,
+        /// What it has to be.
+        wanted: &'static str,
+    },
+}
+
+/// Reads a configuration file.
+///
+/// # Errors
+/// If the file cannot be read or is not an `OperatorConfiguration`.
+pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<Warning>), Error> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    parse(&text)
+}
+
+/// Reads a configuration from YAML or JSON text.
+///
+/// # Errors
+/// If it is not an `OperatorConfiguration`.
+pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<Warning>), Error> {
+    let parse_error = |error: serde_saphyr::Error| Error::Parse(error.to_string());
+    let value: Value = serde_saphyr::from_str(text).map_err(parse_error)?;
+    for (field, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        let found = value.get(field).and_then(Value::as_str).unwrap_or_default();
+        if found != wanted {
+            return Err(Error::WrongType { field, found: found.to_owned(), wanted });
+        }
+    }
+    let warnings = keys::unknown(&value).into_iter().map(Warning::UnknownKey).collect();
+    // From the text and not from the value, so that a message can name line and column.
+    let settings = serde_saphyr::from_str(text).map_err(parse_error)?;
+    Ok((settings, warnings))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! The configuration file, from text.
+
+use super::{DiscoveryBackend, Error, OperatorConfiguration, Warning, parse};
+use crate::process::LogFormat;
+
+const HEAD: &str = "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n";
+
+fn read(body: &str) -> (OperatorConfiguration, Vec<Warning>) {
+    parse(&format!("{HEAD}{body}")).unwrap()
+}
+
+#[test]
+fn an_empty_file_is_all_defaults() {
+    let (settings, warnings) = read("");
+    assert_eq!(settings, OperatorConfiguration::default());
+    assert!(warnings.is_empty());
+    assert!(settings.image_pull_secret_discovery.enabled);
+    assert_eq!(settings.logging.level, "info");
+    assert_eq!(settings.restricted_namespace(), None);
+}
+
+#[test]
+fn values_are_read() {
+    let (settings, warnings) = read(
+        "infrastructure: {natsAddress: 'nats://n:4222', etcdAddress: e, modelExpressURL: 'http://m', prometheusEndpoint: p}
+discovery: {backend: etcd}
+namespace: {restricted: team-a, scope: {leaseDuration: 30s}}
+logging: {level: debug, format: text}
+imagePullSecretDiscovery: {enabled: false}
+",
+    );
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(settings.infrastructure.nats_address, "nats://n:4222");
+    assert_eq!(settings.infrastructure.model_express_url, "http://m");
+    assert_eq!(settings.discovery.backend, DiscoveryBackend::Etcd);
+    assert_eq!(settings.restricted_namespace(), Some("team-a"));
+    assert_eq!((settings.logging.level.as_str(), settings.logging.format), ("debug", LogFormat::Text));
+    assert!(!settings.image_pull_secret_discovery.enabled);
+}
+
+#[test]
+fn unknown_keys_are_named_and_not_fatal() {
+    let (settings, warnings) = read(
+        "server: {metrics: {port: 8080, prot: 1}, webhook: {certDir: /x}}
+infrastructure: {natsAdress: typo}
+future: {a: {b: 1}}
+checkpoint: {storage: {s3: {uri: x, credentialsSecretRef: y}}}
+",
+    );
+    let unknown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    let mut expected = ["future", "infrastructure.natsAdress", "server.metrics.prot"]
+        .map(|path| format!("unknown key {path}; it is ignored"));
+    expected.sort();
+    let mut unknown = unknown;
+    unknown.sort();
+    assert_eq!(unknown, expected);
+    assert_eq!(settings, OperatorConfiguration::default());
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused_with_both_names() {
+    let other = parse("apiVersion: v1\nkind: OperatorConfiguration\n").unwrap_err();
+    let wanted = "configuration has apiVersion \"v1\", but needs \"operator.config.dynamo.nvidia.com/v1alpha1\"";
+    assert_eq!(other.to_string(), wanted);
+    let none = parse("apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\n").unwrap_err();
+    assert_eq!(none.to_string(), "configuration has kind \"\", but needs \"OperatorConfiguration\"");
+}
+
+#[test]
+fn a_known_key_with_a_value_that_does_not_fit_is_refused_with_its_place() {
+    let error = parse(&format!("{HEAD}discovery:\n  backend: zookeeper\n")).unwrap_err();
+    assert!(matches!(error, Error::Parse(_)));
+    let message = error.to_string();
+    assert!(message.contains("zookeeper") && message.contains('4'), "{message}");
+    assert!(matches!(parse("{"), Err(Error::Parse(_))));
+}

@@ -1,0 +1,260 @@
+//! The cache itself: a map, an index by owner, and what changed with each event.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use kube::{Resource, runtime::watcher::Event};
+use tokio::sync::watch;
+
+use super::{Key, watch::controller_owner};
+
+/// An object that appeared, changed or went.
+#[derive(Debug)]
+pub struct Change<O> {
+    /// As it was; `None` if it is new.
+    pub before: Option<Arc<O>>,
+    /// As it is; `None` if it is gone.
+    pub after: Option<Arc<O>>,
+}
+
+/// All objects of one kind that a watch selects, as of its last event. Cheap to clone; clones share the content.
+#[derive(Debug)]
+pub struct Store<O> {
+    shared: Arc<Shared<O>>,
+}
+
+#[derive(Debug)]
+struct Shared<O> {
+    group: String,
+    kind: String,
+    content: RwLock<Content<O>>,
+    ready: watch::Sender<bool>,
+}
+
+/// What the apply engine wants to know of a cache.
+pub trait CacheView: Send + Sync {
+    /// Group and kind of the objects.
+    fn group_kind(&self) -> (&str, &str);
+
+    /// The newest resourceVersion seen, deletions included.
+    fn latest(&self) -> u64;
+
+    /// Whether the cache shows this object alive: there, with this uid, not marked for deletion.
+    fn holds(&self, key: &Key, uid: &str) -> bool;
+}
+
+impl<O> Clone for Store<O> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<O: Resource> Store<O> {
+    /// An empty store. Stores that follow the API server are made by [`watch`](super::watch()); this one is for tests, fed
+    /// with [`Store::handle`].
+    #[must_use]
+    pub fn new() -> Self
+    where
+        O::DynamicType: Default,
+    {
+        let dynamic = O::DynamicType::default();
+        let shared = Shared {
+            group: O::group(&dynamic).into_owned(),
+            kind: O::kind(&dynamic).into_owned(),
+            content: RwLock::new(Content::default()),
+            ready: watch::Sender::new(false),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The object of this name.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Arc<O>> {
+        self.read(|content| content.objects.get(key).cloned())
+    }
+
+    /// The objects whose controller owner has this uid, in the order of their keys.
+    #[must_use]
+    pub fn children_of(&self, uid: &str) -> Vec<Arc<O>> {
+        self.read(|content| {
+            let keys = content.by_owner.get(uid).into_iter().flatten();
+            keys.filter_map(|key| content.objects.get(key).cloned()).collect()
+        })
+    }
+
+    /// All objects, in no particular order.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<O>> {
+        self.read(|content| content.objects.values().cloned().collect())
+    }
+
+    /// Number of objects.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.read(|content| content.objects.len())
+    }
+
+    /// True if there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True once the first list is complete.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        *self.shared.ready.borrow()
+    }
+
+    /// Returns once the first list is complete. Something else must drive the [`Watch`](super::Watch) meanwhile.
+    pub async fn wait_until_ready(&self) {
+        // Fails only when the sender is gone, and `self` holds it.
+        let _ = self.shared.ready.subscribe().wait_for(|ready| *ready).await;
+    }
+
+    /// Kind of the objects.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        &self.shared.kind
+    }
+
+    /// Takes in one event and says what changed by it.
+    pub fn handle(&self, event: Event<O>) -> Vec<Change<O>> {
+        let done = matches!(event, Event::InitDone);
+        let changes = self.shared.content.write().unwrap_or_else(PoisonError::into_inner).handle(event);
+        if done {
+            self.shared.ready.send_replace(true);
+        }
+        changes
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Content<O>) -> T) -> T {
+        look(&self.shared.content.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<O> Default for Store<O>
+where
+    O: Resource,
+    O::DynamicType: Default,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<O: Resource + Send + Sync> CacheView for Store<O> {
+    fn group_kind(&self) -> (&str, &str) {
+        (&self.shared.group, &self.shared.kind)
+    }
+
+    fn latest(&self) -> u64 {
+        self.read(|content| content.latest)
+    }
+
+    fn holds(&self, key: &Key, uid: &str) -> bool {
+        self.get(key).is_some_and(|object| {
+            object.meta().uid.as_deref() == Some(uid) && object.meta().deletion_timestamp.is_none()
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Content<O> {
+    objects: HashMap<Key, Arc<O>>,
+    by_owner: HashMap<String, BTreeSet<Key>>,
+    /// Objects of a list that is not complete yet.
+    incoming: HashMap<Key, O>,
+    latest: u64,
+}
+
+impl<O> Default for Content<O> {
+    fn default() -> Self {
+        Self { objects: HashMap::new(), by_owner: HashMap::new(), incoming: HashMap::new(), latest: 0 }
+    }
+}
+
+impl<O: Resource> Content<O> {
+    fn handle(&mut self, event: Event<O>) -> Vec<Change<O>> {
+        match event {
+            Event::Init => {
+                self.incoming.clear();
+                Vec::new()
+            }
+            Event::InitApply(object) => {
+                self.incoming.insert(Key::of(&object), object);
+                Vec::new()
+            }
+            Event::InitDone => self.replace_all(),
+            Event::Apply(object) => vec![self.put(object)],
+            Event::Delete(object) => {
+                self.see(&object);
+                self.take(&Key::of(&object)).into_iter().collect()
+            }
+        }
+    }
+
+    /// Only what really differs is a change: after a broken connection most objects come back as they were.
+    fn replace_all(&mut self) -> Vec<Change<O>> {
+        let incoming = std::mem::take(&mut self.incoming);
+        let gone: Vec<Key> = self.objects.keys().filter(|key| !incoming.contains_key(*key)).cloned().collect();
+        let mut changes: Vec<_> = gone.iter().filter_map(|key| self.take(key)).collect();
+        for (key, object) in incoming {
+            let known = self.objects.get(&key);
+            if known.is_none_or(|known| version(known.as_ref()) != version(&object)) {
+                changes.push(self.put(object));
+            }
+        }
+        changes
+    }
+
+    fn put(&mut self, object: O) -> Change<O> {
+        self.see(&object);
+        let key = Key::of(&object);
+        let object = Arc::new(object);
+        if let Some(owner) = controller_owner(object.as_ref()) {
+            self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone());
+        }
+        let before = self.objects.insert(key.clone(), Arc::clone(&object));
+        if let Some(before) = &before
+            && owner_uid(before.as_ref()) != owner_uid(object.as_ref())
+        {
+            self.unlink(before.as_ref(), &key);
+        }
+        Change { before, after: Some(object) }
+    }
+
+    fn take(&mut self, key: &Key) -> Option<Change<O>> {
+        let before = self.objects.remove(key)?;
+        self.unlink(before.as_ref(), key);
+        Some(Change { before: Some(before), after: None })
+    }
+
+    fn unlink(&mut self, object: &O, key: &Key) {
+        let Some(uid) = owner_uid(object) else { return };
+        if let Some(keys) = self.by_owner.get_mut(uid) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_owner.remove(uid);
+            }
+        }
+    }
+
+    fn see(&mut self, object: &O) {
+        let seen = version(object).and_then(|version| version.parse().ok()).unwrap_or_default();
+        self.latest = self.latest.max(seen);
+    }
+}
+
+fn version<O: Resource>(object: &O) -> Option<&str> {
+    object.meta().resource_version.as_deref()
+}
+
+fn owner_uid<O: Resource>(object: &O) -> Option<&str> {
+    controller_owner(object).map(|owner| owner.uid.as_str())
+}
+
+#[cfg(test)]
+mod tests;

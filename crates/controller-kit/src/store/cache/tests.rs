@@ -1,0 +1,124 @@
+//! Events in, changes out.
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+
+use super::{CacheView, Change, Store};
+use crate::store::{Key, Packed};
+
+type Object = Packed<ConfigMap>;
+
+fn object(name: &str, version: u64, owner: Option<&str>) -> Object {
+    let owners: Vec<Value> = owner
+        .map(|uid| json!({ "apiVersion": "x/v1", "kind": "X", "name": "x", "uid": uid, "controller": true }))
+        .into_iter()
+        .collect();
+    Packed::from_value(json!({ "metadata": {
+        "name": name, "namespace": "n", "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
+        "ownerReferences": owners,
+    } }))
+    .unwrap()
+}
+
+fn listed(store: &Store<Object>, objects: Vec<Object>) -> Vec<Change<Object>> {
+    store.handle(Event::Init);
+    for object in objects {
+        assert!(store.handle(Event::InitApply(object)).is_empty(), "a list counts when it is complete");
+    }
+    store.handle(Event::InitDone)
+}
+
+/// Changes as `name: version before -> version after`, sorted.
+fn told(changes: Vec<Change<Object>>) -> Vec<String> {
+    let version = |object: &Option<std::sync::Arc<Object>>| {
+        object.as_ref().and_then(|o| o.metadata.resource_version.clone()).unwrap_or("-".into())
+    };
+    let mut told: Vec<String> = changes
+        .iter()
+        .map(|change| {
+            let object = change.after.as_ref().or(change.before.as_ref()).unwrap();
+            let name = object.metadata.name.clone().unwrap();
+            format!("{name}: {} -> {}", version(&change.before), version(&change.after))
+        })
+        .collect();
+    told.sort();
+    told
+}
+
+fn children(store: &Store<Object>, uid: &str) -> Vec<String> {
+    store.children_of(uid).iter().map(|object| object.metadata.name.clone().unwrap()).collect()
+}
+
+#[test]
+fn ready_after_the_first_complete_list_even_an_empty_one() {
+    let store = Store::<Object>::new();
+    store.handle(Event::Init);
+    assert!(!store.is_ready());
+    store.handle(Event::InitDone);
+    assert!(store.is_ready() && store.is_empty());
+}
+
+#[test]
+fn objects_appear_change_and_go() {
+    let store = Store::new();
+    assert_eq!(told(listed(&store, vec![object("a", 1, None), object("b", 2, None)])), ["a: - -> 1", "b: - -> 2"]);
+    assert_eq!(told(store.handle(Event::Apply(object("a", 3, None)))), ["a: 1 -> 3"]);
+    assert_eq!(told(store.handle(Event::Delete(object("b", 4, None)))), ["b: 2 -> -"]);
+    assert_eq!(told(store.handle(Event::Delete(object("never-seen", 5, None)))), [""; 0]);
+    assert_eq!(store.len(), 1);
+    assert_eq!(store.get(&Key::new("n", "a")).unwrap().metadata.resource_version.as_deref(), Some("3"));
+}
+
+#[test]
+fn a_second_list_tells_what_was_missed_and_nothing_else() {
+    let store = Store::new();
+    listed(&store, vec![object("same", 1, None), object("gone", 2, Some("p")), object("changed", 3, None)]);
+    let second = vec![object("same", 1, None), object("changed", 7, None), object("new", 8, None)];
+    assert_eq!(told(listed(&store, second)), ["changed: 3 -> 7", "gone: 2 -> -", "new: - -> 8"]);
+    assert!(children(&store, "p").is_empty());
+}
+
+#[test]
+fn a_list_that_broke_off_is_forgotten() {
+    let store = Store::new();
+    store.handle(Event::Init);
+    store.handle(Event::InitApply(object("half", 1, None)));
+    assert_eq!(told(listed(&store, vec![object("whole", 2, None)])), ["whole: - -> 2"]);
+    assert_eq!(store.len(), 1);
+}
+
+#[test]
+fn children_are_found_by_the_uid_of_their_controller() {
+    let store = Store::new();
+    listed(&store, vec![object("b", 1, Some("p")), object("a", 2, Some("p")), object("c", 3, Some("q"))]);
+    assert_eq!(children(&store, "p"), ["a", "b"]);
+    store.handle(Event::Apply(object("a", 4, Some("q"))));
+    assert_eq!((children(&store, "p"), children(&store, "q")), (vec!["b".into()], vec!["a".into(), "c".into()]));
+    store.handle(Event::Apply(object("b", 5, None)));
+    assert!(children(&store, "p").is_empty(), "orphaned");
+    store.handle(Event::Delete(object("c", 6, Some("q"))));
+    assert_eq!(children(&store, "q"), ["a"]);
+}
+
+#[test]
+fn the_newest_version_counts_deletions_in() {
+    let store = Store::new();
+    listed(&store, vec![object("a", 5, None), object("b", 3, None)]);
+    assert_eq!(store.latest(), 5);
+    store.handle(Event::Delete(object("b", 9, None)));
+    assert_eq!(store.latest(), 9);
+    assert_eq!(store.group_kind(), ("", "ConfigMap"));
+}
+
+#[test]
+fn an_object_is_held_while_it_is_the_same_and_not_leaving() {
+    let (store, key) = (Store::new(), Key::new("n", "a"));
+    let mut leaving = object("a", 1, None);
+    listed(&store, vec![leaving.clone()]);
+    assert!(store.holds(&key, "uid-a"));
+    assert!(!store.holds(&key, "another-uid"));
+    leaving.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    store.handle(Event::Apply(leaving));
+    assert!(!store.holds(&key, "uid-a"));
+}

@@ -1,0 +1,46 @@
+//! Caches of Kubernetes objects, fed by watches.
+//!
+//! [`watch`] caches whole objects as compact JSON ([`Packed`]), [`watch_metadata`] only their metadata. Both drop
+//! `managedFields`, which is half of a typical object. A [`Store`] finds objects by name and by controller owner, and its
+//! [`Watch`] yields every change after the store has taken it in, deletions during a broken connection included.
+
+mod cache;
+mod packed;
+mod watch;
+
+use std::fmt;
+
+pub use cache::{CacheView, Change, Store};
+pub use packed::{Packed, UnpackError};
+pub use watch::{Scope, Watch, controller_owner, watch, watch_metadata, watch_metadata_by};
+
+/// Namespace and name of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl Key {
+    /// The key of an object that need not exist.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The key of an object.
+    #[must_use]
+    pub fn of<K: kube::Resource>(object: &K) -> Self {
+        let meta = object.meta();
+        Self { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        write!(f, "{}{slash}{}", self.namespace, self.name)
+    }
+}

@@ -1,0 +1,241 @@
+//! A cached object that costs little more than its JSON.
+
+use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, de::Error as _};
+use serde_json::{Map, Value};
+
+/// What `kubectl apply` leaves behind; nobody here reads it, and it can be as large as the object.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A `K` as the API server sent it: metadata ready to use, everything else as compact JSON.
+///
+/// A typed Deployment takes tens of kilobytes of memory, its JSON about four. And since any JSON object is a `Packed`, one
+/// object that does not parse as `K` cannot break the watch of all others: [`Packed::unpack`] reports it when it is needed.
+pub struct Packed<K> {
+    /// Metadata without `managedFields`.
+    pub metadata: ObjectMeta,
+    /// The object without `metadata`, as JSON.
+    body: Arc<[u8]>,
+    kind: PhantomData<fn() -> K>,
+}
+
+/// A cached object that is not what its kind should be.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind} {namespace}/{name} cannot be read: {source}")]
+pub struct UnpackError {
+    /// Kind of the object.
+    pub kind: String,
+    /// Namespace of the object; empty if it has none.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
+    /// What is wrong, with the field.
+    #[source]
+    pub source: serde_json::Error,
+}
+
+impl<K> Packed<K>
+where
+    K: Resource,
+    K::DynamicType: Default,
+{
+    /// The typed object. Parses on every call: unpack once per reconcile.
+    ///
+    /// # Errors
+    /// If the object does not have the shape of a `K`.
+    pub fn unpack(&self) -> Result<K, UnpackError>
+    where
+        K: DeserializeOwned,
+    {
+        serde_json::from_value(self.value()).map_err(|source| UnpackError {
+            kind: K::kind(&K::DynamicType::default()).into_owned(),
+            namespace: self.metadata.namespace.clone().unwrap_or_default(),
+            name: self.metadata.name.clone().unwrap_or_default(),
+            source,
+        })
+    }
+
+    /// The whole object as untyped JSON, `apiVersion` and `kind` included.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        let dynamic = K::DynamicType::default();
+        let mut fields = self.fields();
+        // Items of a list of built-in kinds come without them.
+        fields.entry("apiVersion").or_insert_with(|| Value::String(K::api_version(&dynamic).into_owned()));
+        fields.entry("kind").or_insert_with(|| Value::String(K::kind(&dynamic).into_owned()));
+        let metadata = serde_json::to_value(&self.metadata).unwrap_or_default();
+        fields.insert("metadata".to_owned(), metadata);
+        Value::Object(fields)
+    }
+
+    /// The `status` block; null if there is none.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        self.fields().remove("status").unwrap_or_default()
+    }
+
+    /// Packs a typed object, for tests and for objects that do not come from a watch.
+    ///
+    /// # Errors
+    /// If the object cannot be written as JSON.
+    pub fn pack(object: &K) -> Result<Self, serde_json::Error>
+    where
+        K: Serialize,
+    {
+        Self::from_value(serde_json::to_value(object)?)
+    }
+
+    /// Packs an untyped object.
+    ///
+    /// # Errors
+    /// If it has no readable metadata.
+    pub fn from_value(value: Value) -> Result<Self, serde_json::Error> {
+        let Value::Object(mut fields) = value else { return Err(serde_json::Error::custom("not an object")) };
+        let mut metadata = fields.remove("metadata").unwrap_or_else(|| Value::Object(Map::new()));
+        if let Some(metadata) = metadata.as_object_mut() {
+            // Before it becomes typed: as typed data it would be the largest part of all.
+            metadata.remove("managedFields");
+        }
+        let mut metadata: ObjectMeta = serde_json::from_value(metadata)?;
+        prune(&mut metadata);
+        let body = serde_json::to_vec(&fields)?.into();
+        Ok(Self { metadata, body, kind: PhantomData })
+    }
+
+    /// How many bytes of JSON are held besides the metadata.
+    #[must_use]
+    pub fn body_len(&self) -> usize {
+        self.body.len()
+    }
+
+    /// The body was written by `from_value`, so it is an object.
+    fn fields(&self) -> Map<String, Value> {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+/// Drops metadata that no controller reads.
+pub(super) fn prune(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(LAST_APPLIED);
+    }
+}
+
+impl<K> Clone for Packed<K> {
+    fn clone(&self) -> Self {
+        Self { metadata: self.metadata.clone(), body: Arc::clone(&self.body), kind: PhantomData }
+    }
+}
+
+/// Names the object; its content may be secret.
+impl<K> fmt::Debug for Packed<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packed")
+            .field("namespace", &self.metadata.namespace)
+            .field("name", &self.metadata.name)
+            .field("resource_version", &self.metadata.resource_version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'de, K> Deserialize<'de> for Packed<K>
+where
+    K: Resource,
+    K::DynamicType: Default,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::from_value(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl<K> Serialize for Packed<K>
+where
+    K: Resource,
+    K::DynamicType: Default,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
+    }
+}
+
+impl<K: Resource> Resource for Packed<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(dynamic: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(dynamic)
+    }
+
+    fn group(dynamic: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(dynamic)
+    }
+
+    fn version(dynamic: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(dynamic)
+    }
+
+    fn plural(dynamic: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(dynamic)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use serde_json::json;
+
+    use super::Packed;
+
+    fn live() -> serde_json::Value {
+        json!({
+            "metadata": {
+                "name": "d", "namespace": "n", "uid": "u", "resourceVersion": "7",
+                "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{…}", "keep": "me" },
+                "managedFields": [{ "manager": "x", "operation": "Apply", "fieldsV1": { "f:spec": {} } }],
+            },
+            "spec": { "replicas": 2, "selector": {}, "template": {} },
+            "status": { "readyReplicas": 1 },
+        })
+    }
+
+    #[test]
+    fn keeps_the_object_and_drops_the_ballast() {
+        let packed: Packed<Deployment> = serde_json::from_value(live()).unwrap();
+        let mut expected = live();
+        let metadata = expected["metadata"].as_object_mut().unwrap();
+        metadata.remove("managedFields");
+        metadata["annotations"].as_object_mut().unwrap().remove("kubectl.kubernetes.io/last-applied-configuration");
+        expected["apiVersion"] = json!("apps/v1");
+        expected["kind"] = json!("Deployment");
+        assert_eq!(packed.value(), expected);
+        assert_eq!(packed.status(), json!({ "readyReplicas": 1 }));
+        assert_eq!(packed.unpack().unwrap().spec.unwrap().replicas, Some(2));
+    }
+
+    #[test]
+    fn an_object_of_another_shape_is_cached_and_named_when_unpacked() {
+        let mut odd = live();
+        odd["spec"]["replicas"] = json!("two");
+        let packed: Packed<Deployment> = serde_json::from_value(odd).unwrap();
+        let message = packed.unpack().unwrap_err().to_string();
+        assert!(message.starts_with("Deployment n/d cannot be read: invalid type: string \"two\""), "{message}");
+    }
+
+    #[test]
+    fn debug_output_holds_no_content() {
+        let packed: Packed<Deployment> = serde_json::from_value(live()).unwrap();
+        assert!(!format!("{packed:?}").contains("replicas"));
+    }
+}

@@ -1,0 +1,148 @@
+//! Watches that keep a store up to date.
+
+use std::{
+    fmt::Debug,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures::{Stream, StreamExt, stream, stream::BoxStream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{
+    Api, Client, Resource,
+    core::{NamespaceResourceScope, PartialObjectMeta},
+    runtime::{
+        WatchStreamExt,
+        watcher::{self, Event, watcher},
+    },
+};
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+use super::{Change, Packed, Store, packed::prune};
+
+/// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a connection that
+/// died silently goes unnoticed.
+const WATCH_TIMEOUT: u32 = 120;
+
+/// Which namespaces a controller looks at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// All of them.
+    Cluster,
+    /// Only this one; no cluster-wide right is needed.
+    Namespace(String),
+}
+
+impl Scope {
+    /// An `Api` for this scope.
+    #[must_use]
+    pub fn api<K>(&self, client: Client) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        match self {
+            Self::Cluster => Api::all(client),
+            Self::Namespace(namespace) => Api::namespaced(client, namespace),
+        }
+    }
+}
+
+/// The stream of changes that keeps a [`Store`] up to date. It never ends; nothing happens unless it is polled.
+pub struct Watch<O> {
+    pub(crate) store: Store<O>,
+    changes: BoxStream<'static, Change<O>>,
+}
+
+impl<O> Stream for Watch<O> {
+    type Item = Change<O>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.changes.poll_next_unpin(cx)
+    }
+}
+
+/// Caches whole objects. `labels` is a label selector; `None` selects everything in the scope.
+#[must_use]
+pub fn watch<K>(client: Client, scope: &Scope, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + 'static,
+    K::DynamicType: Default,
+{
+    follow(scope.api(client), labels, None)
+}
+
+/// Caches metadata only; the API server sends nothing else.
+#[must_use]
+pub fn watch_metadata<K>(
+    client: Client,
+    scope: &Scope,
+    labels: Option<&str>,
+) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
+    K::DynamicType: Default,
+{
+    watch_metadata_by(client, scope, labels, None)
+}
+
+/// As [`watch_metadata`], narrowed further by a field selector such as `status.phase!=Failed`. Objects that stop matching
+/// leave the cache.
+#[must_use]
+pub fn watch_metadata_by<K>(
+    client: Client,
+    scope: &Scope,
+    labels: Option<&str>,
+    fields: Option<&str>,
+) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
+    K::DynamicType: Default,
+{
+    follow::<PartialObjectMeta<K>>(scope.api(client), labels, fields)
+}
+
+fn follow<O>(api: Api<O>, labels: Option<&str>, fields: Option<&str>) -> (Store<O>, Watch<O>)
+where
+    O: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    O::DynamicType: Default,
+{
+    let mut config = watcher::Config::default().streaming_lists().timeout(WATCH_TIMEOUT);
+    if let Some(labels) = labels {
+        config = config.labels(labels);
+    }
+    if let Some(fields) = fields {
+        config = config.fields(fields);
+    }
+    let watch = Watch::new(watcher(api, config).default_backoff());
+    (watch.store.clone(), watch)
+}
+
+impl<O> Watch<O>
+where
+    O: Resource + Send + Sync + 'static,
+    O::DynamicType: Default,
+{
+    /// Follows any stream of watch events.
+    pub(crate) fn new(events: impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static) -> Self {
+        let store = Store::new();
+        let target = store.clone();
+        let take_in = move |event: Result<Event<O>, watcher::Error>| {
+            stream::iter(match event {
+                Ok(event) => target.handle(event.modify(|object| prune(object.meta_mut()))),
+                Err(error) => {
+                    warn!(kind = target.kind(), %error, "watch broke; trying again");
+                    Vec::new()
+                }
+            })
+        };
+        Self { store, changes: events.map(take_in).flatten().boxed() }
+    }
+}
+
+/// The owner reference that makes an object the child of a controller.
+#[must_use]
+pub fn controller_owner<O: Resource>(object: &O) -> Option<&OwnerReference> {
+    object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}

@@ -1,0 +1,176 @@
+//! What is written, and above all what is not.
+
+use controller_kit::{
+    apply::{Error, Outcome, Removed},
+    failure::{Class, ErrorType, Failure},
+};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use kube::{
+    Resource, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
+
+use crate::{Bench, D, deployment, version};
+
+#[tokio::test]
+async fn what_is_as_desired_is_never_written_again() {
+    let bench = Bench::new("skip").await;
+    let desired = bench.desired::<D>(deployment(0, "i:1"));
+    let Outcome::Created(created) = bench.apply::<D>(&desired).await else { panic!("not created") };
+    assert_eq!(bench.apply::<D>(&desired).await, Outcome::Unchanged);
+    assert_eq!(bench.live::<D>("d").await.unwrap()["metadata"]["generation"], created["metadata"]["generation"]);
+    let text = bench.metrics.text();
+    assert!(text.contains("api_writes_total{verb=\"create\",kind=\"Deployment\",accepted=\"true\"} 1\n"), "{text}");
+    assert!(!text.contains("verb=\"update\""), "{text}");
+    assert!(text.contains("api_writes_skipped_total{kind=\"Deployment\"} 1\n"), "{text}");
+}
+
+#[tokio::test]
+async fn drift_is_repaired_and_what_others_add_stays() {
+    let bench = Bench::new("drift").await;
+    let desired = bench.desired::<D>(deployment(0, "i:1"));
+    bench.apply::<D>(&desired).await;
+    let containers = json!([{ "name": "main", "image": "wrong" }, { "name": "sidecar", "image": "s" }]);
+    let labels = json!({ "ours": null, "theirs": "x" });
+    bench
+        .meddle::<D>("d", json!({ "metadata": { "labels": labels }, "spec": { "template": { "spec": { "containers": containers } } } }))
+        .await;
+    let Outcome::Updated(repaired) = bench.apply::<D>(&desired).await else { panic!("not repaired") };
+    assert_eq!(repaired["metadata"]["labels"], json!({ "ours": "yes", "theirs": "x" }));
+    let images: Vec<&Value> =
+        repaired["spec"]["template"]["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["image"]).collect();
+    assert_eq!(images, ["i:1", "s"]);
+    assert_eq!(bench.apply::<D>(&desired).await, Outcome::Unchanged);
+}
+
+#[tokio::test]
+async fn a_field_that_is_no_longer_desired_goes() {
+    let bench = Bench::new("shrink").await;
+    let mut before = deployment(0, "i:1");
+    before["metadata"]["labels"]["old"] = json!("x");
+    before["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["--old"]);
+    bench.apply::<D>(&bench.desired::<D>(before)).await;
+    let desired = bench.desired::<D>(deployment(0, "i:1"));
+    let Outcome::Updated(after) = bench.apply::<D>(&desired).await else { panic!("not updated") };
+    assert_eq!(after["metadata"]["labels"], json!({ "ours": "yes" }));
+    assert_eq!(after["spec"]["template"]["spec"]["containers"][0].get("args"), None);
+    assert_eq!(bench.apply::<D>(&desired).await, Outcome::Unchanged);
+}
+
+#[tokio::test]
+async fn an_object_of_somebody_else_is_not_touched_even_if_the_cache_does_not_know_it() {
+    let bench = Bench::new("foreign").await;
+    let account: ServiceAccount = serde_json::from_value(json!({ "metadata": { "name": "d" } })).unwrap();
+    bench.api().create(&PostParams::default(), &account).await.unwrap();
+    let mut other = deployment(3, "theirs");
+    other["spec"]["selector"]["matchLabels"] = json!({ "app": "theirs" });
+    other["spec"]["template"]["metadata"]["labels"] = json!({ "app": "theirs" });
+    let other: D = serde_json::from_value(other).unwrap();
+    bench.api().create(&PostParams::default(), &other).await.unwrap();
+
+    let account = bench.live::<ServiceAccount>("d").await.unwrap();
+    let deployed = bench.api::<D>().get("d").await.unwrap();
+    for desired in [
+        bench.desired::<ServiceAccount>(json!({ "metadata": { "name": "d", "labels": { "ours": "yes" } } })),
+        bench.desired::<D>(deployment(0, "i:1")),
+    ] {
+        let error = bench.applier.apply(&desired, None).await.unwrap_err();
+        assert!(matches!(error, Error::Foreign { .. }), "{error}");
+        assert_eq!(error.class(), Class::Foreign);
+        let words = format!("{} already exists and is not managed by this object: it has no controller", desired.id());
+        assert!(error.to_string().starts_with(&words), "{error}");
+    }
+    assert_eq!(bench.live::<ServiceAccount>("d").await.unwrap(), account);
+    let now = bench.api::<D>().get("d").await.unwrap();
+    assert_eq!((now.spec, now.metadata.labels), (deployed.spec, deployed.metadata.labels));
+}
+
+#[tokio::test]
+async fn a_stale_cache_costs_a_request_and_no_object() {
+    let bench = Bench::new("stale").await;
+    let desired = bench.desired::<D>(deployment(0, "i:1"));
+    bench.apply::<D>(&desired).await;
+    assert_eq!(bench.applier.apply(&desired, None).await.unwrap(), Outcome::Unchanged, "it is there and as desired");
+    let newer = bench.desired::<D>(deployment(0, "i:2"));
+    let Outcome::Updated(object) = bench.applier.apply(&newer, None).await.unwrap() else { panic!("not updated") };
+    assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "i:2");
+}
+
+#[tokio::test]
+async fn an_update_never_creates_and_never_hits_a_successor() {
+    let bench = Bench::new("uid").await;
+    let wish = |value: &str| json!({ "metadata": { "name": "c" }, "data": { "k": value } });
+    bench.apply::<ConfigMap>(&bench.desired::<ConfigMap>(wish("1"))).await;
+    let seen = bench.live::<ConfigMap>("c").await.unwrap();
+    bench.api::<ConfigMap>().delete("c", &DeleteParams::default()).await.unwrap();
+
+    let newer = bench.desired::<ConfigMap>(wish("2"));
+    let error = bench.applier.apply(&newer, Some(&seen)).await.unwrap_err();
+    assert_eq!((error.error_type(), error.class()), (ErrorType::Conflict, Class::Transient), "{error}");
+    assert_eq!(bench.live::<ConfigMap>("c").await, None, "an update must not create");
+
+    let theirs: ConfigMap = serde_json::from_value(json!({ "metadata": { "name": "c" } })).unwrap();
+    bench.api().create(&PostParams::default(), &theirs).await.unwrap();
+    let successor = bench.live::<ConfigMap>("c").await.unwrap();
+    let error = bench.applier.apply(&newer, Some(&seen)).await.unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert_eq!(bench.live::<ConfigMap>("c").await.unwrap(), successor);
+}
+
+#[tokio::test]
+async fn an_orphan_of_the_same_graph_is_adopted_and_no_other() {
+    let bench = Bench::new("adopt").await;
+    let orphan = |graph: &str| -> ServiceAccount {
+        serde_json::from_value(json!({ "metadata": { "name": "a", "labels": { "graph": graph } } })).unwrap()
+    };
+    let account = bench.api().create(&PostParams::default(), &orphan("g")).await.unwrap();
+    let wish = json!({ "metadata": { "name": "a", "labels": { "graph": "g" } } });
+    let strict = bench.desired::<ServiceAccount>(wish.clone());
+    assert!(bench.applier.apply(&strict, None).await.is_err(), "nobody said that it may be adopted");
+    let wrong = strict.clone().adopt_if_labelled("graph", "other");
+    assert!(bench.applier.apply(&wrong, None).await.is_err());
+    let desired = strict.adopt_if_labelled("graph", "g");
+    let Outcome::Updated(adopted) = bench.applier.apply(&desired, None).await.unwrap() else { panic!("not adopted") };
+    assert_eq!(adopted["metadata"]["uid"], json!(account.uid()), "the same object");
+    assert_eq!(adopted["metadata"]["ownerReferences"][0]["uid"], json!(bench.uid()));
+    assert_eq!(bench.apply::<ServiceAccount>(&desired).await, Outcome::Unchanged);
+}
+
+#[tokio::test]
+async fn a_field_that_the_server_never_shows_is_not_sent_for_ever() {
+    let bench = Bench::new("settle").await;
+    let wish = json!({ "metadata": { "name": "s" }, "stringData": { "k": "v" } });
+    let desired = bench.desired::<Secret>(wish);
+    bench.apply::<Secret>(&desired).await;
+    let before = bench.live::<Secret>("s").await.unwrap();
+    assert_eq!(bench.apply::<Secret>(&desired).await, Outcome::Unchanged, "the server would only drop it again");
+    bench.meddle::<Secret>("s", json!({ "metadata": { "ownerReferences": [] } })).await;
+    let adoptable = desired.adopt_if_labelled("no", "such label");
+    let live = bench.live::<Secret>("s").await;
+    assert!(bench.applier.apply(&adoptable, live.as_ref()).await.is_err());
+    assert_ne!(version(&before), version(&live.unwrap()));
+}
+
+#[tokio::test]
+async fn a_refused_object_is_a_mistake_in_the_words_of_the_server() {
+    let bench = Bench::new("invalid").await;
+    let mut wish = deployment(0, "i:1");
+    wish["spec"]["template"]["metadata"]["labels"] = json!({ "app": "another" });
+    let error = bench.applier.apply(&bench.desired::<D>(wish), None).await.unwrap_err();
+    assert_eq!(error.class(), Class::Invalid);
+    assert!(error.to_string().contains("`selector` does not match template `labels`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_deletion_hits_exactly_one_object() {
+    let bench = Bench::new("delete").await;
+    let wish = bench.desired::<ConfigMap>(json!({ "metadata": { "name": "c" } }));
+    bench.apply::<ConfigMap>(&wish).await;
+    let first = bench.api::<ConfigMap>().get("c").await.unwrap();
+    assert_eq!(bench.applier.delete(&first, &bench.uid()).await.unwrap(), Removed::Accepted);
+    assert_eq!(bench.applier.delete(&first, &bench.uid()).await.unwrap(), Removed::Gone);
+    bench.apply::<ConfigMap>(&wish).await;
+    assert_eq!(bench.applier.delete(&first, &bench.uid()).await.unwrap(), Removed::Gone, "another uid");
+    assert_ne!(bench.api::<ConfigMap>().get("c").await.unwrap().meta().uid, first.metadata.uid);
+}

@@ -1,0 +1,80 @@
+//! Writes to the reconciled object itself: its status and its finalizers.
+
+use controller_kit::{apply::Error, store::Packed};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde_json::{Value, json};
+
+use crate::{Bench, version};
+
+fn status(available: &str, message: &str, second: u32) -> Value {
+    json!({ "conditions": [{
+        "type": "Available", "status": available, "message": message,
+        "lastTransitionTime": format!("2026-01-01T00:00:{second:02}Z"),
+    }] })
+}
+
+/// An object whose status nobody else writes: a pod that no scheduler looks at.
+async fn pod(bench: &Bench) {
+    let containers = json!([{ "name": "main", "image": "i" }]);
+    let pod = json!({ "metadata": { "name": "p" }, "spec": { "schedulerName": "nobody", "containers": containers } });
+    bench.apply::<Pod>(&bench.desired::<Pod>(pod)).await;
+}
+
+async fn live(bench: &Bench) -> Packed<Pod> {
+    Packed::from_value(bench.live::<Pod>("p").await.unwrap()).unwrap()
+}
+
+async fn write(bench: &Bench, status: Value) -> bool {
+    bench.applier.patch_status(&live(bench).await, &status).await.unwrap()
+}
+
+/// Message and transition time of the condition on the API server.
+async fn shown(bench: &Bench) -> (Value, Value) {
+    let status = live(bench).await.status();
+    let mut all = status["conditions"].as_array().unwrap().iter();
+    let found = all.find(|condition| condition["type"] == "Available").unwrap();
+    (found["message"].clone(), found["lastTransitionTime"].clone())
+}
+
+#[tokio::test]
+async fn a_status_is_written_when_it_says_something_new() {
+    let bench = Bench::new("status").await;
+    pod(&bench).await;
+    assert!(write(&bench, status("False", "a", 1)).await);
+    assert!(write(&bench, status("False", "b", 2)).await);
+    assert_eq!(shown(&bench).await, (json!("b"), json!("2026-01-01T00:00:01Z")), "the status is as old as before");
+    let before = live(&bench).await;
+    assert!(!write(&bench, status("False", "b", 3)).await, "only the time is new");
+    assert_eq!(version(&live(&bench).await.value()), version(&before.value()));
+    assert!(write(&bench, status("True", "b", 4)).await);
+    assert_eq!(shown(&bench).await, (json!("b"), json!("2026-01-01T00:00:04Z")));
+}
+
+#[tokio::test]
+async fn a_status_of_an_object_that_is_gone_is_not_written_and_no_error() {
+    let bench = Bench::new("statusgone").await;
+    pod(&bench).await;
+    let mut ghost = live(&bench).await;
+    ghost.metadata.name = Some("ghost".to_owned());
+    assert!(!bench.applier.patch_status(&ghost, &status("True", "a", 1)).await.unwrap());
+    let mut predecessor = live(&bench).await;
+    predecessor.metadata.uid = Some("of-the-one-before".to_owned());
+    assert!(!bench.applier.patch_status(&predecessor, &status("True", "a", 1)).await.unwrap());
+    assert!(!live(&bench).await.status().to_string().contains("Available"));
+}
+
+#[tokio::test]
+async fn one_finalizer_goes_and_the_others_stay() {
+    let bench = Bench::new("finalizer").await;
+    let finalizers = json!(["test.io/a", "test.io/b", "test.io/c"]);
+    bench.meddle::<ConfigMap>("parent", json!({ "metadata": { "finalizers": finalizers } })).await;
+    let seen = bench.api::<ConfigMap>().get("parent").await.unwrap();
+    assert!(bench.applier.remove_finalizer(&seen, "test.io/b").await.unwrap());
+    let now = bench.api::<ConfigMap>().get("parent").await.unwrap();
+    assert_eq!(now.metadata.finalizers, Some(vec!["test.io/a".to_owned(), "test.io/c".to_owned()]));
+    assert!(!bench.applier.remove_finalizer(&now, "test.io/b").await.unwrap(), "it has none");
+    // The list is another than the one that was seen: at the place of `b` stands `c`.
+    let error = bench.applier.remove_finalizer(&seen, "test.io/b").await.unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    bench.meddle::<ConfigMap>("parent", json!({ "metadata": { "finalizers": null } })).await;
+}

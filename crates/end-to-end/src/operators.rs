@@ -1,0 +1,92 @@
+//! The two controllers as processes.
+
+use std::path::{Path, PathBuf};
+
+use test_cluster::{Cluster, Program, Signal};
+
+use crate::{BoxError, World};
+
+/// Binary of the graph controller.
+pub const GRAPH_CONTROLLER: &str = "graph-controller";
+/// Binary of the component controller.
+pub const COMPONENT_CONTROLLER: &str = "component-controller";
+
+/// A graph controller and a component controller for one namespace. They are killed when dropped and, whatever happens, when
+/// the test run ends.
+pub struct Operators {
+    cluster: &'static Cluster,
+    programs: [Program; 2],
+}
+
+impl Operators {
+    /// Starts both with a kubeconfig each.
+    ///
+    /// # Errors
+    /// A binary is missing, or a process ends at once.
+    pub async fn start(world: &World, graph: &Path, component: &Path) -> Result<Self, BoxError> {
+        let programs =
+            [program(GRAPH_CONTROLLER, world.ns(), graph)?, program(COMPONENT_CONTROLLER, world.ns(), component)?];
+        for program in &programs {
+            world.cluster.run(program).await?;
+        }
+        Ok(Self { cluster: world.cluster, programs })
+    }
+
+    /// Kills both with SIGKILL and returns when they are gone.
+    ///
+    /// # Errors
+    /// A process does not end.
+    pub async fn stop(&self) -> Result<(), BoxError> {
+        for program in &self.programs {
+            self.cluster.stop_program(&program.name, Signal::Kill).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts both again.
+    ///
+    /// # Errors
+    /// A process ends at once.
+    pub async fn start_again(&self) -> Result<(), BoxError> {
+        for program in &self.programs {
+            self.cluster.run(program).await?;
+        }
+        Ok(())
+    }
+
+    /// The log of one of them, for the message of a test that fails.
+    #[must_use]
+    pub fn log(&self, binary: &str) -> String {
+        let found = self.programs.iter().find(|p| p.name.starts_with(binary));
+        found.and_then(|p| std::fs::read_to_string(self.cluster.log(&p.name)).ok()).unwrap_or_default()
+    }
+}
+
+/// How a controller is started for one namespace.
+///
+/// # Errors
+/// The binary has not been built.
+pub(crate) fn program(binary: &str, namespace: &str, kubeconfig: &Path) -> Result<Program, BoxError> {
+    let text = |path: &Path| path.display().to_string();
+    Ok(Program {
+        name: format!("{binary}-{namespace}"),
+        executable: executable(binary)?,
+        args: ["--kubeconfig", &text(kubeconfig), "--namespace", namespace, "--health-address", "127.0.0.1:0"]
+            .into_iter()
+            .chain(["--metrics-address", "127.0.0.1:0", "--log-format", "text"])
+            .map(str::to_owned)
+            .collect(),
+        env: vec![("RUST_BACKTRACE".to_owned(), "1".to_owned())],
+    })
+}
+
+/// The binary beside this test's own: `target/<profile>/deps/<test>` → `target/<profile>/<binary>`.
+fn executable(binary: &str) -> Result<PathBuf, BoxError> {
+    let own = std::env::current_exe()?;
+    let profile = own.parent().and_then(Path::parent).ok_or("the test binary has no target folder")?;
+    let path = profile.join(binary);
+    if !path.exists() {
+        return Err(format!("{} is missing; run: cargo build -p {binary}", path.display()).into());
+    }
+    Ok(path)
+}

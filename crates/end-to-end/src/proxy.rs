@@ -1,0 +1,137 @@
+//! An API server address that kills its client: a proxy in front of the real one, which ends the controller process with
+//! SIGKILL at its writes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use http::{Method, header};
+use kube::Client;
+use test_cluster::{Cluster, Program, Signal};
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+
+use crate::operators::program;
+use crate::{BoxError, World};
+
+/// Where a write is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The API server has carried it out, the controller never hears of it. Every write.
+    After,
+    /// The API server never sees it. Every second attempt, or nothing would ever move.
+    Before,
+}
+
+/// A proxy for one controller process, and that process.
+pub struct KillingProxy {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    cluster: &'static Cluster,
+    program: Program,
+    cut: Cut,
+    armed: AtomicBool,
+    writes: AtomicUsize,
+    kills: AtomicUsize,
+    killing: Mutex<()>,
+}
+
+impl KillingProxy {
+    /// Starts the proxy and, behind it, the controller.
+    ///
+    /// # Errors
+    /// The proxy finds no port, or the controller ends at once.
+    pub async fn start(world: &World, binary: &str, cut: Cut) -> Result<Self, BoxError> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let kubeconfig = write_kubeconfig(world, binary, listener.local_addr()?)?;
+        let inner = Arc::new(Inner {
+            client: world.cluster.client()?,
+            cluster: world.cluster,
+            program: program(binary, world.ns(), &kubeconfig)?,
+            cut,
+            armed: AtomicBool::new(true),
+            writes: AtomicUsize::new(0),
+            kills: AtomicUsize::new(0),
+            killing: Mutex::new(()),
+        });
+        let router = Router::new().fallback(forward).with_state(Arc::clone(&inner));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        world.cluster.run(&inner.program).await?;
+        Ok(Self { inner })
+    }
+
+    /// From now on the controller lives.
+    pub fn disarm(&self) {
+        self.inner.armed.store(false, Ordering::SeqCst);
+    }
+
+    /// How often the controller was killed.
+    #[must_use]
+    pub fn kills(&self) -> usize {
+        self.inner.kills.load(Ordering::SeqCst)
+    }
+}
+
+impl Inner {
+    /// Kills the controller and starts it again.
+    async fn kill(self: &Arc<Self>) {
+        let this = Arc::clone(self);
+        let runtime = tokio::runtime::Handle::current();
+        let done = tokio::task::spawn_blocking(move || {
+            runtime.block_on(async {
+                let _one_at_a_time = this.killing.lock().await;
+                this.kills.fetch_add(1, Ordering::SeqCst);
+                this.cluster.stop_program(&this.program.name, Signal::Kill).await?;
+                this.cluster.run(&this.program).await
+            })
+        });
+        if let Ok(Err(error)) = done.await {
+            eprintln!("{} was not restarted: {error}", self.program.name);
+        }
+    }
+}
+
+async fn forward(State(inner): State<Arc<Inner>>, request: Request) -> Response {
+    let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let counts = is_write && inner.armed.load(Ordering::SeqCst);
+    let number = if counts { inner.writes.fetch_add(1, Ordering::SeqCst) } else { 0 };
+    if counts && inner.cut == Cut::Before && number.is_multiple_of(2) {
+        inner.kill().await;
+        return StatusCode::BAD_GATEWAY.into_response();
+    }
+    let response = send(&inner.client, request).await;
+    if counts && inner.cut == Cut::After {
+        inner.kill().await;
+        return StatusCode::BAD_GATEWAY.into_response();
+    }
+    response.unwrap_or_else(|error| (StatusCode::BAD_GATEWAY, error.to_string()).into_response())
+}
+
+async fn send(client: &Client, request: Request) -> Result<Response, BoxError> {
+    let (mut parts, body) = request.into_parts();
+    parts.headers.remove(header::HOST);
+    let body = axum::body::to_bytes(body, usize::MAX).await?;
+    let answer = client.send(http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()))).await?;
+    Ok(answer.map(Body::new))
+}
+
+fn write_kubeconfig(world: &World, binary: &str, address: SocketAddr) -> Result<PathBuf, BoxError> {
+    let config = serde_json::json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
+        "clusters": [{ "name": "proxy", "cluster": { "server": format!("http://{address}") } }],
+        "users": [{ "name": "proxy", "user": {} }],
+        "contexts": [{ "name": "proxy", "context": { "cluster": "proxy", "user": "proxy" } }],
+    });
+    let path = world.cluster.dir().join(format!("{binary}-{}.kubeconfig", world.ns()));
+    std::fs::write(&path, config.to_string())?;
+    Ok(path)
+}

@@ -1,0 +1,104 @@
+//! A controller that dies at any of its writes, in the middle of a rollout of three generations.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, KillingProxy, World, world};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use tokio::task::JoinHandle;
+
+use crate::graphs::disaggregated;
+
+const PREFILL: i32 = 2;
+const DECODE: i32 = 4;
+
+/// What is left in the end must not depend on who died when. The inventory of an undisturbed run is the expectation.
+async fn undisturbed() -> Result<Vec<String>, BoxError> {
+    let world = world("undisturbed").await?;
+    let _operators = world.operators().await?;
+    for tag in ["1.0.0", "2.0.0", "3.0.0"] {
+        world.apply(&disaggregated("chat", tag, PREFILL, DECODE)).await?;
+        world.ready("chat").await?;
+    }
+    anonymous(&world).await
+}
+
+/// The inventory without generation suffixes, which depend on the namespace.
+async fn anonymous(world: &World) -> Result<Vec<String>, BoxError> {
+    let suffixes: Vec<String> = world
+        .components()
+        .await?
+        .iter()
+        .filter_map(|d| d.labels().get("nvidia.com/dynamo-worker-hash").cloned())
+        .collect();
+    let hide = |line: String| suffixes.iter().fold(line, |l, s| l.replace(s, "<generation>"));
+    Ok(world.inventory().await?.into_iter().map(hide).collect())
+}
+
+/// Watches the capacity of the decode workers for as long as it runs, from the moment that they are all there.
+struct CapacityGuard {
+    stop: Arc<AtomicBool>,
+    lowest: JoinHandle<Result<i32, BoxError>>,
+}
+
+impl CapacityGuard {
+    fn start(world: &World) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, api) = (Arc::clone(&stop), world.api::<Deployment>());
+        let lowest = tokio::spawn(async move {
+            let mut lowest = i32::MAX;
+            while !stopped.load(Ordering::SeqCst) {
+                let all = api.list(&ListParams::default().labels("nvidia.com/dynamo-component=Decode")).await?;
+                let available = |d: &Deployment| d.status.as_ref().and_then(|s| s.available_replicas).unwrap_or(0);
+                lowest = lowest.min(all.iter().map(available).sum());
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Ok(lowest)
+        });
+        Self { stop, lowest }
+    }
+
+    async fn lowest(self) -> Result<i32, BoxError> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.lowest.await?
+    }
+}
+
+/// Rolls three generations, the third while the second is still coming up, with controllers that die at their writes.
+async fn roll_with(name: &str, killed: &[&str], cut: Cut) -> Result<(), BoxError> {
+    let world = world(name).await?;
+    let mut proxies = Vec::new();
+    for binary in killed {
+        proxies.push(KillingProxy::start(&world, binary, cut).await?);
+    }
+    world.apply(&disaggregated("chat", "1.0.0", PREFILL, DECODE)).await?;
+    world.ready("chat").await?;
+
+    let guard = CapacityGuard::start(&world);
+    world.apply(&disaggregated("chat", "2.0.0", PREFILL, DECODE)).await?;
+    world.condition("chat", "Ready", "False", "rolling_update_in_progress").await?;
+    world.apply(&disaggregated("chat", "3.0.0", PREFILL, DECODE)).await?;
+    world.ready("chat").await?;
+    let lowest = guard.lowest().await?;
+
+    for proxy in &proxies {
+        assert!(proxy.kills() >= 8, "only {} kills: the cut points were not walked", proxy.kills());
+    }
+    // A quarter of four may be missing.
+    assert!(lowest >= DECODE - 1, "only {lowest} of {DECODE} decode workers were available");
+    assert_eq!(anonymous(&world).await?, undisturbed().await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn killed_after_every_write() -> Result<(), BoxError> {
+    roll_with("killed-after", &[GRAPH_CONTROLLER, COMPONENT_CONTROLLER], Cut::After).await
+}
+
+#[tokio::test]
+async fn killed_before_every_write() -> Result<(), BoxError> {
+    roll_with("killed-before", &[GRAPH_CONTROLLER, COMPONENT_CONTROLLER], Cut::Before).await
+}

@@ -1,0 +1,78 @@
+//! One form for what an author can write in several ways.
+//!
+//! `value: ""`, `resources: {}` and `args: []` say nothing. Leaving them out gives the objects that the reference gives, and
+//! writing them into a spec, or taking them out, does not start a new worker generation.
+
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde_json::{Value, json};
+
+/// Fields whose empty object says nothing: maps, and structures that are always there. An empty object elsewhere, such as
+/// `emptyDir: {}` or `securityContext: {}`, is a statement and stays.
+const MAPS: &[&str] =
+    &["annotations", "labels", "limits", "matchLabels", "nodeSelector", "overhead", "requests", "resources"];
+
+/// Maps from names to texts, in which an empty text is a value.
+const TEXTS: &[&str] = &["annotations", "labels", "matchLabels", "nodeSelector"];
+
+/// Leaves out everything that says nothing.
+pub fn canonical(template: &PodTemplateSpec) -> PodTemplateSpec {
+    let mut value = json!(template);
+    drop_silent(&mut value);
+    // The result differs from the input only in optional fields that are missing, so it has the same form.
+    serde_json::from_value(value).unwrap_or_else(|_| template.clone())
+}
+
+fn drop_silent(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            // A label or annotation without a value is still there.
+            fields
+                .iter_mut()
+                .filter(|(key, _)| !TEXTS.contains(&key.as_str()))
+                .for_each(|(_, value)| drop_silent(value));
+            fields.retain(|key, value| !is_silent(key, value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_silent),
+        _ => {}
+    }
+}
+
+fn is_silent(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty() && key != "containers",
+        Value::Object(fields) => fields.is_empty() && MAPS.contains(&key),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_says_nothing_is_left_out_and_what_says_something_stays() {
+        let template: PodTemplateSpec = serde_json::from_value(json!({
+            "metadata": { "labels": {}, "annotations": { "a": "" } },
+            "spec": {
+                "securityContext": {},
+                "containers": [{ "name": "main", "resources": { "limits": {} }, "args": [],
+                    "env": [{ "name": "EMPTY", "value": "" }, { "name": "SET", "value": "0" }] }],
+                "volumes": [{ "name": "scratch", "emptyDir": {} }],
+                "terminationGracePeriodSeconds": 0
+            }
+        }))
+        .unwrap();
+        let expected = json!({
+            "metadata": { "annotations": { "a": "" } },
+            "spec": {
+                "securityContext": {},
+                "containers": [{ "name": "main", "env": [{ "name": "EMPTY" }, { "name": "SET", "value": "0" }] }],
+                "volumes": [{ "name": "scratch", "emptyDir": {} }],
+                "terminationGracePeriodSeconds": 0
+            }
+        });
+        assert_eq!(json!(canonical(&template)), expected);
+    }
+}

@@ -1,0 +1,155 @@
+//! One component of a graph as a `DynamoComponentDeployment`: the author's pod template with the graph's defaults merged in.
+
+use std::collections::BTreeMap;
+
+use api_types::v1beta1::{
+    ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoGraphDeployment,
+    MAIN_CONTAINER,
+};
+use api_types::{annotations, labels, names, names::GenerationSuffix};
+use k8s_openapi::api::core::v1::{EnvVar, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+
+use super::canonical::canonical;
+use crate::graph::validate::ValidGraph;
+
+type StringMap = BTreeMap<String, String>;
+
+/// What is decided about a component beyond its spec.
+#[derive(Clone, Copy, Debug)]
+pub struct Placement<'a> {
+    /// Worker generation it belongs to; none for components that are not workers and for workers older than generations.
+    pub generation: Option<&'a GenerationSuffix>,
+    /// Fingerprint of that generation, kept with the object.
+    pub fingerprint: Option<&'a str>,
+    /// Replicas to ask for now; differs from the author's while generations change.
+    pub replicas: i32,
+    /// Version of the operator that admitted the graph.
+    pub origin_version: &'a str,
+}
+
+/// Builds the component's deployment object, without owner.
+pub fn component_deployment(
+    graph: &ValidGraph<'_>,
+    component: &ComponentSpec,
+    placement: Placement<'_>,
+) -> DynamoComponentDeployment {
+    let generation = placement.generation.filter(|_| component.is_worker());
+    let fixed_labels = fixed_labels(graph, component, generation);
+    let mut object_labels = template_labels(component);
+    object_labels.extend(fixed_labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
+
+    let mut spec = component.clone();
+    spec.replicas = Some(placement.replicas);
+    let template = spec.pod_template.get_or_insert_default();
+    *template = canonical(template);
+    complete_template(template, graph, component, placement.origin_version);
+    for key in [labels::WORKER_HASH, labels::COMPONENT_CLASS] {
+        if let Some(value) = fixed_labels.get(key) {
+            insert(&mut template.metadata.get_or_insert_default().labels, key, value);
+        }
+    }
+
+    let fingerprint = placement.fingerprint.filter(|_| component.is_worker());
+    DynamoComponentDeployment {
+        metadata: ObjectMeta {
+            name: Some(names::component_deployment(&graph.name, &component.name, generation)),
+            namespace: Some(graph.namespace.clone()),
+            labels: Some(object_labels),
+            annotations: fingerprint
+                .map(|f| StringMap::from([(annotations::GENERATION_FINGERPRINT.to_owned(), f.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        spec: DynamoComponentDeploymentSpec { backend_framework: graph.framework, component: spec },
+        status: None,
+    }
+}
+
+/// Labels that say what the object is; they win over everything an author writes.
+fn fixed_labels(
+    graph: &ValidGraph<'_>,
+    component: &ComponentSpec,
+    generation: Option<&GenerationSuffix>,
+) -> BTreeMap<&'static str, String> {
+    let dynamo_namespace = names::dynamo_namespace(&graph.namespace, &graph.name, component.global_dynamo_namespace);
+    let mut fixed = BTreeMap::from([
+        (labels::COMPONENT, component.name.clone()),
+        (labels::DYNAMO_NAMESPACE, dynamo_namespace),
+        (labels::GRAPH, graph.name.clone()),
+    ]);
+    if let Some(suffix) = generation {
+        fixed.insert(labels::WORKER_HASH, suffix.to_string());
+    }
+    if component.is_worker() && graph.has_endpoint_picker() {
+        fixed.insert(labels::COMPONENT_CLASS, ComponentType::Worker.to_string());
+    }
+    fixed
+}
+
+fn template_labels(component: &ComponentSpec) -> StringMap {
+    let metadata = component.pod_template.as_ref().and_then(|t| t.metadata.as_ref());
+    metadata.and_then(|m| m.labels.clone()).unwrap_or_default()
+}
+
+/// Merges what holds for the whole graph into a component's pod template. The component's own values win.
+fn complete_template(
+    template: &mut PodTemplateSpec,
+    graph: &ValidGraph<'_>,
+    component: &ComponentSpec,
+    origin_version: &str,
+) {
+    if let Some(env) = graph.spec.env.as_deref().filter(|env| !env.is_empty()) {
+        merge_env(template, env);
+    }
+    let metadata = template.metadata.get_or_insert_default();
+    if component.type_ == Some(ComponentType::Epp) {
+        // A service mesh's proxy in front of the endpoint picker breaks the gateway's gRPC to it.
+        fill(&mut metadata.annotations, annotations::ISTIO_INJECT, "false");
+    }
+    fill(&mut metadata.annotations, annotations::ORIGIN_VERSION, origin_version);
+    for key in annotations::COPIED_FROM_GRAPH.iter().filter(|key| **key != annotations::ORIGIN_VERSION) {
+        if let Some(value) = graph.annotations.get(*key) {
+            fill(&mut metadata.annotations, key, value);
+        }
+    }
+    for (key, value) in graph.spec.annotations.iter().flatten() {
+        fill(&mut metadata.annotations, key, value);
+    }
+    for (key, value) in graph.spec.labels.iter().flatten() {
+        fill(&mut metadata.labels, key, value);
+    }
+}
+
+/// Environment of the whole graph under the main container's own, sorted by name.
+fn merge_env(template: &mut PodTemplateSpec, env: &[EnvVar]) {
+    let containers = template.spec.iter_mut().flat_map(|s| &mut s.containers);
+    for main in containers.filter(|c| c.name == MAIN_CONTAINER) {
+        let mut merged: BTreeMap<String, EnvVar> = env.iter().map(|e| (e.name.clone(), e.clone())).collect();
+        merged.extend(main.env.iter().flatten().map(|e| (e.name.clone(), e.clone())));
+        main.env = Some(merged.into_values().collect());
+    }
+}
+
+fn fill(map: &mut Option<StringMap>, key: &str, value: &str) {
+    map.get_or_insert_default().entry(key.to_owned()).or_insert_with(|| value.to_owned());
+}
+
+fn insert(map: &mut Option<StringMap>, key: &str, value: &str) {
+    map.get_or_insert_default().insert(key.to_owned(), value.to_owned());
+}
+
+/// Version of the operator that admitted the graph: from the graph, else from a child that remembers it (the graph's
+/// annotations may have been replaced), else this one.
+pub fn origin_version(graph: &DynamoGraphDeployment, live: &[DynamoComponentDeployment]) -> String {
+    let remembered = |d: &DynamoComponentDeployment| {
+        let metadata = d.spec.component.pod_template.as_ref()?.metadata.as_ref()?;
+        metadata.annotations.as_ref()?.get(annotations::ORIGIN_VERSION).cloned()
+    };
+    graph
+        .annotations()
+        .get(annotations::ORIGIN_VERSION)
+        .cloned()
+        .or_else(|| live.iter().find_map(remembered))
+        .unwrap_or_else(|| api_types::REFERENCE_VERSION.to_owned())
+}

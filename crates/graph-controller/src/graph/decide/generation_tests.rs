@@ -1,0 +1,104 @@
+//! Which generation is the target, in every situation that live objects can be in.
+
+use super::*;
+use crate::graph::decide::decide;
+use crate::graph::fixtures::{graph, graph_with, live, observed, set_image};
+use crate::graph::validate::{DiscoveryBackend, validate};
+use api_types::v1beta1::DynamoGraphDeployment;
+
+fn target_of(graph: &DynamoGraphDeployment, workers: &[&DynamoComponentDeployment]) -> Target {
+    target(&validate(graph, DiscoveryBackend::Kubernetes).unwrap(), workers)
+}
+
+/// The worker that a fresh deployment of `graph` makes.
+fn worker(graph: &DynamoGraphDeployment) -> DynamoComponentDeployment {
+    let valid = validate(graph, DiscoveryBackend::Kubernetes).unwrap();
+    let decision = decide(&valid, &observed(graph, vec![]));
+    live(decision.components.iter().find(|d| d.spec.component.is_worker()).unwrap(), 4)
+}
+
+/// The same made by an operator that knows no fingerprints, under its own suffix.
+fn foreign_worker(graph: &DynamoGraphDeployment, suffix: &str) -> DynamoComponentDeployment {
+    let own = worker(graph);
+    let own_suffix = suffix_of(&own).unwrap().to_string();
+    let text = serde_json::to_string(&own).unwrap().replace(&own_suffix, suffix);
+    let mut foreign: DynamoComponentDeployment = serde_json::from_str(&text).unwrap();
+    foreign.metadata.annotations = None;
+    foreign
+}
+
+#[test]
+fn a_fresh_graph_gets_the_suffix_of_its_fingerprint() {
+    let got = target_of(&graph(), &[]);
+    assert_eq!(got.suffix, Some(GenerationSuffix::of(&got.fingerprint, 0)));
+}
+
+#[test]
+fn what_does_not_reach_pods_is_no_new_generation() {
+    let base = target_of(&graph(), &[]).fingerprint;
+    let edits: [(&str, fn(&mut Value)); 6] = [
+        ("replicas", |g| g["spec"]["components"][1]["replicas"] = json!(9)),
+        ("adapter", |g| g["spec"]["components"][1]["scalingAdapter"] = json!({})),
+        ("version", |g| g["spec"]["components"][1]["runtimeVersionOverride"] = json!("1.5.0")),
+        ("frontend image", |g| {
+            g["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0]["image"] = json!("other:2");
+        }),
+        ("bookkeeping", |g| {
+            g["metadata"]["annotations"] = json!({ "nvidia.com/current-worker-hash": "a7137ff9",
+                "nvidia.com/dynamo-operator-origin-version": "1.4.0", "nvidia.com/workload-provider": "component" });
+        }),
+        ("order", |g| g["spec"]["components"].as_array_mut().unwrap().reverse()),
+    ];
+    for (what, edit) in edits {
+        assert_eq!(target_of(&graph_with(edit), &[]).fingerprint, base, "{what}");
+    }
+}
+
+#[test]
+fn what_reaches_worker_pods_is_a_new_generation() {
+    let base = target_of(&graph(), &[]).fingerprint;
+    let edits: [(&str, fn(&mut Value)); 5] = [
+        ("image", |g| set_image(g, "1.6.0")),
+        ("graph env", |g| g["spec"]["env"] = json!([{ "name": "A", "value": "b" }])),
+        ("graph labels", |g| g["spec"]["labels"] = json!({ "team": "a" })),
+        ("shared memory", |g| g["spec"]["components"][1]["sharedMemorySize"] = json!("1Gi")),
+        ("discovery mode", |g| {
+            g["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-kube-discovery-mode": "container" })
+        }),
+    ];
+    for (what, edit) in edits {
+        assert_ne!(target_of(&graph_with(edit), &[]).fingerprint, base, "{what}");
+    }
+}
+
+#[test]
+fn a_known_fingerprint_keeps_its_suffix_even_if_contents_drifted() {
+    let mut known = worker(&graph());
+    known.spec.component.pod_template = None;
+    assert_eq!(target_of(&graph(), &[&known]).suffix, suffix_of(&known));
+}
+
+#[test]
+fn a_generation_of_another_operator_is_adopted_if_it_holds_what_is_wanted() {
+    let foreign = foreign_worker(&graph(), "a7137ff9");
+    assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(GenerationSuffix::from_label("a7137ff9")));
+    let edited = graph_with(|g| set_image(g, "1.6.0"));
+    assert_ne!(target_of(&edited, &[&foreign]).suffix, Some(GenerationSuffix::from_label("a7137ff9")));
+}
+
+#[test]
+fn going_back_finds_the_old_generation_again() {
+    let (first, second) = (graph(), graph_with(|g| set_image(g, "1.6.0")));
+    let (old, new) = (worker(&first), worker(&second));
+    assert_eq!(target_of(&second, &[&old, &new]).suffix, suffix_of(&new));
+    assert_eq!(target_of(&first, &[&old, &new]).suffix, suffix_of(&old));
+}
+
+#[test]
+fn a_suffix_that_is_taken_by_another_generation_is_not_used_again() {
+    let wanted = target_of(&graph(), &[]).suffix.unwrap();
+    let other = graph_with(|g| set_image(g, "0.9.0"));
+    let squatter = foreign_worker(&other, wanted.as_str());
+    let got = target_of(&graph(), &[&squatter]);
+    assert_eq!(got.suffix, Some(GenerationSuffix::of(&got.fingerprint, 1)));
+}

@@ -1,0 +1,213 @@
+//! From what is live to what shall be: pure, so that it can be read, tested and simulated.
+
+mod canonical;
+pub mod component;
+pub mod discovery;
+pub mod generation;
+pub mod rollout;
+
+use std::collections::BTreeMap;
+
+use api_types::annotations;
+use api_types::names::GenerationSuffix;
+use api_types::v1beta1::DynamoComponentDeployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt;
+use workload::RolloutStrategy;
+
+use self::component::{Placement, component_deployment};
+use self::discovery::{DiscoveryAccess, discovery_access};
+use self::rollout::Live;
+use super::observe::Observed;
+use super::validate::{DiscoveryBackend, ValidGraph};
+
+/// What shall be done, in the order of the fields: an account before the pods that run under it, new workers before old
+/// ones go, and deletion last.
+#[derive(Default)]
+pub struct Decision {
+    /// The discovery account; none if the graph discovers through etcd, then ours is deleted.
+    pub discovery: Option<DiscoveryAccess>,
+    /// The components as they shall be, without owner.
+    pub components: Vec<DynamoComponentDeployment>,
+    /// Workers of old generations: as they are live, with the replicas they shall have now, without owner.
+    pub old: Vec<DynamoComponentDeployment>,
+    /// Objects that nothing needs any more.
+    pub delete: Vec<Removal>,
+    /// How far the change of worker generation is.
+    pub rollout: Rollout,
+}
+
+/// A live DynamoComponentDeployment that shall go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// Its name.
+    pub name: String,
+    /// Its uid: another object of that name is left alone.
+    pub uid: String,
+}
+
+/// How far the change of worker generation is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollout {
+    /// The generation that the spec asks for, if the graph has workers and generations.
+    pub target: Option<GenerationSuffix>,
+    /// Names of the live workers of other generations, oldest first.
+    pub old: Vec<String>,
+    /// Worker components whose target generation serves alone.
+    pub updated: Vec<String>,
+}
+
+impl Rollout {
+    /// Whether workers of another generation are left.
+    pub fn in_progress(&self) -> bool {
+        !self.old.is_empty()
+    }
+}
+
+/// Decides on a valid graph that is not being deleted.
+pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
+    let origin_version = component::origin_version(&observed.graph, &observed.components);
+    let live: Vec<&DynamoComponentDeployment> =
+        observed.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none()).collect();
+    let (workers, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|d| d.spec.component.is_worker());
+
+    let mut decision = Decision {
+        discovery: (graph.discovery == DiscoveryBackend::Kubernetes).then(|| discovery_access(graph)),
+        ..Decision::default()
+    };
+    for component in graph.spec.components.iter().filter(|c| !c.is_worker()) {
+        let replicas = component.wanted_replicas();
+        let placement = Placement { generation: None, fingerprint: None, replicas, origin_version: &origin_version };
+        decision.components.push(component_deployment(graph, component, placement));
+    }
+    decide_workers(graph, observed, &workers, &origin_version, &mut decision);
+
+    let wanted: Vec<String> = decision.components.iter().map(ResourceExt::name_any).collect();
+    decision
+        .delete
+        .extend(others.iter().filter(|d| !wanted.contains(&d.name_any())).filter_map(|d| removal(observed, d)));
+    decision
+}
+
+/// Plans the generations of all workers: which is the target, how many replicas each has, which are done with.
+fn decide_workers(
+    graph: &ValidGraph<'_>,
+    observed: &Observed,
+    workers: &[&DynamoComponentDeployment],
+    origin_version: &str,
+    decision: &mut Decision,
+) {
+    if graph.workers().next().is_none() {
+        decision.delete.extend(workers.iter().filter_map(|d| removal(observed, d)));
+        return;
+    }
+    let target = generation::target(graph, workers);
+    let (new, mut old): (Vec<_>, Vec<_>) = workers
+        .iter()
+        .copied()
+        .partition(|d| generation::suffix_of(d) == target.suffix && graph.has_worker(&d.spec.component.name));
+    old.sort_by_key(|d| (d.metadata.creation_timestamp.clone(), d.name_any()));
+
+    let mut updated = Vec::new();
+    for component in graph.workers() {
+        let new = new.iter().copied().find(|d| d.spec.component.name == component.name);
+        let olds: Vec<_> = old.iter().copied().filter(|d| d.spec.component.name == component.name).collect();
+        let placement = Placement {
+            generation: target.suffix.as_ref(),
+            fingerprint: Some(&target.fingerprint),
+            replicas: component.wanted_replicas(),
+            origin_version,
+        };
+        let mut wanted = component_deployment(graph, component, placement);
+        let strategy = strategy_of(&wanted);
+        let drained = olds.iter().all(|d| is_drained(observed, d));
+        let counts: Vec<Live> = olds.iter().map(|d| live_counts(d)).collect();
+        let desired = component.wanted_replicas();
+        let plan = rollout::plan(&strategy, desired, new.map(live_counts).unwrap_or_default(), &counts, drained);
+        wanted.spec.component.replicas = Some(plan.new);
+        decision.components.push(wanted);
+        decision.old.extend(olds.iter().zip(plan.old).map(|(d, replicas)| with_replicas(d, replicas)));
+        if serves_alone(new, desired, &olds) && (strategy != RolloutStrategy::Recreate || drained) {
+            updated.push(component.name.clone());
+        }
+    }
+    if updated.len() == graph.workers().count() {
+        // Every component's new workers carry the load: what is left of the old generations can go, in one go.
+        // Orphans are adopted first and go with the next pass: only what is ours is deleted.
+        decision.old.retain(|d| old.iter().any(|o| o.name_any() == d.name_any() && !observed.owns(o)));
+        decision.delete.extend(old.iter().filter_map(|d| removal(observed, d)));
+    }
+    decision.rollout = Rollout { target: target.suffix, old: old.iter().map(|d| d.name_any()).collect(), updated };
+}
+
+/// How a component's workers change generation. Annotations that cannot be read are reported by the component itself; until
+/// they are mended, the default is the careful choice.
+fn strategy_of(wanted: &DynamoComponentDeployment) -> RolloutStrategy {
+    let metadata = wanted.spec.component.pod_template.as_ref().and_then(|t| t.metadata.as_ref());
+    let quarter = || IntOrString::String("25%".to_owned());
+    RolloutStrategy::from_annotations(metadata.and_then(|m| m.annotations.as_ref()))
+        .unwrap_or_else(|_| RolloutStrategy::RollingUpdate { max_surge: quarter(), max_unavailable: quarter() })
+}
+
+fn live_counts(d: &DynamoComponentDeployment) -> Live {
+    let status = d.status.as_ref().and_then(|s| s.component.as_ref());
+    Live {
+        spec: d.spec.component.wanted_replicas(),
+        available: status.and_then(|c| c.available_replicas.or(c.ready_replicas)).unwrap_or(0),
+    }
+}
+
+/// Whether the status of a live object speaks of its present spec.
+pub fn is_current(d: &DynamoComponentDeployment) -> bool {
+    let observed = d.status.as_ref().and_then(|s| s.observed_generation).unwrap_or(0);
+    observed >= d.metadata.generation.unwrap_or(0)
+}
+
+fn ready_replicas(d: &DynamoComponentDeployment) -> i32 {
+    d.status.as_ref().and_then(|s| s.component.as_ref()).and_then(|c| c.ready_replicas).unwrap_or(0)
+}
+
+/// Whether no pod of an old worker is left, not even a terminating one.
+fn is_drained(observed: &Observed, d: &DynamoComponentDeployment) -> bool {
+    let pods_reported = d.status.as_ref().and_then(|s| s.component.as_ref()).map_or(0, |c| c.replicas);
+    d.spec.component.wanted_replicas() == 0
+        && is_current(d)
+        && pods_reported == 0
+        && !observed.running_pods.contains_key(&d.name_any())
+}
+
+/// Whether the target generation of a component has all its workers and the old ones serve nobody.
+fn serves_alone(new: Option<&DynamoComponentDeployment>, desired: i32, old: &[&DynamoComponentDeployment]) -> bool {
+    let new_serves = new.is_some_and(|d| {
+        is_current(d) && d.spec.component.wanted_replicas() == desired && ready_replicas(d) >= desired
+    });
+    new_serves && old.iter().all(|d| d.spec.component.wanted_replicas() == 0 && is_current(d) && ready_replicas(d) == 0)
+}
+
+/// A live worker of an old generation with other replicas and everything else as it is.
+fn with_replicas(d: &DynamoComponentDeployment, replicas: i32) -> DynamoComponentDeployment {
+    let fingerprint = d.annotations().get_key_value(annotations::GENERATION_FINGERPRINT);
+    let mut spec = d.spec.clone();
+    spec.component.replicas = Some(replicas);
+    DynamoComponentDeployment {
+        metadata: ObjectMeta {
+            name: d.metadata.name.clone(),
+            namespace: d.metadata.namespace.clone(),
+            labels: d.metadata.labels.clone(),
+            annotations: fingerprint.map(|(k, v)| BTreeMap::from([(k.clone(), v.clone())])),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: None,
+    }
+}
+
+fn removal(observed: &Observed, d: &DynamoComponentDeployment) -> Option<Removal> {
+    let uid = d.metadata.uid.clone().filter(|_| observed.owns(d))?;
+    Some(Removal { name: d.name_any(), uid })
+}
+
+#[cfg(test)]
+#[path = "simulation_tests.rs"]
+mod simulation_tests;

@@ -1,0 +1,97 @@
+//! Graphs and components for tests.
+
+use api_types::v1beta1::{
+    ComponentKind, ComponentReplicaStatus, DynamoComponentDeployment, DynamoComponentDeploymentStatus,
+    DynamoGraphDeployment,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::observe::Observed;
+
+/// A frontend and a decode worker; named so that swapped names would show.
+pub fn graph() -> DynamoGraphDeployment {
+    graph_with(|_| {})
+}
+
+/// The same after an edit of its JSON.
+pub fn graph_with(edit: impl FnOnce(&mut Value)) -> DynamoGraphDeployment {
+    let mut value = json!({
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": { "name": "chat", "namespace": "team-a", "uid": "graph-uid", "generation": 1, "resourceVersion": "1" },
+        "spec": { "components": [
+            { "name": "Frontend", "type": "frontend", "replicas": 1, "podTemplate": { "spec": { "containers": [
+                { "name": "main", "image": "registry.example/frontend:1.5.0" } ] } } },
+            { "name": "Decode", "type": "decode", "replicas": 4, "podTemplate": { "spec": { "containers": [
+                { "name": "main", "image": "registry.example/vllm:1.5.0", "command": ["python3", "-m", "dynamo.vllm"],
+                  "args": ["--model", "m"] } ] } } }
+        ] }
+    });
+    edit(&mut value);
+    serde_json::from_value(value).unwrap()
+}
+
+/// Changes the worker's image.
+pub fn set_image(graph: &mut Value, tag: &str) {
+    graph["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["image"] =
+        json!(format!("registry.example/vllm:{tag}"));
+}
+
+/// What is live of a graph: nothing but these components.
+pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
+    Observed { graph: graph.clone(), components, running_pods: Default::default() }
+}
+
+/// A component as it would come back from the API server, owned by [`graph`], with `available` workers.
+pub fn live(wanted: &DynamoComponentDeployment, available: i32) -> DynamoComponentDeployment {
+    let mut live = wanted.clone();
+    live.metadata.uid = Some(format!("uid-of-{}", wanted.name_any()));
+    live.metadata.resource_version = Some("1".into());
+    live.metadata.generation = Some(1);
+    live.metadata.creation_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    live.metadata.owner_references = Some(vec![owner()]);
+    report(&mut live, available);
+    live
+}
+
+/// The owner reference to [`graph`].
+pub fn owner() -> OwnerReference {
+    OwnerReference {
+        api_version: "nvidia.com/v1beta1".into(),
+        kind: "DynamoGraphDeployment".into(),
+        name: "chat".into(),
+        uid: "graph-uid".into(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// Writes the status that the component controller would write for `available` workers.
+pub fn report(live: &mut DynamoComponentDeployment, available: i32) {
+    let replicas = live.spec.component.wanted_replicas();
+    let ready = available >= replicas;
+    live.status = Some(DynamoComponentDeploymentStatus {
+        observed_generation: live.metadata.generation,
+        conditions: vec![Condition {
+            type_: "Available".into(),
+            status: if ready { "True" } else { "False" }.into(),
+            reason: "DeploymentReady".into(),
+            message: format!("{available} of {replicas} available"),
+            observed_generation: live.metadata.generation,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        }],
+        component: Some(ComponentReplicaStatus {
+            component_kind: ComponentKind::Deployment,
+            component_names: vec![live.name_any()],
+            runtime_namespace: Some(format!("ns-{}", live.name_any())),
+            replicas: available.max(replicas),
+            updated_replicas: available,
+            ready_replicas: Some(available),
+            available_replicas: Some(available),
+            scheduled_replicas: None,
+        }),
+    });
+}

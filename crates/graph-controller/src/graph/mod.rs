@@ -1,0 +1,102 @@
+//! Reconciles one `DynamoGraphDeployment`: observe, validate, decide, apply, report.
+
+pub mod apply;
+pub mod decide;
+#[cfg(test)]
+pub(crate) mod fixtures;
+pub mod observe;
+mod report;
+pub mod status;
+pub mod validate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::conditions;
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
+use controller_kit::apply::{Applier, Error};
+use controller_kit::controller::Action;
+use controller_kit::events::EventSink;
+use controller_kit::failure::{Class, Failure};
+use controller_kit::store::{Packed, UnpackError};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+
+use self::observe::{Caches, Observed};
+use self::validate::{DiscoveryBackend, Refusal};
+
+/// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.
+const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
+
+/// What reconciling needs beside the graph.
+#[derive(Clone)]
+pub struct Reconciler {
+    /// The caches.
+    pub caches: Caches,
+    /// The only way to write.
+    pub applier: Applier,
+    /// Where events go.
+    pub events: EventSink,
+    /// How graphs discover each other unless their annotation says otherwise.
+    pub discovery: DiscoveryBackend,
+}
+
+impl Reconciler {
+    /// Brings one graph closer to its spec and says in its status how far it is.
+    ///
+    /// # Errors
+    /// Failures that go away by themselves; everything else is in the status.
+    pub async fn reconcile(&self, packed: Arc<Packed<DynamoGraphDeployment>>) -> Result<Action, Error> {
+        if packed.metadata.deletion_timestamp.is_some() {
+            apply::release(&self.applier, &packed).await?;
+            return Ok(Action::await_change());
+        }
+        let observed = match observe::observe(&self.caches, &packed) {
+            Ok(observed) => observed,
+            Err(error) => return self.unreadable(&packed, &error).await,
+        };
+        let now = Timestamp::now();
+        let (status, action) = match self.advance(&observed, now).await {
+            Ok(status) => (status, Action::await_change()),
+            Err(error) => (obstructed(&observed, error, now)?, Action::requeue(OBSTACLE_RETRY)),
+        };
+        report::publish(&self.events, &observed.graph, &status);
+        self.applier.patch_status(&packed, &status).await?;
+        Ok(action)
+    }
+
+    /// One pass over a graph that can be read: its status after it, or the step that failed.
+    async fn advance(&self, observed: &Observed, now: Timestamp) -> Result<DynamoGraphDeploymentStatus, Error> {
+        let valid = match validate::validate(&observed.graph, self.discovery) {
+            Ok(valid) => valid,
+            Err(refusal) => return Ok(status::of_obstacle(&observed.graph, &refusal, now)),
+        };
+        let decision = decide::decide(&valid, observed);
+        let live = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
+        Ok(status::of_decision(&observed.graph, &decision, &live, now))
+    }
+
+    /// A graph whose stored form this version does not know. Nothing is touched; its status says why.
+    async fn unreadable(&self, packed: &Packed<DynamoGraphDeployment>, error: &UnpackError) -> Result<Action, Error> {
+        let mut graph = DynamoGraphDeployment::new(&packed.name_any(), Default::default());
+        graph.metadata = packed.metadata.clone();
+        let refusal = refusal(conditions::graph::INVALID_SPEC, error.to_string());
+        self.applier.patch_status(packed, &status::of_obstacle(&graph, &refusal, Timestamp::now())).await?;
+        Ok(Action::await_change())
+    }
+}
+
+/// The status for a step that failed for good; a failure that goes away by itself stays an error and changes no status.
+fn obstructed(observed: &Observed, error: Error, now: Timestamp) -> Result<DynamoGraphDeploymentStatus, Error> {
+    let reason = match error.error_type().class() {
+        _ if matches!(error, Error::Foreign { .. }) => conditions::graph::NAME_TAKEN,
+        Class::Invalid => conditions::graph::INVALID_SPEC,
+        Class::Forbidden => conditions::graph::FORBIDDEN,
+        Class::Transient | Class::Foreign => return Err(error),
+    };
+    Ok(status::of_obstacle(&observed.graph, &refusal(reason, error.to_string()), now))
+}
+
+fn refusal(stalled_reason: &'static str, message: String) -> Refusal {
+    Refusal { ready_reason: conditions::graph::FAILED, stalled_reason, message }
+}

@@ -1,0 +1,79 @@
+//! Events: what changed for the graph as a whole, once, on the graph.
+
+use api_types::conditions;
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RollingUpdatePhase};
+use controller_kit::conditions::find;
+use controller_kit::events::{EventSink, EventType};
+use kube::Resource;
+
+/// Publishes the edges between the status that a graph had and the one it gets.
+pub fn publish(events: &EventSink, graph: &DynamoGraphDeployment, status: &DynamoGraphDeploymentStatus) {
+    for edge in edges(graph.status.as_ref(), status) {
+        events.publish(&graph.object_ref(&()), edge.type_, edge.reason, "Reconcile", &edge.note);
+    }
+}
+
+/// A change worth telling.
+#[derive(Debug, PartialEq, Eq)]
+struct Edge {
+    type_: EventType,
+    reason: &'static str,
+    note: String,
+}
+
+fn edges(before: Option<&DynamoGraphDeploymentStatus>, after: &DynamoGraphDeploymentStatus) -> Vec<Edge> {
+    let mut edges = Vec::new();
+    let phase = |s: &DynamoGraphDeploymentStatus| s.rolling_update.as_ref().and_then(|r| r.phase);
+    match (before.and_then(phase), phase(after)) {
+        (was, Some(RollingUpdatePhase::InProgress)) if was != Some(RollingUpdatePhase::InProgress) => {
+            edges.push(Edge {
+                type_: EventType::Normal,
+                reason: "RollingUpdateStarted",
+                note: "A new worker generation takes over".to_owned(),
+            })
+        }
+        (Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending), Some(RollingUpdatePhase::Completed)) => {
+            edges.push(Edge {
+                type_: EventType::Normal,
+                reason: "RollingUpdateCompleted",
+                note: "Only the new worker generation is left".to_owned(),
+            });
+        }
+        _ => {}
+    }
+    let stalled = |s: &DynamoGraphDeploymentStatus| {
+        find(&s.conditions, conditions::STALLED).filter(|c| c.status == "True").map(|c| c.message.clone())
+    };
+    let now = stalled(after);
+    if let Some(note) = now.filter(|note| before.and_then(stalled).as_ref() != Some(note)) {
+        edges.push(Edge { type_: EventType::Warning, reason: "Stalled", note });
+    }
+    edges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api_types::v1beta1::RollingUpdateStatus;
+
+    fn in_phase(phase: RollingUpdatePhase) -> DynamoGraphDeploymentStatus {
+        let rolling_update = Some(RollingUpdateStatus { phase: Some(phase), ..RollingUpdateStatus::default() });
+        DynamoGraphDeploymentStatus { rolling_update, ..DynamoGraphDeploymentStatus::default() }
+    }
+
+    fn reasons(before: &DynamoGraphDeploymentStatus, after: &DynamoGraphDeploymentStatus) -> Vec<&'static str> {
+        edges(Some(before), after).into_iter().map(|e| e.reason).collect()
+    }
+
+    #[test]
+    fn each_edge_is_told_once() {
+        let none = DynamoGraphDeploymentStatus::default();
+        let (running, done) = (in_phase(RollingUpdatePhase::InProgress), in_phase(RollingUpdatePhase::Completed));
+        assert_eq!(reasons(&none, &running), ["RollingUpdateStarted"]);
+        assert_eq!(reasons(&running, &running), [""; 0]);
+        assert_eq!(reasons(&running, &done), ["RollingUpdateCompleted"]);
+        assert_eq!(reasons(&done, &done), [""; 0]);
+        assert_eq!(reasons(&done, &running), ["RollingUpdateStarted"]);
+        assert_eq!(reasons(&none, &none), [""; 0]);
+    }
+}

@@ -1,0 +1,221 @@
+//! A graph's status, computed from what is live after the writes, never from what was wished.
+
+use std::collections::BTreeMap;
+
+use api_types::conditions as c;
+use api_types::v1beta1::{
+    ComponentReplicaStatus, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentStatus, GraphState,
+    RollingUpdatePhase, RollingUpdateStatus,
+};
+use controller_kit::conditions::set_condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::decide::{Decision, Rollout, generation, is_current};
+use super::validate::Refusal;
+
+/// What stands in the way of a graph: reasons of `Ready` and `Stalled` and a text for both.
+type Obstacle = Refusal;
+
+/// Status of a graph that has been decided on. `live` holds its DynamoComponentDeployments as they are after the writes.
+pub fn of_decision(
+    graph: &DynamoGraphDeployment,
+    decision: &Decision,
+    live: &[DynamoComponentDeployment],
+    now: Timestamp,
+) -> DynamoGraphDeploymentStatus {
+    let mut status = carried_over(graph);
+    let by_name: BTreeMap<String, &DynamoComponentDeployment> = live.iter().map(|d| (d.name_any(), d)).collect();
+    let wanted: Vec<&DynamoComponentDeployment> =
+        decision.components.iter().filter_map(|d| by_name.get(&d.name_any()).copied()).collect();
+    let old: Vec<&DynamoComponentDeployment> =
+        decision.rollout.old.iter().filter_map(|name| by_name.get(name).copied()).collect();
+
+    status.components = components(&wanted, &old);
+    status.rolling_update = rolling_update(status.rolling_update.take(), &decision.rollout, now);
+
+    let waiting = waiting_for(decision, &by_name);
+    if let Some(obstacle) = wanted.iter().find_map(|d| obstacle_of(d)) {
+        stall(&mut status, graph, &obstacle, now);
+    } else if decision.rollout.in_progress() {
+        let message = match waiting.is_empty() {
+            true => "Rolling update in progress".to_owned(),
+            false => format!("Rolling update in progress: {}", waiting.join("; ")),
+        };
+        progress(&mut status, graph, c::graph::ROLLING_UPDATE, &message, now);
+    } else if !waiting.is_empty() {
+        progress(
+            &mut status,
+            graph,
+            c::graph::SOME_NOT_READY,
+            &format!("Resources not ready: {}", waiting.join("; ")),
+            now,
+        );
+    } else {
+        settle(&mut status, graph, now);
+    }
+    status
+}
+
+/// Status of a graph that cannot be carried out. What is live stays as it is and stays in the status.
+pub fn of_obstacle(graph: &DynamoGraphDeployment, obstacle: &Obstacle, now: Timestamp) -> DynamoGraphDeploymentStatus {
+    let mut status = carried_over(graph);
+    stall(&mut status, graph, obstacle, now);
+    status
+}
+
+fn carried_over(graph: &DynamoGraphDeployment) -> DynamoGraphDeploymentStatus {
+    let mut status = graph.status.clone().unwrap_or_default();
+    status.observed_generation = graph.metadata.generation;
+    status
+}
+
+/// Replica counts by component. In a change of generation old and new workers are summed, only new ones count as updated,
+/// and the Dynamo namespace stays the old one: those who route by it must not lose the workers that serve.
+fn components(
+    wanted: &[&DynamoComponentDeployment],
+    old: &[&DynamoComponentDeployment],
+) -> BTreeMap<String, ComponentReplicaStatus> {
+    let reported = |d: &DynamoComponentDeployment| d.status.as_ref().and_then(|s| s.component.clone());
+    let mut counts: BTreeMap<String, ComponentReplicaStatus> = BTreeMap::new();
+    for d in wanted {
+        counts.extend(reported(d).map(|status| (d.spec.component.name.clone(), status)));
+    }
+    for d in old {
+        let Some(part) = reported(d) else { continue };
+        let Some(sum) = counts.get_mut(&d.spec.component.name) else { continue };
+        sum.replicas += part.replicas;
+        sum.ready_replicas = add(sum.ready_replicas, part.ready_replicas);
+        sum.available_replicas = add(sum.available_replicas, part.available_replicas);
+        sum.component_names.extend(part.component_names);
+        sum.component_names.sort();
+        if part.replicas > 0 {
+            sum.runtime_namespace = part.runtime_namespace;
+        }
+    }
+    counts
+}
+
+fn add(a: Option<i32>, b: Option<i32>) -> Option<i32> {
+    match (a, b) {
+        (None, None) => None,
+        (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+    }
+}
+
+/// The phase follows from what is live; status only adds the times, which nothing is decided on.
+fn rolling_update(
+    previous: Option<RollingUpdateStatus>,
+    rollout: &Rollout,
+    now: Timestamp,
+) -> Option<RollingUpdateStatus> {
+    let running = previous
+        .as_ref()
+        .is_some_and(|p| matches!(p.phase, Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending)));
+    if rollout.in_progress() {
+        let start_time = previous.filter(|_| running).and_then(|p| p.start_time).or(Some(Time(now)));
+        let updated = (!rollout.updated.is_empty()).then(|| rollout.updated.clone());
+        return Some(RollingUpdateStatus {
+            phase: Some(RollingUpdatePhase::InProgress),
+            start_time,
+            end_time: None,
+            updated_components: updated,
+        });
+    }
+    if running {
+        return previous.map(|p| RollingUpdateStatus {
+            phase: Some(RollingUpdatePhase::Completed),
+            end_time: Some(Time(now)),
+            updated_components: Some(rollout.updated.clone()),
+            ..p
+        });
+    }
+    previous
+}
+
+/// What the graph waits for, one entry an object: missing, behind its spec, or not available and why.
+fn waiting_for(decision: &Decision, live: &BTreeMap<String, &DynamoComponentDeployment>) -> Vec<String> {
+    let mut waiting = Vec::new();
+    for wanted in &decision.components {
+        let name = wanted.name_any();
+        let Some(d) = live.get(&name) else {
+            waiting.push(format!("{name}: not created yet"));
+            continue;
+        };
+        let available = condition(d, c::AVAILABLE);
+        if !is_current(d) {
+            waiting.push(format!("{name}: the latest spec has not been acted on yet"));
+        } else if available.is_none_or(|a| a.status != "True") {
+            let why = available.map_or("no status yet", |a| a.message.as_str());
+            waiting.push(format!("{name}: {why}"));
+        }
+    }
+    waiting
+}
+
+fn condition<'a>(d: &'a DynamoComponentDeployment, type_: &str) -> Option<&'a Condition> {
+    d.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// A component that cannot go on stalls its graph, with the component's own words.
+fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Obstacle> {
+    let stalled = condition(d, c::STALLED).filter(|s| s.status == "True" && is_current(d))?;
+    let stalled_reason =
+        if stalled.reason == c::component::NAME_TAKEN { c::graph::NAME_TAKEN } else { c::graph::INVALID_SPEC };
+    Some(Obstacle {
+        ready_reason: c::graph::FAILED,
+        stalled_reason,
+        message: format!("component {}: {}", d.spec.component.name, stalled.message),
+    })
+}
+
+fn settle(status: &mut DynamoGraphDeploymentStatus, graph: &DynamoGraphDeployment, now: Timestamp) {
+    status.state = GraphState::Successful;
+    let text = "All resources are ready";
+    set(status, graph, now, c::READY, true, c::graph::ALL_READY, text);
+    set(status, graph, now, c::RECONCILING, false, c::graph::SETTLED, text);
+    set(status, graph, now, c::STALLED, false, c::graph::NOT_STALLED, "");
+}
+
+fn progress(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    status.state = GraphState::Pending;
+    set(status, graph, now, c::READY, false, reason, message);
+    set(status, graph, now, c::RECONCILING, true, c::graph::PROGRESSING, message);
+    set(status, graph, now, c::STALLED, false, c::graph::NOT_STALLED, "");
+}
+
+fn stall(status: &mut DynamoGraphDeploymentStatus, graph: &DynamoGraphDeployment, obstacle: &Obstacle, now: Timestamp) {
+    status.state = GraphState::Failed;
+    set(status, graph, now, c::READY, false, obstacle.ready_reason, &obstacle.message);
+    set(status, graph, now, c::RECONCILING, false, obstacle.stalled_reason, "waits for a change");
+    set(status, graph, now, c::STALLED, true, obstacle.stalled_reason, &obstacle.message);
+}
+
+fn set(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    now: Timestamp,
+    type_: &str,
+    holds: bool,
+    reason: &str,
+    message: &str,
+) {
+    let generation = graph.metadata.generation;
+    set_condition(&mut status.conditions, type_, holds.into(), reason, message, generation, now);
+}
+
+/// Names the generation of a live worker, for events.
+pub fn generation_name(d: &DynamoComponentDeployment) -> String {
+    generation::suffix_of(d).map_or_else(|| "unversioned".to_owned(), |s| s.to_string())
+}
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

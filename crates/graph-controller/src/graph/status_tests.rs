@@ -1,0 +1,120 @@
+//! What a graph's status says, situation by situation.
+
+use super::*;
+use crate::graph::decide::decide;
+use crate::graph::fixtures::{graph, graph_with, live, observed, set_image};
+use crate::graph::validate::{DiscoveryBackend, validate};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>) -> DynamoGraphDeploymentStatus {
+    let valid = validate(graph, DiscoveryBackend::Kubernetes).unwrap();
+    let decision = decide(&valid, &observed(graph, live.clone()));
+    of_decision(graph, &decision, &live, NOW)
+}
+
+fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {
+    let valid = validate(graph, DiscoveryBackend::Kubernetes).unwrap();
+    let decision = decide(&valid, &observed(graph, vec![]));
+    decision.components.iter().map(|d| live(d, available(d.spec.component.wanted_replicas()))).collect()
+}
+
+fn is(status: &DynamoGraphDeploymentStatus, type_: &str) -> (String, String, String) {
+    let found = status.conditions.iter().find(|c| c.type_ == type_).unwrap();
+    (found.status.clone(), found.reason.clone(), found.message.clone())
+}
+
+#[test]
+fn a_new_graph_waits_for_everything_it_needs() {
+    let status = status_of(&graph(), vec![]);
+    assert_eq!(status.state, GraphState::Pending);
+    let (ready, reason, message) = is(&status, "Ready");
+    assert_eq!((ready.as_str(), reason.as_str()), ("False", "some_resources_are_not_ready"));
+    assert!(message.starts_with("Resources not ready: chat-frontend: not created yet; chat-decode-"), "{message}");
+    assert_eq!(is(&status, "Reconciling").0, "True");
+    assert_eq!(status.observed_generation, Some(1));
+}
+
+#[test]
+fn a_graph_whose_components_are_available_is_ready() {
+    let status = status_of(&graph(), fresh(&graph(), |n| n));
+    assert_eq!(status.state, GraphState::Successful);
+    assert_eq!(is(&status, "Ready").1, "all_resources_are_ready");
+    assert_eq!(is(&status, "Stalled").0, "False");
+    assert_eq!(status.components["Decode"].ready_replicas, Some(4));
+    assert_eq!(status.rolling_update, None);
+}
+
+#[test]
+fn an_edit_is_not_ready_before_its_components_have_been_acted_on() {
+    let mut live = fresh(&graph(), |n| n);
+    live[0].metadata.generation = Some(2);
+    let status = status_of(&graph(), live);
+    assert_eq!(is(&status, "Ready").0, "False");
+    assert!(is(&status, "Ready").2.contains("the latest spec has not been acted on yet"));
+}
+
+#[test]
+fn a_change_of_generation_sums_old_and_new_and_keeps_the_serving_namespace() {
+    let edited = graph_with(|g| set_image(g, "1.6.0"));
+    let mut live = fresh(&graph(), |n| n);
+    live.extend(fresh(&edited, |_| 1).into_iter().filter(|d| d.spec.component.is_worker()));
+    let old_namespace = live[1].status.as_ref().unwrap().component.as_ref().unwrap().runtime_namespace.clone();
+    let status = status_of(&edited, live);
+    assert_eq!(is(&status, "Ready").1, "rolling_update_in_progress");
+    let decode = &status.components["Decode"];
+    assert_eq!((decode.ready_replicas, decode.updated_replicas), (Some(5), 1));
+    assert_eq!(decode.component_names.len(), 2);
+    assert_eq!(decode.runtime_namespace, old_namespace);
+    let progress = status.rolling_update.unwrap();
+    assert_eq!(progress.phase, Some(RollingUpdatePhase::InProgress));
+    assert_eq!(progress.start_time, Some(Time(NOW)));
+}
+
+#[test]
+fn the_end_of_a_change_is_recorded_once() {
+    let mut after = graph();
+    after.status = Some(DynamoGraphDeploymentStatus {
+        rolling_update: Some(RollingUpdateStatus {
+            phase: Some(RollingUpdatePhase::InProgress),
+            start_time: Some(Time(NOW)),
+            ..RollingUpdateStatus::default()
+        }),
+        ..DynamoGraphDeploymentStatus::default()
+    });
+    let status = status_of(&after, fresh(&after, |n| n));
+    let done = status.rolling_update.clone().unwrap();
+    assert_eq!(done.phase, Some(RollingUpdatePhase::Completed));
+    assert_eq!(done.updated_components, Some(vec!["Decode".to_owned()]));
+    after.status = Some(status);
+    assert_eq!(status_of(&after, fresh(&after, |n| n)).rolling_update, Some(done));
+}
+
+#[test]
+fn a_stalled_component_stalls_the_graph_in_its_own_words() {
+    let mut live = fresh(&graph(), |_| 0);
+    let conditions = &mut live[0].status.as_mut().unwrap().conditions;
+    let generation = conditions[0].observed_generation;
+    set_condition(conditions, "Stalled", true.into(), "NameTaken", "Deployment x belongs to y", generation, NOW);
+    let status = status_of(&graph(), live);
+    assert_eq!(status.state, GraphState::Failed);
+    let expected =
+        ("True".to_owned(), "NameTaken".to_owned(), "component Frontend: Deployment x belongs to y".to_owned());
+    assert_eq!(is(&status, "Stalled"), expected);
+}
+
+#[test]
+fn a_refused_spec_keeps_what_is_known_of_the_workers() {
+    let mut running = graph();
+    running.status = Some(status_of(&graph(), fresh(&graph(), |n| n)));
+    running.metadata.generation = Some(2);
+    let refusal = Refusal {
+        ready_reason: "failed_to_reconcile_the_resources",
+        stalled_reason: "InvalidSpec",
+        message: "m".into(),
+    };
+    let status = of_obstacle(&running, &refusal, NOW);
+    assert_eq!(status.observed_generation, Some(2));
+    assert_eq!(status.components["Decode"].ready_replicas, Some(4));
+    assert_eq!(is(&status, "Ready").0, "False");
+}

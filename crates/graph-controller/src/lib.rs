@@ -1,0 +1,17 @@
+//! The graph controller: turns a `DynamoGraphDeployment` into `DynamoComponentDeployment`s and tells in its status how far
+//! they are. It never looks at what the component controller makes of them, only at their status.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`graph`] | reconciling one graph: observe, validate, decide, apply, report |
+//! | [`access`] | what the controller may do, as data |
+//! | [`run`] | caches, triggers, the loop |
+
+pub mod access;
+pub mod graph;
+mod run;
+
+pub use run::run;
+
+/// Name of the binary; also user agent and field manager, so it never changes.
+pub const NAME: &str = "dynamo-graph-controller";

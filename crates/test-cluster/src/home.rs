@@ -1,0 +1,66 @@
+//! Where a cluster lives on disk, and files that only their owner may read.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// etcd reserves 128 MB for its log at once and grows from there; containers often have a /dev/shm of 64 MB only.
+const LEAST_MEMORY: u64 = 1 << 30;
+
+/// A path, not used yet, for a cluster: in memory when there is enough, else in the directory for temporary files.
+pub(crate) fn fresh() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let parent = if is_roomy_tmpfs(&mounts, memory) { memory.to_owned() } else { std::env::temp_dir() };
+    parent.join(format!("dynamo-cluster-{}-{:08x}", std::process::id(), random() >> 32))
+}
+
+/// A random number that is good enough for names and ports.
+pub(crate) fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+/// Writes a file that nobody else may read.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(content)).map_err(Error::io("write", path))
+}
+
+/// Whether `mounts` (the content of `/proc/mounts`) has a tmpfs at `path` that can hold a cluster. Without `size=` a tmpfs may
+/// take half of the memory.
+fn is_roomy_tmpfs(mounts: &str, path: &Path) -> bool {
+    let found = mounts.lines().rev().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (target, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        (Path::new(target) == path).then_some((kind, options))
+    });
+    found.is_some_and(|(kind, options)| {
+        let options: Vec<_> = options.split(',').collect();
+        let size =
+            options.iter().find_map(|option| option.strip_prefix("size=")?.strip_suffix('k')?.parse::<u64>().ok());
+        kind == "tmpfs" && options.contains(&"rw") && size.is_none_or(|kib| kib << 10 >= LEAST_MEMORY)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_only_where_there_is_enough() {
+        for (mount, roomy) in [
+            ("tmpfs /dev/shm tmpfs rw,relatime,size=24684092k 0 0", true),
+            ("tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0", true),
+            ("shm /dev/shm tmpfs rw,nosuid,nodev,noexec,relatime,size=65536k 0 0", false),
+            ("tmpfs /dev/shm tmpfs ro,relatime 0 0", false),
+            ("/dev/sda1 /dev/shm ext4 rw 0 0", false),
+            ("tmpfs /run tmpfs rw 0 0", false),
+        ] {
+            assert_eq!(is_roomy_tmpfs(mount, Path::new("/dev/shm")), roomy, "{mount}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Starts a real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager and, when wanted,
+//! kube-scheduler and kwok with fake GPU nodes. Nothing is mocked; the programs are built once from pinned Go modules.
+//!
+//! * [`shared`] is for tests: one control plane per test run, a [`TestNamespace`] for each test.
+//! * [`Cluster::start`] gives a control plane of one's own, to break or to measure.
+//! * [`Access`] is how one talks to either of them.
+//! * [`wait::until`] waits for a condition and says what was missing when it gives up.
+//!
+//! A cluster lives in one directory and under one supervisor process, which ends everything and removes the directory when
+//! its owner is gone, however the owner ended (see `supervisor.rs`). Linux only: processes are told apart by `/proc`.
+
+pub mod assets;
+pub mod wait;
+
+mod access;
+mod cluster;
+mod components;
+mod error;
+mod home;
+mod manifests;
+mod namespace;
+mod nodes;
+mod options;
+mod pki;
+mod port;
+mod process;
+mod shared;
+mod supervisor;
+
+pub use access::Access;
+pub use cluster::Cluster;
+pub use error::Error;
+pub use namespace::TestNamespace;
+pub use options::{Controllers, Options};
+pub use process::Process;
+pub use shared::{KUBECONFIG_ENV, shared};
+pub use supervisor::{Program, Signal};

@@ -1,0 +1,52 @@
+//! Which process is meant: a pid together with its start time, so that a pid given to another process is never mistaken.
+
+use std::fs;
+use std::path::Path;
+
+/// A process that ran when it was looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Its process id.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    started: u64,
+}
+
+impl Process {
+    /// Reads a record of the form `<pid> <start time>`.
+    pub(crate) fn from_record(path: &Path) -> Option<Self> {
+        let text = fs::read_to_string(path).ok()?;
+        let (pid, started) = text.trim().split_once(' ')?;
+        Some(Self { pid: pid.parse().ok()?, started: started.parse().ok()? })
+    }
+
+    /// Whether this very process still runs. One that has ended but was not waited for counts as ended.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok().as_deref().and_then(start_time)
+            == Some(self.started)
+    }
+}
+
+/// The start time from a line of `/proc/<pid>/stat`, or `None` for a process that has ended. The name in brackets may hold
+/// anything, so fields are counted from the last bracket: the state is the first, the start time the 20th.
+fn start_time(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    match fields.next()? {
+        "Z" | "X" => None,
+        _ => fields.nth(18)?.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::start_time;
+
+    #[test]
+    fn start_time_is_found_behind_an_awkward_name() {
+        let rest = "1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
+        assert_eq!(start_time(&format!("12 (a) b) S {rest}")), Some(4711));
+        assert_eq!(start_time(&format!("12 (dead) Z {rest}")), None);
+        assert_eq!(start_time("12 (short) S 1 2"), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Who a component is: its name, its graph, its namespaces, its generation, its type.
+
+use crate::{RenderInput, ValidatedComponent};
+use api_types::v1beta1::ComponentType;
+use api_types::{GROUP, labels, names};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use std::collections::BTreeMap;
+
+const KIND: &str = "DynamoComponentDeployment";
+const GRAPH_KIND: &str = "DynamoGraphDeployment";
+
+impl<'a> ValidatedComponent<'a> {
+    /// Name of the component within its graph.
+    pub fn component_name(&self) -> &'a str {
+        let spec_name = self.spec().name.as_str();
+        if spec_name.is_empty() { self.own_label(labels::COMPONENT).unwrap_or(self.name) } else { spec_name }
+    }
+
+    /// Graph that owns the component, or that its label names; `None` if it stands alone.
+    pub fn graph(&self) -> Option<&'a str> {
+        self.owning_graph().or_else(|| self.own_label(labels::GRAPH))
+    }
+
+    /// Dynamo namespace of the component, without the generation.
+    pub fn dynamo_namespace(&self) -> String {
+        self.own_label(labels::DYNAMO_NAMESPACE).map_or_else(
+            || names::dynamo_namespace(self.namespace, self.graph().unwrap_or(self.name), self.is_global()),
+            str::to_owned,
+        )
+    }
+
+    /// Worker generation of the component; `None` if it has none.
+    pub fn generation(&self) -> Option<&'a str> {
+        if !self.spec().is_worker() {
+            return None;
+        }
+        let in_template = || self.template_labels()?.get(labels::WORKER_HASH).map(String::as_str);
+        self.own_label(labels::WORKER_HASH).or_else(in_template).filter(|generation| !generation.is_empty())
+    }
+
+    /// Dynamo namespace under which its pods register.
+    pub fn runtime_namespace(&self) -> String {
+        names::runtime_namespace(&self.dynamo_namespace(), self.generation())
+    }
+
+    /// Name that pods know as their graph's: the owner's, or the component's own if it stands alone.
+    pub(crate) fn graph_for_pods(&self) -> &'a str {
+        self.owning_graph().unwrap_or(self.name)
+    }
+
+    /// Dynamo namespace as pods know it.
+    pub(crate) fn dynamo_namespace_for_pods(&self) -> String {
+        names::dynamo_namespace(self.namespace, self.graph_for_pods(), self.is_global())
+    }
+
+    /// Type under which the component's pods run.
+    pub(crate) fn workload_type(&self, input: &RenderInput<'_>) -> Option<ComponentType> {
+        let declared = self.spec().type_;
+        let legacy = input.legacy_type_is_worker || selects_legacy_worker(self.dcd.metadata.labels.as_ref(), declared);
+        match declared {
+            Some(ComponentType::Prefill | ComponentType::Decode) if legacy => Some(ComponentType::Worker),
+            other => other,
+        }
+    }
+
+    /// Reference that makes the component the controller of an object.
+    pub(crate) fn owner_reference(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: format!("{GROUP}/v1beta1"),
+            kind: KIND.to_owned(),
+            name: self.name.to_owned(),
+            uid: self.uid.to_owned(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+
+    /// A non-empty label of the component's own metadata.
+    pub(crate) fn own_label(&self, key: &str) -> Option<&'a str> {
+        let value = self.dcd.metadata.labels.as_ref()?.get(key)?.as_str();
+        (!value.is_empty()).then_some(value)
+    }
+
+    fn owning_graph(&self) -> Option<&'a str> {
+        let owners = self.dcd.metadata.owner_references.iter().flatten();
+        owners.filter(|owner| owner.kind == GRAPH_KIND).map(|owner| owner.name.as_str()).next()
+    }
+
+    fn is_global(&self) -> bool {
+        self.spec().global_dynamo_namespace
+    }
+}
+
+/// Whether live objects of a prefill or decode component still select the type `worker`, as operators before
+/// these types made them. Both selectors are part of what serves right now, so the type stays.
+pub fn legacy_type_is_worker(
+    valid: &ValidatedComponent<'_>,
+    deployment: Option<&Deployment>,
+    service: Option<&Service>,
+) -> bool {
+    let declared = valid.spec().type_;
+    let template = deployment.and_then(|d| d.spec.as_ref()?.template.metadata.as_ref()?.labels.as_ref());
+    let selector = service.and_then(|s| s.spec.as_ref()?.selector.as_ref());
+    selects_legacy_worker(template, declared) || selects_legacy_worker(selector, declared)
+}
+
+fn selects_legacy_worker(found: Option<&BTreeMap<String, String>>, declared: Option<ComponentType>) -> bool {
+    let Some(declared) = declared.filter(|t| matches!(t, ComponentType::Prefill | ComponentType::Decode)) else {
+        return false;
+    };
+    let value = |key| found.and_then(|all| all.get(key)).map(String::as_str).unwrap_or_default();
+    let sub_type = value(labels::SUB_COMPONENT_TYPE);
+    value(labels::COMPONENT_TYPE) == ComponentType::Worker.as_str()
+        && (sub_type.is_empty() || sub_type == declared.as_str())
+}

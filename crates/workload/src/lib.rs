@@ -1,0 +1,47 @@
+//! Pure rendering: one `DynamoComponentDeployment` becomes a Deployment and a Service.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number; the same input gives the same objects, byte for byte.
+//! User mistakes are found once, by [`validate`]; everything after it is infallible.
+//!
+//! ```text
+//! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Invalid>>   all mistakes at once
+//! render_deployment(&RenderInput, &Validated)      -> Deployment        owner, labels, strategy, template, digest
+//! render_service(&RenderInput, &Validated)         -> Option<Service>   None: there must be none
+//! pod_template(&RenderInput, &Validated)           -> PodTemplateSpec   what the Deployment holds
+//! keep_live_pull_secrets(&mut Deployment, &Validated, Option<&Deployment>)   before the Deployment is applied
+//! legacy_type_is_worker(&Validated, Option<&Deployment>, Option<&Service>) -> bool   from the live objects
+//! readiness(&Deployment)                           -> Readiness         of the live Deployment
+//! replica_status(&Deployment, runtime_namespace)   -> ComponentReplicaStatus
+//! PullSecretIndex, RegistryHosts                   docker configuration Secrets by registry, no contents kept
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | `validate` | mistakes of the author, each with field path and remedy |
+//! | `pod` | the pod template, one file per step |
+//! | `frameworks` | which engine a worker runs, and what that changes |
+//! | `metadata` | labels and annotations of every object |
+
+mod deployment;
+mod digest;
+mod frameworks;
+mod identity;
+mod input;
+mod metadata;
+mod pod;
+mod pull_secrets;
+pub mod quantity;
+mod readiness;
+mod service;
+mod strategy;
+mod validate;
+
+pub use deployment::{pod_template, render_deployment};
+pub use digest::{TemplateDigest, keep_live_pull_secrets};
+pub use identity::legacy_type_is_worker;
+pub use input::{DiscoveryBackend, PodSettings, RenderInput};
+pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
+pub use readiness::{NotReady, Readiness, readiness, replica_status};
+pub use service::render_service;
+pub use strategy::RolloutStrategy;
+pub use validate::{Invalid, ValidatedComponent, validate};

@@ -1,0 +1,115 @@
+//! Labels and annotations of a component's objects.
+
+use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
+use api_types::v1beta1::ComponentType;
+use api_types::{annotations, labels, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
+
+/// Labels or annotations.
+pub(crate) type Pairs = BTreeMap<String, String>;
+
+/// Keys that the topology label controller reads; they count only on the component, never in a pod template.
+const TOPOLOGY_KEYS: [&str; 2] = [annotations::TOPOLOGY_LABEL_KEY, annotations::TOPOLOGY_NAME];
+
+/// Labels whose value on the component beats every other source.
+const OWNED_BY_COMPONENT: [&str; 5] =
+    [labels::COMPONENT, labels::DYNAMO_NAMESPACE, labels::GRAPH, labels::WORKER_HASH, labels::COMPONENT_CLASS];
+
+impl ValidatedComponent<'_> {
+    /// How the component's pods find each other.
+    pub(crate) fn discovery_backend(&self, input: &RenderInput<'_>) -> DiscoveryBackend {
+        self.discovery.unwrap_or(input.settings.discovery_backend)
+    }
+
+    /// Labels of the Deployment; those of pods and of the Service are built on them.
+    pub(crate) fn workload_labels(&self) -> Pairs {
+        let mut all = self.dcd.metadata.labels.clone().unwrap_or_default();
+        all.extend(self.template_labels().cloned().unwrap_or_default());
+        if let Some(model) = self.model() {
+            all.insert(labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model));
+        }
+        if let Some(sub_type @ (ComponentType::Prefill | ComponentType::Decode)) = self.spec().type_ {
+            all.insert(labels::SUB_COMPONENT_TYPE.to_owned(), sub_type.to_string());
+        }
+        all.insert(labels::COMPONENT.to_owned(), self.component_name().to_owned());
+        all.insert(labels::DYNAMO_NAMESPACE.to_owned(), self.dynamo_namespace());
+        for key in OWNED_BY_COMPONENT {
+            if let Some(value) = self.own_label(key) {
+                all.insert(key.to_owned(), value.to_owned());
+            }
+        }
+        all
+    }
+
+    /// Labels of the pods.
+    pub(crate) fn pod_labels(&self, input: &RenderInput<'_>) -> Pairs {
+        let mut all = self.workload_labels();
+        if self.template_annotation(annotations::ENABLE_METRICS) != Some("false") {
+            all.insert(labels::METRICS_ENABLED.to_owned(), labels::TRUE.to_owned());
+        }
+        if let Some(graph) = self.own_label(labels::GRAPH).or_else(|| self.graph()) {
+            all.insert(labels::GRAPH.to_owned(), graph.to_owned());
+        }
+        if let Some(component_type) = self.workload_type(input) {
+            all.insert(labels::COMPONENT_TYPE.to_owned(), component_type.to_string());
+        }
+        all.insert(labels::SELECTOR.to_owned(), self.name.to_owned());
+        all.extend(self.discovery_labels(input));
+        all
+    }
+
+    /// Labels by which Kubernetes discovery finds pods and Services; none with another backend.
+    pub(crate) fn discovery_labels(&self, input: &RenderInput<'_>) -> Pairs {
+        match self.discovery_backend(input) {
+            DiscoveryBackend::Etcd => Pairs::new(),
+            backend @ DiscoveryBackend::Kubernetes => Pairs::from([
+                (labels::DISCOVERY_BACKEND.to_owned(), backend.as_str().to_owned()),
+                (labels::DISCOVERY_ENABLED.to_owned(), labels::TRUE.to_owned()),
+            ]),
+        }
+    }
+
+    /// Annotations of the Deployment, of its pods and of the Service.
+    pub(crate) fn workload_annotations(&self) -> Pairs {
+        let mut all = self.template_annotations().cloned().unwrap_or_default();
+        if let Some(model) = self.model() {
+            all.insert(annotations::BASE_MODEL.to_owned(), model.to_owned());
+        }
+        all.remove(annotations::ORIGIN_VERSION);
+        let own = self.dcd.metadata.annotations.as_ref();
+        for key in TOPOLOGY_KEYS {
+            all.remove(key);
+            if let Some(value) = own.and_then(|own| own.get(key)).filter(|value| !value.is_empty()) {
+                all.insert(key.to_owned(), value.clone());
+            }
+        }
+        all
+    }
+
+    /// Metadata of an object of the component.
+    pub(crate) fn object_meta(&self, name: String, labels: Pairs, annotations: Pairs) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name),
+            namespace: Some(self.namespace.to_owned()),
+            labels: some(labels),
+            annotations: some(annotations),
+            owner_references: Some(vec![self.owner_reference()]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// An annotation of the author's pod template.
+    pub(crate) fn template_annotation(&self, key: &str) -> Option<&str> {
+        self.template_annotations()?.get(key).map(String::as_str)
+    }
+
+    fn model(&self) -> Option<&str> {
+        self.spec().model_ref.as_ref().map(|model| model.name.as_str()).filter(|name| !name.is_empty())
+    }
+}
+
+/// The API server drops empty maps; so do we, that nothing differs.
+pub(crate) fn some(pairs: Pairs) -> Option<Pairs> {
+    (!pairs.is_empty()).then_some(pairs)
+}

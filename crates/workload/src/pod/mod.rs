@@ -1,0 +1,84 @@
+//! The pod template, step by step.
+//!
+//! | step | file |
+//! |---|---|
+//! | defaults of the component's type | `defaults`, `epp`, `probes` |
+//! | the author's containers and pod over them | `merge` |
+//! | mounts and volumes: cache, shared memory, claims | `cache`, `shared_memory`, `volumes` |
+//! | operator's environment | `env` |
+//! | engine | [`crate::frameworks`] |
+//! | sidecar that answers HTTP | `frontend_sidecar` |
+//! | image pull secrets | `pull_secrets` |
+
+mod cache;
+mod context;
+mod defaults;
+pub(crate) mod env;
+mod epp;
+mod frontend_sidecar;
+mod merge;
+mod probes;
+mod pull_secrets;
+mod shared_memory;
+mod volumes;
+
+pub(crate) use pull_secrets::add_pull_secrets;
+
+use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, frameworks};
+use api_types::names;
+use api_types::v1beta1::MAIN_CONTAINER;
+use context::PodContext;
+use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, VolumeMount};
+
+/// Group that owns the pod's volumes where the author says nothing about the pod's security.
+const DEFAULT_FS_GROUP: i64 = 1000;
+const DEFAULT_SERVICE_ACCOUNT: &str = "default";
+
+/// The pods of a component, without discovered pull secrets.
+pub(crate) fn render(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> PodSpec {
+    let context = PodContext::of(input, valid);
+    let mut main = merge::container(defaults::container(context.component_type, &context), valid.main);
+    cache::mount(&mut main, valid.cache);
+    env::add_operator_settings(&mut main, input.settings);
+    let mounts_for_sidecar = main.volume_mounts.clone().unwrap_or_default();
+    frameworks::adapt_main(valid.framework, &mut main, valid.cache);
+
+    let mut pod = merge::pod(defaults::pod(&context), valid.pod);
+    pod.security_context.get_or_insert_with(|| PodSecurityContext {
+        fs_group: Some(DEFAULT_FS_GROUP),
+        ..PodSecurityContext::default()
+    });
+    pod.service_account_name.get_or_insert_with(|| service_account(input, &context));
+    cache::add_volume(&mut pod, valid.cache);
+    shared_memory::apply(&mut pod, &mut main, valid.shared_memory.as_ref());
+    volumes::order_and_complete(&mut pod, &main);
+    pod.containers = containers(input, valid, &context, main, &mounts_for_sidecar);
+    pod
+}
+
+fn service_account(input: &RenderInput<'_>, context: &PodContext<'_>) -> String {
+    match context.discovery {
+        DiscoveryBackend::Kubernetes => names::discovery_service_account(context.graph),
+        DiscoveryBackend::Etcd => input.fallback_service_account.unwrap_or(DEFAULT_SERVICE_ACCOUNT).to_owned(),
+    }
+}
+
+/// `main` first, then the author's other containers in their order.
+fn containers(
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+    context: &PodContext<'_>,
+    main: Container,
+    mounts: &[VolumeMount],
+) -> Vec<Container> {
+    let sidecars = valid.pod.containers.iter().filter(|container| container.name != MAIN_CONTAINER);
+    let frontend = valid.spec().frontend_sidecar.as_deref();
+    let rendered = sidecars.map(|sidecar| {
+        if Some(sidecar.name.as_str()) == frontend {
+            frontend_sidecar::render(input, context, sidecar, mounts)
+        } else {
+            sidecar.clone()
+        }
+    });
+    std::iter::once(main).chain(rendered).collect()
+}

@@ -1,0 +1,182 @@
+//! What a live Deployment says about its component.
+
+use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
+use thiserror::Error;
+
+/// Whether a Deployment serves with all of its wanted pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It does, or no pods are wanted.
+    Ready,
+    /// It does not, for this reason.
+    NotReady(NotReady),
+}
+
+impl Readiness {
+    /// Whether it is ready.
+    pub fn is_ready(&self) -> bool {
+        *self == Self::Ready
+    }
+}
+
+/// Why a Deployment is not ready; the first reason that applies, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotReady {
+    /// Somebody paused it.
+    #[error("the Deployment is paused")]
+    Paused,
+    /// Its status speaks of an older spec.
+    #[error("the Deployment controller has not yet seen the latest spec")]
+    NotObserved,
+    /// Pods of the current template are missing.
+    #[error("{updated} of {wanted} pods have the latest template")]
+    Updating {
+        /// Pods of the current template.
+        updated: i32,
+        /// Wanted pods.
+        wanted: i32,
+    },
+    /// Pods are not available.
+    #[error("{available} of {wanted} pods are available")]
+    Unavailable {
+        /// Available pods.
+        available: i32,
+        /// Wanted pods.
+        wanted: i32,
+    },
+    /// Pods are there that are not wanted any more.
+    #[error("{extra} pods that are no longer wanted are still there")]
+    Surplus {
+        /// Pods above the wanted count.
+        extra: i32,
+    },
+    /// The counts are right, but Kubernetes does not call the Deployment available.
+    #[error("the Deployment has no condition Available=True yet")]
+    NoAvailableCondition,
+}
+
+/// Whether a live Deployment serves with all of its wanted pods, none of them old.
+pub fn readiness(deployment: &Deployment) -> Readiness {
+    match why_not_ready(deployment) {
+        None => Readiness::Ready,
+        Some(reason) => Readiness::NotReady(reason),
+    }
+}
+
+fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
+    let spec = deployment.spec.as_ref();
+    if spec.and_then(|spec| spec.paused) == Some(true) {
+        return Some(NotReady::Paused);
+    }
+    let wanted = spec.and_then(|spec| spec.replicas).unwrap_or(1);
+    if wanted == 0 {
+        return None;
+    }
+    let none = DeploymentStatus::default();
+    let status = deployment.status.as_ref().unwrap_or(&none);
+    let [updated, available, existing] =
+        [status.updated_replicas, status.available_replicas, status.replicas].map(Option::unwrap_or_default);
+    let is_available = |condition: &k8s_openapi::api::apps::v1::DeploymentCondition| {
+        condition.type_ == "Available" && condition.status == "True"
+    };
+    if status.observed_generation.unwrap_or(0) < deployment.metadata.generation.unwrap_or(0) {
+        Some(NotReady::NotObserved)
+    } else if updated < wanted {
+        Some(NotReady::Updating { updated, wanted })
+    } else if available < wanted {
+        Some(NotReady::Unavailable { available, wanted })
+    } else if existing != wanted {
+        Some(NotReady::Surplus { extra: existing - wanted })
+    } else if !status.conditions.iter().flatten().any(is_available) {
+        Some(NotReady::NoAvailableCondition)
+    } else {
+        None
+    }
+}
+
+/// The replica counts of a live Deployment, as the component's status states them.
+pub fn replica_status(deployment: &Deployment, runtime_namespace: String) -> ComponentReplicaStatus {
+    let none = DeploymentStatus::default();
+    let status = deployment.status.as_ref().unwrap_or(&none);
+    ComponentReplicaStatus {
+        component_kind: ComponentKind::Deployment,
+        component_names: deployment.metadata.name.iter().cloned().collect(),
+        runtime_namespace: Some(runtime_namespace),
+        replicas: status.replicas.unwrap_or(0),
+        updated_replicas: status.updated_replicas.unwrap_or(0),
+        ready_replicas: Some(status.ready_replicas.unwrap_or(0)),
+        available_replicas: Some(status.available_replicas.unwrap_or(0)),
+        scheduled_replicas: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentSpec};
+
+    /// Wanted 2 at generation 3, and everything in order.
+    fn ready() -> Deployment {
+        let mut deployment = Deployment::default();
+        deployment.metadata.generation = Some(3);
+        deployment.spec = Some(DeploymentSpec { replicas: Some(2), ..DeploymentSpec::default() });
+        deployment.status = Some(DeploymentStatus {
+            observed_generation: Some(3),
+            replicas: Some(2),
+            updated_replicas: Some(2),
+            ready_replicas: Some(2),
+            available_replicas: Some(2),
+            conditions: Some(vec![DeploymentCondition {
+                type_: "Available".to_owned(),
+                status: "True".to_owned(),
+                ..DeploymentCondition::default()
+            }]),
+            ..DeploymentStatus::default()
+        });
+        deployment
+    }
+
+    fn with(change: impl FnOnce(&mut DeploymentSpec, &mut DeploymentStatus)) -> Readiness {
+        let mut deployment = ready();
+        change(deployment.spec.as_mut().unwrap(), deployment.status.as_mut().unwrap());
+        readiness(&deployment)
+    }
+
+    #[test]
+    fn every_way_of_not_being_ready_has_its_reason() {
+        assert_eq!(with(|_, _| {}), Readiness::Ready);
+        let not_ready = |reason| Readiness::NotReady(reason);
+        assert_eq!(with(|spec, _| spec.paused = Some(true)), not_ready(NotReady::Paused));
+        assert_eq!(with(|_, status| status.observed_generation = Some(2)), not_ready(NotReady::NotObserved));
+        assert_eq!(
+            with(|_, status| status.updated_replicas = None),
+            not_ready(NotReady::Updating { updated: 0, wanted: 2 })
+        );
+        assert_eq!(
+            with(|_, status| status.available_replicas = Some(1)),
+            not_ready(NotReady::Unavailable { available: 1, wanted: 2 })
+        );
+        assert_eq!(with(|_, status| status.replicas = Some(3)), not_ready(NotReady::Surplus { extra: 1 }));
+        assert_eq!(with(|_, status| status.conditions = None), not_ready(NotReady::NoAvailableCondition));
+        assert_eq!(readiness(&Deployment::default()), not_ready(NotReady::Updating { updated: 0, wanted: 1 }));
+    }
+
+    #[test]
+    fn a_deployment_without_wanted_pods_is_ready() {
+        assert_eq!(
+            with(|spec, status| {
+                spec.replicas = Some(0);
+                *status = DeploymentStatus::default();
+            }),
+            Readiness::Ready
+        );
+    }
+
+    #[test]
+    fn counts_that_the_server_leaves_out_are_zero() {
+        let status = replica_status(&Deployment::default(), "ns-graph".to_owned());
+        assert_eq!((status.replicas, status.ready_replicas, status.available_replicas), (0, Some(0), Some(0)));
+        assert_eq!(replica_status(&ready(), String::new()).available_replicas, Some(2));
+    }
+}

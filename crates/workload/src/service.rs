@@ -1,0 +1,53 @@
+//! The Service of a component.
+
+use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
+use api_types::v1beta1::ComponentType;
+use api_types::{labels, names, ports};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use std::collections::BTreeMap;
+
+/// The Service through which a component is reached; `None` if there must be none.
+///
+/// Its selector leaves out the generation: during a rollout it covers the pods of both.
+pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Option<Service> {
+    let is_frontend = valid.spec().type_ == Some(ComponentType::Frontend);
+    if valid.discovery_backend(input) != DiscoveryBackend::Kubernetes && !is_frontend {
+        return None;
+    }
+    let component_type = valid.workload_type(input);
+    let mut all_labels = valid.workload_labels();
+    all_labels.extend(valid.discovery_labels(input));
+    let selector = BTreeMap::from([
+        (labels::COMPONENT_TYPE.to_owned(), component_type.map(|t| t.to_string()).unwrap_or_default()),
+        (labels::DYNAMO_NAMESPACE.to_owned(), valid.dynamo_namespace()),
+        (labels::COMPONENT.to_owned(), valid.component_name().to_owned()),
+    ]);
+    Some(Service {
+        metadata: valid.object_meta(names::service(valid.name), all_labels, valid.workload_annotations()),
+        spec: Some(ServiceSpec {
+            selector: Some(selector),
+            ports: Some(vec![port(component_type)]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    })
+}
+
+fn port(component_type: Option<ComponentType>) -> ServicePort {
+    let (name, number, target, protocol) = match component_type {
+        Some(ComponentType::Frontend) => {
+            (ports::HTTP_NAME, ports::HTTP, IntOrString::String(ports::HTTP_NAME.to_owned()), None)
+        }
+        Some(ComponentType::Epp) => (ports::GRPC_NAME, ports::GRPC, IntOrString::Int(ports::GRPC), Some("http2")),
+        _ => (ports::SYSTEM_NAME, ports::SYSTEM, IntOrString::String(ports::SYSTEM_NAME.to_owned()), None),
+    };
+    ServicePort {
+        name: Some(name.to_owned()),
+        port: number,
+        target_port: Some(target),
+        protocol: Some("TCP".to_owned()),
+        app_protocol: protocol.map(str::to_owned),
+        node_port: None,
+    }
+}

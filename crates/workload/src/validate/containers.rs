@@ -1,0 +1,107 @@
+//! Mistakes in the containers of the pod template.
+
+use super::{Invalid, Mistakes};
+use crate::quantity;
+use api_types::v1beta1::{ComponentSpec, MAIN_CONTAINER};
+use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
+
+const POD: &str = "spec.podTemplate.spec";
+
+/// The author's pod spec, if there is one.
+pub(super) fn check(spec: &ComponentSpec) -> Result<&PodSpec, Invalid> {
+    spec.pod_template.as_ref().and_then(|template| template.spec.as_ref()).ok_or_else(no_main)
+}
+
+/// The author's `main` container, provided that all containers are in order.
+pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a Container, Vec<Invalid>> {
+    let mut mistakes = Mistakes::default();
+    let main = mistakes.keep(spec.main_container().ok_or_else(no_main));
+    if let Some(main) = main {
+        if main.image.as_deref().unwrap_or_default().is_empty() {
+            mistakes.push(Invalid {
+                field: format!("{POD}.containers[{MAIN_CONTAINER}].image"),
+                value: String::new(),
+                problem: "is missing".to_owned(),
+                remedy: "name the image that runs the component".to_owned(),
+            });
+        }
+        for (index, mount) in main.volume_mounts.iter().flatten().enumerate() {
+            let is_cache = spec.compilation_cache.as_ref().is_some_and(|cache| cache.pvc_name == mount.name);
+            check_mount(index, mount, is_cache, &mut mistakes);
+        }
+    }
+    for (list, container) in all_containers(pod) {
+        check_quantities(list, container, &mut mistakes);
+    }
+    check_sidecar(pod, spec, &mut mistakes);
+    let mistakes = mistakes.into_inner();
+    main.filter(|_| mistakes.is_empty()).ok_or(mistakes)
+}
+
+fn no_main() -> Invalid {
+    Invalid {
+        field: format!("{POD}.containers"),
+        value: String::new(),
+        problem: format!("holds no container named {MAIN_CONTAINER}"),
+        remedy: format!("name the container that runs the component {MAIN_CONTAINER}, and give it an image"),
+    }
+}
+
+fn all_containers(pod: &PodSpec) -> impl Iterator<Item = (&'static str, &Container)> {
+    let containers = pod.containers.iter().map(|container| ("containers", container));
+    containers.chain(pod.init_containers.iter().flatten().map(|container| ("initContainers", container)))
+}
+
+/// A mount of the cache's volume without a path is one that old converters left; it gets the cache's path.
+fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, mistakes: &mut Mistakes) {
+    let mut missing = |field: &str, remedy: &str| {
+        mistakes.push(Invalid {
+            field: format!("{POD}.containers[{MAIN_CONTAINER}].volumeMounts[{index}].{field}"),
+            value: String::new(),
+            problem: "is empty".to_owned(),
+            remedy: remedy.to_owned(),
+        });
+    };
+    if mount.name.is_empty() {
+        missing("name", "name a volume of the pod, or a PersistentVolumeClaim of the namespace");
+    }
+    if mount.mount_path.is_empty() && !is_cache {
+        missing("mountPath", "give the path at which the volume appears");
+    }
+}
+
+fn check_quantities(list: &str, container: &Container, mistakes: &mut Mistakes) {
+    let Some(resources) = &container.resources else { return };
+    for (kind, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
+        for (resource, amount) in amounts.iter().flatten() {
+            let problem = match quantity::nanos(&amount.0) {
+                None => "is no quantity",
+                Some(value) if value < 0 => "is negative",
+                Some(_) => continue,
+            };
+            mistakes.push(Invalid {
+                field: format!("{POD}.{list}[{}].resources.{kind}[{resource}]", container.name),
+                value: amount.0.clone(),
+                problem: problem.to_owned(),
+                remedy: "write a number, with a suffix such as m, k, Mi or Gi where it helps".to_owned(),
+            });
+        }
+    }
+}
+
+fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, mistakes: &mut Mistakes) {
+    let Some(sidecar) = &spec.frontend_sidecar else { return };
+    let problem = if sidecar == MAIN_CONTAINER {
+        format!("names the container {MAIN_CONTAINER}, which runs the component itself")
+    } else if pod.containers.iter().any(|container| container.name == *sidecar) {
+        return;
+    } else {
+        format!("names no container of {POD}")
+    };
+    mistakes.push(Invalid {
+        field: "spec.frontendSidecar".to_owned(),
+        value: sidecar.clone(),
+        problem,
+        remedy: "name a container beside it that shall answer HTTP, or remove the field".to_owned(),
+    });
+}

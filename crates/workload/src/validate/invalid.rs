@@ -1,0 +1,54 @@
+//! A mistake in a component's spec, and the list in which they are gathered.
+
+use thiserror::Error;
+
+/// A mistake that only the author of the component can mend.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{field}{}: {problem}; {remedy}", shown(.value))]
+pub struct Invalid {
+    /// Path of the field within the object, such as `spec.podTemplate.spec.containers[main].image`.
+    pub field: String,
+    /// What stands there; empty if nothing does.
+    pub value: String,
+    /// What is wrong with it.
+    pub problem: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+/// The value on one line of bearable length, whatever it holds.
+fn shown(value: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    if value.is_empty() {
+        return String::new();
+    }
+    let cut: String = value.chars().take(MAX_CHARS).collect();
+    let dots = if cut.len() < value.len() { "…" } else { "" };
+    format!(" ({cut:?}{dots})")
+}
+
+/// Gathers mistakes, so that all of them are told at once.
+#[derive(Debug, Default)]
+pub(crate) struct Mistakes(Vec<Invalid>);
+
+impl Mistakes {
+    /// Adds one.
+    pub(crate) fn push(&mut self, mistake: Invalid) {
+        self.0.push(mistake);
+    }
+
+    /// The value, or nothing and the mistake kept.
+    pub(crate) fn keep<T>(&mut self, result: Result<T, Invalid>) -> Option<T> {
+        result.map_err(|mistake| self.0.push(mistake)).ok()
+    }
+
+    /// The value, or nothing and the mistakes kept.
+    pub(crate) fn keep_all<T>(&mut self, result: Result<T, Vec<Invalid>>) -> Option<T> {
+        result.map_err(|mistakes| self.0.extend(mistakes)).ok()
+    }
+
+    /// Everything found.
+    pub(crate) fn into_inner(self) -> Vec<Invalid> {
+        self.0
+    }
+}

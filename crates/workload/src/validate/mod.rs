@@ -1,0 +1,161 @@
+//! The author's mistakes, all at once; and the component without them, the only input of what follows.
+
+mod cache;
+mod containers;
+mod invalid;
+mod scope;
+
+pub(crate) use cache::CacheMount;
+pub use invalid::Invalid;
+pub(crate) use invalid::Mistakes;
+
+use crate::{DiscoveryBackend, RolloutStrategy, frameworks, quantity};
+use api_types::annotations;
+use api_types::v1beta1::{BackendFramework, ComponentSpec, DynamoComponentDeployment};
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use std::collections::BTreeMap;
+
+/// Size of `/dev/shm` where the author gives none.
+const DEFAULT_SHARED_MEMORY: &str = "8Gi";
+
+/// A component that can be rendered.
+///
+/// Made by [`validate`] only, so that whoever holds one need not look for mistakes again.
+#[derive(Clone, Debug)]
+pub struct ValidatedComponent<'a> {
+    pub(crate) dcd: &'a DynamoComponentDeployment,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) pod: &'a PodSpec,
+    pub(crate) main: &'a Container,
+    pub(crate) framework: Option<BackendFramework>,
+    pub(crate) cache: Option<CacheMount<'a>>,
+    /// `None` if the author wants no memory-backed `/dev/shm`.
+    pub(crate) shared_memory: Option<Quantity>,
+    /// `None` if the pod template leaves it to the operator's settings.
+    pub(crate) discovery: Option<DiscoveryBackend>,
+    pub(crate) strategy: RolloutStrategy,
+}
+
+impl<'a> ValidatedComponent<'a> {
+    /// The engine that the component runs; `None` if it is no worker or runs none that we know.
+    pub fn framework(&self) -> Option<BackendFramework> {
+        self.framework
+    }
+
+    /// How its Deployment replaces pods.
+    pub fn strategy(&self) -> &RolloutStrategy {
+        &self.strategy
+    }
+
+    pub(crate) fn spec(&self) -> &'a ComponentSpec {
+        &self.dcd.spec.component
+    }
+
+    pub(crate) fn template_annotations(&self) -> Option<&'a BTreeMap<String, String>> {
+        self.spec().pod_template.as_ref()?.metadata.as_ref()?.annotations.as_ref()
+    }
+
+    pub(crate) fn template_labels(&self) -> Option<&'a BTreeMap<String, String>> {
+        self.spec().pod_template.as_ref()?.metadata.as_ref()?.labels.as_ref()
+    }
+
+    /// Image pull secrets that the author names.
+    pub(crate) fn declared_pull_secrets(&self) -> impl Iterator<Item = &'a str> {
+        self.pod.image_pull_secrets.iter().flatten().map(|reference| reference.name.as_str())
+    }
+}
+
+/// Looks for every mistake that only the author can mend.
+///
+/// # Errors
+/// All of them at once, in the order of the spec.
+pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_>, Vec<Invalid>> {
+    let spec = &dcd.spec.component;
+    let template = spec.pod_template.as_ref();
+    let template_annotations = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.annotations.as_ref());
+    let mut mistakes = Mistakes::default();
+
+    let name = mistakes.keep(identity("name", dcd.metadata.name.as_deref()));
+    let namespace = mistakes.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
+    let uid = mistakes.keep(identity("uid", dcd.metadata.uid.as_deref()));
+    scope::check(spec, &mut mistakes);
+    let shared_memory = mistakes.keep(shared_memory(spec.shared_memory_size.as_ref()));
+    let discovery = mistakes.keep(discovery(template_annotations));
+    let strategy = mistakes.keep_all(RolloutStrategy::from_annotations(template_annotations));
+    let framework = mistakes.keep(frameworks::detect(dcd));
+    let pod = mistakes.keep(containers::check(spec));
+    let main = pod.and_then(|pod| mistakes.keep_all(containers::main(pod, spec)));
+    let cache = pod.zip(main).and_then(|(pod, main)| {
+        let framework = framework.as_ref().copied().flatten();
+        mistakes.keep(cache::check(spec.compilation_cache.as_ref(), framework, pod, main))
+    });
+
+    let mistakes = mistakes.into_inner();
+    match (name, namespace, uid, pod, main, framework, cache, shared_memory, discovery, strategy) {
+        (
+            Some(name),
+            Some(namespace),
+            Some(uid),
+            Some(pod),
+            Some(main),
+            Some(framework),
+            Some(cache),
+            Some(shared_memory),
+            Some(discovery),
+            Some(strategy),
+        ) if mistakes.is_empty() => Ok(ValidatedComponent {
+            dcd,
+            name,
+            namespace,
+            uid,
+            pod,
+            main,
+            framework,
+            cache,
+            shared_memory,
+            discovery,
+            strategy,
+        }),
+        _ => Err(mistakes),
+    }
+}
+
+fn identity<'a>(field: &str, value: Option<&'a str>) -> Result<&'a str, Invalid> {
+    value.filter(|v| !v.is_empty()).ok_or_else(|| Invalid {
+        field: format!("metadata.{field}"),
+        value: String::new(),
+        problem: "is missing".to_owned(),
+        remedy: "render only objects that the API server returned".to_owned(),
+    })
+}
+
+fn shared_memory(size: Option<&Quantity>) -> Result<Option<Quantity>, Invalid> {
+    let Some(size) = size else { return Ok(Some(Quantity(DEFAULT_SHARED_MEMORY.to_owned()))) };
+    let invalid = |problem: &str| Invalid {
+        field: "spec.sharedMemorySize".to_owned(),
+        value: size.0.clone(),
+        problem: problem.to_owned(),
+        remedy: "give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm".to_owned(),
+    };
+    match quantity::nanos(&size.0) {
+        None => Err(invalid("is no quantity")),
+        Some(value) if value < 0 => Err(invalid("is negative")),
+        Some(0) => Ok(None),
+        Some(_) => Ok(Some(size.clone())),
+    }
+}
+
+fn discovery(template: Option<&BTreeMap<String, String>>) -> Result<Option<DiscoveryBackend>, Invalid> {
+    let Some(name) = template.and_then(|t| t.get(annotations::DISCOVERY_BACKEND)).filter(|n| !n.is_empty()) else {
+        return Ok(None);
+    };
+    DiscoveryBackend::from_name(name).map(Some).ok_or_else(|| Invalid {
+        field: format!("spec.podTemplate.metadata.annotations[{}]", annotations::DISCOVERY_BACKEND),
+        value: name.clone(),
+        problem: "is no discovery backend".to_owned(),
+        remedy: "write kubernetes or etcd, or remove the annotation to follow the operator's setting".to_owned(),
+    })
+}

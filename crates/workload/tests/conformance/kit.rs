@@ -1,0 +1,62 @@
+//! The conformance kit on disk.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The kit's folder.
+pub struct Kit(PathBuf);
+
+/// What the reference made of one example.
+pub struct Case {
+    pub name: String,
+    pub objects: Vec<Value>,
+}
+
+impl Kit {
+    /// The kit at `DYNAMO_CONFORMANCE_DIR`, else beside the repository; says so when there is none.
+    pub fn find() -> Option<Self> {
+        let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
+        let folder = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map_or_else(beside, PathBuf::from);
+        if folder.join("expected/base").is_dir() {
+            return Some(Self(folder));
+        }
+        println!("skipped: no conformance kit at {} (set DYNAMO_CONFORMANCE_DIR)", folder.display());
+        None
+    }
+
+    /// The cases that a list names.
+    pub fn listed(&self, list: &str) -> Vec<Case> {
+        let names = std::fs::read_to_string(self.0.join(list)).unwrap();
+        names.lines().map(str::trim).filter(|name| !name.is_empty()).map(|name| self.read(name)).collect()
+    }
+
+    /// Every case of the plain cluster.
+    pub fn all(&self) -> impl Iterator<Item = Case> {
+        let entries = std::fs::read_dir(self.0.join("expected/base")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.ends_with(".json")).map(|name| self.read(&name))
+    }
+
+    fn read(&self, name: &str) -> Case {
+        let text = std::fs::read(self.0.join("expected/base").join(name)).unwrap();
+        let mut case: Value = serde_json::from_slice(&text).unwrap();
+        let objects = match case["objects"].take() {
+            Value::Array(objects) => objects,
+            _ => Vec::new(),
+        };
+        Case { name: name.to_owned(), objects }
+    }
+}
+
+impl Case {
+    /// The recorded object of that kind and name.
+    pub fn object(&self, kind: &str, name: &str) -> Option<Value> {
+        self.objects.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name).cloned()
+    }
+
+    /// Whether a component has chosen its Dynamo namespace in v1alpha1.
+    pub fn has_older_namespace(&self) -> bool {
+        let carriers = self.objects.iter().filter_map(|o| o["metadata"]["annotations"]["nvidia.com/dcd-spec"].as_str());
+        carriers.into_iter().any(|carrier| carrier.contains("\"dynamoNamespace\""))
+    }
+}

@@ -1,0 +1,13 @@
+//! Rendering through the public API: rules in tables, whole objects as snapshots, properties of any input.
+
+// A panic is how helpers of tests fail.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+mod merge;
+mod metadata;
+mod mistakes;
+mod properties;
+mod pull_secrets;
+mod snapshots;
+mod volumes;

@@ -1,0 +1,179 @@
+//! Each mistake of an author, with its field and on one line.
+
+use crate::fixture::{component, merged, spec, worker};
+use api_types::v1beta1::DynamoComponentDeployment;
+use serde_json::{Value, json};
+use workload::validate;
+
+fn lines(component: &DynamoComponentDeployment) -> Vec<String> {
+    validate(component).map(|_| Vec::new()).unwrap_or_else(|all| all.iter().map(ToString::to_string).collect())
+}
+
+fn with(fields: Value) -> DynamoComponentDeployment {
+    component(merged(spec("worker", json!({}), json!({})), fields))
+}
+
+fn annotated(key: &str, value: &str) -> DynamoComponentDeployment {
+    let mut fields = spec("worker", json!({}), json!({}));
+    fields["podTemplate"]["metadata"] = json!({"annotations": {key: value}});
+    component(fields)
+}
+
+fn cached(cache: Value, pod: Value, main: Value) -> DynamoComponentDeployment {
+    component(merged(spec("worker", pod, main), json!({"compilationCache": cache})))
+}
+
+/// Each row: a component with one mistake, the field of it, and a word of what is said about it.
+#[test]
+fn one_mistake_each() {
+    let cache = json!({"pvcName": "cache", "mountPath": "/c"});
+    let at_c = |fields: Value| json!({"volumeMounts": [merged(json!({"mountPath": "/c"}), fields)]});
+    let claim = |fields: Value| json!({"volumes": [{"name": "cache", "persistentVolumeClaim": fields}]});
+    let main = "spec.podTemplate.spec.containers[main]";
+    let table: Vec<(DynamoComponentDeployment, String, &str)> = vec![
+        (component(json!({"name": "w"})), "spec.podTemplate.spec.containers".into(), "no container named main"),
+        (
+            component(json!({"podTemplate": {"spec": {"containers": [{"name": "other", "image": "i"}]}}})),
+            "spec.podTemplate.spec.containers".into(),
+            "no container named main",
+        ),
+        (worker(json!({}), json!({"image": ""})), format!("{main}.image"), "is missing"),
+        (
+            worker(json!({}), json!({"volumeMounts": [{"name": "", "mountPath": "/a"}]})),
+            format!("{main}.volumeMounts[0].name"),
+            "is empty",
+        ),
+        (
+            worker(json!({}), json!({"volumeMounts": [{"name": "a", "mountPath": ""}]})),
+            format!("{main}.volumeMounts[0].mountPath"),
+            "is empty",
+        ),
+        (
+            worker(json!({}), json!({"resources": {"limits": {"nvidia.com/gpu": "one"}}})),
+            format!("{main}.resources.limits[nvidia.com/gpu] (\"one\")"),
+            "no quantity",
+        ),
+        (
+            worker(json!({"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "-1"}}}]}), json!({})),
+            "spec.podTemplate.spec.initContainers[i].resources.requests[cpu] (\"-1\")".into(),
+            "is negative",
+        ),
+        (with(json!({"sharedMemorySize": "-1Gi"})), "spec.sharedMemorySize (\"-1Gi\")".into(), "is negative"),
+        (with(json!({"sharedMemorySize": "8GB"})), "spec.sharedMemorySize (\"8GB\")".into(), "is no quantity"),
+        (with(json!({"frontendSidecar": "api"})), "spec.frontendSidecar (\"api\")".into(), "names no container"),
+        (with(json!({"frontendSidecar": "main"})), "spec.frontendSidecar (\"main\")".into(), "the component itself"),
+        (with(json!({"multinode": {"nodeCount": 2}})), "spec.multinode.nodeCount (\"2\")".into(), "LeaderWorkerSet"),
+        (with(json!({"multinode": {"nodeCount": 2}})), "spec.multinode.nodeCount (\"2\")".into(), "Grove"),
+        (
+            with(json!({"experimental": {"gpuMemoryService": {}}})),
+            "spec.experimental.gpuMemoryService".into(),
+            "not served",
+        ),
+        (
+            with(json!({"experimental": {"checkpoint": {"enabled": true}}})),
+            "spec.experimental.checkpoint".into(),
+            "not served",
+        ),
+        (
+            annotated("nvidia.com/deployment-rolling-update-max-surge", "many"),
+            "spec.podTemplate.metadata.annotations[nvidia.com/deployment-rolling-update-max-surge] (\"many\")".into(),
+            "neither a count nor a percentage",
+        ),
+        (
+            annotated("nvidia.com/dynamo-discovery-backend", "consul"),
+            "spec.podTemplate.metadata.annotations[nvidia.com/dynamo-discovery-backend] (\"consul\")".into(),
+            "no discovery backend",
+        ),
+        (cached(json!({"pvcName": ""}), json!({}), json!({})), "spec.compilationCache.pvcName".into(), "is empty"),
+        (
+            cached(json!({"pvcName": "cache"}), json!({}), json!({"args": ["python3 -m dynamo.sglang"]})),
+            "spec.compilationCache.mountPath".into(),
+            "no default",
+        ),
+        (
+            cached(cache.clone(), json!({}), at_c(json!({"name": "other"}))),
+            "spec.compilationCache.mountPath (\"/c\")".into(),
+            "taken by volume other",
+        ),
+        (
+            cached(cache.clone(), json!({}), at_c(json!({"name": "cache", "readOnly": true}))),
+            "spec.compilationCache.mountPath (\"/c\")".into(),
+            "read-only",
+        ),
+        (
+            cached(cache.clone(), json!({"volumes": [{"name": "cache", "emptyDir": {}}]}), json!({})),
+            "spec.compilationCache.pvcName (\"cache\")".into(),
+            "no PersistentVolumeClaim",
+        ),
+        (
+            cached(cache.clone(), claim(json!({"claimName": "x"})), json!({})),
+            "spec.compilationCache.pvcName (\"cache\")".into(),
+            "for the claim x",
+        ),
+        (
+            cached(cache.clone(), claim(json!({"claimName": "cache", "readOnly": true})), json!({})),
+            "spec.compilationCache.pvcName (\"cache\")".into(),
+            "read-only volume",
+        ),
+        (
+            cached(
+                cache,
+                json!({"volumes": [{"name": "cache", "emptyDir": {}}, {"name": "cache", "emptyDir": {}}]}),
+                json!({}),
+            ),
+            "spec.compilationCache.pvcName (\"cache\")".into(),
+            "several volumes",
+        ),
+    ];
+    for (component, field, word) in table {
+        let lines = lines(&component);
+        assert_eq!(lines.len(), 1, "{field}: {lines:?}");
+        assert!(
+            lines[0].starts_with(&format!("{field}: ")) && lines[0].contains(word),
+            "{field}, {word}: {}",
+            lines[0]
+        );
+    }
+}
+
+/// Type and framework of the spec, the command line, and the engine or the start of the complaint.
+type FrameworkRow = (&'static str, Option<&'static str>, &'static str, Result<Option<&'static str>, &'static str>);
+
+#[test]
+fn frameworks_must_not_contradict_each_other() {
+    let both = "python3 -m dynamo.vllm & python3 -m dynamo.sglang";
+    let table: [FrameworkRow; 8] = [
+        ("worker", None, "python3 -m dynamo.vllm", Ok(Some("vllm"))),
+        ("worker", Some("vllm"), "./serve.sh", Ok(Some("vllm"))),
+        ("worker", None, "./serve.sh", Ok(None)),
+        ("frontend", Some("vllm"), "python3 -m dynamo.sglang", Ok(None)),
+        ("decode", Some("trtllm"), "python3 -m dynamo.vllm", Err("spec.backendFramework (\"trtllm\"): contradicts")),
+        ("worker", None, both, Err("spec.podTemplate.spec.containers[main].command")),
+        ("worker", Some("sglang"), both, Ok(Some("sglang"))),
+        ("prefill", Some("sglang"), "python3 -m dynamo.sglang", Ok(Some("sglang"))),
+    ];
+    for (component_type, explicit, line, expected) in table {
+        let mut fields = spec(component_type, json!({}), json!({"command": ["/bin/sh", "-c"], "args": [line]}));
+        if let Some(explicit) = explicit {
+            fields["backendFramework"] = json!(explicit);
+        }
+        let component = component(fields);
+        match (validate(&component), expected) {
+            (Ok(valid), Ok(framework)) => assert_eq!(valid.framework().map(|f| f.as_str()), framework, "{line}"),
+            (Err(mistakes), Err(start)) => assert!(mistakes[0].to_string().starts_with(start), "{}", mistakes[0]),
+            (outcome, _) => panic!("{component_type} {explicit:?} {line}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_each_on_one_line() {
+    let mut bad = component(json!({
+        "type": "worker", "sharedMemorySize": "x\ny", "multinode": {"nodeCount": 4}, "frontendSidecar": "none",
+        "podTemplate": {"spec": {"containers": [{"name": "main", "volumeMounts": [{"name": "", "mountPath": ""}]}]}},
+    }));
+    bad.metadata.uid = None;
+    let lines = lines(&bad);
+    assert_eq!(lines.len(), 7, "{lines:#?}");
+    assert!(lines.iter().all(|line| !line.contains('\n')), "{lines:#?}");
+}

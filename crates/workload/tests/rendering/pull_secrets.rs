@@ -1,0 +1,103 @@
+//! Image pull secrets: found by registry, and never the reason that running pods are replaced.
+
+use crate::fixture::{Surroundings, component, spec, worker};
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::json;
+use workload::{PullSecretIndex, RegistryHosts, TemplateDigest, keep_live_pull_secrets, validate};
+
+fn namespace_with(secrets: &[(&str, &str)]) -> Surroundings {
+    let hosts =
+        |registry: &str| RegistryHosts::parse(format!(r#"{{"auths":{{"{registry}":{{}}}}}}"#).as_bytes()).unwrap();
+    let index = PullSecretIndex::new(secrets.iter().map(|(name, registry)| ((*name).to_owned(), hosts(registry))));
+    Surroundings { pull_secrets: index, ..Surroundings::default() }
+}
+
+fn secrets_of(deployment: &Deployment) -> Vec<&str> {
+    let pod = deployment.spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+    pod.image_pull_secrets.iter().flatten().map(|secret| secret.name.as_str()).collect()
+}
+
+#[test]
+fn secrets_of_all_images_follow_the_authors() {
+    let pod = json!({
+        "imagePullSecrets": [{"name": "own"}],
+        "containers": [{"name": "side", "image": "nginx"}],
+        "initContainers": [{"name": "init", "image": "quay.io/a"}],
+    });
+    let namespace = namespace_with(&[
+        ("init", "quay.io"),
+        ("b", "nvcr.io"),
+        ("a", "https://nvcr.io"),
+        ("own", "nvcr.io"),
+        ("hub", "https://index.docker.io/v1/"),
+        ("elsewhere", "ghcr.io"),
+    ]);
+    let rendered = namespace.deployment(&worker(pod, json!({})));
+    assert_eq!(secrets_of(&rendered), ["own", "a", "b", "hub", "init"]);
+}
+
+#[test]
+fn an_annotation_switches_discovery_off() {
+    let mut fields = spec("worker", json!({"imagePullSecrets": [{"name": "own"}]}), json!({}));
+    fields["podTemplate"]["metadata"] =
+        json!({"annotations": {"nvidia.com/disable-image-pull-secret-discovery": "true"}});
+    let rendered = namespace_with(&[("a", "nvcr.io")]).deployment(&component(fields));
+    assert_eq!(secrets_of(&rendered), ["own"]);
+}
+
+#[test]
+fn the_digest_tells_templates_apart_but_not_pull_secrets() {
+    let digest = |surroundings: Surroundings, main| {
+        TemplateDigest::carried_by(&surroundings.deployment(&worker(json!({}), main))).unwrap()
+    };
+    let base = digest(namespace_with(&[]), json!({}));
+    assert_eq!(digest(namespace_with(&[("a", "nvcr.io")]), json!({})), base);
+    assert_ne!(digest(namespace_with(&[]), json!({"args": ["x"]})), base);
+}
+
+/// Each row: what the live Deployment was rendered from, whether it carries a digest, and the secrets that result.
+#[test]
+fn live_secrets_stay_as_long_as_the_template_does() {
+    let now = namespace_with(&[("new", "nvcr.io")]);
+    let before = namespace_with(&[("old", "nvcr.io")]);
+    let table = [
+        ("the same", json!({}), true, "old"),
+        ("another template", json!({"args": ["x"]}), true, "new"),
+        ("another operator's, same images", json!({"args": ["x"]}), false, "old"),
+        ("another operator's, another image", json!({"image": "nvcr.io/runtime:1.4.0"}), false, "new"),
+    ];
+    for (case, main, has_digest, expected) in table {
+        let mut live = before.deployment(&worker(json!({}), main));
+        if !has_digest {
+            live.metadata.annotations = None;
+        }
+        let wanted = worker(json!({}), json!({}));
+        let mut rendered = now.deployment(&wanted);
+        keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), Some(&live));
+        assert_eq!(secrets_of(&rendered), [expected], "{case}");
+    }
+}
+
+#[test]
+fn a_vanished_secret_stays_and_a_missing_one_of_the_authors_comes_back() {
+    let wanted = worker(json!({}), json!({}));
+    let live = namespace_with(&[("old", "nvcr.io")]).deployment(&wanted);
+    let mut rendered = namespace_with(&[]).deployment(&wanted);
+    keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), Some(&live));
+    assert_eq!(secrets_of(&rendered), ["old"]);
+
+    let declared = worker(json!({"imagePullSecrets": [{"name": "own"}]}), json!({}));
+    let mut live = namespace_with(&[]).deployment(&declared);
+    live.spec.as_mut().unwrap().template.spec.as_mut().unwrap().image_pull_secrets = None;
+    let mut rendered = namespace_with(&[]).deployment(&declared);
+    keep_live_pull_secrets(&mut rendered, &validate(&declared).unwrap(), Some(&live));
+    assert_eq!(secrets_of(&rendered), ["own"]);
+}
+
+#[test]
+fn without_a_live_deployment_the_found_secrets_are_used() {
+    let wanted = worker(json!({}), json!({}));
+    let mut rendered = namespace_with(&[("a", "nvcr.io")]).deployment(&wanted);
+    keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), None);
+    assert_eq!(secrets_of(&rendered), ["a"]);
+}

@@ -1,0 +1,139 @@
+//! What an implementation is free in, taken out of a record before it is compared.
+
+use std::sync::LazyLock;
+
+use api_types::labels;
+use regex::{Captures, Regex};
+use serde_json::{Map, Value, json};
+
+/// Annotations and labels that do not count: bookkeeping of the reference, payloads of conversion, and what Kubernetes adds.
+const UNCOUNTED: [&str; 12] = [
+    "nvidia.com/last-applied-hash",
+    "nvidia.com/last-applied-generation",
+    "nvidia.com/dgd-spec",
+    "nvidia.com/dgd-status",
+    "nvidia.com/dcd-spec",
+    "nvidia.com/dcd-status",
+    "nvidia.com/dgdr-spec",
+    "nvidia.com/dgdr-status",
+    "nvidia.com/current-worker-hash",
+    "nvidia.com/current-worker-hash-v2",
+    "deployment.kubernetes.io/revision",
+    "nvidia.com/dynamo-operator-origin-version",
+];
+/// Annotations and labels that only our operator has.
+const OUR_PREFIX: &str = "operator.dynamo/";
+const SERVER_METADATA: [&str; 6] =
+    ["finalizers", "managedFields", "generation", "resourceVersion", "uid", "creationTimestamp"];
+/// Part of the line that starts MPI on all nodes.
+const MPI_KEYS: &str = "/ssh-pk/";
+
+static UUID: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").ok());
+
+/// Replaces every UID, and the suffix of each worker generation by its ordinal in the case.
+pub(super) fn generations(case: &Value) -> Value {
+    let mut found = Vec::new();
+    find_generations(case.get("objects").unwrap_or(&Value::Null), &mut found);
+    let mut text = case.to_string();
+    if let Some(uuid) = &*UUID {
+        text = uuid.replace_all(&text, |_: &Captures| "UID").into_owned();
+    }
+    for (index, generation) in found.iter().enumerate() {
+        text = text.replace(generation, &format!("GENERATION{index}"));
+    }
+    // Replacing digits inside strings leaves JSON what it was.
+    serde_json::from_str(&text).unwrap_or_else(|_| case.clone())
+}
+
+fn find_generations(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            let generation = fields.get(labels::WORKER_HASH).and_then(Value::as_str).filter(|text| is_generation(text));
+            if let Some(generation) = generation
+                && !found.iter().any(|known| known == generation)
+            {
+                found.push(generation.to_owned());
+            }
+            fields.values().for_each(|field| find_generations(field, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| find_generations(item, found)),
+        _ => {}
+    }
+}
+
+fn is_generation(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+}
+
+/// An object without what does not count.
+pub(super) fn clean(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        SERVER_METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
+    }
+    walk(&mut object, &strip_notes);
+    walk(&mut object, &mask_programs);
+    if object.get("kind").and_then(Value::as_str) == Some("ConfigMap") {
+        mask_scripts(&mut object);
+    }
+    if let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") {
+        owners.iter_mut().filter_map(Value::as_object_mut).for_each(keep_group_of_owner);
+    }
+    object
+}
+
+fn walk(value: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
+    match value {
+        Value::Object(fields) => {
+            change(fields);
+            fields.values_mut().for_each(|field| walk(field, change));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, change)),
+        _ => {}
+    }
+}
+
+fn strip_notes(fields: &mut Map<String, Value>) {
+    for name in ["annotations", "labels"] {
+        if let Some(Value::Object(notes)) = fields.get_mut(name) {
+            notes.retain(|key, _| !UNCOUNTED.contains(&key.as_str()) && !key.starts_with(OUR_PREFIX));
+            if notes.is_empty() {
+                fields.remove(name);
+            }
+        }
+    }
+}
+
+/// That an operator's program is in a pod counts; its text is the operator's own.
+fn mask_programs(fields: &mut Map<String, Value>) {
+    if fields.get("name").and_then(Value::as_str) == Some("output-copier") {
+        ["args", "command", "image"].iter().for_each(|field| drop(fields.remove(*field)));
+    }
+    for name in ["args", "command"] {
+        if let Some(Value::Array(words)) = fields.get_mut(name) {
+            let launches = words.iter_mut().filter(|word| word.as_str().is_some_and(|word| word.contains(MPI_KEYS)));
+            launches.for_each(|word| *word = json!("<mpi-launch>"));
+        }
+    }
+}
+
+fn mask_scripts(config_map: &mut Value) {
+    let Some(fields) = config_map.as_object_mut() else { return };
+    let data = fields.entry("data").or_insert_with(|| json!({}));
+    if data.is_null() {
+        *data = json!({});
+    }
+    let Some(data) = data.as_object_mut() else { return };
+    let scripts = data.iter_mut().filter(|(file, _)| file.ends_with(".py"));
+    scripts.for_each(|(_, text)| *text = json!("<program>"));
+}
+
+fn keep_group_of_owner(owner: &mut Map<String, Value>) {
+    owner.remove("uid");
+    let version = owner.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let group = version.split('/').next().unwrap_or_default().to_owned();
+    owner.insert("apiVersion".to_owned(), json!(group));
+}

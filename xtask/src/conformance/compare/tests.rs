@@ -1,0 +1,154 @@
+//! The rules of comparison, each by the smallest pair of records that shows it.
+
+use serde_json::{Value, json};
+
+use super::compare;
+
+fn deployment(name: &str, rest: Value) -> Value {
+    let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {}});
+    merge(&mut object, rest);
+    object
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+fn objects(objects: &[Value]) -> Value {
+    json!({"applied": [], "objects": objects, "crs": []})
+}
+
+fn with_spec(spec: Value) -> Value {
+    objects(&[deployment("web", json!({"spec": spec}))])
+}
+
+fn with_status(status: Value) -> Value {
+    json!({"applied": [], "objects": [], "crs": [
+        {"kind": "Graph", "name": "g", "applied": true, "v1beta1": {"status": status}},
+    ]})
+}
+
+#[test]
+fn what_an_implementation_is_free_in_does_not_count() {
+    let generation = |hash: &str| {
+        let labels = json!({"nvidia.com/dynamo-worker-hash": hash});
+        objects(&[deployment(
+            &format!("worker-{hash}"),
+            json!({"metadata": {"labels": labels}, "spec": {"env": hash}}),
+        )])
+    };
+    let noted = |annotations: Value| objects(&[deployment("web", json!({"metadata": {"annotations": annotations}}))]);
+    let owner = |version: &str, uid: &str| {
+        let owners = json!([{"apiVersion": version, "kind": "Graph", "name": "g", "uid": uid}]);
+        objects(&[deployment("web", json!({"metadata": {"ownerReferences": owners}}))])
+    };
+    let script = |file: &str, text: &str| {
+        objects(&[json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {file: text}})])
+    };
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "planner-serviceaccount"}});
+    let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}});
+    let web = deployment("web", json!({}));
+    for (wanted, got) in [
+        (generation("0a1b2c3d"), generation("ffffffff")),
+        (noted(json!({"nvidia.com/last-applied-hash": "1"})), noted(json!({"operator.dynamo/x": "y"}))),
+        (owner("nvidia.com/v1beta1", "1"), owner("nvidia.com/v1alpha1", "2")),
+        (script("wait.py", "a"), script("wait.py", "b")),
+        (with_spec(json!({"args": ["ssh -i /ssh-pk/a"]})), with_spec(json!({"args": ["x /ssh-pk/b"]}))),
+        (objects(&[web.clone(), account]), objects(std::slice::from_ref(&web))),
+        (objects(std::slice::from_ref(&web)), objects(&[web, budget])),
+        (
+            with_status(json!({"conditions": [{"type": "Ready", "status": "True", "reason": "ok", "message": "a"}]})),
+            with_status(json!({"conditions": [
+                {"type": "Stalled", "status": "False"},
+                {"type": "Ready", "status": "True", "reason": "ok", "message": "b"},
+            ]})),
+        ),
+    ] {
+        assert_eq!(compare(&wanted, &got), Vec::<String>::new(), "{wanted} and {got}");
+    }
+}
+
+#[test]
+fn differences_are_told_with_their_place() {
+    let script = |text: &str| {
+        objects(&[json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a.sh": text}})])
+    };
+    let ready =
+        |reason: &str| with_status(json!({"conditions": [{"type": "Ready", "status": "True", "reason": reason}]}));
+    let web = || deployment("web", json!({}));
+    let named =
+        |names: &[&str]| with_spec(json!({"env": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()}));
+    let planner = deployment("p", json!({"spec": {"serviceAccountName": "planner-serviceaccount"}}));
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "planner-serviceaccount"}});
+    for (wanted, got, line) in [
+        (with_spec(json!({"a": 1})), with_spec(json!({})), "apps/Deployment/web.spec.a: missing (expected 1)"),
+        (
+            with_spec(json!({})),
+            with_spec(json!({"a": {"b": [1]}})),
+            r#"apps/Deployment/web.spec.a: unexpected {"b": [1]}"#,
+        ),
+        (with_spec(json!({"a": 1})), with_spec(json!({"a": 1.0})), "apps/Deployment/web.spec.a: expected 1, got 1.0"),
+        (
+            with_spec(json!({"a": [1]})),
+            with_spec(json!({"a": [1, 2]})),
+            "apps/Deployment/web.spec.a: expected [1], got [1, 2]",
+        ),
+        (
+            named(&["a", "b"]),
+            named(&["b", "a"]),
+            r#"apps/Deployment/web.spec.env: order/names expected ["a", "b"], got ["b", "a"]"#,
+        ),
+        (objects(&[web()]), objects(&[]), "apps/Deployment/web: not generated"),
+        (objects(&[web()]), objects(&[web(), deployment("x", json!({}))]), "apps/Deployment/x: unexpected object"),
+        (
+            objects(&[planner.clone(), account]),
+            objects(&[planner]),
+            "v1/ServiceAccount/planner-serviceaccount: not generated",
+        ),
+        (script("a"), script("b"), r#"v1/ConfigMap/c.data.a.sh: expected "a", got "b""#),
+        (ready("a"), ready("b"), "status Graph/g.conditions[Ready]: expected True/a, got True/b"),
+        (ready("a"), with_status(json!({})), "status Graph/g.conditions[Ready]: expected True/a, got None"),
+        (
+            with_status(json!({"state": "ok"})),
+            with_status(Value::Null),
+            r#"status Graph/g.state: expected "ok", got null"#,
+        ),
+        (with_status(json!({})), objects(&[]), "status Graph/g: missing"),
+    ] {
+        assert_eq!(compare(&wanted, &got), [line]);
+    }
+}
+
+#[test]
+fn verdicts_of_admission_count_and_so_do_the_fields_a_rejection_names() {
+    let verdict = |ok: bool, fields: Value, message: &str| {
+        let applied = json!([{"kind": "Graph", "name": "g", "ok": ok, "fields": fields, "message": message}]);
+        json!({"applied": applied, "objects": [], "crs": []})
+    };
+    let accepted = verdict(true, json!([]), "");
+    let rejected = verdict(false, json!(["spec.a"]), "");
+    for (wanted, got, lines) in [
+        (&accepted, &accepted, vec![]),
+        (&rejected, &verdict(false, json!([]), "spec.a: must be set"), vec![]),
+        (&rejected, &verdict(false, json!([]), "no"), vec![r#"applied Graph/g: rejection does not name ["spec.a"]"#]),
+        (&rejected, &accepted, vec![r#"applied Graph/g: expected rejected at ["spec.a"], got accepted"#]),
+        (&accepted, &verdict(false, json!([]), "no"), vec!["applied Graph/g: expected accepted, got rejected: no"]),
+        (&accepted, &objects(&[]), vec!["applied Graph/g: missing"]),
+    ] {
+        assert_eq!(compare(wanted, got), lines);
+    }
+}
+
+#[test]
+fn long_values_are_cut() {
+    let lines = compare(&with_spec(json!({"a": "x".repeat(500)})), &with_spec(json!({})));
+    assert!(lines[0].ends_with("xxx...)"), "{lines:?}");
+    assert!(lines[0].len() < 220, "{lines:?}");
+}

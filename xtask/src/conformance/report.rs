@@ -1,0 +1,128 @@
+//! What is told of the comparison.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Differences that are told of each case.
+const LIMIT: usize = 5;
+
+/// What stands for the name of an object, or of something in a list, when differences are counted.
+static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"^((?:applied |status )?(?:[^/ ]+/)?[^/ ]+/)[^. :]+|: (?:expected|missing|unexpected|got|rejection).*$")
+        .ok()
+});
+
+/// Results by case.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    cases: Vec<(String, Vec<String>)>,
+}
+
+impl Report {
+    /// Adds a case with its differences.
+    pub(super) fn add(&mut self, name: &str, differences: Vec<String>) {
+        self.cases.push((name.to_owned(), differences));
+    }
+
+    /// Whether no case differs.
+    pub(super) fn all_equal(&self) -> bool {
+        self.equal() == self.cases.len()
+    }
+
+    fn equal(&self) -> usize {
+        self.cases.iter().filter(|(_, differences)| differences.is_empty()).count()
+    }
+
+    /// The report: the differences of each case, or only some of them unless `all`; then, if wanted, how often each field differs;
+    /// then one line with the result.
+    pub(super) fn text(&self, all: bool, by_field: bool) -> String {
+        let mut text = String::new();
+        for (name, differences) in self.cases.iter().filter(|(_, differences)| !differences.is_empty()) {
+            let told = if all { differences.len() } else { LIMIT.min(differences.len()) };
+            let _ = writeln!(text, "DIFF {name}: {}", differences.len());
+            differences[..told].iter().for_each(|line| drop(writeln!(text, "     {line}")));
+            if told < differences.len() {
+                let _ = writeln!(text, "     and {} more; --show {name}", differences.len() - told);
+            }
+        }
+        if by_field {
+            let _ = writeln!(text, "cases that differ, by field:");
+            for (field, cases) in self.by_field() {
+                let _ = writeln!(text, "{cases:>6}  {field}");
+            }
+        }
+        let _ = writeln!(text, "{} of {} cases equal", self.equal(), self.cases.len());
+        text
+    }
+
+    /// How many cases differ in each field, most first.
+    fn by_field(&self) -> Vec<(String, usize)> {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, differences) in &self.cases {
+            let mut fields: Vec<_> = differences.iter().map(|line| field(line)).collect();
+            fields.sort();
+            fields.dedup();
+            fields.into_iter().for_each(|field| *counts.entry(field).or_default() += 1);
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        counts
+    }
+}
+
+/// A difference without the names and values of its case.
+fn field(line: &str) -> String {
+    let Some(names) = &*NAMES else { return line.to_owned() };
+    let shorter = names.replace_all(line, |found: &regex::Captures| match found.get(1) {
+        Some(kind) => format!("{}*", kind.as_str()),
+        None => found[0].split_whitespace().nth(1).map(|word| format!(": {word}")).unwrap_or_default(),
+    });
+    shorter.into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(count: usize) -> Vec<String> {
+        (0..count).map(|index| format!("apps/Deployment/web-{index}.spec.a: missing (expected {index})")).collect()
+    }
+
+    #[test]
+    fn the_last_line_is_the_result() {
+        let mut report = Report::default();
+        report.add("a", vec![]);
+        report.add("b", lines(7));
+        assert!(!report.all_equal());
+        let text = report.text(false, false);
+        assert_eq!(text.lines().last(), Some("1 of 2 cases equal"));
+        assert_eq!(text.lines().nth(6), Some("     and 2 more; --show b"));
+        assert_eq!(report.text(true, false).lines().count(), 9);
+    }
+
+    #[test]
+    fn differences_are_counted_once_for_each_case() {
+        let mut report = Report::default();
+        report.add("a", lines(3));
+        report.add("b", lines(1));
+        assert_eq!(report.by_field(), [("apps/Deployment/*.spec.a: missing".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn names_and_values_are_left_out_of_fields() {
+        for (line, wanted) in [
+            ("v1/Service/web: not generated", "v1/Service/*: not generated"),
+            (
+                "apps/Deployment/a.spec.c[main].env: order/names expected [1], got [2]",
+                "apps/Deployment/*.spec.c[main].env: order/names",
+            ),
+            ("status Graph/g.state: expected 1, got 2", "status Graph/*.state: expected"),
+            ("applied Graph/g: expected accepted, got rejected: spec.a: no", "applied Graph/*: expected"),
+        ] {
+            assert_eq!(field(line), wanted);
+        }
+    }
+}

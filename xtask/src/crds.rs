@@ -1,0 +1,51 @@
+//! `cargo xtask crds`: makes the files anew that are made from the API types.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+
+use crate::operators::workspace_root;
+
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Write deploy/crds from the types in crates/api-types.
+    Generate,
+    /// Write crates/api-types/schemas/kubernetes.json from what the local control plane publishes, then deploy/crds.
+    ///
+    /// Needed when the version of Kubernetes in xtask/cluster/go.mod changes, or when a type of ours embeds another
+    /// type of Kubernetes.
+    Schemas,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<()> {
+    match args.command {
+        Task::Generate => generate(),
+        Task::Schemas => {
+            // The test that compares the two knows how to read the document; told to update, it writes instead.
+            let test = ["test", "--package", "api-types", "--test", "api_server", "kubernetes_definitions"];
+            cargo(Command::new("cargo").args(test).env("UPDATE_EXPECT", "1"))?;
+            generate()
+        }
+    }
+}
+
+fn generate() -> Result<()> {
+    let print = ["run", "--quiet", "--package", "api-types", "--features", "cli", "--bin", "crds", "--", "print"];
+    cargo(Command::new("cargo").args(print).args(["--dir", "deploy/crds"]))
+}
+
+fn cargo(command: &mut Command) -> Result<()> {
+    let status = command.current_dir(workspace_root()).status().context("cannot run cargo")?;
+    if !status.success() {
+        bail!("{command:?} failed");
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! The repository's own commands: `cargo xtask <command>`.
+//!
+//! Each command has a module with its arguments (`Args`) and its `run`. To add one: a `mod` line, a variant, an arm.
+
+mod cluster;
+mod conformance;
+mod crds;
+mod operators;
+mod test;
+mod tidy;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Commands for working on this repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The programs of the local Kubernetes control plane: etcd, kube-apiserver and the others.
+    Cluster(cluster::Args),
+    /// The files that are made from the API types: deploy/crds, and the schemas of Kubernetes' types.
+    Crds(crds::Args),
+    /// Compare what our controllers generate with what the reference does, for the inputs of the conformance kit.
+    Conformance(conformance::Args),
+    /// Everything that must hold before a change is merged.
+    Test(test::Args),
+    /// The promises of docs/architecture.md that neither compiler nor clippy can hold.
+    Tidy(tidy::Args),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Cli::parse().command).await {
+        Ok(code) => code,
+        Err(error) => {
+            // Not by returning it from main, which would add a back trace when the environment asks for those of panics.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let done = |()| ExitCode::SUCCESS;
+    match command {
+        Command::Cluster(args) => cluster::run(&args).map(done),
+        Command::Conformance(args) => conformance::run(&args).await,
+        Command::Crds(args) => crds::run(&args).map(done),
+        Command::Test(args) => test::run(&args).await.map(done),
+        Command::Tidy(args) => tidy::run(&args).map(done),
+    }
+}

@@ -1,0 +1,261 @@
+//! `cargo xtask test`: everything that must hold before a change is merged, cheapest first.
+//!
+//! All builds use the same features (`--workspace --all-features`), so that dependencies are compiled once for clippy and
+//! once for everything that runs.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use test_cluster::{Cluster, KUBECONFIG_ENV, Options};
+
+use crate::operators::workspace_root;
+use crate::tidy;
+
+/// Fake nodes of the control plane that tests share.
+const NODES: u16 = 2;
+/// Names the folder of the conformance kit, and where it is looked for otherwise.
+const KIT: (&str, &str) = ("DYNAMO_CONFORMANCE_DIR", "../shared/conformance");
+/// The cases that must all be equal.
+const CASES: &str = "tier1.txt";
+/// What every build has in common.
+const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Only what needs no control plane: format, tidy, clippy, unit tests.
+    #[arg(long)]
+    quick: bool,
+    /// Run only the tests whose names contain one of these words, and no other checks.
+    filter: Vec<String>,
+}
+
+/// Runs the command. Stops at the first step that fails, and names the command that repeats it.
+pub async fn run(args: &Args) -> Result<()> {
+    let mut run = Run::new();
+    let outcome = run.all(args).await;
+    run.summary(outcome.is_ok());
+    outcome
+}
+
+struct Run {
+    root: &'static Path,
+    started: Instant,
+    steps: Vec<(&'static str, Duration)>,
+    tally: Tally,
+}
+
+impl Run {
+    fn new() -> Self {
+        Self { root: workspace_root(), started: Instant::now(), steps: Vec::new(), tally: Tally::default() }
+    }
+
+    async fn all(&mut self, args: &Args) -> Result<()> {
+        if args.filter.is_empty() {
+            self.checks()?;
+        }
+        if args.quick {
+            return self.tests("unit tests", &["--lib", "--bins"], &args.filter, None);
+        }
+        self.command("build", cargo("test").args(EVERYTHING).arg("--no-run"))?;
+        self.command("build controllers", cargo("build").args(EVERYTHING).arg("--bins"))?;
+        if args.filter.is_empty() {
+            self.step("write sets", "cargo xtask tidy --write-sets", tidy::check_write_sets)?;
+        }
+        let start = Instant::now();
+        announce("control plane");
+        let cluster = Cluster::start(Options::with_nodes(NODES)).await.context("the control plane does not start")?;
+        self.done("control plane", start);
+        let outcome = self.tests("tests", &[], &args.filter, Some(cluster.kubeconfig()));
+        cluster.stop().await.context("the control plane does not stop")?;
+        outcome?;
+        if args.filter.is_empty() { self.conformance() } else { Ok(()) }
+    }
+
+    /// What reads the source only.
+    fn checks(&mut self) -> Result<()> {
+        self.command("format", cargo("fmt").args(["--all", "--check"]))?;
+        self.step("tidy", "cargo xtask tidy", tidy::check_repository)?;
+        let clippy = ["--all-targets", "--", "--deny", "warnings"];
+        self.command("clippy", cargo("clippy").args(EVERYTHING).args(clippy))
+    }
+
+    /// Runs tests and adds up what they report.
+    fn tests(
+        &mut self,
+        name: &'static str,
+        targets: &[&str],
+        filter: &[String],
+        kubeconfig: Option<&Path>,
+    ) -> Result<()> {
+        let mut command = cargo("test");
+        command.args(EVERYTHING).args(targets).arg("--no-fail-fast").arg("--").args(filter);
+        command.envs(kubeconfig.map(|path| (KUBECONFIG_ENV, path)));
+        let (line, tally) = (command_line(&command), &mut self.tally);
+        let start = Instant::now();
+        announce(name);
+        let mut child = command.current_dir(self.root).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
+        let stdout = child.stdout.take().context("cargo has no output")?;
+        for text in BufReader::new(stdout).lines() {
+            let text = text.context("cannot read what cargo prints")?;
+            tally.add(&text);
+            println!("{text}");
+        }
+        let status = child.wait().context("cannot wait for cargo")?;
+        self.done(name, start);
+        if !status.success() {
+            bail!("{name} failed; repeat one of them with `cargo xtask test NAME`, or all with `{line}`");
+        }
+        Ok(())
+    }
+
+    /// Compares with the reference, where its outputs are at hand.
+    fn conformance(&mut self) -> Result<()> {
+        let Some(kit) = self.kit()? else {
+            println!("==> conformance: skipped, there is no kit at {} or {}", KIT.0, KIT.1);
+            return Ok(());
+        };
+        let this = env::current_exe().context("cannot find the program that runs")?;
+        let cases = kit.join(CASES);
+        let arguments = ["conformance", "--mode", "base", "--cases"];
+        let repeat = format!("cargo xtask {} {}", arguments.join(" "), cases.display());
+        let mut command = Command::new(this);
+        command.args(arguments).arg(cases).current_dir(self.root);
+        self.step("conformance", &repeat, || succeed(&mut command))
+    }
+
+    fn kit(&self) -> Result<Option<PathBuf>> {
+        match env::var_os(KIT.0).filter(|value| !value.is_empty()).map(PathBuf::from) {
+            Some(kit) if kit.join(CASES).is_file() => Ok(Some(kit)),
+            Some(kit) => bail!("{} is {}, where there is no {CASES}; correct it or unset it", KIT.0, kit.display()),
+            None => Ok(Some(self.root.join(KIT.1)).filter(|kit| kit.join(CASES).is_file())),
+        }
+    }
+
+    fn command(&mut self, name: &'static str, command: &mut Command) -> Result<()> {
+        command.current_dir(self.root);
+        let repeat = command_line(command);
+        self.step(name, &repeat, || succeed(command))
+    }
+
+    fn step(&mut self, name: &'static str, repeat: &str, act: impl FnOnce() -> Result<()>) -> Result<()> {
+        announce(name);
+        let start = Instant::now();
+        let outcome = act();
+        self.done(name, start);
+        outcome.with_context(|| format!("{name} failed; repeat it with `{repeat}`"))
+    }
+
+    fn done(&mut self, name: &'static str, start: Instant) {
+        let took = start.elapsed();
+        println!("    {name}: {:.1} s", took.as_secs_f64());
+        self.steps.push((name, took));
+    }
+
+    /// The last lines: where the time went, and the sum of all test programs in the words of each of them.
+    fn summary(&self, passed: bool) {
+        let steps: Vec<String> =
+            self.steps.iter().map(|(name, took)| format!("{name} {:.0} s", took.as_secs_f64())).collect();
+        println!("\nsteps: {}", steps.join(", "));
+        println!("{}", self.tally.line(passed, self.started.elapsed()));
+    }
+}
+
+/// Sum of the results of test programs.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+    filtered_out: u64,
+}
+
+impl Tally {
+    /// Adds a line such as `test result: ok. 3 passed; 0 failed; …`; every other line counts nothing.
+    fn add(&mut self, line: &str) {
+        let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
+            return;
+        };
+        for count in counts.split("; ") {
+            let Some((number, what)) = count.split_once(' ') else { continue };
+            let sum = match what {
+                "passed" => &mut self.passed,
+                "failed" => &mut self.failed,
+                "ignored" => &mut self.ignored,
+                "filtered out" => &mut self.filtered_out,
+                _ => continue,
+            };
+            *sum += number.parse().unwrap_or(0);
+        }
+    }
+
+    fn line(&self, passed: bool, took: Duration) -> String {
+        format!(
+            "test result: {}. {} passed; {} failed; {} ignored; 0 measured; {} filtered out; finished in {:.2}s",
+            if passed { "ok" } else { "FAILED" },
+            self.passed,
+            self.failed,
+            self.ignored,
+            self.filtered_out,
+            took.as_secs_f64()
+        )
+    }
+}
+
+fn announce(name: &str) {
+    println!("==> {name}");
+}
+
+fn cargo(subcommand: &str) -> Command {
+    let mut command = Command::new("cargo");
+    command.arg(subcommand).stdin(Stdio::null());
+    command
+}
+
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {}", command_line(command)))?;
+    if !status.success() {
+        bail!("it ended with {status}");
+    }
+    Ok(())
+}
+
+/// The command as one would type it.
+fn command_line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_all_programs_are_added_up() {
+        let mut tally = Tally::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s",
+            "test a::b ... FAILED",
+            "test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured; 7 filtered out; finished in 1.50s",
+        ] {
+            tally.add(line);
+        }
+        assert_eq!(tally, Tally { passed: 6, failed: 1, ignored: 1, filtered_out: 7 });
+        assert_eq!(
+            tally.line(false, Duration::from_millis(1500)),
+            "test result: FAILED. 6 passed; 1 failed; 1 ignored; 0 measured; 7 filtered out; finished in 1.50s"
+        );
+    }
+
+    #[test]
+    fn a_step_that_fails_names_the_command_that_repeats_it() {
+        let mut run = Run::new();
+        let error = run.command("format", cargo("fmt").arg("--no-such-flag").stderr(Stdio::null())).unwrap_err();
+        assert_eq!(error.to_string(), "format failed; repeat it with `cargo fmt --no-such-flag`");
+        assert_eq!(run.steps.len(), 1);
+    }
+}

@@ -1,0 +1,102 @@
+//! What the crates may be built from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::tidy::violation::Violation;
+
+/// Crates that a pure crate must not depend on, however indirectly.
+const ASYNC: [&str; 9] =
+    ["async-std", "futures", "futures-util", "hyper", "kube-client", "kube-runtime", "smol", "tokio", "tower"];
+/// Crates that nothing here may be built from, and why.
+const BANNED: [(&str, &str); 6] = [
+    ("async-nats", "the operator talks to Kubernetes only"),
+    ("aws-lc-rs", "ring is the one crypto provider: smaller, and it needs no C tool chain"),
+    ("etcd-client", "the operator talks to Kubernetes only"),
+    ("native-tls", "rustls is the one TLS implementation"),
+    ("openssl", "rustls is the one TLS implementation"),
+    ("openssl-sys", "rustls is the one TLS implementation"),
+];
+/// Crates of which two versions would be two incompatible sets of types.
+const SINGLE: [&str; 5] = ["k8s-openapi", "kube", "kube-client", "kube-core", "schemars"];
+const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Checks the normal dependencies of a pure crate; `tree` is what `cargo tree --prefix none` prints for it.
+pub fn check_pure(crate_name: &str, tree: &str) -> Vec<Violation> {
+    let names: BTreeSet<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    let manifest = format!("crates/{crate_name}/Cargo.toml");
+    let found = ASYNC.iter().filter(|name| names.contains(*name));
+    found
+        .map(|name| {
+            let text = format!(
+                "{crate_name} depends on {name}, but only computes; `cargo tree -p {crate_name} -e normal -i {name}` \
+                 shows the way to it"
+            );
+            Violation::new(&manifest, 1, text)
+        })
+        .collect()
+}
+
+/// Checks the lock file: banned crates, second versions, sources other than crates.io.
+pub fn check_lock(lock: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut versions: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, line) in lock.lines().enumerate() {
+        let value = |key: &str| line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"');
+        if let Some(name) = value("name") {
+            versions.entry(name).or_default().push(index + 1);
+        }
+        if let Some(source) = value("source").filter(|source| *source != CRATES_IO) {
+            violations.push(violation(index + 1, format!("a package comes from {source}; take it from crates.io")));
+        }
+    }
+    for (name, why) in BANNED {
+        for line in versions.get(name).into_iter().flatten() {
+            violations.push(violation(
+                *line,
+                format!("{name} is not allowed ({why}); `cargo tree -i {name}` shows who asks for it"),
+            ));
+        }
+    }
+    for name in SINGLE {
+        for line in versions.get(name).into_iter().flatten().skip(1) {
+            violations
+                .push(violation(*line, format!("a second version of {name}; `cargo tree -d` shows who asks for it")));
+        }
+    }
+    violations
+}
+
+fn violation(line: usize, text: String) -> Violation {
+    Violation::new("Cargo.lock", line, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_async_crate_in_a_pure_one_is_found() {
+        let tree = "workload v0.1.0 (/x)\nserde v1.0.0\ntokio v1.50.0 (*)\nfutures-core v0.3.0\n";
+        let found = check_pure("workload", tree);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].text.starts_with("workload depends on tokio"), "{}", found[0]);
+        assert!(check_pure("workload", "workload v0.1.0\nserde v1.0.0\n").is_empty());
+    }
+
+    #[test]
+    fn the_lock_file_has_no_banned_double_or_foreign_package() {
+        let package = |name: &str, version: &str, source: &str| {
+            format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = \"{source}\"\n\n")
+        };
+        let good = package("kube", "5.0.0", CRATES_IO) + &package("openssl-probe", "0.2.0", CRATES_IO);
+        assert!(check_lock(&good).is_empty());
+        for (more, line) in [
+            (package("openssl", "0.10.0", CRATES_IO), 12),
+            (package("kube", "4.0.0", CRATES_IO), 12),
+            (package("x", "1.0.0", "git+https://example.com/x"), 14),
+        ] {
+            let found = check_lock(&(good.clone() + &more));
+            assert_eq!(found.iter().map(|violation| violation.line).collect::<Vec<_>>(), [line], "{more}");
+        }
+    }
+}

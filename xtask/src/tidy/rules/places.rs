@@ -1,0 +1,75 @@
+//! Nothing in the repository depends on the machine it was written on.
+
+use crate::tidy::source::TextFile;
+use crate::tidy::violation::Violation;
+
+/// Beginnings of paths that exist on one machine only.
+const MACHINE_PATHS: [&str; 4] = ["/Users/", "/home/", "/var/tmp/", "/work/"];
+/// Homes of the users in images that pods run.
+const IMAGE_HOMES: [&str; 2] = ["/home/dynamo", "/home/nonroot"];
+/// Hosts of package registries: where packages come from is everybody's own setting.
+const REGISTRIES: [&str; 7] = [
+    "files.pythonhosted.org",
+    "index.crates.io",
+    "proxy.golang.org",
+    "pypi.org/simple",
+    "registry.npmjs.org",
+    "static.crates.io",
+    "sum.golang.org",
+];
+
+/// Finds paths of a machine, `root` (where the repository is checked out) among them, and hosts of registries.
+pub fn check(file: &TextFile, root: &str) -> Vec<Violation> {
+    // The rule itself has to name them.
+    if file.path.starts_with("xtask/src/tidy/") {
+        return Vec::new();
+    }
+    let mut violations = Vec::new();
+    for (index, line) in file.text.lines().enumerate() {
+        if let Some(path) = machine_path(line, root) {
+            let text = format!("`{path}` is a path of one machine; write it relative to the repository");
+            violations.push(Violation::new(&file.path, index + 1, text));
+        }
+        if let Some(host) = REGISTRIES.iter().find(|host| line.contains(*host)) {
+            let text = format!("`{host}` is a package registry; leave the choice to the user's own configuration");
+            violations.push(Violation::new(&file.path, index + 1, text));
+        }
+    }
+    violations
+}
+
+fn machine_path<'a>(line: &str, root: &'a str) -> Option<&'a str> {
+    let is_start = |at: usize| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || "._-}>)".contains(c))
+    };
+    let in_image = |at: usize| IMAGE_HOMES.iter().any(|home| line[at..].starts_with(home));
+    let stands = |path: &str| line.match_indices(path).any(|(at, _)| is_start(at) && !in_image(at));
+    let root = Some(root).filter(|root| root.matches('/').count() > 1);
+    MACHINE_PATHS.into_iter().chain(root).find(|path| stands(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::tidy::rules::testing::file;
+
+    #[test]
+    fn paths_of_a_machine_and_registries_are_found() {
+        for (line, found) in [
+            ("see /home/ann/src/x", 1),
+            ("path = \"/Users/ann/x\"", 1),
+            ("cache: /var/tmp/x", 1),
+            ("/srv/checkout/crates", 1),
+            ("GOPROXY=https://proxy.golang.org", 1),
+            ("mountPath: /home/dynamo/.cache", 0),
+            ("mountPath: /root/.cache/vllm", 0),
+            ("target/home/x and a/work/b", 0),
+            ("https://crates.io/crates/kube", 0),
+            ("workingDir: /workspace/examples", 0),
+        ] {
+            assert_eq!(check(&file("docs/x.md", line), "/srv/checkout").len(), found, "{line}");
+        }
+        assert!(check(&file("docs/x.md", "/src/main.rs"), "/src").is_empty(), "too short to mean anything");
+    }
+}

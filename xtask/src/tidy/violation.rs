@@ -1,0 +1,27 @@
+//! What a rule reports.
+
+use std::fmt;
+
+/// A place that breaks a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// Path from the root of the repository.
+    pub path: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong, and how to mend it.
+    pub text: String,
+}
+
+impl Violation {
+    /// A violation on one line of a file.
+    pub fn new(path: &str, line: usize, text: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, text: text.into() }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.text)
+    }
+}
