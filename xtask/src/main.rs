@@ -2,6 +2,7 @@
 //!
 //! Each command has a module with its arguments (`Args`) and its `run`. To add one: a `mod` line, a variant, an arm.
 
+mod bench;
 mod cluster;
 mod conformance;
 mod crds;
@@ -24,16 +25,22 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// What an operator costs, and how quick it is, for many graphs.
+    Bench(bench::Args),
     /// The programs of the local Kubernetes control plane: etcd, kube-apiserver and the others.
     Cluster(cluster::Args),
     /// The files that are made from the API types: deploy/crds, and the schemas of Kubernetes' types.
     Crds(crds::Args),
     /// Compare what our controllers generate with what the reference does, for the inputs of the conformance kit.
     Conformance(conformance::Args),
+    /// End what `up --detach` started.
+    Down(up::DownArgs),
     /// Everything that must hold before a change is merged.
     Test(test::Args),
     /// The promises of docs/architecture.md that neither compiler nor clippy can hold.
     Tidy(tidy::Args),
+    /// A real control plane with fake GPU nodes, our controllers, and a graph on it.
+    Up(up::Args),
 }
 
 #[tokio::main]
@@ -51,10 +58,13 @@ async fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
     match command {
+        Command::Bench(args) => bench::run(&args).await,
         Command::Cluster(args) => cluster::run(&args).map(done),
         Command::Conformance(args) => conformance::run(&args).await,
         Command::Crds(args) => crds::run(&args).map(done),
-        Command::Test(args) => test::run(&args).await.map(done),
+        Command::Down(args) => up::down(&args).await.map(done),
+        Command::Test(args) => Ok(test::run(&args).await),
         Command::Tidy(args) => tidy::run(&args).map(done),
+        Command::Up(args) => up::run(args).await,
     }
 }

@@ -6,7 +6,7 @@
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -33,12 +33,16 @@ pub struct Args {
     filter: Vec<String>,
 }
 
-/// Runs the command. Stops at the first step that fails, and names the command that repeats it.
-pub async fn run(args: &Args) -> Result<()> {
+/// Runs the command. Stops at the first step that fails, and names the command that repeats it. The last line is the sum of
+/// all test programs, whatever happens.
+pub async fn run(args: &Args) -> ExitCode {
     let mut run = Run::new();
     let outcome = run.all(args).await;
+    if let Err(error) = &outcome {
+        println!("\nerror: {error:#}");
+    }
     run.summary(outcome.is_ok());
-    outcome
+    if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 struct Run {
@@ -118,13 +122,9 @@ impl Run {
             println!("==> conformance: skipped, there is no kit at {} or {}", KIT.0, KIT.1);
             return Ok(());
         };
-        let this = env::current_exe().context("cannot find the program that runs")?;
-        let cases = kit.join(CASES);
         let arguments = ["conformance", "--mode", "base", "--cases"];
-        let repeat = format!("cargo xtask {} {}", arguments.join(" "), cases.display());
-        let mut command = Command::new(this);
-        command.args(arguments).arg(cases).current_dir(self.root);
-        self.step("conformance", &repeat, || succeed(&mut command))
+        // By cargo: the file of the program that runs may have been replaced by a build since.
+        self.command("conformance", cargo("xtask").args(arguments).arg(kit.join(CASES)))
     }
 
     fn kit(&self) -> Result<Option<PathBuf>> {

@@ -37,6 +37,13 @@ fn graphs() {
     }
 }
 
+#[test]
+fn components_on_their_own() {
+    for input in support::inputs("v1beta1", "DynamoComponentDeployment") {
+        assert_holds::<DynamoComponentDeployment>(&input.origin, &input.object);
+    }
+}
+
 /// Every field that the schema of a component has, filled in.
 #[test]
 fn a_component_with_everything() {

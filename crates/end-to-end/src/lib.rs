@@ -9,4 +9,4 @@ mod world;
 
 pub use operators::{COMPONENT_CONTROLLER, GRAPH_CONTROLLER, Operators};
 pub use proxy::{Cut, KillingProxy};
-pub use world::{BoxError, World, world};
+pub use world::{BoxError, World, private_world, world};

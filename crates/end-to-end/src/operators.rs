@@ -11,8 +11,7 @@ pub const GRAPH_CONTROLLER: &str = "graph-controller";
 /// Binary of the component controller.
 pub const COMPONENT_CONTROLLER: &str = "component-controller";
 
-/// A graph controller and a component controller for one namespace. They are killed when dropped and, whatever happens, when
-/// the test run ends.
+/// A graph controller and a component controller for one namespace. They end with the control plane.
 pub struct Operators {
     cluster: &'static Cluster,
     programs: [Program; 2],
@@ -54,11 +53,10 @@ impl Operators {
         Ok(())
     }
 
-    /// The log of one of them, for the message of a test that fails.
+    /// Whether both still run.
     #[must_use]
-    pub fn log(&self, binary: &str) -> String {
-        let found = self.programs.iter().find(|p| p.name.starts_with(binary));
-        found.and_then(|p| std::fs::read_to_string(self.cluster.log(&p.name)).ok()).unwrap_or_default()
+    pub fn running(&self) -> bool {
+        self.programs.iter().all(|p| self.cluster.process(&p.name).is_some())
     }
 }
 

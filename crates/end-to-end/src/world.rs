@@ -6,6 +6,7 @@ use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 use test_cluster::{Cluster, Options, TestNamespace, wait};
@@ -17,19 +18,14 @@ use crate::Operators;
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// How long a graph may take; generous, because a whole test run may share two cores.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Enough for every graph that is alive at the same time.
 const NODES: u16 = 8;
 
-/// The control plane of this test run. It ends with the process.
-async fn cluster() -> Result<&'static Cluster, BoxError> {
-    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    let start = || async {
-        let crds = api_types::crds::all()?.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
-        Ok::<_, BoxError>(Cluster::start(Options { crds, audit: true, ..Options::with_nodes(NODES) }).await?)
-    };
-    CLUSTER.get_or_try_init(start).await
+async fn start_cluster() -> Result<Cluster, BoxError> {
+    let crds = api_types::crds::all()?.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+    Ok(Cluster::start(Options { crds, audit: true, ..Options::with_nodes(NODES) }).await?)
 }
 
 /// A test's own corner of the world.
@@ -47,7 +43,19 @@ pub struct World {
 /// # Errors
 /// The control plane does not start or answer.
 pub async fn world(name: &str) -> Result<World, BoxError> {
-    let cluster = cluster().await?;
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    world_on(CLUSTER.get_or_try_init(start_cluster).await?, name).await
+}
+
+/// A fresh namespace on a control plane of its own, to break. Like the shared one, it ends with the process.
+///
+/// # Errors
+/// The control plane does not start or answer.
+pub async fn private_world(name: &str) -> Result<World, BoxError> {
+    world_on(Box::leak(Box::new(start_cluster().await?)), name).await
+}
+
+async fn world_on(cluster: &'static Cluster, name: &str) -> Result<World, BoxError> {
     let namespace = TestNamespace::new(cluster, name).await?;
     let client = namespace.client();
     Ok(World { cluster, namespace, client })
@@ -145,15 +153,17 @@ impl World {
         Ok(lines)
     }
 
-    /// Uid and resourceVersion of every child of a kind, to see whether anything was written.
+    /// Uid and resourceVersion of every object of a kind whose name begins with `prefix`, to see whether anything was
+    /// written.
     ///
     /// # Errors
     /// The API server does not answer.
-    pub async fn versions(&self, resource: &kube::core::ApiResource) -> Result<Vec<String>, BoxError> {
+    pub async fn versions(&self, resource: &ApiResource, prefix: &str) -> Result<Vec<String>, BoxError> {
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), self.ns(), resource);
         let objects = api.list(&ListParams::default()).await?;
         let mut versions: Vec<_> = objects
             .iter()
+            .filter(|o| o.name_any().starts_with(prefix))
             .map(|o| format!("{} {:?} {:?}", o.name_any(), o.metadata.uid, o.metadata.resource_version))
             .collect();
         versions.sort();

@@ -86,6 +86,9 @@ pub(crate) fn controller_manager(executable: PathBuf, controllers: &[String]) ->
         format!("--root-ca-file={PKI_DIR}/ca.crt"),
         format!("--service-account-private-key-file={PKI_DIR}/sa.key"),
         "--use-service-account-credentials=false".to_owned(),
+        // Fake nodes fall silent when the machine is busy or the API server is stopped, and unlike a kubelet kwok does not
+        // report the pods of a node that was given up as ready again.
+        "--node-monitor-grace-period=30m".to_owned(),
     ]);
     Program { name: CONTROLLER_MANAGER.to_owned(), executable, args, env: vec![] }
 }

@@ -34,7 +34,8 @@ impl fmt::Display for TemplateDigest {
 
 /// Keeps the pull secrets of the live Deployment, as long as everything else of its template is as rendered.
 ///
-/// A Secret that appears or vanishes must not roll running pods. They change with the next template, which rolls anyway.
+/// A Secret that appears or vanishes must not roll running pods. They change with the next template, which rolls pods
+/// anyway.
 /// A live Deployment without a digest comes from another operator; there, the same images need the same secrets. Live
 /// secrets that lack one of the author's are never kept.
 pub fn keep_live_pull_secrets(rendered: &mut Deployment, valid: &ValidatedComponent<'_>, live: Option<&Deployment>) {

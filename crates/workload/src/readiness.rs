@@ -7,7 +7,7 @@ use thiserror::Error;
 /// Whether a Deployment serves with all of its wanted pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It does, or no pods are wanted.
+    /// It does; with no pods wanted, that none is left.
     Ready,
     /// It does not, for this reason.
     NotReady(NotReady),
@@ -70,9 +70,6 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
         return Some(NotReady::Paused);
     }
     let wanted = spec.and_then(|spec| spec.replicas).unwrap_or(1);
-    if wanted == 0 {
-        return None;
-    }
     let none = DeploymentStatus::default();
     let status = deployment.status.as_ref().unwrap_or(&none);
     let [updated, available, existing] =
@@ -88,7 +85,7 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
         Some(NotReady::Unavailable { available, wanted })
     } else if existing != wanted {
         Some(NotReady::Surplus { extra: existing - wanted })
-    } else if !status.conditions.iter().flatten().any(is_available) {
+    } else if wanted > 0 && !status.conditions.iter().flatten().any(is_available) {
         Some(NotReady::NoAvailableCondition)
     } else {
         None
@@ -163,14 +160,19 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_without_wanted_pods_is_ready() {
-        assert_eq!(
-            with(|spec, status| {
-                spec.replicas = Some(0);
-                *status = DeploymentStatus::default();
-            }),
-            Readiness::Ready
-        );
+    fn zero_is_ready_once_the_last_pod_is_gone() {
+        let at_zero = |edit: fn(&mut DeploymentStatus)| {
+            let mut deployment = ready();
+            let generation = deployment.metadata.generation;
+            deployment.spec.as_mut().unwrap().replicas = Some(0);
+            let mut status = DeploymentStatus { observed_generation: generation, ..DeploymentStatus::default() };
+            edit(&mut status);
+            deployment.status = Some(status);
+            readiness(&deployment)
+        };
+        assert_eq!(at_zero(|_| {}), Readiness::Ready);
+        assert_eq!(at_zero(|status| status.observed_generation = None), Readiness::NotReady(NotReady::NotObserved));
+        assert_eq!(at_zero(|status| status.replicas = Some(2)), Readiness::NotReady(NotReady::Surplus { extra: 2 }));
     }
 
     #[test]

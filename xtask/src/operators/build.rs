@@ -45,6 +45,8 @@ pub(super) enum Messages {
 
 /// The program that prints and applies the CRDs.
 const CRDS: &str = "crds";
+/// Beginnings of the variables in which cargo describes a package.
+const OF_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
 /// Binaries by name, with what tells one content from another.
 #[derive(Debug, Clone)]
@@ -57,11 +59,11 @@ type Hash = [u8; 32];
 impl Binaries {
     /// Builds the controllers with a profile, and the CRDs.
     pub(super) fn build(controllers: &[Controller], profile: &str, messages: Messages) -> Result<Self, BuildError> {
-        let mut found = cargo(&["--package", "api-types", "--features", "cli", "--bin", CRDS], messages)?;
+        let mut found = build(&["--package", "api-types", "--features", "cli", "--bin", CRDS], messages)?;
         if !controllers.is_empty() {
             let mut args = vec!["--bins", "--profile", profile];
             args.extend(controllers.iter().flat_map(|controller| ["--package", controller.name]));
-            found.extend(cargo(&args, messages)?);
+            found.extend(build(&args, messages)?);
         }
         let mut binaries = BTreeMap::new();
         for name in controllers.iter().map(|controller| controller.name).chain([CRDS]) {
@@ -100,15 +102,28 @@ impl Binaries {
     }
 }
 
+/// Cargo, at the root of the repository.
+///
+/// `cargo run` tells a program of which package it is, through the environment. Build scripts of dependencies that look at
+/// these variables would run again, and all that depends on them be built again, each time cargo is called from here.
+pub(crate) fn cargo(command: &str) -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.arg(command).current_dir(workspace_root());
+    let ours = std::env::vars_os().map(|(name, _)| name);
+    let ours = ours.filter(|name| name.to_str().is_some_and(|name| OF_PACKAGE.iter().any(|of| name.starts_with(of))));
+    ours.for_each(|name| {
+        cargo.env_remove(name);
+    });
+    cargo
+}
+
 /// Runs `cargo build` and gives the executables that it names.
-fn cargo(args: &[&str], messages: Messages) -> Result<BTreeMap<String, PathBuf>, BuildError> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+fn build(args: &[&str], messages: Messages) -> Result<BTreeMap<String, PathBuf>, BuildError> {
     let show = messages == Messages::Show;
-    let output = Command::new(cargo)
-        .args(["build", "--message-format=json-render-diagnostics"])
+    let output = cargo("build")
+        .arg("--message-format=json-render-diagnostics")
         .args(if show { &[][..] } else { &["--quiet"] })
         .args(args)
-        .current_dir(workspace_root())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(if show { Stdio::inherit() } else { Stdio::piped() })

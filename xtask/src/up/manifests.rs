@@ -21,6 +21,7 @@ static PLACEHOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// The text is not YAML.
 pub(crate) fn parse(text: &str) -> Result<Vec<Value>> {
     let options = serde_saphyr::options! {
+        emit_comments: false,
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         legacy_octal_numbers: true,
     };

@@ -1,2 +1,152 @@
-//! x
+//! `cargo xtask up` and `cargo xtask down`: a real control plane with fake GPU nodes, our controllers, and a graph on it.
+
+mod apply;
+mod detached;
+mod follow;
+mod input;
 pub(crate) mod manifests;
+mod observe;
+mod screen;
+mod view;
+mod watch;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use test_cluster::{Cluster, Options};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::operators::{Binaries, OperatorArgs, Running};
+use follow::{Follow, Outcome};
+use input::Input;
+
+pub(crate) use detached::{DownArgs, down};
+
+/// As shells report a program that Ctrl-C has ended.
+const INTERRUPTED: u8 = 130;
+
+/// What `cargo xtask up` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Manifests to apply: a graph and what it needs [default: deploy/examples/vllm-agg.yaml; nothing with --detach]
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Namespace for what names none; made if missing
+    #[arg(short, long, default_value = "default")]
+    namespace: String,
+    /// Tag for placeholders in images, such as `:my-tag` or `${IMAGE}`
+    #[arg(long, value_name = "TAG")]
+    set_image_tag: Option<String>,
+    /// End when the graph is Ready, with 0, or after --timeout, with 1 and what it was waiting for
+    #[arg(long, conflicts_with_all = ["detach", "watch"])]
+    once: bool,
+    /// How long --once waits, for example 90, 90s or 2m
+    #[arg(long, default_value = "120s", value_parser = duration)]
+    timeout: Duration,
+    /// Return when the controllers are ready; `cargo xtask down` ends it all
+    #[arg(long, conflicts_with = "watch")]
+    detach: bool,
+    /// After an edit, build again and restart the controllers that have changed
+    #[arg(long, conflicts_with = "operator")]
+    watch: bool,
+    /// Number of fake nodes, each with 8 GPUs
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    nodes: u16,
+    #[command(flatten)]
+    operator: OperatorArgs,
+}
+
+/// Brings the cluster up and follows the graph. Everything that was started ends with it, unless it is detached.
+///
+/// # Errors
+/// It does not come up, or the graph cannot be applied.
+pub(crate) async fn run(args: Args) -> Result<ExitCode> {
+    let file = match (&args.file, args.detach) {
+        (Some(file), _) => Some(file.clone()),
+        (None, false) => Some(crate::operators::workspace_root().join("deploy/examples/vllm-agg.yaml")),
+        (None, true) => None,
+    };
+    let input = file.map(|file| Input::read(&file, args.set_image_tag.as_deref())).transpose()?;
+    if args.detach {
+        detached::refuse_second().await?;
+    }
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    // When a signal comes first, `work` is dropped, and with it the cluster and all that runs in it.
+    tokio::select! {
+        done = work(&args, input) => done,
+        _ = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
+        _ = terminate.recv() => Ok(ExitCode::from(INTERRUPTED)),
+    }
+}
+
+/// What runs.
+struct Stack {
+    cluster: Cluster,
+    operators: Vec<Running>,
+    binaries: Binaries,
+}
+
+async fn work(args: &Args, input: Option<Input>) -> Result<ExitCode> {
+    let binaries = args.operator.build()?;
+    let options = Options { crds: binaries.crds()?, ..Options::with_nodes(args.nodes) };
+    eprintln!("starting the control plane with {} nodes", args.nodes);
+    let cluster = Cluster::start(options).await?;
+    let operators = args.operator.start(&cluster, &binaries).await?;
+    for operator in &operators {
+        eprintln!(
+            "{} is ready after {} ms; log: {}",
+            operator.name(),
+            operator.start.as_millis(),
+            cluster.log(operator.name()).display()
+        );
+    }
+    let stack = Stack { cluster, operators, binaries };
+    let targets = match input {
+        Some(input) => apply::apply(&stack.cluster, &input, &args.namespace).await?,
+        None => Vec::new(),
+    };
+    if args.detach {
+        return detached::leave(stack.cluster).await;
+    }
+    let clear = std::io::stdout().is_terminal();
+    let mut follow = Follow::new(stack, targets, clear)?;
+    if !args.once {
+        return follow.for_ever(args.watch.then_some(&args.operator)).await;
+    }
+    let outcome = follow.until_ready(args.timeout).await?;
+    follow.end().await?;
+    Ok(match outcome {
+        Outcome::Ready => ExitCode::SUCCESS,
+        Outcome::TimedOut => ExitCode::FAILURE,
+    })
+}
+
+/// Reads `90`, `90s` or `2m`.
+fn duration(text: &str) -> Result<Duration> {
+    let (number, factor) = match text.strip_suffix('m') {
+        Some(minutes) => (minutes, 60),
+        None => (text.strip_suffix('s').unwrap_or(text), 1),
+    };
+    match number.parse::<u32>() {
+        Ok(number) => Ok(Duration::from_secs(u64::from(number) * factor)),
+        Err(_) => bail!("`{text}` is no duration such as 90, 90s or 2m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_in_seconds_or_minutes() {
+        for (text, seconds) in
+            [("90", Some(90)), ("90s", Some(90)), ("2m", Some(120)), ("2h", None), ("", None), ("-1s", None)]
+        {
+            assert_eq!(duration(text).ok().map(|duration| duration.as_secs()), seconds, "{text}");
+        }
+    }
+}

@@ -3,21 +3,32 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use crate::server::{GRAPHS, Server};
-use api_types::v1beta1::DynamoGraphDeployment;
+use crate::server::{COMPONENTS, GRAPHS, Server};
+use api_types::v1beta1::{DynamoComponentDeploymentSpec, DynamoGraphDeploymentSpec};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 #[tokio::test]
 async fn real_graphs_are_accepted_and_lose_nothing() {
+    accepted::<DynamoGraphDeploymentSpec>("DynamoGraphDeployment", GRAPHS).await;
+}
+
+#[tokio::test]
+async fn real_components_are_accepted_and_lose_nothing() {
+    accepted::<DynamoComponentDeploymentSpec>("DynamoComponentDeployment", COMPONENTS).await;
+}
+
+async fn accepted<Spec: Serialize + DeserializeOwned>(kind: &str, plural: &str) {
     let server = Server::new().await;
-    for input in support::inputs("v1beta1", "DynamoGraphDeployment") {
+    for input in support::inputs("v1beta1", kind) {
         let mut object = input.object.clone();
         object["metadata"].as_object_mut().unwrap().remove("namespace");
-        let answer = server.try_create(GRAPHS, &object).await;
+        let answer = server.try_create(plural, &object).await;
         assert!(answer.code < 300, "{}: {}", input.origin, answer.body["message"]);
         assert_eq!(answer.warnings, Vec::<String>::new(), "{}", input.origin);
         let stored = answer.granted();
-        let typed: DynamoGraphDeployment = serde_json::from_value(stored.clone()).unwrap();
-        assert_eq!(support::differences(&stored["spec"], &json!(typed.spec)), [], "{}", input.origin);
+        let typed: Spec = serde_json::from_value(stored["spec"].clone()).unwrap();
+        assert_eq!(support::differences(&stored["spec"], &json!(typed)), [], "{}", input.origin);
     }
 }

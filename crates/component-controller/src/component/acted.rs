@@ -43,6 +43,8 @@ pub enum Verb {
 pub struct Refusal {
     /// Why.
     pub cause: Cause,
+    /// With which object.
+    pub object: ObjectId,
     /// The object, the reason and the remedy.
     pub message: String,
 }

@@ -3,9 +3,10 @@
 use super::{
     acted::{Acted, Cause, Change, Refusal, Verb},
     decide::{Decision, ServiceStep},
+    error::Error,
     observe::Observed,
 };
-use controller_kit::apply::{Applier, Desired, Error, ObjectId, Outcome, Removed};
+use controller_kit::apply::{self, Applier, Desired, ObjectId, Outcome, Removed};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::Value;
 
@@ -72,12 +73,13 @@ async fn one(
     }
 }
 
-fn refused(error: Error, acted: &mut Acted) -> Result<(), Error> {
-    let Some(cause) = Cause::of(error.class()) else { return Err(error) };
-    acted.refusals.push(Refusal { cause, message: error.to_string() });
+fn refused(error: apply::Error, acted: &mut Acted) -> Result<(), Error> {
+    let Some(cause) = Cause::of(error.class()) else { return Err(error.into()) };
+    acted.refusals.push(Refusal { cause, object: error.object().clone(), message: error.to_string() });
     Ok(())
 }
 
 fn read(id: &ObjectId, answer: Value) -> Result<Deployment, Error> {
-    serde_json::from_value(answer).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
+    let unreadable = |e: serde_json::Error| apply::Error::Render { object: id.clone(), reason: e.to_string() };
+    Ok(serde_json::from_value(answer).map_err(unreadable)?)
 }

@@ -11,7 +11,7 @@ use controller_kit::{
 pub enum Error {
     /// A step against the API server did not succeed.
     #[error(transparent)]
-    Step(#[from] apply::Error),
+    Step(Box<apply::Error>),
     /// A cached child does not have the shape of its kind.
     #[error(transparent)]
     Unreadable(#[from] UnpackError),
@@ -26,6 +26,12 @@ pub enum Error {
         #[source]
         source: Option<Box<kube::Error>>,
     },
+}
+
+impl From<apply::Error> for Error {
+    fn from(error: apply::Error) -> Self {
+        Self::Step(Box::new(error))
+    }
 }
 
 impl Failure for Error {

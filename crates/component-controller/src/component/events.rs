@@ -11,8 +11,8 @@ pub struct Event {
     pub type_: EventType,
     /// One CamelCase word.
     pub reason: &'static str,
-    /// One CamelCase word.
-    pub action: &'static str,
+    /// One CamelCase word. It names the kind, because events that differ in their notes alone are counted as one.
+    pub action: String,
     /// The object and what happened to it.
     pub note: String,
 }
@@ -34,6 +34,7 @@ pub fn changes(acted: &Acted) -> Vec<Event> {
             (Verb::Updated, Some(generation)) => format!(", now at generation {generation}"),
             _ => String::new(),
         };
+        let action = format!("{action}{}", change.object.kind);
         Event { type_: EventType::Normal, reason, action, note: format!("{word} {}{generation}", change.object) }
     };
     acted.changes.iter().map(tell).collect()
@@ -47,7 +48,8 @@ pub fn refusals(acted: &Acted) -> Vec<Event> {
             Cause::Rejected => REJECTED,
             Cause::Forbidden => FORBIDDEN,
         };
-        Event { type_: EventType::Warning, reason, action: "Apply", note: refusal.message.clone() }
+        let action = format!("Apply{}", refusal.object.kind);
+        Event { type_: EventType::Warning, reason, action, note: refusal.message.clone() }
     };
     acted.refusals.iter().map(tell).collect()
 }
@@ -57,7 +59,7 @@ pub fn invalid_spec(message: &str) -> Event {
     Event {
         type_: EventType::Warning,
         reason: conditions::component::INVALID_SPEC,
-        action: "Validate",
+        action: "Validate".to_owned(),
         note: message.to_owned(),
     }
 }
@@ -84,20 +86,25 @@ mod tests {
         let service = ObjectId::of(&Service { metadata: metadata(), ..Service::default() });
         let acted = Acted {
             changes: vec![
-                Change { verb: Verb::Created, object: service, generation: None },
+                Change { verb: Verb::Created, object: service.clone(), generation: None },
                 Change { verb: Verb::Updated, object: deployment, generation: Some(4) },
             ],
-            refusals: vec![Refusal { cause: Cause::NameTaken, message: "Service n/w is taken".into() }],
+            refusals: vec![Refusal {
+                cause: Cause::NameTaken,
+                object: service,
+                message: "Service n/w is taken".into(),
+            }],
             ..Acted::default()
         };
         let told = [changes(&acted), refusals(&acted)].concat();
-        let told: Vec<String> = told.iter().map(|e| format!("{:?} {} {}", e.type_, e.reason, e.note)).collect();
+        let told: Vec<String> =
+            told.iter().map(|e| format!("{:?} {} {}: {}", e.type_, e.reason, e.action, e.note)).collect();
         assert_eq!(
             told,
             [
-                "Normal Created created Service n/w",
-                "Normal Updated updated Deployment n/w, now at generation 4",
-                "Warning NameTaken Service n/w is taken",
+                "Normal Created CreateService: created Service n/w",
+                "Normal Updated UpdateDeployment: updated Deployment n/w, now at generation 4",
+                "Warning NameTaken ApplyService: Service n/w is taken",
             ]
         );
     }

@@ -150,7 +150,7 @@ impl Reconciler {
     fn publish(&self, packed: &Packed<DynamoComponentDeployment>, events: &[events::Event]) {
         let parent = packed.object_ref(&());
         for event in events {
-            self.events.publish(&parent, event.type_, event.reason, event.action, &event.note);
+            self.events.publish(&parent, event.type_, event.reason, &event.action, &event.note);
         }
     }
 }

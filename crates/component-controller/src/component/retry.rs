@@ -36,14 +36,19 @@ fn age(conditions: &[Condition], now: Timestamp) -> Duration {
 mod tests {
     use super::*;
     use crate::component::acted::{Cause, Refusal};
-    use controller_kit::conditions::{Status, set_condition};
+    use controller_kit::{
+        apply::ObjectId,
+        conditions::{Status, set_condition},
+    };
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
     fn refused() -> Acted {
-        Acted { refusals: vec![Refusal { cause: Cause::NameTaken, message: String::new() }], ..Acted::default() }
+        let object = ObjectId { group: String::new(), kind: "Service".into(), namespace: "n".into(), name: "w".into() };
+        let refusal = Refusal { cause: Cause::NameTaken, object, message: String::new() };
+        Acted { refusals: vec![refusal], ..Acted::default() }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::component::acted::{Cause, Refusal};
-use controller_kit::conditions::find;
+use controller_kit::{apply::ObjectId, conditions::find};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -89,7 +89,11 @@ fn pull_secrets_show_only_where_some_are_named() {
 
 #[test]
 fn the_most_urgent_refusal_decides_and_all_are_told() {
-    let refusal = |cause, message: &str| Refusal { cause, message: message.into() };
+    let refusal = |cause, message: &str| Refusal {
+        cause,
+        object: ObjectId { group: String::new(), kind: "Service".into(), namespace: "n".into(), name: "w".into() },
+        message: message.into(),
+    };
     let acted = |refusals| Acted { refusals, ..Acted::default() };
     let both = acted(vec![refusal(Cause::Forbidden, "quota"), refusal(Cause::NameTaken, "taken")]);
     assert_eq!(Standing::of(&both), Standing::Stuck { reason: reason::NAME_TAKEN, message: "taken; quota".into() });

@@ -7,3 +7,4 @@ mod deletion;
 mod mistakes;
 mod rollout;
 mod secrets;
+mod takeover;

@@ -31,16 +31,6 @@ async fn a_component_becomes_ready_with_few_writes() {
 }
 
 #[tokio::test]
-async fn many_replicas_do_not_mean_many_status_writes() {
-    let bed = Bed::new("many").await;
-    let mut many = component();
-    many["spec"]["replicas"] = json!(20);
-    bed.apply::<DynamoComponentDeployment>(&many).await;
-    bed.until_ready().await;
-    eprintln!("STATUS WRITES {}", bed.status_writes());
-}
-
-#[tokio::test]
 async fn applying_the_same_again_writes_nothing() {
     let bed = Bed::new("again").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;

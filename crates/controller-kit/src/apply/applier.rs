@@ -36,7 +36,7 @@ pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// What [`Applier::apply`] did.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The object is new. As the API server returned it.
+    /// The object is new, or the cache did not show yet that we made it. As the API server returned it.
     Created(Value),
     /// The object was brought back or forward to what is desired. As the API server returned it.
     Updated(Value),
@@ -105,10 +105,13 @@ impl Applier {
     }
 
     async fn create(&self, desired: &Desired) -> Result<Outcome, Error> {
-        if desired.look_first()
-            && let Some(live) = self.get(&desired.resource, &desired.id).await?
-        {
-            return self.converge(desired, &live).await;
+        let free = self.memory().claim(&desired.parent_uid, &desired.id, Instant::now());
+        if desired.look_first() || !free {
+            match self.get(&desired.resource, &desired.id).await? {
+                Some(live) => return self.converge(desired, &live).await,
+                None if !free => return Err(Error::Changed { object: desired.id.clone() }),
+                None => {}
+            }
         }
         match self.send(desired, &desired.object, WriteVerb::Create).await {
             Ok(object) => {

@@ -16,6 +16,14 @@ pub(super) const EXPIRY: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     parents: HashMap<String, Parent>,
+    claims: HashMap<ObjectId, Claim>,
+}
+
+/// Which parent made an object lately, while caches may not show it yet.
+#[derive(Debug)]
+struct Claim {
+    parent: String,
+    at: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +56,14 @@ struct Settled {
 }
 
 impl Memory {
+    /// Claims a name for an object that is about to be made. False if another parent did so just now: all parents write
+    /// with one field manager, so the API server would not tell them apart, and one would silently take the other's object.
+    pub(super) fn claim(&mut self, parent: &str, id: &ObjectId, at: Instant) -> bool {
+        self.claims.retain(|_, claim| at.saturating_duration_since(claim.at) < EXPIRY);
+        let claim = self.claims.entry(id.clone()).or_insert_with(|| Claim { parent: parent.to_owned(), at });
+        claim.parent == parent
+    }
+
     /// A write of an object of this kind came back with this resourceVersion.
     pub(super) fn wrote(&mut self, parent: &str, id: &ObjectId, version: u64, at: Instant) {
         let writes = &mut self.parents.entry(parent.to_owned()).or_default().writes;
@@ -106,6 +122,7 @@ impl Memory {
     /// The parent is gone.
     pub(super) fn forget(&mut self, parent: &str) {
         self.parents.remove(parent);
+        self.claims.retain(|_, claim| claim.parent != parent);
     }
 }
 

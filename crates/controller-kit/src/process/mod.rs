@@ -213,3 +213,32 @@ async fn client(name: &str, args: &CommonArgs) -> Result<Client, StartError> {
     config.headers.push((http::header::USER_AGENT, agent));
     Client::try_from(config).map_err(|error| StartError::Client(Box::new(error)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, process::ExitCode, time::Duration};
+
+    use tokio::time::Instant;
+
+    use super::{GRACE, Shutdown, until_done};
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_does_not_stop_is_given_up_at_the_deadline() {
+        let shutdown = Shutdown::manual();
+        let (start, request) = (Instant::now(), shutdown.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            request.request();
+        });
+        let code = until_done(std::future::pending::<Result<(), Infallible>>(), &shutdown).await;
+        assert_eq!(code, ExitCode::FAILURE);
+        assert_eq!(start.elapsed(), Duration::from_secs(100) + GRACE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_outcome_of_the_work_is_the_exit_code() {
+        let shutdown = Shutdown::manual();
+        assert_eq!(until_done(async { Ok::<_, Infallible>(()) }, &shutdown).await, ExitCode::SUCCESS);
+        assert_eq!(until_done(async { Err("broken") }, &shutdown).await, ExitCode::FAILURE);
+    }
+}

@@ -6,6 +6,7 @@
 
 mod cache;
 mod packed;
+mod pause;
 mod watch;
 
 use std::fmt;

@@ -19,7 +19,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::{Change, Packed, Store, packed::prune};
+use super::{Change, Packed, Store, packed::prune, pause::Pauses};
 
 /// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a connection that
 /// died silently goes unnoticed.
@@ -115,7 +115,7 @@ where
     if let Some(fields) = fields {
         config = config.fields(fields);
     }
-    let watch = Watch::new(watcher(api, config).default_backoff());
+    let watch = Watch::new(watcher(api, config).backoff(Pauses::new()));
     (watch.store.clone(), watch)
 }
 

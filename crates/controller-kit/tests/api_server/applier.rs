@@ -1,17 +1,17 @@
 //! What is written, and above all what is not.
 
 use controller_kit::{
-    apply::{Error, Outcome, Removed},
+    apply::{Desired, Error, Outcome, Removed},
     failure::{Class, ErrorType, Failure},
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
 use kube::{
     Resource, ResourceExt,
-    api::{DeleteParams, PostParams},
+    api::{ApiResource, DeleteParams, PostParams},
 };
 use serde_json::{Value, json};
 
-use crate::{Bench, D, deployment, version};
+use crate::{Bench, D, deployment};
 
 #[tokio::test]
 async fn what_is_as_desired_is_never_written_again() {
@@ -90,11 +90,27 @@ async fn an_object_of_somebody_else_is_not_touched_even_if_the_cache_does_not_kn
 async fn a_stale_cache_costs_a_request_and_no_object() {
     let bench = Bench::new("stale").await;
     let desired = bench.desired::<D>(deployment(0, "i:1"));
-    bench.apply::<D>(&desired).await;
-    assert_eq!(bench.applier.apply(&desired, None).await.unwrap(), Outcome::Unchanged, "it is there and as desired");
+    let Outcome::Created(first) = bench.apply::<D>(&desired).await else { panic!("not created") };
     let newer = bench.desired::<D>(deployment(0, "i:2"));
-    let Outcome::Updated(object) = bench.applier.apply(&newer, None).await.unwrap() else { panic!("not updated") };
-    assert_eq!(object["spec"]["template"]["spec"]["containers"][0]["image"], "i:2");
+    let Outcome::Created(second) = bench.applier.apply(&newer, None).await.unwrap() else { panic!("not applied") };
+    assert_eq!(second["metadata"]["uid"], first["metadata"]["uid"]);
+    assert_eq!(second["spec"]["template"]["spec"]["containers"][0]["image"], "i:2");
+}
+
+#[tokio::test]
+async fn two_parents_that_want_one_name_do_not_take_it_from_each_other() {
+    let bench = Bench::new("collide").await;
+    let service = |app: &str| json!({ "metadata": { "name": "s" }, "spec": { "selector": { "app": app }, "ports": [{ "port": 80 }] } });
+    let ours = bench.desired::<Service>(service("ours"));
+    bench.applier.apply(&ours, None).await.unwrap();
+    let mut theirs = ours.object().clone();
+    theirs["spec"]["selector"] = json!({ "app": "theirs" });
+    theirs["metadata"]["ownerReferences"][0]["name"] = json!("another");
+    theirs["metadata"]["ownerReferences"][0]["uid"] = json!("another-uid");
+    let theirs = Desired::dynamic(ApiResource::erase::<Service>(&()), theirs, "another-uid").unwrap();
+    let error = bench.applier.apply(&theirs, None).await.unwrap_err();
+    assert!(error.to_string().contains("its controller is ConfigMap parent"), "{error}");
+    assert_eq!(bench.live::<Service>("s").await.unwrap()["spec"]["selector"], json!({ "app": "ours" }));
 }
 
 #[tokio::test]
@@ -143,13 +159,10 @@ async fn a_field_that_the_server_never_shows_is_not_sent_for_ever() {
     let wish = json!({ "metadata": { "name": "s" }, "stringData": { "k": "v" } });
     let desired = bench.desired::<Secret>(wish);
     bench.apply::<Secret>(&desired).await;
-    let before = bench.live::<Secret>("s").await.unwrap();
     assert_eq!(bench.apply::<Secret>(&desired).await, Outcome::Unchanged, "the server would only drop it again");
-    bench.meddle::<Secret>("s", json!({ "metadata": { "ownerReferences": [] } })).await;
-    let adoptable = desired.adopt_if_labelled("no", "such label");
-    let live = bench.live::<Secret>("s").await;
-    assert!(bench.applier.apply(&adoptable, live.as_ref()).await.is_err());
-    assert_ne!(version(&before), version(&live.unwrap()));
+    let forged = json!({ "metadata": { "annotations": { "operator.dynamo/applied": "something-else" } } });
+    bench.meddle::<Secret>("s", forged).await;
+    assert!(matches!(bench.apply::<Secret>(&desired).await, Outcome::Updated(_)), "a new difference is repaired");
 }
 
 #[tokio::test]

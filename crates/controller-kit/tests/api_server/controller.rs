@@ -106,7 +106,7 @@ impl Running {
 }
 
 #[tokio::test]
-async fn children_come_come_back_and_are_left_alone() {
+async fn children_appear_come_back_and_are_left_alone() {
     let running = start("loop").await;
     for name in ["a", "b", "c"] {
         running.root(name).await;

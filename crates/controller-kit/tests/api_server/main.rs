@@ -1,5 +1,7 @@
 //! The apply engine, the caches and the controller loop against a real API server.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 mod applier;
 mod controller;
 mod whole_object;

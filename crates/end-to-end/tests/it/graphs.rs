@@ -23,3 +23,8 @@ fn component(name: &str, type_: &str, replicas: i32, tag: &str) -> Value {
         "podTemplate": { "spec": { "containers": [{ "name": "main", "image": image }] } }
     })
 }
+
+/// Sets an annotation of a component's pod template.
+pub fn annotate_component(graph: &mut Value, component: usize, key: &str, value: &str) {
+    graph["spec"]["components"][component]["podTemplate"]["metadata"]["annotations"][key] = json!(value);
+}

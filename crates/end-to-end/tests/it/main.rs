@@ -1,4 +1,9 @@
 //! End-to-end tests: real controllers, real API server, fake nodes.
 
+mod bad_input;
+mod deletion;
 mod graphs;
 mod kill_points;
+mod outage;
+mod rollouts;
+mod steady_state;

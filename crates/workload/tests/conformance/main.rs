@@ -1,8 +1,8 @@
 //! Rendering against the conformance kit: from each recorded DynamoComponentDeployment, our Deployment and Service must
 //! be the recorded ones.
 //!
-//! The kit is not part of the repository; without it these tests say so and pass. Its records come from an API server, so
-//! ours are completed with the server's defaults first. Mind the order of lists: it counts.
+//! The kit is not part of the repository; without it these tests say so and pass. Its records come from an API server,
+//! so ours are completed with the server's defaults first. Mind the order of lists: it counts.
 
 // A panic is how helpers of tests fail.
 #![allow(clippy::unwrap_used)]
@@ -41,7 +41,7 @@ fn every_single_node_case_is_equal() {
     assert!(failures.is_empty(), "{equal} of {} cases equal\n{}", cases.len(), failures.join("\n"));
 }
 
-/// All cases of the plain cluster: whatever is not equal must be one of the parts of the API that are not rendered here.
+/// All cases of the plain cluster: whatever is not equal must be a part of the API that is not rendered here.
 ///
 /// The one more thing is a Dynamo namespace that only v1alpha1 could choose; v1beta1 objects hold it in an annotation.
 #[test]

@@ -34,6 +34,10 @@ fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value.get(field).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+fn strings<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a str> {
+    list(value, field).iter().filter_map(Value::as_str)
+}
+
 fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
@@ -48,6 +52,7 @@ fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
             continue;
         };
         let message = text(got, "message");
+        let named = |field: &str| message.contains(field) || strings(got, "fields").any(|named| named.contains(field));
         match (accepted(wanted), accepted(got)) {
             (true, false) => {
                 let start: String = message.chars().take(200).collect();
@@ -58,8 +63,7 @@ fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
                 out.push(format!("applied {key}: expected rejected at {fields}, got accepted"));
             }
             (false, false) => {
-                let fields = list(wanted, "fields").iter().filter_map(Value::as_str);
-                let missing: Vec<_> = fields.filter(|field| !message.contains(field)).collect();
+                let missing: Vec<_> = strings(wanted, "fields").filter(|field| !named(field)).collect();
                 if !missing.is_empty() {
                     out.push(format!("applied {key}: rejection does not name {missing:?}"));
                 }

@@ -1,7 +1,8 @@
 //! The Deployment.
 
 use super::desired;
-use controller_kit::apply::{Desired, Error};
+use crate::component::error::Error;
+use controller_kit::apply::Desired;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use workload::{RenderInput, ValidatedComponent, keep_live_pull_secrets, render_deployment};
@@ -15,11 +16,37 @@ pub(super) fn decide(
 ) -> Result<Desired, Error> {
     let mut rendered = render_deployment(input, valid);
     keep_live_pull_secrets(&mut rendered, valid, live);
-    // The selector cannot be changed: a Deployment with another one can never become ours, whatever its labels say.
-    let adoptable = live.is_none_or(|live| selector(live) == selector(&rendered));
-    desired(&rendered, uid, adoptable)
+    desired(&rendered, uid, live.is_none_or(|live| can_become(live, &rendered)))
+}
+
+/// The selector cannot be changed: a Deployment with another one can never become ours, whatever its labels say.
+fn can_become(live: &Deployment, rendered: &Deployment) -> bool {
+    selector(live) == selector(rendered)
 }
 
 fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
     deployment.spec.as_ref().map(|spec| &spec.selector)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::apps::v1::DeploymentSpec;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn only_a_deployment_with_the_same_selector_can_become_ours() {
+        let deployment = |value: &str| Deployment {
+            spec: Some(DeploymentSpec {
+                selector: LabelSelector {
+                    match_labels: Some(BTreeMap::from([("app".to_owned(), value.to_owned())])),
+                    match_expressions: None,
+                },
+                ..DeploymentSpec::default()
+            }),
+            ..Deployment::default()
+        };
+        assert!(can_become(&deployment("a"), &deployment("a")));
+        assert!(!can_become(&deployment("a"), &deployment("b")));
+    }
 }

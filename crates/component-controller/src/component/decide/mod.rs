@@ -7,9 +7,9 @@ mod tests;
 
 pub use service::ServiceStep;
 
-use super::observe::Observed;
+use super::{error::Error, observe::Observed};
 use api_types::labels;
-use controller_kit::apply::{Desired, Error};
+use controller_kit::apply::Desired;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Serialize;

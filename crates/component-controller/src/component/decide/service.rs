@@ -1,10 +1,8 @@
 //! The Service.
 
 use super::desired;
-use controller_kit::{
-    apply::{Desired, Error},
-    store::controller_owner,
-};
+use crate::component::error::Error;
+use controller_kit::{apply::Desired, store::controller_owner};
 use k8s_openapi::api::core::v1::Service;
 use workload::{RenderInput, ValidatedComponent, render_service};
 

@@ -245,29 +245,6 @@ fn a_service_goes_only_if_it_is_ours_and_not_wanted() {
 }
 
 #[test]
-fn leftovers_of_the_same_component_are_taken_over_and_others_are_not() {
-    let mut observed = observed(component("worker"));
-    let desired = decision(&observed, &PodSettings::default()).deployment;
-    let mut leftover = applied(&desired);
-    leftover["metadata"].as_object_mut().unwrap().remove("ownerReferences");
-    let adopts = |observed: &Observed, live: &Value| {
-        let desired = decision(observed, &PodSettings::default()).deployment;
-        let labels: Vec<bool> = [labels::COMPONENT, labels::DYNAMO_NAMESPACE]
-            .iter()
-            .map(|key| format!("{desired:?}").contains(&format!("(\"{key}\", {})", live["metadata"]["labels"][key])))
-            .collect();
-        labels == [true, true]
-    };
-    assert!(adopts(&observed, &leftover), "not cached yet");
-    observed.deployment = live(leftover.clone());
-    assert!(adopts(&observed, &leftover));
-    let mut other = leftover.clone();
-    other["spec"]["selector"]["matchLabels"] = json!({ "app": "other" });
-    observed.deployment = live(other.clone());
-    assert!(!adopts(&observed, &other), "its selector can never be ours");
-}
-
-#[test]
 fn a_secret_that_appears_rolls_nothing() {
     let secrets = |names: &[&str]| {
         let hosts = || RegistryHosts::parse(br#"{"auths":{"nvcr.io":{}}}"#).unwrap();

@@ -95,3 +95,15 @@ fn a_parent_that_is_gone_leaves_nothing_behind() {
     assert_eq!(memory.stale("p", &[&deployments(1)], now), None);
     assert!(memory.parents.is_empty());
 }
+
+#[test]
+fn a_name_is_claimed_by_one_parent_at_a_time() {
+    let (mut memory, now, object) = (Memory::default(), Instant::now(), id("Service", "a-b-c"));
+    assert!(memory.claim("p", &object, now));
+    assert!(memory.claim("p", &object, now), "its own");
+    assert!(!memory.claim("q", &object, now));
+    assert!(memory.claim("q", &id("Service", "other"), now));
+    assert!(memory.claim("q", &object, now + EXPIRY), "the caches show it by now");
+    memory.forget("q");
+    assert!(memory.claim("p", &object, now + EXPIRY));
+}

@@ -1,0 +1,50 @@
+//! A workload of the Go operator: taken over without a new pod, its bookkeeping kept.
+
+use crate::bed::{Bed, NAME_OF_COMPONENT, component, uid};
+use api_types::{annotations, v1beta1::DynamoComponentDeployment};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{DeleteParams, ObjectMeta, PostParams};
+
+/// Replaces the Deployment by one with the same spec as the Go operator makes it: by an update, with its own marks and none
+/// of ours.
+async fn remake_as_the_go_operator(bed: &Bed) -> Deployment {
+    let ours = bed.deployment().await;
+    bed.api::<Deployment>().delete(NAME_OF_COMPONENT, &DeleteParams::background()).await.unwrap();
+    bed.gone::<Deployment>().await;
+    let marks = [(annotations::LAST_APPLIED_HASH, "0123"), (annotations::LAST_APPLIED_GENERATION, "1")];
+    let theirs = Deployment {
+        metadata: ObjectMeta {
+            name: ours.metadata.name,
+            labels: ours.metadata.labels,
+            annotations: Some(marks.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+            owner_references: ours.metadata.owner_references,
+            ..ObjectMeta::default()
+        },
+        spec: ours.spec,
+        status: None,
+    };
+    let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
+    bed.api().create(&params, &theirs).await.unwrap();
+    bed.until("rolled out", |d: &Deployment| d.status.as_ref().and_then(|status| status.available_replicas) == Some(1))
+        .await
+}
+
+#[tokio::test]
+async fn nothing_rolls_and_the_bookkeeping_stays() {
+    let mut bed = Bed::new("takeover").await;
+    bed.apply::<DynamoComponentDeployment>(&component()).await;
+    bed.until_ready().await;
+    bed.stop().await;
+    let theirs = remake_as_the_go_operator(&bed).await;
+    bed.start();
+    let ours = bed
+        .until("marked as ours", |d: &Deployment| {
+            d.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::TEMPLATE_DIGEST))
+        })
+        .await;
+    assert_eq!(uid(&ours), uid(&theirs));
+    assert_eq!(ours.spec, theirs.spec);
+    let kept = ours.metadata.annotations.as_ref().unwrap();
+    assert_eq!(kept[annotations::LAST_APPLIED_HASH], "0123");
+    assert_eq!(kept["deployment.kubernetes.io/revision"], "1");
+}

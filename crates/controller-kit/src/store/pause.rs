@@ -1,0 +1,52 @@
+//! How long a broken watch waits before it connects again.
+
+use std::time::Duration;
+
+use kube::runtime::utils::Backoff;
+
+const FIRST: Duration = Duration::from_millis(400);
+
+/// kube's own limit of 30 s would leave a controller blind for half a minute after a short outage. A handful of watches
+/// that knock every five seconds are no load for an API server that comes up.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// 400 ms, doubling up to 5 s; the first pause again after the watch has worked. Endless.
+#[derive(Debug)]
+pub(super) struct Pauses(Duration);
+
+impl Pauses {
+    pub(super) const fn new() -> Self {
+        Self(FIRST)
+    }
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = self.0;
+        self.0 = (pause * 2).min(LONGEST);
+        Some(pause)
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.0 = FIRST;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_limit_and_start_over() {
+        let mut pauses = Pauses::new();
+        assert_eq!(pauses.next(), Some(FIRST));
+        assert_eq!(pauses.next(), Some(FIRST * 2));
+        assert_eq!(pauses.by_ref().nth(9), Some(LONGEST));
+        pauses.reset();
+        assert_eq!(pauses.next(), Some(FIRST));
+    }
+}

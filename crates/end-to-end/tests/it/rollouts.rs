@@ -1,0 +1,154 @@
+//! Changes of worker generation, with everything that authors and bystanders do meanwhile.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use end_to_end::{BoxError, World, world};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use test_cluster::wait;
+
+use crate::graphs::{annotate_component, disaggregated};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Generations of the workers that exist.
+async fn generations(world: &World) -> Result<BTreeSet<String>, BoxError> {
+    let label = |d: &DynamoComponentDeployment| d.labels().get("nvidia.com/dynamo-worker-hash").cloned();
+    Ok(world.components().await?.iter().filter_map(label).collect())
+}
+
+#[tokio::test]
+async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(), BoxError> {
+    let world = world("revert").await?;
+    let _operators = world.operators().await?;
+    world.apply(&disaggregated("chat", "1.0.0", 1, 4)).await?;
+    world.ready("chat").await?;
+    let first = generations(&world).await?;
+    let uids = deployments(&world).await?;
+
+    // The new generation's image never starts, so the change cannot end by itself.
+    world.apply(&disaggregated("chat", "no-such-tag", 1, 4)).await?;
+    world.condition("chat", "Ready", "False", "rolling_update_in_progress").await?;
+    world.apply(&disaggregated("chat", "1.0.0", 1, 4)).await?;
+    world.ready("chat").await?;
+
+    assert_eq!(generations(&world).await?, first);
+    assert_eq!(deployments(&world).await?, uids, "the serving Deployments must be the same objects");
+    Ok(())
+}
+
+/// Name and uid of every Deployment.
+async fn deployments(world: &World) -> Result<BTreeSet<(String, String)>, BoxError> {
+    let all = world.api::<Deployment>().list(&ListParams::default()).await?;
+    Ok(all.iter().map(|d| (d.name_any(), d.uid().unwrap_or_default())).collect())
+}
+
+#[tokio::test]
+async fn replaced_metadata_orphans_no_generation_and_rolls_no_pod() -> Result<(), BoxError> {
+    let world = world("replace").await?;
+    let _operators = world.operators().await?;
+    let mut graph = disaggregated("chat", "1.0.0", 1, 1);
+    graph["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-operator-origin-version": "1.4.0" });
+    world.apply(&graph).await?;
+    world.ready("chat").await?;
+    let before = deployments(&world).await?;
+    let pods = pods(&world).await?;
+
+    // What `kubectl replace` and `helm upgrade --force` do: no annotation survives.
+    let api = world.api::<DynamoGraphDeployment>();
+    let mut live = api.get("chat").await?;
+    live.metadata.annotations = None;
+    live.metadata.managed_fields = None;
+    live.spec.components[2].replicas = Some(2);
+    api.replace("chat", &PostParams::default(), &live).await?;
+    world.ready("chat").await?;
+
+    assert_eq!(deployments(&world).await?, before);
+    assert!(pods.is_subset(&self::pods(&world).await?), "pods of the first generation were replaced");
+    Ok(())
+}
+
+async fn pods(world: &World) -> Result<BTreeSet<String>, BoxError> {
+    Ok(world.api::<Pod>().list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect())
+}
+
+#[tokio::test]
+async fn recreate_never_runs_two_generations_at_once() -> Result<(), BoxError> {
+    let world = world("recreate").await?;
+    let _operators = world.operators().await?;
+    let recreate = |tag: &str| {
+        let mut graph = disaggregated("chat", tag, 1, 2);
+        annotate_component(&mut graph, 2, "nvidia.com/deployment-strategy", "Recreate");
+        graph
+    };
+    world.apply(&recreate("1.0.0")).await?;
+    world.ready("chat").await?;
+    world.apply(&recreate("2.0.0")).await?;
+    let api = world.api::<Pod>();
+    let decode = ListParams::default().labels("nvidia.com/dynamo-component=Decode");
+    let probe = async || {
+        let pods = api.list(&decode).await.map_err(|e| e.to_string())?;
+        let generations: BTreeSet<_> =
+            pods.iter().filter_map(|p| p.labels().get("nvidia.com/dynamo-worker-hash").cloned()).collect();
+        assert!(generations.len() <= 1, "pods of {generations:?} at the same time");
+        let graph = world.api::<DynamoGraphDeployment>().get("chat").await.map_err(|e| e.to_string())?;
+        let status = graph.status.unwrap_or_default();
+        let ready = status.observed_generation == graph.metadata.generation
+            && status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
+        if ready { Ok(()) } else { Err(format!("{:?}", status.conditions)) }
+    };
+    wait::until("the recreated workers", PATIENCE, probe).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn scaling_to_zero_and_back_is_nothing_special() -> Result<(), BoxError> {
+    let world = world("zero").await?;
+    let _operators = world.operators().await?;
+    for replicas in [2, 0, 1] {
+        world.apply(&disaggregated("chat", "1.0.0", replicas, replicas)).await?;
+        let graph = world.ready("chat").await?;
+        let decode = graph.status.and_then(|s| s.components.get("Decode").cloned());
+        assert_eq!(decode.and_then(|d| d.ready_replicas), Some(replicas));
+    }
+    // A change of generation at zero ends at once, and the way up leads to the new one.
+    world.apply(&disaggregated("chat", "2.0.0", 0, 0)).await?;
+    world.ready("chat").await?;
+    world.apply(&disaggregated("chat", "2.0.0", 1, 1)).await?;
+    world.ready("chat").await?;
+    assert_eq!(generations(&world).await?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn drift_is_repaired_and_foreign_metadata_stays() -> Result<(), BoxError> {
+    let world = world("drift").await?;
+    let _operators = world.operators().await?;
+    world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
+    world.ready("chat").await?;
+    let (components, deployments) = (world.api::<DynamoComponentDeployment>(), world.api::<Deployment>());
+    let vandal = PatchParams::default();
+    let change = json!({ "metadata": { "annotations": { "example.com/note": "mine" } }, "spec": { "replicas": 3 } });
+    components.patch("chat-frontend", &vandal, &Patch::Merge(&change)).await?;
+    let image =
+        json!({ "spec": { "template": { "spec": { "containers": [{ "name": "main", "image": "evil:1" }] } } } });
+    deployments.patch("chat-frontend", &vandal, &Patch::Strategic(&image)).await?;
+    world.api::<k8s_openapi::api::core::v1::Service>().delete("chat-frontend", &DeleteParams::default()).await?;
+
+    let probe = async || {
+        let component = components.get("chat-frontend").await.map_err(|e| e.to_string())?;
+        let deployment = deployments.get("chat-frontend").await.map_err(|e| e.to_string())?;
+        world.api::<k8s_openapi::api::core::v1::Service>().get("chat-frontend").await.map_err(|e| e.to_string())?;
+        let image = deployment.spec.and_then(|s| s.template.spec).and_then(|s| s.containers[0].image.clone());
+        let kept = component.annotations().contains_key("example.com/note");
+        let repaired = component.spec.component.replicas == Some(1) && image.as_deref() != Some("evil:1");
+        if repaired && kept { Ok(()) } else { Err(format!("{:?} {image:?}", component.spec.component.replicas)) }
+    };
+    wait::until("the repair", PATIENCE, probe).await?;
+    Ok(())
+}

@@ -1,0 +1,30 @@
+//! The graphs that are applied: one frontend, and workers that ask for nothing, so that no node is ever full.
+
+use serde_json::{Value, json};
+
+const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
+
+/// A graph of `components` components.
+pub(super) fn graph(name: &str, components: u8) -> Value {
+    let components: Vec<_> = (0..components).map(component).collect();
+    json!({
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": name},
+        "spec": {"components": components},
+    })
+}
+
+fn component(index: u8) -> Value {
+    if index == 0 {
+        let container = json!({"name": "main", "image": IMAGE});
+        return json!({"name": "Frontend", "type": "frontend", "podTemplate": {"spec": {"containers": [container]}}});
+    }
+    let container = json!({
+        "name": "main",
+        "image": IMAGE,
+        "command": ["python3", "-m", "dynamo.vllm"],
+        "args": ["--model", "Qwen/Qwen3-0.6B", "--served-model-name", format!("model-{index}")],
+    });
+    json!({"name": format!("Worker{index}"), "type": "worker", "podTemplate": {"spec": {"containers": [container]}}})
+}

@@ -1,0 +1,113 @@
+//! Applies graphs, at different paces. Each has a namespace of its own, so that what happens there is on its account alone.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use kube::Client;
+use kube::api::{Api, ListParams, ObjectMeta, PostParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use test_cluster::wait;
+use tokio::time::{Instant, sleep_until};
+
+use super::graph::graph;
+use super::progress::Progress;
+
+/// The name of every graph; the namespaces differ.
+const GRAPH: &str = "chat";
+/// As many users at once.
+const PARALLEL: usize = 32;
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// How graphs follow each other.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pace {
+    /// Each after the one before is Ready.
+    OneByOne,
+    /// So many in a second.
+    Rate(f64),
+    /// As fast as the API server takes them.
+    AllAtOnce,
+}
+
+/// A graph and the time at which its apply was sent.
+pub(super) type Applied = Vec<(String, Instant)>;
+
+pub(super) struct Load {
+    client: Client,
+    components: u8,
+    prepared: usize,
+}
+
+impl Load {
+    pub(super) fn new(client: Client, components: u8) -> Self {
+        Self { client, components, prepared: 0 }
+    }
+
+    /// Makes namespaces for graphs, and waits until Kubernetes has furnished them.
+    pub(super) async fn prepare(&mut self, count: usize) -> Result<Vec<String>> {
+        let names: Vec<_> = (self.prepared..self.prepared + count).map(|index| format!("bench-{index:05}")).collect();
+        self.prepared += count;
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let make = async |name: &String| {
+            let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+            let namespace = Namespace { metadata, ..Namespace::default() };
+            namespaces
+                .create(&PostParams::default(), &namespace)
+                .await
+                .with_context(|| format!("make namespace {name}"))
+        };
+        stream::iter(&names).map(make).buffer_unordered(PARALLEL).try_for_each(async |_| Ok(())).await?;
+        let accounts: Api<ServiceAccount> = Api::all(self.client.clone());
+        let defaults = ListParams::default().fields("metadata.name=default");
+        wait::until("the new namespaces to have their accounts", LIMIT, async || {
+            let found = accounts.list_metadata(&defaults).await.map_err(|error| error.to_string())?.items;
+            let ours = found
+                .iter()
+                .filter(|account| account.metadata.namespace.as_deref().is_some_and(|name| name.starts_with("bench-")));
+            let count = ours.count();
+            if count == self.prepared { Ok(()) } else { Err(format!("{count} of {}", self.prepared)) }
+        })
+        .await?;
+        Ok(names)
+    }
+
+    /// Applies a graph in each namespace.
+    pub(super) async fn apply(&self, namespaces: &[String], pace: Pace, progress: &Progress) -> Result<Applied> {
+        match pace {
+            Pace::OneByOne => {
+                let mut applied = Vec::new();
+                for namespace in namespaces {
+                    applied.push(self.create(namespace).await?);
+                    progress.all_ready(std::slice::from_ref(namespace), || Ok(())).await?;
+                }
+                Ok(applied)
+            }
+            Pace::Rate(rate) => {
+                let begin = Instant::now();
+                let at = |index: u32| begin + Duration::from_secs_f64(f64::from(index) / rate);
+                let turns = stream::iter((0..).zip(namespaces)).then(async |(index, namespace)| {
+                    sleep_until(at(index)).await;
+                    namespace
+                });
+                turns.map(|namespace| self.create(namespace)).buffered(PARALLEL).try_collect().await
+            }
+            Pace::AllAtOnce => {
+                let creations = stream::iter(namespaces).map(|namespace| self.create(namespace));
+                creations.buffered(PARALLEL).try_collect().await
+            }
+        }
+    }
+
+    async fn create(&self, namespace: &String) -> Result<(String, Instant)> {
+        let gvk = GroupVersionKind::gvk(api_types::GROUP, "v1beta1", "DynamoGraphDeployment");
+        let resource = ApiResource::from_gvk(&gvk);
+        let graphs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
+        let object: DynamicObject = serde_json::from_value(graph(GRAPH, self.components))?;
+        let sent = Instant::now();
+        let created = graphs.create(&PostParams::default(), &object).await;
+        created.with_context(|| format!("cannot create a graph in {namespace}"))?;
+        Ok((namespace.clone(), sent))
+    }
+}

@@ -1,0 +1,182 @@
+//! `cargo xtask bench`: what an operator costs, and how quick it is, for many graphs on a real control plane with fake nodes.
+//! The operator is a command line, so that others can be measured in the same way.
+
+mod audit;
+mod figures;
+mod graph;
+mod load;
+mod progress;
+mod table;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use test_cluster::{Cluster, Options, Process};
+use tokio::time::{Instant, sleep};
+
+use crate::operators::{OperatorArgs, Running};
+use audit::{AuditLog, Requests};
+use figures::{Figures, Idle, Phase, ProcessFigures};
+use load::{Load, Pace};
+use progress::Progress;
+use usage::Usage;
+
+/// Graphs of the phase at low load.
+const ONE_BY_ONE: usize = 20;
+/// One in so many graphs of the whole number takes part in the paced phase.
+const PACED_SHARE: usize = 4;
+/// With 1000 Pods on each.
+const NODES: u16 = 8;
+const CONTROL_PLANE: [&str; 5] = ["kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "kwok"];
+
+/// What `cargo xtask bench` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Graphs that are applied all at once; a quarter as many before at --pace, and 20 before that one by one
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    graphs: usize,
+    /// Components of each graph: one frontend, the others workers
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=25))]
+    components: u8,
+    /// Graphs per second in the paced phase
+    #[arg(long, value_name = "RATE", default_value_t = 2.0)]
+    pace: f64,
+    /// Seconds of watching what happens when nothing happens
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    idle: u64,
+    /// Write the figures to a file too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    operator: OperatorArgs,
+}
+
+/// Measures and prints the figures.
+///
+/// # Errors
+/// The operator does not start, or a graph does not become Ready.
+pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
+    ensure!(args.pace > 0.0, "--pace must be more than 0");
+    let binaries = args.operator.build()?;
+    let cluster = Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(NODES) }).await?;
+    let operators = args.operator.start(&cluster, &binaries).await?;
+    let mut bench = Bench::new(args, &cluster, operators).await?;
+    let figures = bench.measure().await?;
+    cluster.stop().await?;
+    print!("{}", table::render(&figures));
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&figures)?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Bench<'a> {
+    args: &'a Args,
+    cluster: &'a Cluster,
+    operators: Vec<Running>,
+    load: Load,
+    progress: Progress,
+    audit: AuditLog,
+    processes: Vec<(String, Process)>,
+}
+
+impl<'a> Bench<'a> {
+    async fn new(args: &'a Args, cluster: &'a Cluster, operators: Vec<Running>) -> Result<Self> {
+        let client = cluster.client()?;
+        let mut processes = Vec::new();
+        for name in operators.iter().map(Running::name).chain(CONTROL_PLANE) {
+            let process = cluster.process(name).with_context(|| format!("{name} does not run"))?;
+            processes.push((name.to_owned(), process));
+        }
+        let progress = Progress::watch(&client).await?;
+        let load = Load::new(client, args.components);
+        Ok(Self { args, cluster, operators, load, progress, audit: AuditLog::new(cluster.audit_log()?), processes })
+    }
+
+    async fn measure(&mut self) -> Result<Figures> {
+        self.progress.rests().await?;
+        let empty = self.usage()?;
+        let paced = (self.args.graphs / PACED_SHARE).max(1);
+        let phases = vec![
+            self.phase("one by one", ONE_BY_ONE, Pace::OneByOne).await?,
+            self.phase("paced", paced, Pace::Rate(self.args.pace)).await?,
+            self.phase("all at once", self.args.graphs, Pace::AllAtOnce).await?,
+        ];
+        let idle = self.idle().await?;
+        let loaded = self.usage()?;
+        let processes = self.processes.iter().map(|(name, _)| self.process(name, &empty, &loaded)).collect();
+        Ok(Figures {
+            operator: self.args.operator.other().unwrap_or("this repository's controllers").to_owned(),
+            profile: self.args.operator.other().is_none().then(|| self.args.operator.profile().to_owned()),
+            components: self.args.components.into(),
+            graphs: ONE_BY_ONE + paced + self.args.graphs,
+            processes,
+            phases,
+            idle,
+        })
+    }
+
+    /// Applies graphs and waits until all are Ready and nothing moves any more.
+    async fn phase(&mut self, name: &'static str, graphs: usize, pace: Pace) -> Result<Phase> {
+        eprintln!("{graphs} graphs, {name}");
+        let names = self.load.prepare(graphs).await?;
+        self.progress.rests().await?;
+        self.audit.next()?;
+        let before = self.usage()?;
+        let begin = Instant::now();
+        let applied = self.load.apply(&names, pace, &self.progress).await?;
+        self.progress.all_ready(&names, || self.alive()).await?;
+        let took = begin.elapsed();
+        self.progress.rests().await?;
+        let cpu = self.usage()?.cpu_since(&before);
+        let events = self.audit.next()?;
+        let times = self.progress.times(&applied)?;
+        Ok(Phase::new(name, took, &times, cpu, self.requests(&events)))
+    }
+
+    async fn idle(&mut self) -> Result<Idle> {
+        eprintln!("{} s without a change", self.args.idle);
+        self.progress.rests().await?;
+        self.audit.next()?;
+        let before = self.usage()?;
+        // Time itself is what is measured here.
+        sleep(Duration::from_secs(self.args.idle)).await;
+        self.alive()?;
+        let cpu = self.usage()?.cpu_since(&before);
+        let events = self.audit.next()?;
+        Ok(Idle { seconds: self.args.idle, cpu_seconds: cpu, requests: self.requests(&events) })
+    }
+
+    fn usage(&self) -> Result<Usage> {
+        Usage::of(&self.processes)
+    }
+
+    fn alive(&self) -> Result<()> {
+        self.operators.iter().try_for_each(|operator| operator.check(self.cluster))
+    }
+
+    fn requests(&self, events: &[audit::Event]) -> BTreeMap<String, Requests> {
+        let of = |operator: &Running| (operator.name().to_owned(), Requests::of(&operator.user, events));
+        self.operators.iter().map(of).collect()
+    }
+
+    fn process(&self, name: &str, empty: &Usage, loaded: &Usage) -> ProcessFigures {
+        let operator = self.operators.iter().find(|operator| operator.name() == name);
+        let size = |path: &Path| fs::metadata(path).map(|data| data.len()).ok();
+        ProcessFigures {
+            name: name.to_owned(),
+            operator: operator.is_some(),
+            start_ms: operator.map(|operator| operator.start.as_secs_f64() * 1e3),
+            binary_bytes: operator.and_then(|operator| size(operator.executable.as_deref()?)),
+            pss_kib_without_graphs: empty.pss_kib(name),
+            pss_kib_with_graphs: loaded.pss_kib(name),
+            cpu_seconds: loaded.cpu_seconds(name) - empty.cpu_seconds(name),
+        }
+    }
+}
