@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
@@ -49,9 +49,10 @@ pub(super) async fn apply(cluster: &Cluster, input: &Input, namespace: &str) -> 
         let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let gvk = GroupVersionKind::gvk(group, version, kind);
-        let (resource, capabilities) = pinned_kind(&client, &gvk)
-            .await
-            .with_context(|| format!("{kind} {name}: the API server does not serve {api_version} {kind}"))?;
+        let found = pinned_kind(&client, &gvk).await;
+        let Ok((resource, capabilities)) = found else {
+            bail!("{kind} {name}: the API server serves no {kind} of {api_version}");
+        };
         let place = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(namespace);
         let api: Api<DynamicObject> = match capabilities.scope {
             Scope::Cluster => Api::all_with(client.clone(), &resource),

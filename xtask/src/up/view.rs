@@ -54,7 +54,13 @@ impl View {
         if self.conditions.is_empty() {
             return vec!["no controller has looked at it yet".to_owned()];
         }
-        self.conditions.iter().filter(|condition| is_trouble(condition)).map(told).collect()
+        let stalled = self.condition(conditions::STALLED).filter(|stalled| is_trouble(stalled));
+        // `Ready` often repeats why it is stalled.
+        let repeats = |condition: &Condition| {
+            condition.type_ == conditions::READY && stalled.is_some_and(|stalled| stalled.message == condition.message)
+        };
+        let troubles = self.conditions.iter().filter(|condition| is_trouble(condition) && !repeats(condition));
+        troubles.map(told).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use controller_kit::apply::{Applier, Desired, Error, Outcome};
 use controller_kit::store::{Key, Packed, Store, controller_owner};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
@@ -81,7 +82,10 @@ impl Writer<'_> {
         K: Resource<DynamicType = ()> + Clone + Serialize + serde::de::DeserializeOwned,
     {
         let mut wanted = wanted.clone();
-        wanted.meta_mut().owner_references = self.graph.controller_owner_ref(&()).map(|owner| vec![owner]);
+        // A deletion in the foreground waits for children that say so.
+        let owner = self.graph.controller_owner_ref(&());
+        let owner = owner.map(|owner| OwnerReference { block_owner_deletion: Some(true), ..owner });
+        wanted.meta_mut().owner_references = owner.map(|owner| vec![owner]);
         let namespace = wanted.namespace().unwrap_or_default();
         let live = live_value(store, &namespace, &wanted.name_any());
         let mark = mark_of_ours(&wanted);
