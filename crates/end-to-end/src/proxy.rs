@@ -1,6 +1,7 @@
 //! An API server address that kills its client: a proxy in front of the real one, which ends the controller process with
 //! SIGKILL at its writes.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::{BoxError, World};
 pub enum Cut {
     /// The API server has carried it out, the controller never hears of it. Every write.
     After,
-    /// The API server never sees it. Every second attempt, or nothing would ever move.
+    /// The API server never sees it. Every second attempt at the same object, or nothing would ever move.
     Before,
 }
 
@@ -40,7 +41,8 @@ struct Inner {
     program: Program,
     cut: Cut,
     armed: AtomicBool,
-    writes: AtomicUsize,
+    /// Writes that were cut and may pass when they come again.
+    cut_before: Mutex<HashSet<String>>,
     kills: AtomicUsize,
     killing: Mutex<()>,
 }
@@ -59,7 +61,7 @@ impl KillingProxy {
             program: program(binary, world.ns(), &kubeconfig)?,
             cut,
             armed: AtomicBool::new(true),
-            writes: AtomicUsize::new(0),
+            cut_before: Mutex::default(),
             kills: AtomicUsize::new(0),
             killing: Mutex::new(()),
         });
@@ -82,6 +84,15 @@ impl KillingProxy {
 }
 
 impl Inner {
+    async fn is_first_attempt(&self, write: String) -> bool {
+        let mut cut = self.cut_before.lock().await;
+        let first = cut.insert(write.clone());
+        if !first {
+            cut.remove(&write);
+        }
+        first
+    }
+
     /// Kills the controller and starts it again.
     async fn kill(self: &Arc<Self>) {
         let this = Arc::clone(self);
@@ -103,8 +114,8 @@ impl Inner {
 async fn forward(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let counts = is_write && inner.armed.load(Ordering::SeqCst);
-    let number = if counts { inner.writes.fetch_add(1, Ordering::SeqCst) } else { 0 };
-    if counts && inner.cut == Cut::Before && number.is_multiple_of(2) {
+    let write = format!("{} {}", request.method(), request.uri().path());
+    if counts && inner.cut == Cut::Before && inner.is_first_attempt(write).await {
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();
     }
