@@ -2,6 +2,8 @@
 //!
 //! Needs the conformance kit: `DYNAMO_CONFORMANCE_DIR`, or `../shared/conformance` beside the repository.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

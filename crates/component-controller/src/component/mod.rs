@@ -18,7 +18,7 @@ use api_types::{
     v1beta1::{DynamoComponentDeployment, DynamoComponentDeploymentStatus},
 };
 use controller_kit::{
-    apply::Applier,
+    apply::{Applier, Reported},
     controller::Action,
     events::EventSink,
     store::{Packed, UnpackError},
@@ -140,10 +140,12 @@ impl Reconciler {
         let now = Timestamp::now();
         let status = status::status(live, facts, now);
         self.publish(packed, &events::changes(acted));
-        if self.applier.patch_status(packed, &status).await? {
+        let reported = self.applier.report_status(packed, &status).await?;
+        if reported == Reported::Written {
             self.publish(packed, &events::refusals(acted));
         }
-        let next = retry::after(acted, facts.pull_secrets, &status.conditions, now);
+        let rest = if let Reported::Later(rest) = reported { Some(rest) } else { None };
+        let next = retry::after(acted, facts.pull_secrets, &status.conditions, now).into_iter().chain(rest).min();
         Ok(next.map_or(Action::await_change(), Action::requeue))
     }
 

@@ -20,6 +20,7 @@ use tracing::{debug, info};
 use super::{
     Desired, ObjectId, Write, carry_transition_times,
     error::Error,
+    is_urgent,
     memory::Memory,
     plan::{fingerprint, fingerprint_of, plan_write, text},
     same_status,
@@ -47,6 +48,20 @@ pub enum Outcome {
         /// What is waited for.
         reason: String,
     },
+}
+
+/// Least time between two statuses of one object that differ in counts and wording only.
+const PACE: Duration = Duration::from_millis(500);
+
+/// What [`Applier::report_status`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reported {
+    /// The status was written.
+    Written,
+    /// It says nothing new.
+    Unchanged,
+    /// It can wait this long; more may have changed by then.
+    Later(Duration),
 }
 
 /// What [`Applier::delete`] found.
@@ -214,6 +229,27 @@ impl Applier {
         }
     }
 
+    /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while its
+    /// pods come up: what nobody waits for is written at most every 500 ms.
+    ///
+    /// # Errors
+    /// As [`Applier::patch_status`].
+    pub async fn report_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<Reported, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+        S: Serialize + Sync,
+    {
+        let id = ObjectId::of(object);
+        let uid = uid_of(&id, &object.metadata)?;
+        let (live, wanted) = (object.status(), to_value(&id, status)?);
+        let early = self.memory().since_report(uid, Instant::now()).and_then(|since| PACE.checked_sub(since));
+        if let Some(rest) = early.filter(|_| !same_status(&live, &wanted) && !is_urgent(&live, &wanted)) {
+            return Ok(Reported::Later(rest));
+        }
+        Ok(if self.patch_status(object, status).await? { Reported::Written } else { Reported::Unchanged })
+    }
+
     /// Writes the whole status of the reconciled object, if it says anything new. Transition times stay where the status
     /// of a condition stays. Returns whether something was written.
     ///
@@ -253,6 +289,7 @@ impl Applier {
             Err(error) => return Err(error),
         };
         let mut memory = self.memory();
+        memory.reported(uid, Instant::now());
         memory.settle(uid, &id, &print, &status_difference(&answer["status"], &wanted));
         if let Some(version) = version_of(&answer) {
             memory.wrote(uid, &id, version, Instant::now());

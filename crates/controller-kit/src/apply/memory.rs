@@ -31,6 +31,7 @@ struct Parent {
     writes: HashMap<GroupKind, Written>,
     removals: HashMap<String, Removal>,
     settled: HashMap<ObjectId, Settled>,
+    reported: Option<Instant>,
 }
 
 type GroupKind = (String, String);
@@ -117,6 +118,16 @@ impl Memory {
     pub(super) fn is_settled(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
         let known = self.parents.get(parent).and_then(|memory| memory.settled.get(id));
         !left.is_empty() && known.is_some_and(|known| known.desired == desired && known.residue == residue(left))
+    }
+
+    /// The parent's status was written.
+    pub(super) fn reported(&mut self, parent: &str, at: Instant) {
+        self.parents.entry(parent.to_owned()).or_default().reported = Some(at);
+    }
+
+    /// How long ago that was; `None` if it never was.
+    pub(super) fn since_report(&self, parent: &str, now: Instant) -> Option<Duration> {
+        self.parents.get(parent)?.reported.map(|at| now.saturating_duration_since(at))
     }
 
     /// The parent is gone.

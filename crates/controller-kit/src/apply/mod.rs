@@ -17,9 +17,9 @@ mod plan;
 mod quantity;
 mod status;
 
-pub use applier::{Applier, Outcome, Removed, STEP_TIMEOUT};
+pub use applier::{Applier, Outcome, Removed, Reported, STEP_TIMEOUT};
 pub use covers::{Difference, covers, differences};
 pub use desired::{Desired, ObjectId};
 pub use error::Error;
 pub use plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp};
-pub use status::{carry_transition_times, same_status};
+pub use status::{carry_transition_times, is_urgent, same_status};

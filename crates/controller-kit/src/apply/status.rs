@@ -35,11 +35,50 @@ pub fn carry_transition_times(desired: &mut Value, live: &Value) {
     }
 }
 
+/// Fields that hold counts, which pass through many values on the way from one state to the next.
+const COUNTS: &[&str] = &["component", "components"];
+
+/// True if `desired` says something new that somebody may wait for: a condition that turns, another state, a newer
+/// generation. Counts and wording alone are not urgent.
+#[must_use]
+pub fn is_urgent(live: &Value, desired: &Value) -> bool {
+    !same_status(&without_details(live), &without_details(desired))
+}
+
+fn without_details(status: &Value) -> Value {
+    let mut status = status.clone();
+    let Some(fields) = status.as_object_mut() else { return status };
+    fields.retain(|field, _| !COUNTS.contains(&field.as_str()));
+    let conditions = fields.get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten().filter_map(Value::as_object_mut) {
+        condition.remove("message");
+    }
+    status
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{carry_transition_times, same_status};
+    use super::{carry_transition_times, is_urgent, same_status};
+
+    #[test]
+    fn counts_and_wording_can_wait_and_nothing_else() {
+        let live = json!({ "state": "pending", "observedGeneration": 1, "components": { "a": { "replicas": 1 } },
+            "conditions": [{ "type": "Ready", "status": "False", "reason": "r", "message": "0 of 1" }] });
+        let with = |edit: fn(&mut Value)| {
+            let mut other = live.clone();
+            edit(&mut other);
+            is_urgent(&live, &other)
+        };
+        assert!(!with(|s| s["components"]["a"]["replicas"] = json!(2)));
+        assert!(!with(|s| s["conditions"][0]["message"] = json!("1 of 1")));
+        assert!(with(|s| s["conditions"][0]["status"] = json!("True")));
+        assert!(with(|s| s["conditions"][0]["reason"] = json!("other")));
+        assert!(with(|s| s["state"] = json!("successful")));
+        assert!(with(|s| s["observedGeneration"] = json!(2)));
+        assert!(is_urgent(&Value::Null, &live), "the first word is never held back");
+    }
 
     fn status(ready: &str, message: &str, time: &str) -> Value {
         let condition = json!({ "type": "Ready", "status": ready, "message": message, "lastTransitionTime": time });

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use api_types::conditions;
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
-use controller_kit::apply::{Applier, Error};
+use controller_kit::apply::{Applier, Error, Reported};
 use controller_kit::controller::Action;
 use controller_kit::events::EventSink;
-use controller_kit::failure::{Class, Failure};
+use controller_kit::failure::Class;
 use controller_kit::store::{Packed, UnpackError};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -58,11 +58,16 @@ impl Reconciler {
         let now = Timestamp::now();
         let (status, action) = match self.advance(&observed, now).await {
             Ok(status) => (status, Action::await_change()),
-            Err(error) => (obstructed(&observed, error, now)?, Action::requeue(OBSTACLE_RETRY)),
+            Err(error) => match obstructed(&observed, &error, now) {
+                Some(status) => (status, Action::requeue(OBSTACLE_RETRY)),
+                None => return Err(error),
+            },
         };
         report::publish(&self.events, &observed.graph, &status);
-        self.applier.patch_status(&packed, &status).await?;
-        Ok(action)
+        match self.applier.report_status(&packed, &status).await? {
+            Reported::Later(rest) => Ok(Action::requeue(rest)),
+            Reported::Written | Reported::Unchanged => Ok(action),
+        }
     }
 
     /// One pass over a graph that can be read: its status after it, or the step that failed.
@@ -86,15 +91,15 @@ impl Reconciler {
     }
 }
 
-/// The status for a step that failed for good; a failure that goes away by itself stays an error and changes no status.
-fn obstructed(observed: &Observed, error: Error, now: Timestamp) -> Result<DynamoGraphDeploymentStatus, Error> {
-    let reason = match error.error_type().class() {
-        _ if matches!(error, Error::Foreign { .. }) => conditions::graph::NAME_TAKEN,
+/// The status for a step that failed for good; none for a failure that goes away by itself, which changes no status.
+fn obstructed(observed: &Observed, error: &Error, now: Timestamp) -> Option<DynamoGraphDeploymentStatus> {
+    let reason = match error.class() {
+        Class::Foreign => conditions::graph::NAME_TAKEN,
         Class::Invalid => conditions::graph::INVALID_SPEC,
         Class::Forbidden => conditions::graph::FORBIDDEN,
-        Class::Transient | Class::Foreign => return Err(error),
+        Class::Transient => return None,
     };
-    Ok(status::of_obstacle(&observed.graph, &refusal(reason, error.to_string()), now))
+    Some(status::of_obstacle(&observed.graph, &refusal(reason, error.to_string()), now))
 }
 
 fn refusal(stalled_reason: &'static str, message: String) -> Refusal {

@@ -4,8 +4,7 @@
 //! The kit is not part of the repository; without it these tests say so and pass. Its records come from an API server,
 //! so ours are completed with the server's defaults first. Mind the order of lists: it counts.
 
-// A panic is how helpers of tests fail.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
 mod compare;
 mod defaults;

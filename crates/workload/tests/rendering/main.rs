@@ -1,7 +1,6 @@
 //! Rendering through the public API: rules in tables, whole objects as snapshots, properties of any input.
 
-// A panic is how helpers of tests fail.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
 mod fixture;
 mod merge;

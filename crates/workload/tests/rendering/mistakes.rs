@@ -26,9 +26,6 @@ fn cached(cache: Value, pod: Value, main: Value) -> DynamoComponentDeployment {
 /// Each row: a component with one mistake, the field of it, and a word of what is said about it.
 #[test]
 fn one_mistake_each() {
-    let cache = json!({"pvcName": "cache", "mountPath": "/c"});
-    let at_c = |fields: Value| json!({"volumeMounts": [merged(json!({"mountPath": "/c"}), fields)]});
-    let claim = |fields: Value| json!({"volumes": [{"name": "cache", "persistentVolumeClaim": fields}]});
     let main = "spec.podTemplate.spec.containers[main]";
     let table: Vec<(DynamoComponentDeployment, String, &str)> = vec![
         (component(json!({"name": "w"})), "spec.podTemplate.spec.containers".into(), "no container named main"),
@@ -84,6 +81,17 @@ fn one_mistake_each() {
             "spec.podTemplate.metadata.annotations[nvidia.com/dynamo-discovery-backend] (\"consul\")".into(),
             "no discovery backend",
         ),
+    ];
+    one_line_each(table);
+}
+
+/// The same for the volume that keeps compiled kernels.
+#[test]
+fn one_mistake_each_in_the_compilation_cache() {
+    let cache = json!({"pvcName": "cache", "mountPath": "/c"});
+    let at_c = |fields: Value| json!({"volumeMounts": [merged(json!({"mountPath": "/c"}), fields)]});
+    let claim = |fields: Value| json!({"volumes": [{"name": "cache", "persistentVolumeClaim": fields}]});
+    let table: Vec<(DynamoComponentDeployment, String, &str)> = vec![
         (cached(json!({"pvcName": ""}), json!({}), json!({})), "spec.compilationCache.pvcName".into(), "is empty"),
         (
             cached(json!({"pvcName": "cache"}), json!({}), json!({"args": ["python3 -m dynamo.sglang"]})),
@@ -125,6 +133,10 @@ fn one_mistake_each() {
             "several volumes",
         ),
     ];
+    one_line_each(table);
+}
+
+fn one_line_each(table: Vec<(DynamoComponentDeployment, String, &str)>) {
     for (component, field, word) in table {
         let lines = lines(&component);
         assert_eq!(lines.len(), 1, "{field}: {lines:?}");
