@@ -9,6 +9,8 @@ pub const READY: &str = "Ready";
 pub const RECONCILING: &str = "Reconciling";
 /// kstatus: the controller cannot go on until somebody changes something.
 pub const STALLED: &str = "Stalled";
+/// DynamoGraphDeployment: every field of the spec has an effect. Only there when it is false.
+pub const SPEC_SERVED: &str = "SpecServed";
 /// DynamoComponentDeployment: the workload has its replicas available.
 pub const AVAILABLE: &str = "Available";
 /// DynamoComponentDeployment: mirror of [`AVAILABLE`] under the reference's second name.
@@ -34,6 +36,8 @@ pub mod graph {
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: an object that is not ours has a name that we need.
     pub const NAME_TAKEN: &str = "NameTaken";
+    /// `SpecServed`: this operator does not act on some fields yet.
+    pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
     /// `Stalled`: a right or a quota is missing.
     pub const FORBIDDEN: &str = "Forbidden";
     /// `Reconciling`: children are being written or are coming up.

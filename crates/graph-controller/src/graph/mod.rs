@@ -7,6 +7,7 @@ pub(crate) mod fixtures;
 pub mod observe;
 mod report;
 pub mod status;
+mod unserved;
 pub mod validate;
 
 use std::sync::Arc;

@@ -12,7 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::decide::{Decision, Rollout, generation, is_current};
+use super::decide::{Decision, Rollout, is_current};
+use super::unserved::unserved_fields;
 use super::validate::Refusal;
 
 /// What stands in the way of a graph: reasons of `Ready` and `Stalled` and a text for both.
@@ -25,7 +26,7 @@ pub fn of_decision(
     live: &[DynamoComponentDeployment],
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(graph);
+    let mut status = carried_over(graph, now);
     let by_name: BTreeMap<String, &DynamoComponentDeployment> = live.iter().map(|d| (d.name_any(), d)).collect();
     let wanted: Vec<&DynamoComponentDeployment> =
         decision.components.iter().filter_map(|d| by_name.get(&d.name_any()).copied()).collect();
@@ -60,14 +61,21 @@ pub fn of_decision(
 
 /// Status of a graph that cannot be carried out. What is live stays as it is and stays in the status.
 pub fn of_obstacle(graph: &DynamoGraphDeployment, obstacle: &Obstacle, now: Timestamp) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(graph);
+    let mut status = carried_over(graph, now);
     stall(&mut status, graph, obstacle, now);
     status
 }
 
-fn carried_over(graph: &DynamoGraphDeployment) -> DynamoGraphDeploymentStatus {
+fn carried_over(graph: &DynamoGraphDeployment, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let mut status = graph.status.clone().unwrap_or_default();
     status.observed_generation = graph.metadata.generation;
+    match unserved_fields(&graph.spec) {
+        fields if fields.is_empty() => status.conditions.retain(|condition| condition.type_ != c::SPEC_SERVED),
+        fields => {
+            let message = format!("accepted, but not acted on yet: {}", fields.join(", "));
+            set(&mut status, graph, now, c::SPEC_SERVED, false, c::graph::FIELDS_WITHOUT_EFFECT, &message);
+        }
+    }
     status
 }
 
@@ -209,11 +217,6 @@ fn set(
 ) {
     let generation = graph.metadata.generation;
     set_condition(&mut status.conditions, type_, holds.into(), reason, message, generation, now);
-}
-
-/// Names the generation of a live worker, for events.
-pub fn generation_name(d: &DynamoComponentDeployment) -> String {
-    generation::suffix_of(d).map_or_else(|| "unversioned".to_owned(), |s| s.to_string())
 }
 
 #[cfg(test)]

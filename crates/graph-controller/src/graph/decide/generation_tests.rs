@@ -6,6 +6,9 @@ use crate::graph::fixtures::{graph, graph_with, live, observed, set_image};
 use crate::graph::validate::{DiscoveryBackend, validate};
 use api_types::v1beta1::DynamoGraphDeployment;
 
+/// What an edit is about, and the edit of the graph's JSON.
+type Edit = (&'static str, fn(&mut Value));
+
 fn target_of(graph: &DynamoGraphDeployment, workers: &[&DynamoComponentDeployment]) -> Target {
     target(&validate(graph, DiscoveryBackend::Kubernetes).unwrap(), workers)
 }
@@ -36,7 +39,7 @@ fn a_fresh_graph_gets_the_suffix_of_its_fingerprint() {
 #[test]
 fn what_does_not_reach_pods_is_no_new_generation() {
     let base = target_of(&graph(), &[]).fingerprint;
-    let edits: [(&str, fn(&mut Value)); 6] = [
+    let edits: [Edit; 6] = [
         ("replicas", |g| g["spec"]["components"][1]["replicas"] = json!(9)),
         ("adapter", |g| g["spec"]["components"][1]["scalingAdapter"] = json!({})),
         ("version", |g| g["spec"]["components"][1]["runtimeVersionOverride"] = json!("1.5.0")),
@@ -57,7 +60,7 @@ fn what_does_not_reach_pods_is_no_new_generation() {
 #[test]
 fn what_reaches_worker_pods_is_a_new_generation() {
     let base = target_of(&graph(), &[]).fingerprint;
-    let edits: [(&str, fn(&mut Value)); 5] = [
+    let edits: [Edit; 5] = [
         ("image", |g| set_image(g, "1.6.0")),
         ("graph env", |g| g["spec"]["env"] = json!([{ "name": "A", "value": "b" }])),
         ("graph labels", |g| g["spec"]["labels"] = json!({ "team": "a" })),

@@ -1,0 +1,60 @@
+//! Fields that the API admits and this operator does not act on yet. Silence about them would be a lie: a graph that names
+//! one serves as it would without it, and its status says so.
+
+use api_types::v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec};
+
+/// Paths of the fields that have no effect, in the order of the spec; empty for most graphs.
+pub fn unserved_fields(spec: &DynamoGraphDeploymentSpec) -> Vec<String> {
+    let kv_policy = spec.experimental.as_ref().is_some_and(|e| e.kv_transfer_policy.is_some());
+    let of_graph = [
+        (spec.provider_override.is_some(), "spec.providerOverride"),
+        (spec.priority_class_name.is_some(), "spec.priorityClassName"),
+        (spec.restart.is_some(), "spec.restart"),
+        (spec.topology_constraint.is_some(), "spec.topologyConstraint"),
+        (kv_policy, "spec.experimental.kvTransferPolicy"),
+    ];
+    let mut fields: Vec<String> =
+        of_graph.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field.to_owned()).collect();
+    for component in &spec.components {
+        let at = format!("spec.components[{}]", component.name);
+        fields.extend(of_component(component).into_iter().map(|field| format!("{at}.{field}")));
+    }
+    fields
+}
+
+fn of_component(component: &ComponentSpec) -> Vec<&'static str> {
+    let account_made_elsewhere = matches!(component.type_, Some(ComponentType::Planner | ComponentType::Epp));
+    let fields = [
+        (account_made_elsewhere, "type"),
+        (component.provider_override.is_some(), "providerOverride"),
+        (component.min_available.is_some(), "minAvailable"),
+        (component.model_ref.is_some(), "modelRef"),
+        (component.scaling_adapter.is_some(), "scalingAdapter"),
+        (component.epp_config.is_some(), "eppConfig"),
+        (component.topology_constraint.is_some(), "topologyConstraint"),
+    ];
+    fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::fixtures::{graph, graph_with};
+    use serde_json::json;
+
+    #[test]
+    fn an_ordinary_graph_is_served_whole() {
+        assert_eq!(unserved_fields(&graph().spec), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_field_without_effect_is_named() {
+        let graph = graph_with(|g| {
+            g["spec"]["restart"] = json!({ "id": "1" });
+            g["spec"]["components"][0]["type"] = json!("planner");
+            g["spec"]["components"][1]["scalingAdapter"] = json!({});
+        });
+        let expected = ["spec.restart", "spec.components[Frontend].type", "spec.components[Decode].scalingAdapter"];
+        assert_eq!(unserved_fields(&graph.spec), expected);
+    }
+}
