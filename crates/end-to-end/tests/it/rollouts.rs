@@ -31,8 +31,12 @@ async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(),
     let first = generations(&world).await?;
     let uids = deployments(&world).await?;
 
-    // The new generation's image never starts, so the change cannot end by itself.
-    world.apply(&disaggregated("chat", "no-such-tag", 1, 4)).await?;
+    // The new generation fits on no node, so the change cannot end by itself.
+    let mut stuck = disaggregated("chat", "2.0.0", 1, 4);
+    for worker in [1, 2] {
+        stuck["spec"]["components"][worker]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
+    }
+    world.apply(&stuck).await?;
     world.condition("chat", "Ready", "False", "rolling_update_in_progress").await?;
     world.apply(&disaggregated("chat", "1.0.0", 1, 4)).await?;
     world.ready("chat").await?;
@@ -88,9 +92,21 @@ async fn recreate_never_runs_two_generations_at_once() -> Result<(), BoxError> {
     };
     world.apply(&recreate("1.0.0")).await?;
     world.ready("chat").await?;
-    world.apply(&recreate("2.0.0")).await?;
     let api = world.api::<Pod>();
     let decode = ListParams::default().labels("nvidia.com/dynamo-component=Decode");
+    // A real pod takes its time to end; a finalizer makes a fake one do so.
+    let slow = api.list(&decode).await?.items.remove(0).name_any();
+    let finalizers = |list: &[&str]| json!({ "metadata": { "finalizers": list } });
+    api.patch(&slow, &PatchParams::default(), &Patch::Merge(finalizers(&["example.com/slow"]))).await?;
+    world.apply(&recreate("2.0.0")).await?;
+    let graphs = world.api::<DynamoGraphDeployment>();
+    let waits = async || {
+        let graph = graphs.get("chat").await.map_err(|e| e.to_string())?;
+        let text = format!("{:?}", graph.status.unwrap_or_default().conditions);
+        if text.contains("old pods have not ended") { Ok(()) } else { Err(text) }
+    };
+    wait::until("the graph to name the pod that has not ended", PATIENCE, waits).await?;
+    api.patch(&slow, &PatchParams::default(), &Patch::Merge(finalizers(&[]))).await?;
     let probe = async || {
         let pods = api.list(&decode).await.map_err(|e| e.to_string())?;
         let generations: BTreeSet<_> =

@@ -1,20 +1,32 @@
 //! Carries a decision out.
 //!
-//! Order: the discovery account first, because a pod whose account is missing is refused; then the wanted components, new
-//! workers before old ones shrink; deletions last. A step that fails ends the pass: the next one starts from what is live.
+//! Order: the discovery account first, because a pod whose account is missing is refused; then, all at once, the rest of the
+//! discovery access and the wanted components; old workers shrink after new ones were asked for; deletions last. A step
+//! that fails ends the pass: the next one starts from what is live.
 
 use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use controller_kit::apply::{Applier, Desired, Error, Outcome};
 use controller_kit::store::{Key, Packed, Store, controller_owner};
+use futures::future::{OptionFuture, try_join_all};
+use futures::join;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
-use super::decide::{Decision, discovery::DiscoveryAccess};
-use super::observe::{Caches, Observed, live_value};
+use super::decide::Decision;
+use super::observe::{Caches, MARKS, Observed, live_value};
 
-/// Writes what differs and returns the graph's components as they are after it.
+/// What is live after the writes.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// The graph's components.
+    pub live: Vec<DynamoComponentDeployment>,
+    /// Objects that could not be written because they have to go first, and why, one line each.
+    pub waiting: Vec<String>,
+}
+
+/// Writes what differs.
 ///
 /// # Errors
 /// The first step that failed.
@@ -23,27 +35,63 @@ pub async fn apply(
     caches: &Caches,
     observed: &Observed,
     decision: &Decision,
-) -> Result<Vec<DynamoComponentDeployment>, Error> {
+) -> Result<Applied, Error> {
     let writer = Writer { applier, graph: &observed.graph };
-    match &decision.discovery {
-        Some(access) => writer.discovery(caches, access).await?,
-        None => writer.no_discovery(caches).await?,
+    let mut applied = Applied { live: observed.present().cloned().collect(), waiting: Vec::new() };
+    let access = decision.discovery.as_ref();
+    if let Some(access) = access {
+        applied.note(writer.write(&caches.accounts, &access.account).await?, |_| {});
     }
-    let mut live: Vec<_> =
-        observed.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none()).cloned().collect();
-    for component in decision.components.iter().chain(&decision.old) {
-        if let Some(after) = writer.write(&caches.components, component).await? {
-            live.retain(|d| d.name_any() != after.name_any());
-            live.push(after);
-        }
+    let role = OptionFuture::from(access.map(|access| writer.write(&caches.roles, &access.role)));
+    let binding = OptionFuture::from(access.map(|access| writer.write(&caches.bindings, &access.binding)));
+    let components = try_join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
+    let (role, binding, components) = join!(role, binding, components);
+    for written in role.transpose()?.into_iter() {
+        applied.note(written, |_| {});
+    }
+    for written in binding.transpose()?.into_iter() {
+        applied.note(written, |_| {});
+    }
+    components?.into_iter().for_each(|written| applied.take(written));
+    for old in &decision.old {
+        applied.take(writer.write(&caches.components, old).await?);
     }
     for removal in &decision.delete {
-        let gone = live.iter().position(|d| d.metadata.uid.as_ref() == Some(&removal.uid));
-        if let Some(gone) = gone.map(|index| live.remove(index)) {
+        let gone = applied.live.iter().position(|d| d.metadata.uid.as_ref() == Some(&removal.uid));
+        if let Some(gone) = gone.map(|index| applied.live.remove(index)) {
             applier.delete(&gone, writer.uid()).await?;
         }
     }
-    Ok(live)
+    Ok(applied)
+}
+
+impl Applied {
+    fn take(&mut self, written: Written<DynamoComponentDeployment>) {
+        let mut after = None;
+        self.note(written, |d| after = Some(d));
+        if let Some(after) = after {
+            self.live.retain(|d| d.name_any() != after.name_any());
+            self.live.push(after);
+        }
+    }
+
+    fn note<K>(&mut self, written: Written<K>, keep: impl FnOnce(K)) {
+        match written {
+            Written::As(object) => keep(*object),
+            Written::Not => {}
+            Written::Waits(why) => self.waiting.push(why),
+        }
+    }
+}
+
+/// What became of one child.
+enum Written<K> {
+    /// It was written, and is like this now.
+    As(Box<K>),
+    /// It is as it should be.
+    Not,
+    /// Something has to go first.
+    Waits(String),
 }
 
 struct Writer<'a> {
@@ -56,28 +104,8 @@ impl Writer<'_> {
         self.graph.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    async fn discovery(&self, caches: &Caches, access: &DiscoveryAccess) -> Result<(), Error> {
-        self.write(&caches.accounts, &access.account).await?;
-        self.write(&caches.roles, &access.role).await?;
-        self.write(&caches.bindings, &access.binding).await?;
-        Ok(())
-    }
-
-    async fn no_discovery(&self, caches: &Caches) -> Result<(), Error> {
-        for binding in caches.bindings.children_of(self.uid()) {
-            self.applier.delete(binding.as_ref(), self.uid()).await?;
-        }
-        for role in caches.roles.children_of(self.uid()) {
-            self.applier.delete(role.as_ref(), self.uid()).await?;
-        }
-        for account in caches.accounts.children_of(self.uid()) {
-            self.applier.delete(account.as_ref(), self.uid()).await?;
-        }
-        Ok(())
-    }
-
-    /// Applies one child and returns it as the API server has it, if it was written.
-    async fn write<K>(&self, store: &Store<Packed<K>>, wanted: &K) -> Result<Option<K>, Error>
+    /// Applies one child.
+    async fn write<K>(&self, store: &Store<Packed<K>>, wanted: &K) -> Result<Written<K>, Error>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize + serde::de::DeserializeOwned,
     {
@@ -88,13 +116,25 @@ impl Writer<'_> {
         wanted.meta_mut().owner_references = owner.map(|owner| vec![owner]);
         let namespace = wanted.namespace().unwrap_or_default();
         let live = live_value(store, &namespace, &wanted.name_any());
-        let mark = mark_of_ours(&wanted);
-        let desired = Desired::of(&wanted, self.uid())?.adopt_if_labelled(mark.0, &mark.1);
-        match self.applier.apply(&desired, live.as_ref()).await? {
-            Outcome::Created(value) | Outcome::Updated(value) => Ok(serde_json::from_value(value).ok()),
-            Outcome::Unchanged | Outcome::Waiting { .. } => Ok(None),
+        let mut desired = Desired::of(&wanted, self.uid())?;
+        if live.as_ref().is_none_or(was_made_by_an_operator) {
+            let (key, value) = mark_of_ours(&wanted);
+            desired = desired.adopt_if_labelled(key, &value);
         }
+        Ok(match self.applier.apply(&desired, live.as_ref()).await? {
+            Outcome::Created(value) | Outcome::Updated(value) => {
+                serde_json::from_value(value).map_or(Written::Not, |object| Written::As(Box::new(object)))
+            }
+            Outcome::Unchanged => Written::Not,
+            Outcome::Waiting { reason } => Written::Waits(format!("{}: {reason}", desired.id())),
+        })
     }
+}
+
+/// Whether an object carries the bookkeeping that only an operator leaves. A label alone could be anybody's.
+fn was_made_by_an_operator(live: &serde_json::Value) -> bool {
+    let annotations = live.pointer("/metadata/annotations");
+    MARKS.iter().any(|mark| annotations.is_some_and(|a| a.get(*mark).is_some()))
 }
 
 /// The label by which an object that lost its owner is recognised as this graph's.
@@ -118,11 +158,28 @@ pub async fn release(applier: &Applier, graph: &Packed<DynamoGraphDeployment>) -
     Ok(())
 }
 
-/// The graph that an object belongs to: by its controller owner, else by its label.
+/// The graph that an object belongs to: by its controller owner, else by its label. The controller of a pod is a ReplicaSet.
 pub fn graph_of<K: Resource>(object: &K) -> Option<Key> {
     let namespace = object.meta().namespace.as_deref()?;
-    let by_owner =
-        controller_owner(object).map(|owner| (owner.kind == "DynamoGraphDeployment").then(|| owner.name.clone()));
-    let name = by_owner.unwrap_or_else(|| object.meta().labels.as_ref()?.get(labels::GRAPH).cloned())?;
+    let owner = controller_owner(object).filter(|owner| owner.kind == "DynamoGraphDeployment");
+    let label = || object.meta().labels.as_ref()?.get(labels::GRAPH).cloned();
+    let name = owner.map(|owner| owner.name.clone()).or_else(label)?;
     Some(Key::new(namespace, &name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    #[test]
+    fn a_worker_pod_belongs_to_the_graph_of_its_label() {
+        let pod: Pod = serde_json::from_value(json!({ "metadata": {
+            "name": "p", "namespace": "team-a", "labels": { "nvidia.com/dynamo-graph-deployment-name": "chat" },
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u",
+                "controller": true }] } }))
+        .unwrap();
+        assert_eq!(graph_of(&pod), Some(Key::new("team-a", "chat")));
+    }
 }

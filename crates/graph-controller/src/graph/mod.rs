@@ -58,36 +58,47 @@ impl Reconciler {
         };
         let now = Timestamp::now();
         let (status, action) = match self.advance(&observed, now).await {
-            Ok(status) => (status, Action::await_change()),
+            Ok(done) => done,
             Err(error) => match obstructed(&observed, &error, now) {
                 Some(status) => (status, Action::requeue(OBSTACLE_RETRY)),
                 None => return Err(error),
             },
         };
-        report::publish(&self.events, &observed.graph, &status);
         match self.applier.report_status(&packed, &status).await? {
-            Reported::Later(rest) => Ok(Action::requeue(rest)),
-            Reported::Written | Reported::Unchanged => Ok(action),
+            Reported::Later(rest) => return Ok(Action::requeue(rest)),
+            Reported::Written => report::publish(&self.events, &observed.graph, &status),
+            Reported::Unchanged => {}
         }
+        Ok(action)
     }
 
     /// One pass over a graph that can be read: its status after it, or the step that failed.
-    async fn advance(&self, observed: &Observed, now: Timestamp) -> Result<DynamoGraphDeploymentStatus, Error> {
+    async fn advance(
+        &self,
+        observed: &Observed,
+        now: Timestamp,
+    ) -> Result<(DynamoGraphDeploymentStatus, Action), Error> {
         let valid = match validate::validate(&observed.graph, self.discovery) {
             Ok(valid) => valid,
-            Err(refusal) => return Ok(status::of_obstacle(&observed.graph, &refusal, now)),
+            Err(refusal) => return Ok((status::of_obstacle(observed, &refusal, now), Action::await_change())),
         };
         let decision = decide::decide(&valid, observed);
-        let live = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
-        Ok(status::of_decision(&observed.graph, &decision, &live, now))
+        let applied = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
+        let status = status::of_decision(&observed.graph, &decision, &applied, now);
+        let unseen = !applied.waiting.is_empty();
+        Ok((status, if unseen { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() }))
     }
 
-    /// A graph whose stored form this version does not know. Nothing is touched; its status says why.
+    /// A graph, or a component of it, whose stored form this version does not know. Nothing is touched; the status says why.
     async fn unreadable(&self, packed: &Packed<DynamoGraphDeployment>, error: &UnpackError) -> Result<Action, Error> {
         let mut graph = DynamoGraphDeployment::new(&packed.name_any(), Default::default());
         graph.metadata = packed.metadata.clone();
+        graph.status = serde_json::from_value(packed.status()).ok();
         let refusal = refusal(conditions::graph::INVALID_SPEC, error.to_string());
-        self.applier.patch_status(packed, &status::of_obstacle(&graph, &refusal, Timestamp::now())).await?;
+        let status = status::of_unreadable(&graph, &refusal, Timestamp::now());
+        if self.applier.patch_status(packed, &status).await? {
+            report::publish(&self.events, &graph, &status);
+        }
         Ok(Action::await_change())
     }
 }
@@ -100,7 +111,7 @@ fn obstructed(observed: &Observed, error: &Error, now: Timestamp) -> Option<Dyna
         Class::Forbidden => conditions::graph::FORBIDDEN,
         Class::Transient => return None,
     };
-    Some(status::of_obstacle(&observed.graph, &refusal(reason, error.to_string()), now))
+    Some(status::of_obstacle(observed, &refusal(reason, error.to_string()), now))
 }
 
 fn refusal(stalled_reason: &'static str, message: String) -> Refusal {

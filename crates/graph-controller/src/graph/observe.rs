@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use api_types::{annotations, labels};
+use controller_kit::apply::APPLIED_ANNOTATION;
 use controller_kit::store::{Key, Packed, Store, UnpackError, controller_owner};
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -40,45 +41,47 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// The components that are not on their way out.
+    pub fn present(&self) -> impl Iterator<Item = &DynamoComponentDeployment> {
+        self.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none())
+    }
+
     /// Whether the graph is the controller of a live component.
     pub fn owns(&self, d: &DynamoComponentDeployment) -> bool {
         controller_owner(d).is_some_and(|owner| Some(&owner.uid) == self.graph.metadata.uid.as_ref())
     }
 }
 
+/// Annotations of which at least one is on everything that an operator made, ours or the Go operator.
+pub const MARKS: [&str; 2] = [APPLIED_ANNOTATION, annotations::LAST_APPLIED_HASH];
+
 /// Reads a graph and its children.
 ///
 /// # Errors
-/// If the graph itself has a form that its type does not know. A component that cannot be read is left out: it can only
-/// be one that nobody wants, for ours are written from the same types.
+/// If the graph, or a component that it owns, has a form that this version does not know. Deciding without it could start
+/// its workers a second time.
 pub fn observe(caches: &Caches, graph: &Packed<DynamoGraphDeployment>) -> Result<Observed, UnpackError> {
     let typed = graph.unpack()?;
-    let mut components = Vec::new();
-    for packed in live_components(caches, graph) {
-        match packed.unpack() {
-            Ok(component) => components.push(component),
-            Err(error) => tracing::warn!(%error, "ignoring a component"),
-        }
-    }
+    let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
+    let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;
+    components.extend(orphans(caches, graph).iter().filter_map(|d| d.unpack().ok()));
     // Pods are only asked about while generations change.
-    let generations: BTreeSet<_> = components.iter().map(|d| d.labels().get(labels::WORKER_HASH)).collect();
+    let workers = components.iter().filter(|d| d.spec.component.is_worker());
+    let generations: BTreeSet<_> = workers.map(|d| d.labels().get(labels::WORKER_HASH)).collect();
     let running_pods = if generations.len() > 1 { running_pods(caches, graph) } else { BTreeMap::new() };
     Ok(Observed { graph: typed, components, running_pods })
 }
 
-fn live_components(
-    caches: &Caches,
-    graph: &Packed<DynamoGraphDeployment>,
-) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {
-    let mut live = caches.components.children_of(&graph.uid().unwrap_or_default());
+/// Components that an earlier graph of this name left behind (`--cascade=orphan`).
+fn orphans(caches: &Caches, graph: &Packed<DynamoGraphDeployment>) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {
     let name = graph.name_any();
     let is_orphan = |d: &Packed<DynamoComponentDeployment>| {
-        d.namespace() == graph.namespace()
+        controller_owner(d).is_none()
+            && d.namespace() == graph.namespace()
             && d.labels().get(labels::GRAPH) == Some(&name)
-            && controller_owner(d).is_none()
+            && MARKS.iter().any(|mark| d.annotations().contains_key(*mark))
     };
-    live.extend(caches.components.all().into_iter().filter(|d| is_orphan(d)));
-    live
+    caches.components.all().into_iter().filter(|d| is_orphan(d)).collect()
 }
 
 /// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs.

@@ -1,6 +1,6 @@
 //! A graph's status, computed from what is live after the writes, never from what was wished.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::conditions as c;
 use api_types::v1beta1::{
@@ -12,22 +12,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
+use super::apply::Applied;
 use super::decide::{Decision, Rollout, is_current};
+use super::observe::Observed;
 use super::unserved::unserved_fields;
 use super::validate::Refusal;
 
-/// What stands in the way of a graph: reasons of `Ready` and `Stalled` and a text for both.
-type Obstacle = Refusal;
-
-/// Status of a graph that has been decided on. `live` holds its DynamoComponentDeployments as they are after the writes.
+/// Status of a graph that has been decided on. `applied` is what is live after the writes.
 pub fn of_decision(
     graph: &DynamoGraphDeployment,
     decision: &Decision,
-    live: &[DynamoComponentDeployment],
+    applied: &Applied,
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
     let mut status = carried_over(graph, now);
-    let by_name: BTreeMap<String, &DynamoComponentDeployment> = live.iter().map(|d| (d.name_any(), d)).collect();
+    let by_name: BTreeMap<String, &DynamoComponentDeployment> =
+        applied.live.iter().map(|d| (d.name_any(), d)).collect();
     let wanted: Vec<&DynamoComponentDeployment> =
         decision.components.iter().filter_map(|d| by_name.get(&d.name_any()).copied()).collect();
     let old: Vec<&DynamoComponentDeployment> =
@@ -36,7 +36,9 @@ pub fn of_decision(
     status.components = components(&wanted, &old);
     status.rolling_update = rolling_update(status.rolling_update.take(), &decision.rollout, now);
 
-    let waiting = waiting_for(decision, &by_name);
+    let mut waiting = applied.waiting.clone();
+    waiting.extend(waiting_for(decision, &by_name));
+    waiting.extend(decision.rollout.waits.iter().cloned());
     if let Some(obstacle) = wanted.iter().find_map(|d| obstacle_of(d)) {
         stall(&mut status, graph, &obstacle, now);
     } else if decision.rollout.in_progress() {
@@ -60,7 +62,24 @@ pub fn of_decision(
 }
 
 /// Status of a graph that cannot be carried out. What is live stays as it is and stays in the status.
-pub fn of_obstacle(graph: &DynamoGraphDeployment, obstacle: &Obstacle, now: Timestamp) -> DynamoGraphDeploymentStatus {
+pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
+    let graph = &observed.graph;
+    let mut status = carried_over(graph, now);
+    // What is wanted cannot be told, so every object counts, the newest of a component as its present one.
+    let mut live: Vec<_> = observed.present().collect();
+    live.sort_by_key(|d| std::cmp::Reverse(d.metadata.creation_timestamp.clone()));
+    let mut seen = BTreeSet::new();
+    let (newest, older): (Vec<_>, Vec<_>) = live.into_iter().partition(|d| seen.insert(d.spec.component.name.clone()));
+    status.components = components(&newest, &older);
+    match obstacle.stalled_reason {
+        c::graph::FORBIDDEN => progress(&mut status, graph, c::graph::SOME_NOT_READY, &obstacle.message, now),
+        _ => stall(&mut status, graph, obstacle, now),
+    }
+    status
+}
+
+/// Status of a graph that cannot even be read. What was said of it before stays.
+pub fn of_unreadable(graph: &DynamoGraphDeployment, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let mut status = carried_over(graph, now);
     stall(&mut status, graph, obstacle, now);
     status
@@ -91,8 +110,13 @@ fn components(
         counts.extend(reported(d).map(|status| (d.spec.component.name.clone(), status)));
     }
     for d in old {
+        let name = &d.spec.component.name;
         let Some(part) = reported(d) else { continue };
-        let Some(sum) = counts.get_mut(&d.spec.component.name) else { continue };
+        let Some(sum) = counts.get_mut(name) else {
+            // The new generation has no word of its own yet; the old one serves.
+            counts.insert(name.clone(), ComponentReplicaStatus { updated_replicas: 0, ..part });
+            continue;
+        };
         sum.replicas += part.replicas;
         sum.ready_replicas = add(sum.ready_replicas, part.ready_replicas);
         sum.available_replicas = add(sum.available_replicas, part.available_replicas);
@@ -156,7 +180,9 @@ fn waiting_for(decision: &Decision, live: &BTreeMap<String, &DynamoComponentDepl
             waiting.push(format!("{name}: the latest spec has not been acted on yet"));
         } else if available.is_none_or(|a| a.status != "True") {
             let why = available.map_or("no status yet", |a| a.message.as_str());
-            waiting.push(format!("{name}: {why}"));
+            let secrets = condition(d, c::component::PULL_SECRETS_FOUND).filter(|s| s.status == "False");
+            let secrets = secrets.map(|s| format!("; {}", s.message)).unwrap_or_default();
+            waiting.push(format!("{name}: {why}{secrets}"));
         }
     }
     waiting
@@ -167,11 +193,11 @@ fn condition<'a>(d: &'a DynamoComponentDeployment, type_: &str) -> Option<&'a Co
 }
 
 /// A component that cannot go on stalls its graph, with the component's own words.
-fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Obstacle> {
+fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Refusal> {
     let stalled = condition(d, c::STALLED).filter(|s| s.status == "True" && is_current(d))?;
     let stalled_reason =
         if stalled.reason == c::component::NAME_TAKEN { c::graph::NAME_TAKEN } else { c::graph::INVALID_SPEC };
-    Some(Obstacle {
+    Some(Refusal {
         ready_reason: c::graph::FAILED,
         stalled_reason,
         message: format!("component {}: {}", d.spec.component.name, stalled.message),
@@ -199,7 +225,7 @@ fn progress(
     set(status, graph, now, c::STALLED, false, c::graph::NOT_STALLED, "");
 }
 
-fn stall(status: &mut DynamoGraphDeploymentStatus, graph: &DynamoGraphDeployment, obstacle: &Obstacle, now: Timestamp) {
+fn stall(status: &mut DynamoGraphDeploymentStatus, graph: &DynamoGraphDeployment, obstacle: &Refusal, now: Timestamp) {
     status.state = GraphState::Failed;
     set(status, graph, now, c::READY, false, obstacle.ready_reason, &obstacle.message);
     set(status, graph, now, c::RECONCILING, false, obstacle.stalled_reason, "waits for a change");

@@ -10,7 +10,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>) -> DynamoGraphDeploymentStatus {
     let valid = validate(graph, DiscoveryBackend::Kubernetes).unwrap();
     let decision = decide(&valid, &observed(graph, live.clone()));
-    of_decision(graph, &decision, &live, NOW)
+    of_decision(graph, &decision, &Applied { live, waiting: vec![] }, NOW)
 }
 
 fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {
@@ -72,6 +72,15 @@ fn a_change_of_generation_sums_old_and_new_and_keeps_the_serving_namespace() {
 }
 
 #[test]
+fn workers_that_serve_never_vanish_from_the_status() {
+    let edited = graph_with(|g| set_image(g, "1.6.0"));
+    let status = status_of(&edited, fresh(&graph(), |n| n));
+    assert_eq!(status.components["Decode"].ready_replicas, Some(4));
+    assert_eq!(status.components["Decode"].updated_replicas, 0);
+    assert!(is(&status, "Ready").2.contains("4 workers of the old generation"), "{}", is(&status, "Ready").2);
+}
+
+#[test]
 fn the_end_of_a_change_is_recorded_once() {
     let mut after = graph();
     after.status = Some(DynamoGraphDeploymentStatus {
@@ -113,7 +122,7 @@ fn a_refused_spec_keeps_what_is_known_of_the_workers() {
         stalled_reason: "InvalidSpec",
         message: "m".into(),
     };
-    let status = of_obstacle(&running, &refusal, NOW);
+    let status = of_obstacle(&observed(&running, fresh(&graph(), |n| n)), &refusal, NOW);
     assert_eq!(status.observed_generation, Some(2));
     assert_eq!(status.components["Decode"].ready_replicas, Some(4));
     assert_eq!(is(&status, "Ready").0, "False");

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use api_types::v1beta1::{
-    BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoComponentDeploymentSpec,
-    DynamoGraphDeployment, DynamoGraphDeploymentSpec,
+    BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
+    DynamoGraphDeploymentSpec,
 };
-use api_types::{annotations, conditions};
+use api_types::{annotations, conditions, labels, names};
 use kube::ResourceExt;
 use workload::Invalid;
+
+use super::decide::component::{Placement, component_deployment};
 
 pub use workload::DiscoveryBackend;
 
@@ -25,7 +27,7 @@ pub struct ValidGraph<'a> {
     pub spec: &'a DynamoGraphDeploymentSpec,
     /// Engine family: the author's, else the one that the workers' command lines agree on.
     pub framework: Option<BackendFramework>,
-    /// How the graph's pods find each other.
+    /// How the graph's pods find each other; Kubernetes if any component does so.
     pub discovery: DiscoveryBackend,
 }
 
@@ -68,8 +70,21 @@ pub fn validate(graph: &DynamoGraphDeployment, default_discovery: DiscoveryBacke
     if graph.spec.components.is_empty() {
         problems.push(invalid("spec.components", "", "is empty", "add at least one component"));
     }
-    let framework = check_components(graph, &mut problems);
-    let discovery = discovery(graph, default_discovery, &mut problems);
+    check_names(graph, &mut problems);
+    // Without framework, which depends on the components, and with the default for what they may override.
+    let mut valid = ValidGraph {
+        namespace: graph.namespace().unwrap_or_default(),
+        name: graph.name_any(),
+        annotations: graph.annotations(),
+        spec: &graph.spec,
+        framework: graph.spec.backend_framework,
+        discovery: DiscoveryBackend::Etcd,
+    };
+    let merged: Vec<_> = graph.spec.components.iter().map(|c| candidate(&valid, graph, c)).collect();
+    valid.framework = check_components(graph, &merged, &mut problems);
+    if merged.iter().any(|d| backend_of(d, default_discovery) == DiscoveryBackend::Kubernetes) {
+        valid.discovery = DiscoveryBackend::Kubernetes;
+    }
     if !problems.is_empty() {
         let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         return Err(Refusal {
@@ -78,14 +93,7 @@ pub fn validate(graph: &DynamoGraphDeployment, default_discovery: DiscoveryBacke
             message,
         });
     }
-    Ok(ValidGraph {
-        namespace: graph.namespace().unwrap_or_default(),
-        name: graph.name_any(),
-        annotations: graph.annotations(),
-        spec: &graph.spec,
-        framework,
-        discovery,
-    })
+    Ok(valid)
 }
 
 /// The program that runs the graph; only Deployments are served.
@@ -125,16 +133,33 @@ fn invalid(field: impl Into<String>, value: &str, problem: impl Into<String>, re
     Invalid { field: field.into(), value: value.to_owned(), problem: problem.into(), remedy: remedy.to_owned() }
 }
 
+/// Names that become values of labels must fit into them.
+fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
+    let name = graph.name_any();
+    let dynamo_namespace = names::dynamo_namespace(&graph.namespace().unwrap_or_default(), &name, false);
+    if dynamo_namespace.len() > names::LABEL_MAX {
+        let problem = format!(
+            "gives the label {} the value {dynamo_namespace:?}, which has more than {} characters",
+            labels::DYNAMO_NAMESPACE,
+            names::LABEL_MAX
+        );
+        problems.push(invalid("metadata.name", &name, problem, "shorten the name of the graph or of its namespace"));
+    }
+}
+
 /// Checks every component as the component controller will, but before anything is written, and returns the engine family
 /// of the whole graph. Workers that start different ones without the author deciding are a mistake.
-fn check_components(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) -> Option<BackendFramework> {
+fn check_components(
+    graph: &DynamoGraphDeployment,
+    merged: &[DynamoComponentDeployment],
+    problems: &mut Vec<Invalid>,
+) -> Option<BackendFramework> {
     let explicit = graph.spec.backend_framework;
     let mut found: Vec<BackendFramework> = Vec::new();
-    for component in &graph.spec.components {
-        let candidate = candidate(graph, component);
-        match workload::validate(&candidate) {
+    for candidate in merged {
+        match workload::validate(candidate) {
             Ok(valid) => found.extend(valid.framework()),
-            Err(mistakes) => problems.extend(mistakes.into_iter().map(|m| below(m, &component.name))),
+            Err(mistakes) => problems.extend(mistakes.into_iter().map(|m| below(m, &candidate.spec.component.name))),
         }
     }
     found.sort_unstable();
@@ -146,14 +171,24 @@ fn check_components(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) 
     explicit.or(found.first().copied())
 }
 
-/// The component as the component controller would see it.
-fn candidate(graph: &DynamoGraphDeployment, component: &ComponentSpec) -> DynamoComponentDeployment {
-    let backend_framework = graph.spec.backend_framework;
-    let spec = DynamoComponentDeploymentSpec { backend_framework, component: component.clone() };
-    let mut candidate = DynamoComponentDeployment::new(&component.name, spec);
-    candidate.metadata.namespace = graph.namespace();
+/// The component as the component controller would see it, the graph's own settings merged in.
+fn candidate(
+    valid: &ValidGraph<'_>,
+    graph: &DynamoGraphDeployment,
+    component: &ComponentSpec,
+) -> DynamoComponentDeployment {
+    let placement = Placement { generation: None, fingerprint: None, replicas: 0, origin_version: "" };
+    let mut candidate = component_deployment(valid, component, placement);
     candidate.metadata.uid = graph.uid();
     candidate
+}
+
+/// How a component's pods discover each other. Values that mean nothing are mistakes of their own.
+fn backend_of(merged: &DynamoComponentDeployment, default: DiscoveryBackend) -> DiscoveryBackend {
+    let template = merged.spec.component.pod_template.as_ref();
+    let annotations = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.annotations.as_ref());
+    let named = annotations.and_then(|a| a.get(annotations::DISCOVERY_BACKEND));
+    named.and_then(|name| DiscoveryBackend::from_name(name)).unwrap_or(default)
 }
 
 /// A mistake of a component as a mistake of its graph.
@@ -163,20 +198,4 @@ fn below(mistake: Invalid, component: &str) -> Invalid {
         Some(rest) => format!("spec.components[{component}].{rest}"),
     };
     Invalid { field, ..mistake }
-}
-
-fn discovery(
-    graph: &DynamoGraphDeployment,
-    default: DiscoveryBackend,
-    problems: &mut Vec<Invalid>,
-) -> DiscoveryBackend {
-    let key = annotations::DISCOVERY_BACKEND;
-    match graph.annotations().get(key).map(String::as_str) {
-        None => default,
-        Some(name) => DiscoveryBackend::from_name(name).unwrap_or_else(|| {
-            let field = format!("metadata.annotations[{key}]");
-            problems.push(invalid(field, name, "is no discovery backend", "write kubernetes or etcd, or remove it"));
-            default
-        }),
-    }
 }

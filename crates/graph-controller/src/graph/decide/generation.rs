@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::names::{GenerationSuffix, sha256_hex};
+use api_types::names::GenerationSuffix;
 use api_types::v1beta1::DynamoComponentDeployment;
 use api_types::{annotations, labels};
 use controller_kit::apply::covers;
@@ -67,7 +67,7 @@ fn fingerprint(graph: &ValidGraph<'_>) -> String {
     let placeholder = GenerationSuffix::from_label(PLACEHOLDER);
     let content: BTreeMap<&str, Value> =
         graph.workers().map(|c| (c.name.as_str(), identity(&wanted(graph, c, Some(&placeholder))))).collect();
-    format!("{RECIPE}:{}", sha256_hex(json!(content).to_string().as_bytes(), 16))
+    format!("{RECIPE}:{}", controller_kit::apply::fingerprint(&json!(content)))
 }
 
 fn wanted(
@@ -105,7 +105,9 @@ fn holds(graph: &ValidGraph<'_>, suffix: Option<&GenerationSuffix>, members: &[&
     members.iter().all(|member| {
         let Some(component) = graph.workers().find(|c| c.name == member.spec.component.name) else { return false };
         let (want, live) = (identity(&wanted(graph, component, suffix)), identity(member));
-        member.name_any() == wanted(graph, component, suffix).name_any() && covers(&want, &live) && covers(&live, &want)
+        // Others may have put labels on the object; what makes pods what they are stands in the spec.
+        let same_spec = covers(&want["spec"], &live["spec"]) && covers(&live["spec"], &want["spec"]);
+        member.name_any() == wanted(graph, component, suffix).name_any() && same_spec && covers(&live, &want)
     })
 }
 

@@ -105,3 +105,24 @@ fn a_suffix_that_is_taken_by_another_generation_is_not_used_again() {
     let got = target_of(&graph(), &[&squatter]);
     assert_eq!(got.suffix, Some(GenerationSuffix::of(&got.fingerprint, 1)));
 }
+
+#[test]
+fn a_label_that_others_put_on_the_object_is_no_other_generation() {
+    let mut foreign = foreign_worker(&graph(), "a7137ff9");
+    foreign.metadata.labels.get_or_insert_default().insert("cost-center".to_owned(), "7".to_owned());
+    assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(GenerationSuffix::from_label("a7137ff9")));
+}
+
+/// A new recipe, or another rendering of the same spec, would roll the workers of every graph at the next upgrade of the
+/// operator. If this changes, `RECIPE` must change too, and the old rendering must still be recognised.
+#[test]
+fn the_fingerprint_of_a_spec_is_for_ever() {
+    let rich = graph_with(|g| {
+        g["spec"]["env"] = json!([{ "name": "A", "value": "b" }, { "name": "C" }]);
+        g["spec"]["labels"] = json!({ "team": "a" });
+        g["spec"]["components"][1]["sharedMemorySize"] = json!("1Gi");
+        g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["resources"] =
+            json!({ "limits": { "nvidia.com/gpu": "1" }, "requests": {} });
+    });
+    expect_test::expect!["v1:a752c86b44d0653e"].assert_eq(&target_of(&rich, &[]).fingerprint);
+}

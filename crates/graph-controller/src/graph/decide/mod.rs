@@ -6,11 +6,11 @@ pub mod discovery;
 pub mod generation;
 pub mod rollout;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::annotations;
 use api_types::names::GenerationSuffix;
 use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::{annotations, conditions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -26,11 +26,13 @@ use super::validate::{DiscoveryBackend, ValidGraph};
 /// ones go, and deletion last.
 #[derive(Default)]
 pub struct Decision {
-    /// The discovery account; none if the graph discovers through etcd, then ours is deleted.
+    /// The discovery account; none if no component discovers through Kubernetes. An account that is no longer wanted stays
+    /// until the graph goes: pods that still run under it must not lose it.
     pub discovery: Option<DiscoveryAccess>,
     /// The components as they shall be, without owner.
     pub components: Vec<DynamoComponentDeployment>,
-    /// Workers of old generations: as they are live, with the replicas they shall have now, without owner.
+    /// Live components that the spec no longer names, workers of old generations above all: as they are, with the replicas
+    /// they shall have now, without owner. Orphans among them become the graph's by this, and can be deleted later.
     pub old: Vec<DynamoComponentDeployment>,
     /// Objects that nothing needs any more.
     pub delete: Vec<Removal>,
@@ -42,7 +44,7 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     /// Its name.
-    pub name: String,
+    name: String,
     /// Its uid: another object of that name is left alone.
     pub uid: String,
 }
@@ -56,6 +58,8 @@ pub struct Rollout {
     pub old: Vec<String>,
     /// Worker components whose target generation serves alone.
     pub updated: Vec<String>,
+    /// What the change waits for, one line an object.
+    pub waits: Vec<String>,
 }
 
 impl Rollout {
@@ -68,9 +72,7 @@ impl Rollout {
 /// Decides on a valid graph that is not being deleted.
 pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
     let origin_version = component::origin_version(&observed.graph, &observed.components);
-    let live: Vec<&DynamoComponentDeployment> =
-        observed.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none()).collect();
-    let (workers, others): (Vec<_>, Vec<_>) = live.into_iter().partition(|d| d.spec.component.is_worker());
+    let (workers, others): (Vec<_>, Vec<_>) = observed.present().partition(|d| d.spec.component.is_worker());
 
     let mut decision = Decision {
         discovery: (graph.discovery == DiscoveryBackend::Kubernetes).then(|| discovery_access(graph)),
@@ -83,11 +85,24 @@ pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
     }
     decide_workers(graph, observed, &workers, &origin_version, &mut decision);
 
-    let wanted: Vec<String> = decision.components.iter().map(ResourceExt::name_any).collect();
+    decision.delete.extend(others.iter().filter_map(|d| removal(observed, d)));
+    keep_what_is_wanted_and_adopt_the_rest(observed, &mut decision);
     decision
-        .delete
-        .extend(others.iter().filter(|d| !wanted.contains(&d.name_any())).filter_map(|d| removal(observed, d)));
-    decision
+}
+
+/// An object that is wanted under its name is never deleted, whatever else it was before; one that nobody owns and nobody
+/// wants is adopted, so that it can be deleted in the next pass.
+fn keep_what_is_wanted_and_adopt_the_rest(observed: &Observed, decision: &mut Decision) {
+    let wanted: BTreeSet<String> = decision.components.iter().map(ResourceExt::name_any).collect();
+    decision.delete.retain(|removal| !wanted.contains(&removal.name));
+    decision.old.retain(|d| !wanted.contains(&d.name_any()));
+    let known: BTreeSet<String> = decision.old.iter().map(ResourceExt::name_any).collect();
+    let strays = observed.present().filter(|d| {
+        let name = d.name_any();
+        !observed.owns(d) && !wanted.contains(&name) && !known.contains(&name)
+    });
+    let strays: Vec<_> = strays.map(|d| with_replicas(d, d.spec.component.wanted_replicas())).collect();
+    decision.old.extend(strays);
 }
 
 /// Plans the generations of all workers: which is the target, how many replicas each has, which are done with.
@@ -124,21 +139,28 @@ fn decide_workers(
         let drained = olds.iter().all(|d| is_drained(observed, d));
         let counts: Vec<Live> = olds.iter().map(|d| live_counts(d)).collect();
         let desired = component.wanted_replicas();
-        let plan = rollout::plan(&strategy, desired, new.map(live_counts).unwrap_or_default(), &counts, drained);
+        let plan = rollout::plan(&strategy, desired, new.map(new_counts).unwrap_or_default(), &counts, drained);
         wanted.spec.component.replicas = Some(plan.new);
         decision.components.push(wanted);
         decision.old.extend(olds.iter().zip(plan.old).map(|(d, replicas)| with_replicas(d, replicas)));
+        if strategy == RolloutStrategy::Recreate {
+            // One that its controller cannot act on would never drain.
+            let stuck = olds.iter().filter(|d| d.spec.component.wanted_replicas() == 0 && is_stalled(d));
+            decision.delete.extend(stuck.filter_map(|d| removal(observed, d)));
+        }
         if serves_alone(new, desired, &olds) && (strategy != RolloutStrategy::Recreate || drained) {
             updated.push(component.name.clone());
         }
     }
+    let waits = old.iter().filter_map(|d| remains_of(observed, d)).collect();
     if updated.len() == graph.workers().count() {
         // Every component's new workers carry the load: what is left of the old generations can go, in one go.
         // Orphans are adopted first and go with the next pass: only what is ours is deleted.
         decision.old.retain(|d| old.iter().any(|o| o.name_any() == d.name_any() && !observed.owns(o)));
         decision.delete.extend(old.iter().filter_map(|d| removal(observed, d)));
     }
-    decision.rollout = Rollout { target: target.suffix, old: old.iter().map(|d| d.name_any()).collect(), updated };
+    let names = old.iter().map(|d| d.name_any()).collect();
+    decision.rollout = Rollout { target: target.suffix, old: names, updated, waits };
 }
 
 /// How a component's workers change generation. Annotations that cannot be read are reported by the component itself; until
@@ -156,6 +178,28 @@ fn live_counts(d: &DynamoComponentDeployment) -> Live {
         spec: d.spec.component.wanted_replicas(),
         available: status.and_then(|c| c.available_replicas.or(c.ready_replicas)).unwrap_or(0),
     }
+}
+
+/// The same for the target generation. A status that speaks of an older spec may count workers that were told to go.
+fn new_counts(d: &DynamoComponentDeployment) -> Live {
+    let counts = live_counts(d);
+    Live { available: if is_current(d) { counts.available } else { 0 }, ..counts }
+}
+
+/// What is left of an old worker, in words; nothing if nothing is.
+fn remains_of(observed: &Observed, d: &DynamoComponentDeployment) -> Option<String> {
+    let name = d.name_any();
+    let reported = d.status.as_ref().and_then(|s| s.component.as_ref()).map_or(0, |c| c.replicas);
+    match (reported, observed.running_pods.get(&name)) {
+        (0, None) => None,
+        (0, Some(pods)) => Some(format!("{name}: {pods} old pods have not ended")),
+        (replicas, _) => Some(format!("{name}: {replicas} workers of the old generation")),
+    }
+}
+
+fn is_stalled(d: &DynamoComponentDeployment) -> bool {
+    let conditions = d.status.iter().flat_map(|s| &s.conditions);
+    is_current(d) && conditions.into_iter().any(|c| c.type_ == conditions::STALLED && c.status == "True")
 }
 
 /// Whether the status of a live object speaks of its present spec.
@@ -182,7 +226,11 @@ fn serves_alone(new: Option<&DynamoComponentDeployment>, desired: i32, old: &[&D
     let new_serves = new.is_some_and(|d| {
         is_current(d) && d.spec.component.wanted_replicas() == desired && ready_replicas(d) >= desired
     });
-    new_serves && old.iter().all(|d| d.spec.component.wanted_replicas() == 0 && is_current(d) && ready_replicas(d) == 0)
+    // An old worker that its controller cannot act on keeps its pods until it is deleted.
+    let is_done = |d: &&DynamoComponentDeployment| {
+        d.spec.component.wanted_replicas() == 0 && is_current(d) && (ready_replicas(d) == 0 || is_stalled(d))
+    };
+    new_serves && old.iter().all(is_done)
 }
 
 /// A live worker of an old generation with other replicas and everything else as it is.

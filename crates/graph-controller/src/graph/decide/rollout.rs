@@ -20,7 +20,7 @@ fn workers(amount: &IntOrString, desired: i32, carry: i64) -> i32 {
         IntOrString::Int(count) => (*count).max(0),
         IntOrString::String(text) => {
             let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(0);
-            i32::try_from((percent.max(0) * i64::from(desired) + carry) / 100).unwrap_or(i32::MAX)
+            i32::try_from((percent.max(0).saturating_mul(i64::from(desired)) + carry) / 100).unwrap_or(i32::MAX)
         }
     }
 }
@@ -75,7 +75,8 @@ pub fn plan(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], d
     let not_serving = (old_spec - old_serving).max(0);
     let spare = (old_serving + new_serving - floor).max(0);
     let old_target = (old_spec - may_go.min(not_serving + spare)).max(0);
-    let new_target = desired.min(new_spec + (desired + surge - old_spec - new_spec).max(0));
+    let room = desired.saturating_add(surge) - old_spec - new_spec;
+    let new_target = desired.min(new_spec + room.max(0).min(desired));
     Targets { new: new_target, old: spread(old_target, old) }
 }
 

@@ -3,7 +3,7 @@
 //! deployment.
 
 use super::*;
-use crate::graph::fixtures::{graph_with, live, observed, report, set_image};
+use crate::graph::fixtures::{graph_with, live, observed, owner, report, set_image};
 use crate::graph::validate::{DiscoveryBackend, validate};
 use api_types::v1beta1::DynamoGraphDeployment;
 use proptest::prelude::*;
@@ -16,6 +16,10 @@ enum Happening {
     Edit(u8),
     /// The author replaces the object; annotations are gone.
     WipeAnnotations,
+    /// The author adds a second worker component, or removes it.
+    Prefill(bool),
+    /// The graph was deleted with its children left behind, and applied again.
+    Orphan,
     /// The author or an autoscaler sets the worker's replicas.
     ScaleTo(i32),
     /// The controller reconciles and dies after so many writes; a large number is a whole pass.
@@ -28,6 +32,8 @@ fn happening() -> impl proptest::strategy::Strategy<Value = Happening> {
     prop_oneof![
         2 => (0u8..3).prop_map(Happening::Edit),
         1 => Just(Happening::WipeAnnotations),
+        1 => any::<bool>().prop_map(Happening::Prefill),
+        1 => Just(Happening::Orphan),
         1 => (0i32..6).prop_map(Happening::ScaleTo),
         6 => prop_oneof![(0usize..4), Just(99usize)].prop_map(Happening::Reconcile),
         8 => ((0usize..6), (0i32..6)).prop_map(|(which, up)| Happening::Report(which, up)),
@@ -38,6 +44,7 @@ struct System {
     image: u8,
     replicas: i32,
     annotated: bool,
+    prefill: bool,
     components: Vec<DynamoComponentDeployment>,
     clock: i64,
 }
@@ -47,6 +54,12 @@ impl System {
         graph_with(|g| {
             set_image(g, &format!("1.{}.0", self.image));
             g["spec"]["components"][1]["replicas"] = json!(self.replicas);
+            if self.prefill {
+                let mut prefill = g["spec"]["components"][1].clone();
+                prefill["name"] = json!("Prefill");
+                prefill["type"] = json!("prefill");
+                g["spec"]["components"].as_array_mut().unwrap().push(prefill);
+            }
             if self.annotated {
                 g["metadata"]["annotations"] = json!({ "nvidia.com/current-worker-hash": "whatever",
                     "nvidia.com/dynamo-operator-origin-version": "1.4.0" });
@@ -54,9 +67,9 @@ impl System {
         })
     }
 
-    /// Workers that can serve right now, by the reports, less those that a written scale-down takes away.
+    /// Decode workers that can serve right now, by the reports, less those that a written scale-down takes away.
     fn serving(&self) -> i32 {
-        let workers = self.components.iter().filter(|d| d.spec.component.is_worker());
+        let workers = self.components.iter().filter(|d| d.spec.component.name == "Decode");
         workers.map(|d| available(d).min(d.spec.component.wanted_replicas())).sum()
     }
 
@@ -93,6 +106,11 @@ impl System {
                 self.components.push(new);
                 true
             }
+            Some(known) if known.metadata.owner_references.is_none() => {
+                known.metadata.owner_references = Some(vec![owner()]);
+                self.write(wanted);
+                true
+            }
             Some(known) if known.spec != wanted.spec => {
                 known.spec = wanted.spec.clone();
                 known.metadata.generation = known.metadata.generation.map(|g| g + 1);
@@ -106,6 +124,8 @@ impl System {
         match what {
             Happening::Edit(image) => self.image = *image,
             Happening::WipeAnnotations => self.annotated = false,
+            Happening::Prefill(is_there) => self.prefill = *is_there,
+            Happening::Orphan => self.components.iter_mut().for_each(|d| d.metadata.owner_references = None),
             Happening::ScaleTo(replicas) => self.replicas = *replicas,
             Happening::Reconcile(writes) => self.reconcile(*writes),
             Happening::Report(which, up) => {
@@ -139,7 +159,7 @@ proptest! {
 
     #[test]
     fn any_history_ends_like_a_fresh_deployment(story in prop::collection::vec(happening(), 1..60)) {
-        let mut system = System { image: 0, replicas: 4, annotated: true, components: vec![], clock: 0 };
+        let mut system = System { image: 0, replicas: 4, annotated: true, prefill: false, components: vec![], clock: 0 };
         for what in &story {
             system.happen(what);
         }
