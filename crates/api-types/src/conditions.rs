@@ -54,8 +54,6 @@ pub mod component {
     pub const DEPLOYMENT_READY: &str = "DeploymentReady";
     /// `Available`: the Deployment is not ready.
     pub const DEPLOYMENT_NOT_READY: &str = "DeploymentNotReady";
-    /// `Available`, `DynamoComponentReady`: nothing is known yet, or the last attempt failed.
-    pub const RECONCILING: &str = "Reconciling";
     /// `DynamoComponentReady`: ready.
     pub const READY: &str = "ComponentReady";
     /// `DynamoComponentReady`: not ready.
@@ -66,10 +64,6 @@ pub mod component {
     pub const NAME_TAKEN: &str = "NameTaken";
     /// `Reconciling`: children are being written or are coming up.
     pub const PROGRESSING: &str = "Progressing";
-    /// `Reconciling`: nothing left to do.
-    pub const SETTLED: &str = "Settled";
-    /// `Stalled`: nothing is in the way.
-    pub const NOT_STALLED: &str = "NotStalled";
     /// Type: the image pull secrets that the pod template names exist.
     pub const PULL_SECRETS_FOUND: &str = "ImagePullSecretsFound";
     /// `ImagePullSecretsFound`: all of them exist.

@@ -1,41 +1,31 @@
 //! Caches, triggers and the loop.
 
+mod secrets;
+
 use crate::{
     NAME,
-    component::{
-        Reconciler,
-        observe::Observer,
-        pull_secrets::{self, PullSecrets},
-    },
+    component::{Reconciler, observe::Observer, pull_secrets::PullSecrets},
 };
-use api_types::{labels, v1beta1::DynamoComponentDeployment};
+use api_types::{annotations, labels, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     apply::Applier,
     controller::{Controller, owner_key},
     events::EventSink,
-    failure::ErrorType,
-    process::Context,
+    process::{Context, Gate},
     settings::{DiscoveryBackend, OperatorConfiguration},
-    store::{Key, Packed, Store, watch, watch_metadata},
+    store::{Key, watch, watch_metadata},
 };
-use futures::{
-    Stream, StreamExt,
-    channel::{mpsc, oneshot},
-};
+use futures::{StreamExt, future::join};
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Secret, Service, ServiceAccount},
+    core::v1::{Service, ServiceAccount},
 };
-use kube::{
-    Resource,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event, watcher},
-    },
-};
-use std::{convert::Infallible, pin::pin, sync::Arc};
-use tracing::{info, warn};
+use kube::Resource;
+use std::{convert::Infallible, sync::Arc};
 use workload::PodSettings;
+
+/// What the process is waiting for until it knows the docker configuration Secrets.
+const SECRETS_GATE: &str = "image pull Secrets";
 
 /// Runs the controller until the process is to stop.
 ///
@@ -53,7 +43,8 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         NAME,
         context.metrics.clone(),
         vec![Arc::new(components.clone()), Arc::new(deployments.clone()), Arc::new(services.clone())],
-    );
+    )
+    .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let controller = Controller::new(component_watch)
         .writes_with(&applier)
         .triggered_by(deployment_watch, child_keys)
@@ -61,16 +52,18 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         // Another account for component pods counts from the next change on: labelling one must not roll what runs.
         .triggered_by(account_watch, |_| Vec::new());
 
-    let secrets = PullSecrets::default();
-    let controller = if context.settings.image_pull_secret_discovery.enabled {
-        let (complete, keys) = follow_secrets(&context, &secrets, &components);
-        tokio::select! {
-            _ = complete => {}
-            () = context.shutdown.requested() => return Ok(()),
+    let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
+    let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
+    let controller = match &secrets {
+        Some(secrets) => {
+            let (complete, keys) = secrets::follow(&context, secrets, &components);
+            tokio::select! {
+                _ = complete => {}
+                () = context.shutdown.requested() => return Ok(()),
+            }
+            controller.also(keys.boxed())
         }
-        controller.also(keys.boxed())
-    } else {
-        controller
+        None => controller,
     };
     let reconciler = Arc::new(Reconciler {
         observer: Observer::new(client.clone(), deployments, services, accounts, secrets),
@@ -78,12 +71,13 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         events: EventSink::new(client, NAME),
         settings: pod_settings(&context.settings),
     });
-    controller
-        .run(&context, move |component| {
-            let reconciler = Arc::clone(&reconciler);
-            async move { reconciler.reconcile(component).await }
-        })
-        .await;
+    let running = controller.run(&context, move |component| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(component).await }
+    });
+    // Polled in this order: the controller's own gate is there before this one opens. The process would count as ready
+    // in between.
+    join(running, async { gate.iter().for_each(Gate::open) }).await;
     Ok(())
 }
 
@@ -111,74 +105,49 @@ fn pod_settings(settings: &OperatorConfiguration) -> PodSettings {
     }
 }
 
-/// Keeps the knowledge about docker configuration Secrets up to date in the background. Returns what completes when the
-/// first list is in, or when there is no right to have it; and the components whose namespace saw a change.
-fn follow_secrets(
-    context: &Context,
-    secrets: &PullSecrets,
-    components: &Store<Packed<DynamoComponentDeployment>>,
-) -> (oneshot::Receiver<()>, mpsc::UnboundedReceiver<Key>) {
-    let (done, complete) = oneshot::channel();
-    let (sender, keys) = mpsc::unbounded();
-    let config = watcher::Config::default().streaming_lists().fields(pull_secrets::SELECTOR);
-    let api = context.scope.api::<Secret>(context.client.clone());
-    let events = watcher(api, config).default_backoff();
-    let (secrets, components, shutdown) = (secrets.clone(), components.clone(), context.shutdown.clone());
-    tokio::spawn(async move {
-        tokio::select! {
-            () = take_in(events, &secrets, &components, done, &sender) => {}
-            () = shutdown.requested() => {}
-        }
-    });
-    (complete, keys)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use controller_kit::{
+        metrics::Metrics,
+        process::{Readiness, Shutdown},
+        store::Scope,
+    };
+    use kube::{Client, Config};
+    use std::{net::TcpListener, time::Duration};
 
-async fn take_in(
-    events: impl Stream<Item = Result<Event<Secret>, watcher::Error>>,
-    secrets: &PullSecrets,
-    components: &Store<Packed<DynamoComponentDeployment>>,
-    done: oneshot::Sender<()>,
-    keys: &mpsc::UnboundedSender<Key>,
-) {
-    let mut events = pin!(events);
-    let mut done = Some(done);
-    let mut told = false;
-    while let Some(event) = events.next().await {
-        let complete = match &event {
-            Ok(Event::InitDone) => true,
-            Ok(_) => false,
-            Err(error) if is_forbidden(error) => {
-                if !std::mem::replace(&mut told, true) {
-                    warn!(%error, "no right to list Secrets: image pull secrets are not found by registry");
-                }
-                true
-            }
-            Err(error) => {
-                warn!(%error, "watch of image pull secrets broke; trying again");
-                false
-            }
-        };
-        for namespace in event.map(|event| secrets.handle(event)).unwrap_or_default() {
-            info!(namespace, "image pull secrets changed");
-            let all = components.all();
-            let concerned = all.iter().map(|component| Key::of(component.as_ref()));
-            for key in concerned.filter(|key| key.namespace == namespace) {
-                // Fails only when the controller has ended.
-                let _ = keys.unbounded_send(key);
-            }
-        }
-        if complete && let Some(done) = done.take() {
-            let _ = done.send(());
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn context(address: &str) -> Context {
+        Context {
+            name: NAME,
+            client: Client::try_from(Config::new(address.parse().unwrap())).unwrap(),
+            settings: Arc::new(OperatorConfiguration::default()),
+            scope: Scope::Cluster,
+            readiness: Readiness::default(),
+            metrics: Metrics::new(),
+            shutdown: Shutdown::manual(),
+            concurrency: 1,
         }
     }
-}
 
-fn is_forbidden(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => ErrorType::of(error) == ErrorType::Forbidden,
-        watcher::Error::WatchError(status) => status.code == 403,
-        watcher::Error::NoResourceVersion => false,
+    #[tokio::test]
+    async fn readiness_names_the_secrets_that_are_waited_for() {
+        // Connections are accepted, and nothing is ever answered.
+        let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+        let context = context(&format!("http://{}", mute.local_addr().unwrap()));
+        let running = tokio::spawn(run(context.clone()));
+        let named = async {
+            loop {
+                match context.readiness.missing() {
+                    Some(closed) if closed.is_empty() => tokio::task::yield_now().await,
+                    found => break found,
+                }
+            }
+        };
+        let named = tokio::time::timeout(LIMIT, named).await.unwrap();
+        assert_eq!(named, Some(vec![SECRETS_GATE.to_owned()]));
+        context.shutdown.request();
+        tokio::time::timeout(LIMIT, running).await.unwrap().unwrap().unwrap();
     }
 }

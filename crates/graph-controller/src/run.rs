@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use api_types::{annotations, labels};
 use controller_kit::apply::Applier;
 use controller_kit::controller::Controller;
 use controller_kit::events::EventSink;
@@ -52,7 +52,8 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
             Arc::new(caches.roles.clone()),
             Arc::new(caches.bindings.clone()),
         ],
-    );
+    )
+    .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let discovery = match context.settings.discovery.backend {
         settings::DiscoveryBackend::Kubernetes => DiscoveryBackend::Kubernetes,
         settings::DiscoveryBackend::Etcd => DiscoveryBackend::Etcd,

@@ -33,13 +33,6 @@ pub fn render_deployment(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>
     }
 }
 
-/// The pods of a component.
-pub fn pod_template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> PodTemplateSpec {
-    let mut template = template_without_discovered_secrets(input, valid);
-    add_pull_secrets(&mut template, input, valid);
-    template
-}
-
 fn template_without_discovered_secrets(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> PodTemplateSpec {
     PodTemplateSpec {
         metadata: Some(ObjectMeta {

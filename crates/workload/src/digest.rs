@@ -2,7 +2,7 @@
 
 use crate::ValidatedComponent;
 use api_types::{annotations, names};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec, PodTemplateSpec};
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl fmt::Display for TemplateDigest {
 /// Keeps the pull secrets of the live Deployment, as long as everything else of its template is as rendered.
 ///
 /// A Secret that appears or vanishes must not roll running pods. They change with the next template, which rolls pods
-/// anyway.
+/// anyway. Pods that never came up may lack just that Secret: a Deployment that never served takes what appears.
 /// A live Deployment without a digest comes from another operator; there, the same images need the same secrets. Live
 /// secrets that lack one of the author's are never kept.
 pub fn keep_live_pull_secrets(rendered: &mut Deployment, valid: &ValidatedComponent<'_>, live: Option<&Deployment>) {
@@ -44,11 +44,31 @@ pub fn keep_live_pull_secrets(rendered: &mut Deployment, valid: &ValidatedCompon
         Some(digest) => TemplateDigest::carried_by(rendered) == Some(digest),
         None => images(rendered).eq(images(live)),
     };
-    let kept = pod(live).and_then(|pod| pod.image_pull_secrets.clone()).unwrap_or_default();
-    let complete = valid.declared_pull_secrets().all(|declared| kept.iter().any(|secret| secret.name == declared));
-    if same_template && complete {
+    let complete = valid.declared_pull_secrets().all(|declared| has_pull_secret(live, declared));
+    let nothing_new = pull_secrets(rendered).all(|secret| has_pull_secret(live, &secret.name));
+    if same_template && complete && (nothing_new || has_served(live)) {
+        let kept = pull_secrets(live).cloned().collect();
         set_pull_secrets(rendered, kept);
     }
+}
+
+/// Whether pods of a Deployment serve, or have served: the end of a rollout shows in the conditions even when pods fail
+/// later.
+fn has_served(live: &Deployment) -> bool {
+    let Some(status) = &live.status else { return false };
+    let tells = |condition: &DeploymentCondition| {
+        (condition.type_ == "Available" && condition.status == "True")
+            || (condition.type_ == "Progressing" && condition.reason.as_deref() == Some("NewReplicaSetAvailable"))
+    };
+    status.available_replicas.is_some_and(|available| available > 0) || status.conditions.iter().flatten().any(tells)
+}
+
+fn has_pull_secret(deployment: &Deployment, name: &str) -> bool {
+    pull_secrets(deployment).any(|secret| secret.name == name)
+}
+
+fn pull_secrets(deployment: &Deployment) -> impl Iterator<Item = &LocalObjectReference> {
+    pod(deployment).into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten())
 }
 
 fn set_pull_secrets(deployment: &mut Deployment, secrets: Vec<LocalObjectReference>) {

@@ -44,9 +44,11 @@ impl<'a> ValidatedComponent<'a> {
         names::runtime_namespace(&self.dynamo_namespace(), self.generation())
     }
 
-    /// Name that pods know as their graph's: the owner's, or the component's own if it stands alone.
+    /// Name that pods know as their graph's: the component's own if it stands alone.
+    ///
+    /// A graph that was deleted without its components leaves them its label: they must go on as they are.
     pub(crate) fn graph_for_pods(&self) -> &'a str {
-        self.owning_graph().unwrap_or(self.name)
+        self.graph().unwrap_or(self.name)
     }
 
     /// Dynamo namespace as pods know it.

@@ -7,7 +7,6 @@
 //! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Invalid>>   all mistakes at once
 //! render_deployment(&RenderInput, &Validated)      -> Deployment        owner, labels, strategy, template, digest
 //! render_service(&RenderInput, &Validated)         -> Option<Service>   None: there must be none
-//! pod_template(&RenderInput, &Validated)           -> PodTemplateSpec   what the Deployment holds
 //! keep_live_pull_secrets(&mut Deployment, &Validated, Option<&Deployment>)   before the Deployment is applied
 //! legacy_type_is_worker(&Validated, Option<&Deployment>, Option<&Service>) -> bool   from the live objects
 //! readiness(&Deployment)                           -> Readiness         of the live Deployment
@@ -36,7 +35,7 @@ mod service;
 mod strategy;
 mod validate;
 
-pub use deployment::{pod_template, render_deployment};
+pub use deployment::render_deployment;
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
 pub use identity::legacy_type_is_worker;
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};

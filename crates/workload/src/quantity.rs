@@ -1,4 +1,8 @@
 //! Kubernetes quantities by value.
+//!
+//! The apply engine of `controller-kit` has a reading of its own, for this crate may depend on nothing that knows a
+//! client. They differ where their inputs do: it compares what an API server took, with white space around it; here an
+//! author wrote the text, and what is no plain quantity is a mistake to be told.
 
 const NANO_DIGITS: i32 = 9;
 

@@ -11,7 +11,7 @@ pub struct Event {
     pub type_: EventType,
     /// One CamelCase word.
     pub reason: &'static str,
-    /// One CamelCase word. It names the kind, because events that differ in their notes alone are counted as one.
+    /// One CamelCase word. It names the kinds, because events that differ in their notes alone are counted as one.
     pub action: String,
     /// The object and what happened to it.
     pub note: String,
@@ -22,22 +22,42 @@ const REJECTED: &str = "Rejected";
 /// Reason of the warning that a right or a quota is missing.
 const FORBIDDEN: &str = "Forbidden";
 
-/// What was written; nothing if nothing was.
-pub fn changes(acted: &Acted) -> Vec<Event> {
-    let tell = |change: &Change| {
-        let (reason, action, word) = match change.verb {
-            Verb::Created => ("Created", "Create", "created"),
-            Verb::Updated => ("Updated", "Update", "updated"),
-            Verb::Deleted => ("Deleted", "Delete", "deleted"),
-        };
-        let generation = match (change.verb, change.generation) {
-            (Verb::Updated, Some(generation)) => format!(", now at generation {generation}"),
-            _ => String::new(),
-        };
-        let action = format!("{action}{}", change.object.kind);
-        Event { type_: EventType::Normal, reason, action, note: format!("{word} {}{generation}", change.object) }
-    };
-    acted.changes.iter().map(tell).collect()
+/// What was written, all of it in one event, because every event is a write itself; `None` if nothing was.
+///
+/// The reason is what was done, or `Updated` if that differs from object to object.
+pub fn changes(acted: &Acted) -> Option<Event> {
+    let first = acted.changes.first()?.verb;
+    let alike = acted.changes.iter().all(|change| change.verb == first);
+    let (reason, ..) = words(if alike { first } else { Verb::Updated });
+    let (mut action, mut note, mut last) = (String::new(), String::new(), None);
+    for Change { verb, object, generation } in &acted.changes {
+        if last.is_some() {
+            action.push_str("And");
+            note.push_str(" and ");
+        }
+        if last != Some(*verb) {
+            let (_, imperative, past) = words(*verb);
+            action.push_str(imperative);
+            note.push_str(past);
+            note.push(' ');
+        }
+        action.push_str(&object.kind);
+        note.push_str(&object.to_string());
+        if let (Verb::Updated, Some(generation)) = (verb, generation) {
+            note.push_str(&format!(", now at generation {generation}"));
+        }
+        last = Some(*verb);
+    }
+    Some(Event { type_: EventType::Normal, reason, action, note })
+}
+
+/// A verb as reason, in an action, and in a note.
+fn words(verb: Verb) -> (&'static str, &'static str, &'static str) {
+    match verb {
+        Verb::Created => ("Created", "Create", "created"),
+        Verb::Updated => ("Updated", "Update", "updated"),
+        Verb::Deleted => ("Deleted", "Delete", "deleted"),
+    }
 }
 
 /// What is in the way. To be told when it is news, not at every attempt.
@@ -77,34 +97,62 @@ mod tests {
 
     #[test]
     fn nothing_done_is_nothing_told() {
-        assert!(changes(&Acted::default()).is_empty() && refusals(&Acted::default()).is_empty());
+        assert!(told(changes(&Acted::default())).is_empty() && told(refusals(&Acted::default())).is_empty());
+    }
+
+    fn change(verb: Verb, object: &ObjectId, generation: Option<i64>) -> Change {
+        Change { verb, object: object.clone(), generation }
+    }
+
+    fn told(events: impl IntoIterator<Item = Event>) -> Vec<String> {
+        let tell = |e: Event| format!("{:?} {} {}: {}", e.type_, e.reason, e.action, e.note);
+        events.into_iter().map(tell).collect()
+    }
+
+    fn children() -> (ObjectId, ObjectId) {
+        (
+            ObjectId::of(&Service { metadata: metadata(), ..Service::default() }),
+            ObjectId::of(&Deployment { metadata: metadata(), ..Deployment::default() }),
+        )
     }
 
     #[test]
-    fn every_change_and_every_refusal_is_told_once() {
-        let deployment = ObjectId::of(&Deployment { metadata: metadata(), ..Deployment::default() });
-        let service = ObjectId::of(&Service { metadata: metadata(), ..Service::default() });
-        let acted = Acted {
-            changes: vec![
-                Change { verb: Verb::Created, object: service.clone(), generation: None },
-                Change { verb: Verb::Updated, object: deployment, generation: Some(4) },
-            ],
-            refusals: vec![Refusal {
-                cause: Cause::NameTaken,
-                object: service,
-                message: "Service n/w is taken".into(),
-            }],
-            ..Acted::default()
-        };
-        let told = [changes(&acted), refusals(&acted)].concat();
-        let told: Vec<String> =
-            told.iter().map(|e| format!("{:?} {} {}: {}", e.type_, e.reason, e.action, e.note)).collect();
+    fn all_changes_of_a_pass_are_one_event() {
+        let (service, deployment) = children();
+        for (changes_made, expected) in [
+            (
+                vec![change(Verb::Created, &service, None), change(Verb::Created, &deployment, Some(1))],
+                "Normal Created CreateServiceAndDeployment: created Service n/w and Deployment n/w",
+            ),
+            (
+                vec![change(Verb::Created, &service, None), change(Verb::Updated, &deployment, Some(4))],
+                "Normal Updated CreateServiceAndUpdateDeployment: \
+                 created Service n/w and updated Deployment n/w, now at generation 4",
+            ),
+            (
+                vec![change(Verb::Updated, &service, None), change(Verb::Updated, &deployment, Some(4))],
+                "Normal Updated UpdateServiceAndDeployment: \
+                 updated Service n/w and Deployment n/w, now at generation 4",
+            ),
+            (vec![change(Verb::Deleted, &service, None)], "Normal Deleted DeleteService: deleted Service n/w"),
+        ] {
+            assert_eq!(told(changes(&Acted { changes: changes_made, ..Acted::default() })), [expected]);
+        }
+    }
+
+    #[test]
+    fn every_refusal_is_told() {
+        let (service, deployment) = children();
+        let refusal = |cause, object, message: &str| Refusal { cause, object, message: message.to_owned() };
+        let refusals_met = vec![
+            refusal(Cause::NameTaken, service, "Service n/w is taken"),
+            refusal(Cause::Forbidden, deployment, "exceeded quota"),
+        ];
         assert_eq!(
-            told,
+            told(refusals(&Acted { refusals: refusals_met, ..Acted::default() })),
             [
-                "Normal Created CreateService: created Service n/w",
-                "Normal Updated UpdateDeployment: updated Deployment n/w, now at generation 4",
                 "Warning NameTaken ApplyService: Service n/w is taken",
+                "Warning Forbidden ApplyDeployment: exceeded quota"
             ]
         );
     }

@@ -124,7 +124,7 @@ impl Reconciler {
     ) -> Result<Action, Error> {
         let status = status::status(live, facts, Timestamp::now());
         if self.applier.patch_status(packed, &status).await? {
-            self.publish(packed, &[events::invalid_spec(message)]);
+            self.publish(packed, [events::invalid_spec(message)]);
         }
         Ok(Action::await_change())
     }
@@ -139,17 +139,17 @@ impl Reconciler {
     ) -> Result<Action, Error> {
         let now = Timestamp::now();
         let status = status::status(live, facts, now);
-        self.publish(packed, &events::changes(acted));
+        self.publish(packed, events::changes(acted));
         let reported = self.applier.report_status(packed, &status).await?;
         if reported == Reported::Written {
-            self.publish(packed, &events::refusals(acted));
+            self.publish(packed, events::refusals(acted));
         }
         let rest = if let Reported::Later(rest) = reported { Some(rest) } else { None };
         let next = retry::after(acted, facts.pull_secrets, &status.conditions, now).into_iter().chain(rest).min();
         Ok(next.map_or(Action::await_change(), Action::requeue))
     }
 
-    fn publish(&self, packed: &Packed<DynamoComponentDeployment>, events: &[events::Event]) {
+    fn publish(&self, packed: &Packed<DynamoComponentDeployment>, events: impl IntoIterator<Item = events::Event>) {
         let parent = packed.object_ref(&());
         for event in events {
             self.events.publish(&parent, event.type_, event.reason, &event.action, &event.note);

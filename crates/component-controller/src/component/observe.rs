@@ -81,18 +81,19 @@ pub struct Observer {
     deployments: Store<Packed<Deployment>>,
     services: Store<Packed<Service>>,
     accounts: Store<PartialObjectMeta<ServiceAccount>>,
-    secrets: PullSecrets,
+    /// `None` if none are looked for.
+    secrets: Option<PullSecrets>,
     may_read_secrets: AtomicBool,
 }
 
 impl Observer {
-    /// Looks into these caches.
+    /// Looks into these caches. No `secrets`: none are looked for by registry.
     pub fn new(
         client: Client,
         deployments: Store<Packed<Deployment>>,
         services: Store<Packed<Service>>,
         accounts: Store<PartialObjectMeta<ServiceAccount>>,
-        secrets: PullSecrets,
+        secrets: Option<PullSecrets>,
     ) -> Self {
         let may_read_secrets = AtomicBool::new(true);
         Self { client, deployments, services, accounts, secrets, may_read_secrets }
@@ -114,27 +115,25 @@ impl Observer {
             component,
             deployment,
             service,
-            pull_secrets: self.secrets.index(&namespace),
+            pull_secrets: self.secrets.as_ref().map(|secrets| secrets.index(&namespace)).unwrap_or_default(),
             named_pull_secrets,
             fallback_service_account: self.fallback_service_account(&namespace),
         })
     }
 
-    /// The index answers for docker configuration Secrets; only for other names the API server is asked, and only whether
-    /// they exist.
+    /// Asks the API server only for what nothing else tells, and only whether it exists.
     async fn named_pull_secrets(
         &self,
         namespace: &str,
         component: &DynamoComponentDeployment,
     ) -> Result<NamedPullSecrets, Error> {
-        let names = pull_secrets::named(component);
         let mut missing = Vec::new();
-        for name in &names {
-            if !self.secrets.knows(namespace, name) && !self.secret_exists(namespace, name).await? {
-                missing.push((*name).to_owned());
+        for name in pull_secrets::unknown(component, self.secrets.as_ref()) {
+            if !self.secret_exists(namespace, name).await? {
+                missing.push(name.to_owned());
             }
         }
-        Ok(NamedPullSecrets { any: !names.is_empty(), missing })
+        Ok(NamedPullSecrets { any: !pull_secrets::named(component).is_empty(), missing })
     }
 
     /// Without the right to look, a Secret counts as there: nobody shall be told of a lack that cannot be seen.

@@ -1,7 +1,10 @@
 //! Docker configuration Secrets: which registries they open, and which of the named ones exist. Only host names are kept.
 
-use api_types::v1beta1::DynamoComponentDeployment;
-use controller_kit::store::Key;
+use api_types::{conditions, v1beta1::DynamoComponentDeployment};
+use controller_kit::{
+    conditions::{Status, find},
+    store::Key,
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher::Event;
 use std::{
@@ -36,6 +39,29 @@ pub fn named(component: &DynamoComponentDeployment) -> Vec<&str> {
         }
     }
     names
+}
+
+/// The named Secrets of which only the API server can tell whether they exist.
+///
+/// `watched` answers for docker configuration Secrets. Where none are watched, every reconcile would have to ask:
+/// Secrets that the status calls found for the present spec count as there, until the spec changes.
+pub fn unknown<'a>(component: &'a DynamoComponentDeployment, watched: Option<&PullSecrets>) -> Vec<&'a str> {
+    let names = named(component).into_iter();
+    match watched {
+        Some(watched) => {
+            let namespace = component.metadata.namespace.as_deref().unwrap_or_default();
+            names.filter(|name| !watched.knows(namespace, name)).collect()
+        }
+        None => names.filter(|_| !were_found(component)).collect(),
+    }
+}
+
+/// Whether the status says, for the present spec, that all named Secrets exist.
+fn were_found(component: &DynamoComponentDeployment) -> bool {
+    let conditions = component.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    find(conditions, conditions::component::PULL_SECRETS_FOUND).is_some_and(|found| {
+        found.status == Status::True.as_str() && found.observed_generation == component.metadata.generation
+    })
 }
 
 /// Everything known of docker configuration Secrets. Cheap to clone; clones share the content.

@@ -26,8 +26,8 @@ async fn a_component_becomes_ready_with_few_writes() {
     assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (1, 1));
     assert!(bed.status_writes() <= 3, "{} status writes", bed.status_writes());
     assert_eq!(bed.service().await.spec.unwrap().ports.unwrap()[0].port, 9090);
-    let created = |kind| format!("Created created {kind} {}/{NAME_OF_COMPONENT}", bed.namespace);
-    bed.until_told(&[created("Deployment"), created("Service")]).await;
+    let name = format!("{}/{NAME_OF_COMPONENT}", bed.namespace);
+    bed.until_told(&[format!("Created created Service {name} and Deployment {name}")]).await;
 }
 
 #[tokio::test]

@@ -9,26 +9,24 @@ use std::{
 use json_patch::{Patch as JsonPatch, PatchOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Client, Resource,
-    api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions, PropagationPolicy},
+    Client,
+    api::{Api, DynamicObject, Patch, PatchParams},
     core::ApiResource,
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::{debug, info};
 
 use super::{
-    Desired, ObjectId, Write, carry_transition_times,
+    Desired, ObjectId, Write,
     error::Error,
-    is_urgent,
     memory::Memory,
-    plan::{fingerprint, fingerprint_of, plan_write, text},
-    same_status,
+    plan::{APPLIED_ANNOTATION, fingerprint_of, plan_write, text},
 };
 use crate::{
     failure::{ErrorType, Failure},
     metrics::{Metrics, WriteVerb},
-    store::{CacheView, Packed},
+    store::CacheView,
 };
 
 /// No step against the API server may take longer, the client's own retries included.
@@ -50,37 +48,16 @@ pub enum Outcome {
     },
 }
 
-/// Least time between two statuses of one object that differ in counts and wording only.
-const PACE: Duration = Duration::from_millis(500);
-
-/// What [`Applier::report_status`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reported {
-    /// The status was written.
-    Written,
-    /// It says nothing new.
-    Unchanged,
-    /// It can wait this long; more may have changed by then.
-    Later(Duration),
-}
-
-/// What [`Applier::delete`] found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removed {
-    /// The API server accepted the deletion.
-    Accepted,
-    /// That object no longer exists; one of the same name with another uid was not touched.
-    Gone,
-}
-
 /// Writes to the API server on behalf of one controller. Cheap to clone.
 #[derive(Clone)]
 pub struct Applier {
     client: Client,
-    field_manager: Arc<str>,
-    metrics: Metrics,
+    pub(super) field_manager: Arc<str>,
+    pub(super) metrics: Metrics,
     caches: Arc<[Arc<dyn CacheView>]>,
     memory: Arc<Mutex<Memory>>,
+    /// Annotations by which a predecessor marked what it made.
+    pub(super) marks: Arc<[String]>,
 }
 
 impl Applier {
@@ -89,7 +66,18 @@ impl Applier {
     #[must_use]
     pub fn new(client: Client, field_manager: &str, metrics: Metrics, caches: Vec<Arc<dyn CacheView>>) -> Self {
         let memory = Arc::default();
-        Self { client, field_manager: field_manager.into(), metrics, caches: caches.into(), memory }
+        let (field_manager, caches, marks) = (field_manager.into(), caches.into(), Arc::default());
+        Self { client, field_manager, metrics, caches, memory, marks }
+    }
+
+    /// Names the annotations by which another operator, which came before us, marked the objects it wrote by plain
+    /// updates. What it set on an object becomes ours with our first update of it, so that a field leaves the object when
+    /// it is no longer desired. Annotations, owner references and finalizers that are not desired stay. Without a call,
+    /// nobody came before us.
+    #[must_use]
+    pub fn with_predecessors(mut self, marks: &[&str]) -> Self {
+        self.marks = marks.iter().map(|mark| (*mark).to_owned()).collect();
+        self
     }
 
     /// `Some` if a cache has not shown everything yet that was written for this parent, with the longest time to wait.
@@ -121,9 +109,9 @@ impl Applier {
 
     async fn create(&self, desired: &Desired) -> Result<Outcome, Error> {
         let free = self.memory().claim(&desired.parent_uid, &desired.id, Instant::now());
-        if desired.look_first() || !free {
+        if desired.look_first() || desired.unchanged || !free {
             match self.get(&desired.resource, &desired.id).await? {
-                Some(live) => return self.converge(desired, &live).await,
+                Some(live) => return self.found(desired, &live).await,
                 None if !free => return Err(Error::Changed { object: desired.id.clone() }),
                 None => {}
             }
@@ -135,10 +123,18 @@ impl Applier {
             }
             Err(error) if matches!(error.error_type(), ErrorType::Conflict | ErrorType::AlreadyExists) => {
                 let live = self.get(&desired.resource, &desired.id).await?.ok_or(error)?;
-                self.converge(desired, &live).await
+                self.found(desired, &live).await
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The object exists, though the caller did not know.
+    async fn found(&self, desired: &Desired, live: &Value) -> Result<Outcome, Error> {
+        if desired.unchanged {
+            return Err(Error::Changed { object: desired.id.clone() });
+        }
+        self.converge(desired, live).await
     }
 
     async fn converge(&self, desired: &Desired, live: &Value) -> Result<Outcome, Error> {
@@ -150,7 +146,7 @@ impl Applier {
                 Ok(Outcome::Waiting { reason })
             }
             Write::Conflict { reason } => Err(Error::Foreign { object: id.clone(), reason }),
-            Write::Update { uid, differences, .. } => {
+            Write::Update { uid, resource_version, differences } => {
                 let print = fingerprint_of(&desired.object).unwrap_or_default();
                 let same_wish = fingerprint_of(live) == Some(print);
                 if same_wish && self.memory().is_settled(&desired.parent_uid, id, print, &differences) {
@@ -158,8 +154,17 @@ impl Applier {
                 }
                 let fields: Vec<&str> = differences.iter().map(|d| d.path.as_str()).collect();
                 info!(object = %id, fields = fields.join(" "), drift = same_wish, "updating");
+                let taken = if is_change_of_content(live, same_wish, &differences) {
+                    self.take_over(desired, live).await?
+                } else {
+                    None
+                };
+                let version = taken.unwrap_or(resource_version);
                 let mut body = desired.object.clone();
                 body["metadata"]["uid"] = Value::String(uid);
+                if desired.unchanged {
+                    body["metadata"]["resourceVersion"] = Value::String(version);
+                }
                 Ok(Outcome::Updated(self.send(desired, &body, WriteVerb::Update).await?))
             }
             // Only planned when nothing is live.
@@ -192,154 +197,6 @@ impl Applier {
         Ok(answer)
     }
 
-    /// Deletes exactly this object (by uid), its own children in the background. `parent_uid` is the object being
-    /// reconciled.
-    ///
-    /// # Errors
-    /// What the API server answered, unless the object is gone already.
-    pub async fn delete<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
-        let uid = uid_of(&id, object.meta())?;
-        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-        let params = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
-            preconditions: Some(preconditions),
-            ..DeleteParams::default()
-        };
-        let api = self.api(&resource, &id);
-        let answer = timed("delete", &id, api.delete(&id.name, &params)).await;
-        let gone = |error: &Error| matches!(error.error_type(), ErrorType::NotFound | ErrorType::Conflict);
-        match answer {
-            Ok(_) => {
-                info!(object = %id, "deleted");
-                self.metrics.write(WriteVerb::Delete, &id.kind, true);
-                self.memory().removed(parent_uid, &id, uid, Instant::now());
-                Ok(Removed::Accepted)
-            }
-            Err(error) if gone(&error) => Ok(Removed::Gone),
-            Err(error) => {
-                self.metrics.write(WriteVerb::Delete, &id.kind, false);
-                Err(error)
-            }
-        }
-    }
-
-    /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while its
-    /// pods come up: what nobody waits for is written at most every 500 ms.
-    ///
-    /// # Errors
-    /// As [`Applier::patch_status`].
-    pub async fn report_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<Reported, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-        S: Serialize + Sync,
-    {
-        let id = ObjectId::of(object);
-        let uid = uid_of(&id, &object.metadata)?;
-        let (live, wanted) = (object.status(), to_value(&id, status)?);
-        let early = self.memory().since_report(uid, Instant::now()).and_then(|since| PACE.checked_sub(since));
-        if let Some(rest) = early.filter(|_| !same_status(&live, &wanted) && !is_urgent(&live, &wanted)) {
-            return Ok(Reported::Later(rest));
-        }
-        Ok(if self.patch_status(object, status).await? { Reported::Written } else { Reported::Unchanged })
-    }
-
-    /// Writes the whole status of the reconciled object, if it says anything new. Transition times stay where the status
-    /// of a condition stays. Returns whether something was written.
-    ///
-    /// # Errors
-    /// What the API server answered. An object that is gone, or replaced by another of its name, is no error: there is
-    /// nothing left to tell.
-    pub async fn patch_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<bool, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-        S: Serialize + Sync,
-    {
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
-        let uid = uid_of(&id, &object.metadata)?;
-        let live = object.status();
-        let mut wanted = to_value(&id, status)?;
-        carry_transition_times(&mut wanted, &live);
-        let print = fingerprint(&wanted);
-        let left = status_difference(&live, &wanted);
-        if left.is_empty() || self.memory().is_settled(uid, &id, &print, &left) {
-            self.metrics.write_skipped(&id.kind);
-            return Ok(false);
-        }
-        let body = json!({
-            "apiVersion": resource.api_version, "kind": resource.kind,
-            "metadata": { "name": id.name, "namespace": id.namespace, "uid": uid },
-            "status": wanted,
-        });
-        let params = PatchParams::apply(&format!("{}/status", self.field_manager)).force();
-        let api = self.api(&resource, &id);
-        let answer = timed("write the status of", &id, api.patch_status(&id.name, &params, &Patch::Apply(&body))).await;
-        self.metrics.write(WriteVerb::Status, &id.kind, answer.is_ok());
-        let answer = match answer {
-            Ok(answer) => to_value(&id, &answer)?,
-            Err(error) if error.is_not_found() || matches!(error, Error::Changed { .. }) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let mut memory = self.memory();
-        memory.reported(uid, Instant::now());
-        memory.settle(uid, &id, &print, &status_difference(&answer["status"], &wanted));
-        if let Some(version) = version_of(&answer) {
-            memory.wrote(uid, &id, version, Instant::now());
-        }
-        Ok(true)
-    }
-
-    /// Removes one finalizer, if the object carries it. Returns whether something was written.
-    ///
-    /// # Errors
-    /// What the API server answered. [`Error::Changed`] if the list of finalizers is another by now.
-    pub async fn remove_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        let finalizers = object.meta().finalizers.iter().flatten();
-        let Some(index) = finalizers.enumerate().find_map(|(index, f)| (f == finalizer).then_some(index)) else {
-            return Ok(false);
-        };
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
-        let uid = uid_of(&id, object.meta())?;
-        let path = format!("/metadata/finalizers/{index}");
-        let operations: Vec<PatchOperation> = serde_json::from_value(json!([
-            { "op": "test", "path": "/metadata/uid", "value": uid },
-            { "op": "test", "path": path, "value": finalizer },
-            { "op": "remove", "path": path },
-        ]))
-        .map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })?;
-        let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
-        let api = self.api(&resource, &id);
-        let patch = Patch::<()>::Json(JsonPatch(operations));
-        let answer = timed("remove a finalizer from", &id, api.patch(&id.name, &params, &patch)).await;
-        self.metrics.write(WriteVerb::Finalizer, &id.kind, answer.is_ok());
-        match answer {
-            Ok(answer) => {
-                info!(object = %id, finalizer, "removed finalizer");
-                if let Some(version) = version_of(&to_value(&id, &answer)?) {
-                    self.memory().wrote(uid, &id, version, Instant::now());
-                }
-                Ok(true)
-            }
-            Err(error) if error.is_not_found() => Ok(false),
-            // The API server's answer to a failed `test`.
-            Err(error) if error.error_type() == ErrorType::Validation => Err(Error::Changed { object: id }),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Reads one object past the caches.
     ///
     /// # Errors
@@ -352,7 +209,28 @@ impl Applier {
         }
     }
 
-    fn api(&self, resource: &ApiResource, id: &ObjectId) -> Api<DynamicObject> {
+    /// A JSON patch whose `test` operations say what the object must still be.
+    pub(super) async fn edit(
+        &self,
+        action: &'static str,
+        (resource, id): (&ApiResource, &ObjectId),
+        verb: WriteVerb,
+        operations: Value,
+    ) -> Result<Value, Error> {
+        let render = |e: serde_json::Error| Error::Render { object: id.clone(), reason: e.to_string() };
+        let operations: Vec<PatchOperation> = serde_json::from_value(operations).map_err(render)?;
+        let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
+        let patch = Patch::<()>::Json(JsonPatch(operations));
+        let answer = timed(action, id, self.api(resource, id).patch(&id.name, &params, &patch)).await;
+        self.metrics.write(verb, &id.kind, answer.is_ok());
+        match answer {
+            Ok(answer) => to_value(id, &answer),
+            Err(Error::Api { source, .. }) if is_failed_test(&source) => Err(Error::Changed { object: id.clone() }),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn api(&self, resource: &ApiResource, id: &ObjectId) -> Api<DynamicObject> {
         if id.namespace.is_empty() {
             Api::all_with(self.client.clone(), resource)
         } else {
@@ -360,13 +238,22 @@ impl Applier {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Whether an update is more than bookkeeping: the spec differs, or a field is gone from a wish that was ours before. Only
+/// then may what a predecessor set be removed. The first contact with its object says nothing about removed fields, and an
+/// object that is as it should be keeps every field that it has, so that a takeover never rolls a pod.
+fn is_change_of_content(live: &Value, same_wish: bool, differences: &[super::Difference]) -> bool {
+    let mut wanted = differences.iter().filter(|d| !d.path.ends_with(APPLIED_ANNOTATION)).peekable();
+    let only_removed = wanted.peek().is_none() && !same_wish && fingerprint_of(live).is_some();
+    only_removed || wanted.any(|d| !d.path.starts_with("metadata."))
+}
+
 /// Runs one step, but not for ever.
-async fn timed<T>(
+pub(super) async fn timed<T>(
     action: &'static str,
     object: &ObjectId,
     step: impl Future<Output = Result<T, kube::Error>>,
@@ -387,23 +274,21 @@ fn is_successor(error: &kube::Error) -> bool {
     status.is_invalid() && causes.into_iter().any(|cause| cause.field == "metadata.uid")
 }
 
-/// A status is compared as a whole: one difference or none.
-fn status_difference(live: &Value, wanted: &Value) -> Vec<super::Difference> {
-    if same_status(live, wanted) {
-        return Vec::new();
-    }
-    vec![super::Difference { path: "status".to_owned(), live: Some(live.clone()) }]
+/// The API server's answer to a failed `test` of a JSON patch: refused, with no field named.
+fn is_failed_test(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 422 && status.details.iter().all(|details| details.causes.is_empty())
 }
 
-fn uid_of<'a>(id: &ObjectId, meta: &'a ObjectMeta) -> Result<&'a str, Error> {
+pub(super) fn uid_of<'a>(id: &ObjectId, meta: &'a ObjectMeta) -> Result<&'a str, Error> {
     let missing = || Error::Render { object: id.clone(), reason: "metadata.uid is missing".to_owned() };
     meta.uid.as_deref().ok_or_else(missing)
 }
 
-fn to_value<T: Serialize>(id: &ObjectId, object: &T) -> Result<Value, Error> {
+pub(super) fn to_value<T: Serialize>(id: &ObjectId, object: &T) -> Result<Value, Error> {
     serde_json::to_value(object).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
 }
 
-fn version_of(object: &Value) -> Option<u64> {
+pub(super) fn version_of(object: &Value) -> Option<u64> {
     text(object, "/metadata/resourceVersion").parse().ok()
 }

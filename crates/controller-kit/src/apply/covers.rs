@@ -34,9 +34,12 @@ const QUANTITY_MAPS: &[&str] = &["limits", "requests"];
 /// Lists of plain values to which others may add.
 const SETS: &[&str] = &["finalizers"];
 
+/// Fields that mean `true` where they are absent, so that `false` is a choice.
+const TRUE_IF_ABSENT: &[&str] = &["allowPrivilegeEscalation", "automountServiceAccountToken", "enableServiceLinks"];
+
 /// True when every leaf of `desired` is present in `live` with an equal value.
 ///
-/// `null`, `""`, `false`, `0`, `[]` and `{}` in `desired` equal an absent field. Lists of equal length are compared by
+/// `null`, `""`, `false`, `0`, `[]` and `{}` in `desired` equal an absent field, `false` only where absent means that. Lists of equal length are compared by
 /// position, others by the element's identity. Quantities are compared by value, and `8080` equals `"8080"`.
 #[must_use]
 pub fn covers(live: &Value, desired: &Value) -> bool {
@@ -95,7 +98,12 @@ impl Walk {
             let below = quantity || QUANTITY_FIELDS.contains(&field.as_str());
             let below = below || QUANTITY_MAPS.contains(&field.as_str());
             self.path.push(if self.path.is_empty() { field.clone() } else { format!(".{field}") });
-            self.value(live.get(field), wanted, below);
+            let found = live.get(field).filter(|found| !found.is_null());
+            if found.is_none() && *wanted == Value::Bool(false) && TRUE_IF_ABSENT.contains(&field.as_str()) {
+                self.report(None);
+            } else {
+                self.value(live.get(field), wanted, below);
+            }
             self.path.pop();
         }
     }

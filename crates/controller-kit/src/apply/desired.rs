@@ -62,6 +62,8 @@ pub struct Desired {
     pub(super) id: ObjectId,
     pub(super) parent_uid: String,
     pub(super) object: Value,
+    /// Whether an update needs the live object to be the version that was compared.
+    pub(super) unchanged: bool,
     adopt_labels: Vec<(String, String)>,
 }
 
@@ -93,7 +95,7 @@ impl Desired {
         fields.insert("apiVersion".to_owned(), Value::String(resource.api_version.clone()));
         fields.insert("kind".to_owned(), Value::String(resource.kind.clone()));
         let object = plan::stamp(object);
-        Ok(Self { resource, id, parent_uid: parent_uid.to_owned(), object, adopt_labels: Vec::new() })
+        Ok(Self { resource, id, parent_uid: parent_uid.to_owned(), object, unchanged: false, adopt_labels: Vec::new() })
     }
 
     /// Lets a live object without controller owner be taken over if it carries this label. More calls, more labels that
@@ -101,6 +103,15 @@ impl Desired {
     #[must_use]
     pub fn adopt_if_labelled(mut self, key: &str, value: &str) -> Self {
         self.adopt_labels.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Writes only if the live object is still the one that was passed to [`Applier::apply`](super::Applier::apply), down
+    /// to its resourceVersion; if none was passed, only if there is none. For decisions that rest on the rest of the object,
+    /// its status for example. Otherwise the answer is a transient error.
+    #[must_use]
+    pub fn only_if_unchanged(mut self) -> Self {
+        self.unchanged = true;
         self
     }
 

@@ -32,6 +32,8 @@ struct Parent {
     removals: HashMap<String, Removal>,
     settled: HashMap<ObjectId, Settled>,
     reported: Option<Instant>,
+    /// The marks of a predecessor on objects, by uid, whose fields are ours by now.
+    inherited: HashMap<String, String>,
 }
 
 type GroupKind = (String, String);
@@ -118,6 +120,17 @@ impl Memory {
     pub(super) fn is_settled(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
         let known = self.parents.get(parent).and_then(|memory| memory.settled.get(id));
         !left.is_empty() && known.is_some_and(|known| known.desired == desired && known.residue == residue(left))
+    }
+
+    /// Whatever the predecessor that left these marks set on the object with this uid, is ours.
+    pub(super) fn inherited(&mut self, parent: &str, uid: &str, marks: &str) {
+        let inherited = &mut self.parents.entry(parent.to_owned()).or_default().inherited;
+        inherited.insert(uid.to_owned(), marks.to_owned());
+    }
+
+    /// True if that was said before. Other marks mean that the predecessor was at work again.
+    pub(super) fn has_inherited(&self, parent: &str, uid: &str, marks: &str) -> bool {
+        self.parents.get(parent).and_then(|memory| memory.inherited.get(uid)).is_some_and(|known| known == marks)
     }
 
     /// The parent's status was written.

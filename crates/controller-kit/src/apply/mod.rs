@@ -15,11 +15,16 @@ mod error;
 mod memory;
 mod plan;
 mod quantity;
+mod removal;
+mod root;
 mod status;
+mod takeover;
 
-pub use applier::{Applier, Outcome, Removed, Reported, STEP_TIMEOUT};
+pub use applier::{Applier, Outcome, STEP_TIMEOUT};
 pub use covers::{Difference, covers, differences};
 pub use desired::{Desired, ObjectId};
 pub use error::Error;
 pub use plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp};
+pub use removal::Removed;
+pub use root::Reported;
 pub use status::{carry_transition_times, is_urgent, same_status};

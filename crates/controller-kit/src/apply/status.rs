@@ -38,11 +38,28 @@ pub fn carry_transition_times(desired: &mut Value, live: &Value) {
 /// Fields that hold counts, which pass through many values on the way from one state to the next.
 const COUNTS: &[&str] = &["component", "components"];
 
+/// Counts that say how much of a workload can be used. What they lose is bad news.
+const USABLE: &[&str] = &["readyReplicas", "availableReplicas"];
+
 /// True if `desired` says something new that somebody may wait for: a condition that turns, another state, a newer
-/// generation. Counts and wording alone are not urgent.
+/// generation, fewer usable replicas. Other counts, growth, and wording alone are not urgent.
 #[must_use]
 pub fn is_urgent(live: &Value, desired: &Value) -> bool {
-    !same_status(&without_details(live), &without_details(desired))
+    let lost = COUNTS.iter().any(|field| live.get(*field).is_some_and(|counts| has_lost(counts, desired.get(*field))));
+    lost || !same_status(&without_details(live), &without_details(desired))
+}
+
+/// True if a count of usable replicas is lower than it was, or absent. An absent count is zero.
+fn has_lost(live: &Value, desired: Option<&Value>) -> bool {
+    let Some(fields) = live.as_object() else { return false };
+    fields.iter().any(|(field, live)| {
+        let desired = desired.and_then(|desired| desired.get(field));
+        if USABLE.contains(&field.as_str()) {
+            live.as_i64() > desired.and_then(Value::as_i64).or(Some(0))
+        } else {
+            has_lost(live, desired)
+        }
+    })
 }
 
 fn without_details(status: &Value) -> Value {
@@ -78,6 +95,26 @@ mod tests {
         assert!(with(|s| s["state"] = json!("successful")));
         assert!(with(|s| s["observedGeneration"] = json!(2)));
         assert!(is_urgent(&Value::Null, &live), "the first word is never held back");
+    }
+
+    #[test]
+    fn lost_replicas_are_urgent_and_gained_ones_are_not() {
+        let counts = |counts: Value| json!({ "state": "successful", "components": { "a": counts } });
+        let two = json!({ "replicas": 2, "readyReplicas": 2, "availableReplicas": 2 });
+        for (case, counted, urgent) in [
+            ("ready fell", json!({ "replicas": 2, "readyReplicas": 1, "availableReplicas": 2 }), true),
+            ("available fell", json!({ "replicas": 2, "readyReplicas": 2, "availableReplicas": 0 }), true),
+            ("ready vanished", json!({ "replicas": 2, "availableReplicas": 2 }), true),
+            ("both grew", json!({ "replicas": 2, "readyReplicas": 3, "availableReplicas": 3 }), false),
+            ("pods are fewer", json!({ "replicas": 1, "readyReplicas": 2, "availableReplicas": 2 }), false),
+        ] {
+            assert_eq!(is_urgent(&counts(two.clone()), &counts(counted)), urgent, "{case}");
+        }
+        assert!(is_urgent(&counts(two.clone()), &json!({ "state": "successful" })), "all of them vanished");
+        assert!(!is_urgent(&counts(json!({ "readyReplicas": 0 })), &counts(json!({}))), "none is none");
+        let one = |ready: Value| json!({ "component": { "readyReplicas": ready } });
+        assert!(is_urgent(&one(json!(2)), &one(json!(1))), "a component on its own");
+        assert!(!is_urgent(&one(json!(1)), &one(json!(2))));
     }
 
     fn status(ready: &str, message: &str, time: &str) -> Value {

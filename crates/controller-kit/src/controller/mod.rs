@@ -7,30 +7,29 @@
 //! succeeded, has no backoff per key, and loses deletions that happened while a watch was broken.
 
 mod queue;
+mod running;
 
-use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt, StreamExt,
-    future::{BoxFuture, join_all},
+    future::BoxFuture,
     stream::{BoxStream, SelectAll},
 };
 use kube::Resource;
-use tokio::{
-    task::{Id, JoinError, JoinSet},
-    time::Instant,
-};
-use tracing::{Instrument, debug, error, info, info_span, warn};
 
-use self::queue::Queue;
+use self::running::Running;
 use crate::{
     apply::Applier,
-    backoff::Backoff,
-    failure::{Class, ErrorType, Failure, Retry},
-    metrics::{Metrics, ReconcileResult},
-    process::{Context, Gate, Readiness, Shutdown},
+    failure::Failure,
+    metrics::Metrics,
+    process::{Context, Readiness, Shutdown},
     store::{Change, Key, Packed, Store, Watch, controller_owner},
 };
+
+// A panic in one reconcile must not end the process, and with it the work on every other object.
+#[cfg(panic = "abort")]
+compile_error!("build with panic = \"unwind\": a panic counts as an error of one object only");
 
 /// How a successful reconcile wants to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,15 +145,7 @@ where
         let mut triggers = self.others;
         let applier = self.applier.clone();
         triggers.push(self.root.map(move |change| root_keys(&change, applier.as_ref())).boxed());
-        let running = Running {
-            store,
-            applier: self.applier,
-            metrics: metrics.clone(),
-            queue: Queue::new(concurrency),
-            backoff: Backoff::default(),
-            tasks: JoinSet::new(),
-            keys: HashMap::new(),
-        };
+        let running = Running::new(store, self.applier, metrics.clone(), concurrency);
         running.drive(triggers, self.synced, &gate, shutdown, reconcile).await;
     }
 }
@@ -188,146 +179,6 @@ fn root_keys<K: Resource>(change: &Change<Packed<K>>, applier: Option<&Applier>)
         applier.forget(&before);
     }
     change.after.iter().chain(&change.before).take(1).map(|object| Key::of(object.as_ref())).collect()
-}
-
-/// How one reconcile ended.
-struct Ended<E> {
-    result: Result<Action, E>,
-    took: Duration,
-}
-
-/// The state of a controller that runs.
-struct Running<K, E> {
-    store: Store<Packed<K>>,
-    applier: Option<Applier>,
-    metrics: Metrics,
-    queue: Queue,
-    backoff: Backoff<Key>,
-    tasks: JoinSet<Ended<E>>,
-    keys: HashMap<Id, Key>,
-}
-
-impl<K, E> Running<K, E>
-where
-    K: Resource + Send + Sync + 'static,
-    K::DynamicType: Default,
-    E: Failure,
-{
-    async fn drive<F, Fut>(
-        mut self,
-        mut triggers: SelectAll<BoxStream<'static, Vec<Key>>>,
-        synced: Vec<BoxFuture<'static, ()>>,
-        gate: &Gate,
-        shutdown: &Shutdown,
-        reconcile: F,
-    ) where
-        F: Fn(Arc<Packed<K>>) -> Fut,
-        Fut: Future<Output = Result<Action, E>> + Send + 'static,
-    {
-        let mut synced = join_all(synced).fuse();
-        let mut complete = false;
-        loop {
-            if complete {
-                self.start_all(&reconcile);
-            }
-            let timer = self.queue.next_timer();
-            tokio::select! {
-                () = shutdown.requested() => break,
-                Some(keys) = triggers.next() => keys.into_iter().for_each(|key| self.queue.trigger(key)),
-                Some(ended) = self.tasks.join_next_with_id() => self.end(ended),
-                () = sleep_until(timer) => self.queue.ring(Instant::now()),
-                _ = &mut synced, if !complete => {
-                    complete = true;
-                    gate.open();
-                    info!(kind = self.store.kind(), objects = self.store.len(), "caches are complete");
-                }
-            }
-        }
-        while let Some(ended) = self.tasks.join_next_with_id().await {
-            self.end(ended);
-        }
-    }
-
-    fn start_all<F, Fut>(&mut self, reconcile: &F)
-    where
-        F: Fn(Arc<Packed<K>>) -> Fut,
-        Fut: Future<Output = Result<Action, E>> + Send + 'static,
-    {
-        while let Some(key) = self.queue.start() {
-            let Some(object) = self.store.get(&key) else {
-                debug!(kind = self.store.kind(), %key, "is gone");
-                self.backoff.clear(&key);
-                self.queue.finish(&key, Instant::now(), None);
-                continue;
-            };
-            let uid = object.metadata.uid.as_deref().unwrap_or_default();
-            if let Some(wait) = self.applier.as_ref().and_then(|applier| applier.stale(uid)) {
-                debug!(kind = self.store.kind(), %key, "waiting for the caches to show the last writes");
-                self.queue.finish(&key, Instant::now(), Some(wait));
-                continue;
-            }
-            let span = info_span!("reconcile", kind = self.store.kind(), namespace = key.namespace, name = key.name);
-            let work = reconcile(object);
-            let timed = async move {
-                let start = Instant::now();
-                let result = work.await;
-                Ended { result, took: start.elapsed() }
-            };
-            let task = self.tasks.spawn(timed.instrument(span));
-            self.keys.insert(task.id(), key);
-        }
-    }
-
-    fn end(&mut self, ended: Result<(Id, Ended<E>), JoinError>) {
-        let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(key) = self.keys.remove(&id) else { return };
-        let after = match ended {
-            Ok((_, Ended { result: Ok(action), took })) => self.succeeded(&key, action, took),
-            Ok((_, Ended { result: Err(error), took })) => self.failed(&key, &error, took),
-            Err(panic) => {
-                error!(kind = self.store.kind(), %key, %panic, "a reconcile panicked; this is a defect, please report it");
-                self.metrics.failed(self.store.kind(), &key.namespace, ErrorType::Internal, Duration::ZERO);
-                Some(self.backoff.next(&key))
-            }
-        };
-        self.queue.finish(&key, Instant::now(), after);
-    }
-
-    fn succeeded(&mut self, key: &Key, action: Action, took: Duration) -> Option<Duration> {
-        self.backoff.clear(key);
-        let (result, after) = match action {
-            Action::AwaitChange => (ReconcileResult::Success, None),
-            Action::Requeue(after) => (ReconcileResult::Requeue, Some(after)),
-        };
-        self.metrics.reconciled(self.store.kind(), &key.namespace, result, took);
-        after
-    }
-
-    fn failed(&mut self, key: &Key, error: &E, took: Duration) -> Option<Duration> {
-        let type_ = error.error_type();
-        self.metrics.failed(self.store.kind(), &key.namespace, type_, took);
-        let after = match error.retry() {
-            Retry::Backoff => Some(self.backoff.next(key)),
-            Retry::AwaitChange => {
-                self.backoff.clear(key);
-                None
-            }
-        };
-        let (kind, retry_in) = (self.store.kind(), after.map_or(0, |after| after.as_secs()));
-        if type_.class() == Class::Transient {
-            info!(kind, %key, %error, error_type = %type_, retry_in, "reconcile has to be repeated");
-        } else {
-            warn!(kind, %key, %error, error_type = %type_, retry_in, "reconcile failed");
-        }
-        after
-    }
-}
-
-async fn sleep_until(timer: Option<Instant>) {
-    match timer {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[cfg(test)]

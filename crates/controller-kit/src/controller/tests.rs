@@ -162,7 +162,10 @@ async fn a_panic_is_an_error_of_one_object() {
     list(&roots, &["bad", "good"]);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let names = bench.names();
-    assert_eq!(names.iter().filter(|name| *name == "bad").count(), 2, "{names:?}");
+    assert_eq!(names.iter().filter(|name| *name == "bad").count(), 2, "it is tried again: {names:?}");
+    assert_eq!(names.iter().filter(|name| *name == "good").count(), 1, "{names:?}");
+    let text = bench.metrics.text();
+    assert!(text.contains("error_type=\"internal\"} 1\n"), "{text}");
     roots.send(Event::Apply(object("good", 2))).unwrap();
     settle().await;
     assert_eq!(bench.names().last().unwrap(), "good");

@@ -45,12 +45,6 @@ impl Shutdown {
         self.requested.send_replace(true);
     }
 
-    /// True once the process is to stop.
-    #[must_use]
-    pub fn is_requested(&self) -> bool {
-        *self.requested.borrow()
-    }
-
     /// Returns once the process is to stop.
     pub async fn requested(&self) {
         // Fails only when the sender is gone, and `self` holds it.

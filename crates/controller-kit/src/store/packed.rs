@@ -77,17 +77,6 @@ where
         self.fields().remove("status").unwrap_or_default()
     }
 
-    /// Packs a typed object, for tests and for objects that do not come from a watch.
-    ///
-    /// # Errors
-    /// If the object cannot be written as JSON.
-    pub fn pack(object: &K) -> Result<Self, serde_json::Error>
-    where
-        K: Serialize,
-    {
-        Self::from_value(serde_json::to_value(object)?)
-    }
-
     /// Packs an untyped object.
     ///
     /// # Errors
@@ -103,12 +92,6 @@ where
         prune(&mut metadata);
         let body = serde_json::to_vec(&fields)?.into();
         Ok(Self { metadata, body, kind: PhantomData })
-    }
-
-    /// How many bytes of JSON are held besides the metadata.
-    #[must_use]
-    pub fn body_len(&self) -> usize {
-        self.body.len()
     }
 
     /// The body was written by `from_value`, so it is an object.

@@ -187,3 +187,36 @@ async fn a_deletion_hits_exactly_one_object() {
     assert_eq!(bench.applier.delete(&first, &bench.uid()).await.unwrap(), Removed::Gone, "another uid");
     assert_ne!(bench.api::<ConfigMap>().get("c").await.unwrap().meta().uid, first.metadata.uid);
 }
+
+#[tokio::test]
+async fn a_decision_on_an_older_version_is_not_carried_out() {
+    let bench = Bench::new("unchanged").await;
+    // A Service with a selector: the kind of object that is created without looking first, and no controller writes to it.
+    let service = |port: u16| json!({ "metadata": { "name": "s" }, "spec": { "selector": { "app": "a" }, "ports": [{ "port": port }] } });
+    let Outcome::Created(seen) = bench.apply::<Service>(&bench.desired::<Service>(service(1))).await else {
+        panic!("not created")
+    };
+    bench.meddle::<Service>("s", json!({ "metadata": { "labels": { "theirs": "x" } } })).await;
+    let wish = bench.desired::<Service>(service(2)).only_if_unchanged();
+    for view in [Some(&seen), None] {
+        let error = bench.applier.apply(&wish, view).await.unwrap_err();
+        assert_eq!((error.error_type(), error.class()), (ErrorType::Conflict, Class::Transient), "{error}");
+        assert_eq!(bench.live::<Service>("s").await.unwrap()["spec"]["ports"][0]["port"], 1);
+    }
+    let Outcome::Updated(after) = bench.apply::<Service>(&wish).await else { panic!("not updated") };
+    assert_eq!(after["spec"]["ports"][0]["port"], 2);
+}
+
+#[tokio::test]
+async fn an_object_that_changed_is_not_deleted_on_an_older_view() {
+    let bench = Bench::new("deleteold").await;
+    bench.apply::<ConfigMap>(&bench.desired::<ConfigMap>(json!({ "metadata": { "name": "c" } }))).await;
+    let seen = bench.api::<ConfigMap>().get("c").await.unwrap();
+    bench.meddle::<ConfigMap>("c", json!({ "data": { "k": "v" } })).await;
+    let error = bench.applier.delete_unchanged(&seen, &bench.uid()).await.unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert_eq!(error.class(), Class::Transient);
+    let now = bench.api::<ConfigMap>().get("c").await.unwrap();
+    assert_eq!(bench.applier.delete_unchanged(&now, &bench.uid()).await.unwrap(), Removed::Accepted);
+    assert_eq!(bench.applier.delete_unchanged(&now, &bench.uid()).await.unwrap(), Removed::Gone);
+}

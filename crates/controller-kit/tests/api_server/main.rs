@@ -4,6 +4,7 @@
 
 mod applier;
 mod controller;
+mod takeover;
 mod whole_object;
 
 use controller_kit::{

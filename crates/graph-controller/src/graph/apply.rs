@@ -54,12 +54,13 @@ pub async fn apply(
     }
     components?.into_iter().for_each(|written| applied.take(written));
     for old in &decision.old {
-        applied.take(writer.write(&caches.components, old).await?);
+        // This may take workers away: not on the word of a cache that is behind.
+        applied.take(writer.write_as(&caches.components, old, Desired::only_if_unchanged).await?);
     }
     for removal in &decision.delete {
         let gone = applied.live.iter().position(|d| d.metadata.uid.as_ref() == Some(&removal.uid));
         if let Some(gone) = gone.map(|index| applied.live.remove(index)) {
-            applier.delete(&gone, writer.uid()).await?;
+            applier.delete_unchanged(&gone, writer.uid()).await?;
         }
     }
     Ok(applied)
@@ -109,6 +110,19 @@ impl Writer<'_> {
     where
         K: Resource<DynamicType = ()> + Clone + Serialize + serde::de::DeserializeOwned,
     {
+        self.write_as(store, wanted, |desired| desired).await
+    }
+
+    /// Applies one child under further conditions.
+    async fn write_as<K>(
+        &self,
+        store: &Store<Packed<K>>,
+        wanted: &K,
+        conditions: impl FnOnce(Desired) -> Desired,
+    ) -> Result<Written<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + Serialize + serde::de::DeserializeOwned,
+    {
         let mut wanted = wanted.clone();
         // A deletion in the foreground waits for children that say so.
         let owner = self.graph.controller_owner_ref(&());
@@ -121,6 +135,7 @@ impl Writer<'_> {
             let (key, value) = mark_of_ours(&wanted);
             desired = desired.adopt_if_labelled(key, &value);
         }
+        let desired = conditions(desired);
         Ok(match self.applier.apply(&desired, live.as_ref()).await? {
             Outcome::Created(value) | Outcome::Updated(value) => {
                 serde_json::from_value(value).map_or(Written::Not, |object| Written::As(Box::new(object)))

@@ -141,6 +141,22 @@ fn a_component_without_a_graph_stands_for_itself() {
 }
 
 #[test]
+fn a_graph_that_was_deleted_alone_changes_nothing() {
+    for component_type in ["frontend", "planner", "worker", "prefill", "epp"] {
+        let mut fields = spec(component_type, json!({}), json!({}));
+        if component_type == "epp" {
+            fields["eppConfig"] = json!({"configMapRef": {"name": "c", "key": "k"}});
+        }
+        let owned = component(fields);
+        let mut orphan = owned.clone();
+        orphan.metadata.owner_references = None;
+        let surroundings = Surroundings::default();
+        assert_eq!(json_of(&surroundings.deployment(&orphan)), json_of(&surroundings.deployment(&owned)));
+        assert_eq!(json_of(&surroundings.service(&orphan)), json_of(&surroundings.service(&owned)));
+    }
+}
+
+#[test]
 fn runtime_namespaces_tell_generations_apart() {
     let worker = simple("worker");
     assert_eq!(validate(&worker).unwrap().runtime_namespace(), "ns-graph-0a1b2c3d");

@@ -1,7 +1,7 @@
 //! Image pull secrets: found by registry, and never the reason that running pods are replaced.
 
 use crate::fixture::{Surroundings, component, spec, worker};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
 use serde_json::json;
 use workload::{PullSecretIndex, RegistryHosts, TemplateDigest, keep_live_pull_secrets, validate};
 
@@ -10,6 +10,20 @@ fn namespace_with(secrets: &[(&str, &str)]) -> Surroundings {
         |registry: &str| RegistryHosts::parse(format!(r#"{{"auths":{{"{registry}":{{}}}}}}"#).as_bytes()).unwrap();
     let index = PullSecretIndex::new(secrets.iter().map(|(name, registry)| ((*name).to_owned(), hosts(registry))));
     Surroundings { pull_secrets: index, ..Surroundings::default() }
+}
+
+fn serving() -> DeploymentStatus {
+    DeploymentStatus { replicas: Some(1), available_replicas: Some(1), ..DeploymentStatus::default() }
+}
+
+fn with_condition(type_: &str, status: &str, reason: &str) -> DeploymentStatus {
+    let condition = DeploymentCondition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: Some(reason.to_owned()),
+        ..DeploymentCondition::default()
+    };
+    DeploymentStatus { replicas: Some(1), conditions: Some(vec![condition]), ..DeploymentStatus::default() }
 }
 
 fn secrets_of(deployment: &Deployment) -> Vec<&str> {
@@ -68,6 +82,7 @@ fn live_secrets_stay_as_long_as_the_template_does() {
     ];
     for (case, main, has_digest, expected) in table {
         let mut live = before.deployment(&worker(json!({}), main));
+        live.status = Some(serving());
         if !has_digest {
             live.metadata.annotations = None;
         }
@@ -75,6 +90,29 @@ fn live_secrets_stay_as_long_as_the_template_does() {
         let mut rendered = now.deployment(&wanted);
         keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), Some(&live));
         assert_eq!(secrets_of(&rendered), [expected], "{case}");
+    }
+}
+
+/// Each row: the live status, and whether a Secret that appears reaches the pods.
+#[test]
+fn a_secret_that_appears_reaches_pods_that_never_came_up() {
+    let wanted = worker(json!({}), json!({}));
+    let table = [
+        ("not seen by the Deployment controller", None, true),
+        ("no pod came up", Some(with_condition("Available", "False", "MinimumReplicasUnavailable")), true),
+        ("coming up", Some(with_condition("Progressing", "True", "ReplicaSetUpdated")), true),
+        ("given up", Some(with_condition("Progressing", "False", "ProgressDeadlineExceeded")), true),
+        ("serves", Some(serving()), false),
+        ("available", Some(with_condition("Available", "True", "MinimumReplicasAvailable")), false),
+        ("served before its pods failed", Some(with_condition("Progressing", "True", "NewReplicaSetAvailable")), false),
+    ];
+    for (case, status, reaches) in table {
+        let mut live = namespace_with(&[("old", "nvcr.io")]).deployment(&wanted);
+        live.status = status;
+        let mut rendered = namespace_with(&[("new", "nvcr.io"), ("old", "nvcr.io")]).deployment(&wanted);
+        keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), Some(&live));
+        let expected: &[&str] = if reaches { &["new", "old"] } else { &["old"] };
+        assert_eq!(secrets_of(&rendered), expected, "{case}");
     }
 }
 

@@ -244,12 +244,24 @@ fn a_service_goes_only_if_it_is_ours_and_not_wanted() {
     assert_eq!(step("worker", &etcd(), Some(going)), "nothing");
 }
 
+fn secrets(names: &[&str]) -> Arc<PullSecretIndex> {
+    let hosts = || RegistryHosts::parse(br#"{"auths":{"nvcr.io":{}}}"#).unwrap();
+    Arc::new(PullSecretIndex::new(names.iter().map(|name| ((*name).to_owned(), hosts()))))
+}
+
 #[test]
-fn a_secret_that_appears_rolls_nothing() {
-    let secrets = |names: &[&str]| {
-        let hosts = || RegistryHosts::parse(br#"{"auths":{"nvcr.io":{}}}"#).unwrap();
-        Arc::new(PullSecretIndex::new(names.iter().map(|name| ((*name).to_owned(), hosts()))))
-    };
+fn a_secret_that_appears_reaches_pods_that_never_came_up() {
+    let mut observed = observed(component("worker"));
+    let first = decision(&observed, &PodSettings::default()).deployment;
+    assert_eq!(first.object()["spec"]["template"]["spec"].get("imagePullSecrets"), None);
+    observed.deployment = live(applied(&first));
+    observed.pull_secrets = secrets(&["late"]);
+    let second = decision(&observed, &PodSettings::default()).deployment;
+    assert_eq!(second.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "late" }]));
+}
+
+#[test]
+fn a_secret_that_appears_rolls_nothing_that_serves() {
     let template = |observed: &Observed| {
         decision(observed, &PodSettings::default()).deployment.object()["spec"]["template"].clone()
     };
@@ -257,7 +269,9 @@ fn a_secret_that_appears_rolls_nothing() {
     observed.pull_secrets = secrets(&["one"]);
     let first = decision(&observed, &PodSettings::default()).deployment;
     assert_eq!(first.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "one" }]));
-    observed.deployment = live(applied(&first));
+    let mut serving = applied(&first);
+    serving["status"] = json!({ "replicas": 2, "availableReplicas": 1 });
+    observed.deployment = live(serving);
     observed.pull_secrets = secrets(&["one", "two"]);
     assert_eq!(template(&observed), first.object()["spec"]["template"]);
     // The next change of the template rolls anyway, and takes it along.

@@ -90,6 +90,18 @@ fn real_differences_are_seen_where_they_are() {
         ("finalizers[0]", json!({ "finalizers": ["x"] }), json!({ "finalizers": ["ours"] })),
         ("a", json!({ "a": "text" }), json!({ "a": { "b": 1 } })),
         ("a", json!({ "a": null }), json!({ "a": 1 })),
+        // Absent means true.
+        (
+            "securityContext.allowPrivilegeEscalation",
+            json!({ "securityContext": {} }),
+            json!({ "securityContext": { "allowPrivilegeEscalation": false } }),
+        ),
+        (
+            "automountServiceAccountToken",
+            json!({ "automountServiceAccountToken": null }),
+            json!({ "automountServiceAccountToken": false }),
+        ),
+        ("enableServiceLinks", json!({}), json!({ "enableServiceLinks": false })),
     ] {
         let found: Vec<String> = differences(&live, &desired).into_iter().map(|d| d.path).collect();
         assert_eq!(found, [path], "{live} against {desired}");

@@ -107,3 +107,15 @@ fn a_name_is_claimed_by_one_parent_at_a_time() {
     memory.forget("q");
     assert!(memory.claim("p", &object, now + EXPIRY));
 }
+
+#[test]
+fn an_inheritance_holds_for_one_object_and_its_marks_until_the_parent_is_gone() {
+    let mut memory = Memory::default();
+    assert!(!memory.has_inherited("p", "u", "1"));
+    memory.inherited("p", "u", "1");
+    assert!(memory.has_inherited("p", "u", "1"));
+    assert!(!memory.has_inherited("p", "another", "1"));
+    assert!(!memory.has_inherited("p", "u", "2"), "the predecessor wrote again");
+    memory.forget("p");
+    assert!(!memory.has_inherited("p", "u", "1"));
+}

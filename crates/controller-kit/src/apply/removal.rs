@@ -1,0 +1,95 @@
+//! Deletions: of exactly the object that was looked at.
+
+use std::time::Instant;
+
+use kube::{
+    Resource,
+    api::{DeleteParams, Preconditions, PropagationPolicy},
+    core::ApiResource,
+};
+use tracing::info;
+
+use super::{
+    Applier, Error, ObjectId,
+    applier::{timed, uid_of},
+};
+use crate::{
+    failure::{ErrorType, Failure},
+    metrics::WriteVerb,
+};
+
+/// What [`Applier::delete`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removed {
+    /// The API server accepted the deletion.
+    Accepted,
+    /// That object no longer exists; one of the same name with another uid was not touched.
+    Gone,
+}
+
+impl Applier {
+    /// Deletes exactly this object (by uid), its own children in the background. `parent_uid` is the object being
+    /// reconciled.
+    ///
+    /// # Errors
+    /// What the API server answered, unless the object is gone already.
+    pub async fn delete<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        match self.remove(object, parent_uid, None).await {
+            // With the uid as the only precondition: another object has that name by now.
+            Err(Error::Changed { .. }) => Ok(Removed::Gone),
+            answer => answer,
+        }
+    }
+
+    /// As [`Applier::delete`], but only if the object is still the one that was looked at, down to its resourceVersion.
+    ///
+    /// # Errors
+    /// [`Error::Changed`], which is transient, if it is not, or is another object of that name; otherwise as
+    /// [`Applier::delete`].
+    pub async fn delete_unchanged<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let Some(version) = object.meta().resource_version.clone() else {
+            let reason = "metadata.resourceVersion is missing".to_owned();
+            return Err(Error::Render { object: ObjectId::of(object), reason });
+        };
+        self.remove(object, parent_uid, Some(version)).await
+    }
+
+    async fn remove<K>(&self, object: &K, parent_uid: &str, version: Option<String>) -> Result<Removed, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
+        let id = ObjectId::of(object);
+        let uid = uid_of(&id, object.meta())?;
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        let api = self.api(&resource, &id);
+        match timed("delete", &id, api.delete(&id.name, &params)).await {
+            Ok(_) => {
+                info!(object = %id, "deleted");
+                self.metrics.write(WriteVerb::Delete, &id.kind, true);
+                self.memory().removed(parent_uid, &id, uid, Instant::now());
+                Ok(Removed::Accepted)
+            }
+            Err(error) if error.is_not_found() => Ok(Removed::Gone),
+            Err(error) if error.error_type() == ErrorType::Conflict => Err(Error::Changed { object: id }),
+            Err(error) => {
+                self.metrics.write(WriteVerb::Delete, &id.kind, false);
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Objects that another operator made by plain updates before us.
+//!
+//! Server-side apply removes a field only if nobody but us owns it. What a predecessor set stays its own for ever, so a
+//! field that the author drops after the takeover would never leave. Before our first real change of such an object, what
+//! it owns becomes ours; the change then removes what is no longer desired, and nothing else. The first contact alone, with
+//! a spec that did not change, removes nothing: what the predecessor rendered beyond us must not roll a pod.
+
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+use tracing::info;
+
+use super::{
+    Applier, Desired, Error,
+    applier::version_of,
+    plan::{fingerprint, text},
+};
+use crate::metrics::WriteVerb;
+
+impl Applier {
+    /// Makes ours what a predecessor owns of the live object. Returns the object's resourceVersion afterwards, if it was
+    /// written. Costs nothing for objects without a predecessor's mark, and is done once per object and mark.
+    pub(super) async fn take_over(&self, desired: &Desired, live: &Value) -> Result<Option<String>, Error> {
+        let (id, parent, uid) = (&desired.id, &desired.parent_uid, text(live, "/metadata/uid"));
+        let Some(marks) = self.marks_on(live).filter(|marks| !self.memory().has_inherited(parent, &uid, marks)) else {
+            return Ok(None);
+        };
+        let changed = || Error::Changed { object: id.clone() };
+        let seen = self.get(&desired.resource, id).await?.ok_or_else(changed)?;
+        let version = text(&seen, "/metadata/resourceVersion");
+        let another = desired.unchanged && version != text(live, "/metadata/resourceVersion");
+        if another || text(&seen, "/metadata/uid") != uid {
+            return Err(changed());
+        }
+        let entries = seen.pointer("/metadata/managedFields").and_then(Value::as_array);
+        let entries = entries.and_then(|entries| inherit(entries, &self.marks, &self.field_manager, &desired.object));
+        let mut after = None;
+        if let Some(entries) = entries {
+            let operations = json!([
+                { "op": "test", "path": "/metadata/uid", "value": uid },
+                { "op": "test", "path": "/metadata/resourceVersion", "value": version },
+                { "op": "replace", "path": "/metadata/managedFields", "value": entries },
+            ]);
+            let answer = self.edit("take over", (&desired.resource, id), WriteVerb::Update, operations).await?;
+            info!(object = %id, "took over the fields that another operator had set");
+            if let Some(version) = version_of(&answer) {
+                self.memory().wrote(parent, id, version, Instant::now());
+            }
+            after = Some(text(&answer, "/metadata/resourceVersion"));
+        }
+        self.memory().inherited(parent, &uid, &marks);
+        Ok(after)
+    }
+
+    /// A fingerprint of the predecessors' marks on this object; `None` if it has none.
+    fn marks_on(&self, live: &Value) -> Option<String> {
+        let annotations = live.get("metadata")?.get("annotations")?;
+        let marks: Map<String, Value> =
+            self.marks.iter().filter_map(|mark| Some((mark.clone(), annotations.get(mark)?.clone()))).collect();
+        (!marks.is_empty()).then(|| fingerprint(&Value::Object(marks)))
+    }
+}
+
+/// The managed fields with ours in place of the predecessors'; `None` if they own nothing.
+fn inherit(entries: &[Value], marks: &[String], manager: &str, desired: &Value) -> Option<Vec<Value>> {
+    let ours = entries.iter().find(|entry| entry["manager"] == manager && is(entry, "Apply"));
+    let marked = |entry: &Value| {
+        let annotations = &entry["fieldsV1"]["f:metadata"]["f:annotations"];
+        is(entry, "Update") && marks.iter().any(|mark| annotations.get(format!("f:{mark}")).is_some())
+    };
+    // One entry speaks of one API version. The API server converts ours, but not a mixture.
+    let version = ours.or_else(|| entries.iter().find(|entry| marked(entry)))?.get("apiVersion")?;
+    let (theirs, mut rest): (Vec<Value>, Vec<Value>) =
+        entries.iter().cloned().partition(|entry| marked(entry) && entry.get("apiVersion") == Some(version));
+    let mut entry = theirs.first()?.clone();
+    let mut fields = ours.map_or_else(|| json!({}), |ours| ours["fieldsV1"].clone());
+    theirs.iter().for_each(|their| merge(&mut fields, &handed_over(&their["fieldsV1"], desired)));
+    entry["manager"] = json!(manager);
+    entry["operation"] = json!("Apply");
+    entry["fieldsV1"] = fields;
+    rest.retain(|other| Some(other) != ours);
+    rest.push(entry);
+    Some(rest)
+}
+
+/// True for an entry of this operation on the object itself, not on its status or another subresource.
+fn is(entry: &Value, operation: &str) -> bool {
+    entry["operation"] == operation && entry["subresource"].as_str().unwrap_or_default().is_empty()
+}
+
+/// A predecessor's field set without what it needs if it ever comes back, and what only a deliberate write may remove:
+/// annotations, owner references and finalizers of the object itself that we do not apply.
+fn handed_over(fields: &Value, desired: &Value) -> Value {
+    let wanted = &desired["metadata"];
+    let all = |list: &str| wanted[list].as_array().into_iter().flatten();
+    let element = |key: &str, prefix: &str| key.strip_prefix(prefix).and_then(|key| serde_json::from_str(key).ok());
+    let mut fields = fields.clone();
+    keep(&mut fields, "f:annotations", |key| {
+        key.strip_prefix("f:").is_some_and(|key| wanted["annotations"].get(key).is_some())
+    });
+    keep(&mut fields, "f:ownerReferences", |key| {
+        element(key, "k:").is_some_and(|key: Value| all("ownerReferences").any(|owner| owner["uid"] == key["uid"]))
+    });
+    keep(&mut fields, "f:finalizers", |key| {
+        element(key, "v:").is_some_and(|name: Value| all("finalizers").any(|finalizer| *finalizer == name))
+    });
+    fields
+}
+
+/// Keeps those members of a set in the metadata for which `wanted` is true, and the set if there are any.
+fn keep(fields: &mut Value, set: &str, wanted: impl Fn(&str) -> bool) {
+    let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) else { return };
+    let Some(members) = metadata.get_mut(set).and_then(Value::as_object_mut) else { return };
+    members.retain(|key, _| wanted(key));
+    if members.is_empty() {
+        metadata.remove(set);
+    }
+}
+
+/// Adds the members of a field set to another.
+fn merge(fields: &mut Value, more: &Value) {
+    let (Some(fields), Some(more)) = (fields.as_object_mut(), more.as_object()) else { return };
+    for (key, below) in more {
+        merge(fields.entry(key.clone()).or_insert_with(|| json!({})), below);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::inherit;
+
+    fn entry(manager: &str, operation: &str, fields: Value) -> Value {
+        json!({
+            "manager": manager, "operation": operation, "apiVersion": "apps/v1", "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": fields,
+        })
+    }
+
+    fn theirs() -> Value {
+        entry(
+            "manager",
+            "Update",
+            json!({
+                "f:metadata": {
+                    "f:annotations": { ".": {}, "f:mark": {}, "f:wanted": {} },
+                    "f:finalizers": { ".": {}, "v:\"theirs\"": {} },
+                    "f:labels": { "f:a": {} },
+                    "f:ownerReferences": { ".": {}, "k:{\"uid\":\"1\"}": {}, "k:{\"uid\":\"2\"}": {} },
+                },
+                "f:spec": { "f:replicas": {}, "f:template": { "f:spec": { "f:x": {} } } },
+            }),
+        )
+    }
+
+    fn heir(entries: &[Value]) -> Option<Vec<Value>> {
+        let metadata = json!({ "annotations": { "wanted": "x" }, "ownerReferences": [{ "uid": "2" }] });
+        inherit(entries, &["mark".to_owned()], "us", &json!({ "metadata": metadata }))
+    }
+
+    #[test]
+    fn what_the_predecessor_set_becomes_ours_except_its_bookkeeping() {
+        let mut status = entry("manager", "Update", theirs()["fieldsV1"].clone());
+        status["subresource"] = json!("status");
+        let other = entry("somebody", "Update", json!({ "f:spec": { "f:paused": {} } }));
+        let expected = json!({
+            "f:metadata": {
+                "f:annotations": { "f:wanted": {} },
+                "f:labels": { "f:a": {} },
+                "f:ownerReferences": { "k:{\"uid\":\"2\"}": {} },
+            },
+            "f:spec": { "f:replicas": {}, "f:template": { "f:spec": { "f:x": {} } } },
+        });
+        let after = heir(&[theirs(), status.clone(), other.clone()]).unwrap();
+        assert_eq!(after, [status, other, entry("us", "Apply", expected)]);
+        assert_eq!(heir(&after), None, "once");
+    }
+
+    #[test]
+    fn an_entry_of_ours_grows() {
+        let ours = entry("us", "Apply", json!({ "f:spec": { "f:template": { "f:spec": { "f:y": {} } }, "f:z": {} } }));
+        let after = heir(&[ours, theirs()]).unwrap();
+        assert_eq!(after.len(), 1);
+        let spec = json!({ "f:replicas": {}, "f:template": { "f:spec": { "f:x": {}, "f:y": {} } }, "f:z": {} });
+        assert_eq!(after[0]["fieldsV1"]["f:spec"], spec);
+    }
+
+    #[test]
+    fn another_version_stays_apart_and_is_taken_over_as_it_is_if_we_have_none() {
+        let mut older = theirs();
+        older["apiVersion"] = json!("apps/v1beta1");
+        assert_eq!(heir(&[older.clone(), entry("us", "Apply", json!({}))]), None);
+        assert_eq!(heir(&[older]).unwrap()[0]["apiVersion"], "apps/v1beta1");
+    }
+
+    #[test]
+    fn nothing_is_inherited_from_those_who_left_no_mark() {
+        assert_eq!(heir(&[]), None);
+        assert_eq!(heir(&[entry("kubectl", "Update", json!({ "f:spec": { "f:replicas": {} } }))]), None);
+        assert_eq!(heir(&[entry("other", "Apply", theirs()["fieldsV1"].clone())]), None);
+    }
+}
