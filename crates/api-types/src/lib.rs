@@ -5,12 +5,14 @@
 //! | [`v1beta1`] | the storage version: `DynamoGraphDeployment`, `DynamoComponentDeployment` |
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
 //! | [`labels`], [`annotations`], [`env`], [`ports`], [`conditions`] | the vocabulary, each string once |
+//! | [`conversion`] | objects of one version made into objects of the other; pure and total |
 //! | `schema`, `crds` (feature `schema`) | CustomResourceDefinitions made from the types |
 //!
 //! This crate does no I/O and depends on no async crate.
 
 pub mod annotations;
 pub mod conditions;
+pub mod conversion;
 #[cfg(feature = "schema")]
 pub mod crds;
 pub mod env;

@@ -27,7 +27,8 @@ pub fn inputs(version: &str, kind: &str) -> Vec<Input> {
     inputs
 }
 
-fn kit() -> Option<PathBuf> {
+/// Where the kit is, if it is there.
+pub fn kit() -> Option<PathBuf> {
     let named = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map(PathBuf::from);
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
     named.or(Some(beside)).filter(|kit| kit.join("input").is_dir())

@@ -1,0 +1,93 @@
+//! v1alpha1 to v1beta1.
+
+use super::features::{checkpoint_to_beta, feature_to_beta};
+use super::to_template::template;
+use super::{Alpha, Name, SAME, SIDECAR, alpha_saved};
+use crate::conversion::lens::{Edit, Side};
+use crate::conversion::quantity::nanos;
+use crate::conversion::value::{Object, copy, copy_as, insert_filled, is_true, list, object, text};
+use serde_json::{Value, json};
+
+/// The types that v1beta1 knows. v1alpha1 takes any text; one that is not among them means no particular role.
+const TYPES: [&str; 6] = ["frontend", "worker", "prefill", "decode", "planner", "epp"];
+
+impl Side for Alpha<'_> {
+    fn project(&self, alpha: &Object) -> Object {
+        let mut beta = Object::new();
+        copy(alpha, &mut beta, &SAME);
+        copy(alpha, &mut beta, &["providerOverride"]);
+        let name = match self.0 {
+            Name::Key(key) => Some(key),
+            Name::Object(object) => text(alpha, "serviceName").or(object),
+        };
+        if let Some(name) = name {
+            beta.insert("name".to_owned(), json!(name));
+        }
+        if let Some(component_type) = component_type(alpha) {
+            beta.insert("type".to_owned(), json!(component_type));
+        }
+        if let Some(size) = object(alpha, "sharedMemory").and_then(shared_memory_size) {
+            beta.insert("sharedMemorySize".to_owned(), size);
+        }
+        if let Some(cache) = compilation_cache(alpha) {
+            beta.insert("compilationCache".to_owned(), Value::Object(cache));
+        }
+        if object(alpha, "scalingAdapter").is_some_and(|adapter| is_true(adapter, "enabled")) {
+            beta.insert("scalingAdapter".to_owned(), json!({}));
+        }
+        insert_filled(&mut beta, "experimental", experimental(alpha));
+        if let Some(template) = template(alpha) {
+            beta.insert("podTemplate".to_owned(), Value::Object(template));
+            if object(alpha, "frontendSidecar").is_some() {
+                beta.insert("frontendSidecar".to_owned(), json!(SIDECAR));
+            }
+        }
+        beta
+    }
+
+    fn save(&self, original: &Object, rebuilt: &Object) -> Object {
+        alpha_saved::save(self.0, original, rebuilt)
+    }
+
+    fn edits(&self, saved: &Object) -> Vec<Edit> {
+        alpha_saved::edits(self.0, saved)
+    }
+}
+
+/// v1beta1 has the parts of a disaggregated worker as types of their own.
+fn component_type(alpha: &Object) -> Option<&str> {
+    let component_type = text(alpha, "componentType").filter(|given| TYPES.contains(given));
+    match (component_type, text(alpha, "subComponentType")) {
+        (Some("worker"), Some(part @ ("prefill" | "decode"))) => Some(part),
+        _ => component_type,
+    }
+}
+
+fn shared_memory_size(shared_memory: &Object) -> Option<Value> {
+    if is_true(shared_memory, "disabled") {
+        return Some(json!("0"));
+    }
+    shared_memory.get("size").filter(|size| nanos(size) != Some(0) && !size.is_null()).cloned()
+}
+
+fn compilation_cache(alpha: &Object) -> Option<Object> {
+    let mounts = list(alpha, "volumeMounts").iter().filter_map(Value::as_object);
+    let mount = mounts.into_iter().find(|mount| is_true(mount, "useAsCompilationCache"))?;
+    let mut cache = Object::new();
+    copy_as(mount, "name", &mut cache, "pvcName");
+    copy_as(mount, "mountPoint", &mut cache, "mountPath");
+    Some(cache)
+}
+
+fn experimental(alpha: &Object) -> Object {
+    let mut experimental = Object::new();
+    for key in ["gpuMemoryService", "failover"] {
+        if let Some(feature) = object(alpha, key).and_then(feature_to_beta) {
+            experimental.insert(key.to_owned(), Value::Object(feature));
+        }
+    }
+    if let Some(checkpoint) = object(alpha, "checkpoint") {
+        experimental.insert("checkpoint".to_owned(), Value::Object(checkpoint_to_beta(checkpoint)));
+    }
+    experimental
+}

@@ -1,0 +1,118 @@
+//! How `extraPodSpec.mainContainer` goes over the container that v1alpha1's own fields describe.
+
+use super::MAIN;
+use super::resources::to_native;
+use crate::conversion::value::{Object, copy, insert_filled, is_empty, list, name_of, object, text};
+use serde_json::{Value, json};
+
+/// The ways to ask a container; a probe has one.
+const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
+
+/// The container `main` of a v1alpha1 component.
+pub(super) fn main_container(alpha: &Object, extra: Option<&Object>) -> Object {
+    let mut main = dedicated(alpha);
+    if let Some(extra) = extra {
+        for (key, value) in extra {
+            match key.as_str() {
+                "name" => {}
+                _ if value.is_null() => {}
+                "env" => union_env(&mut main, value),
+                "envFrom" if is_empty(value) => {}
+                "resources" => merge_resources(&mut main, value),
+                "volumeMounts" => put_first(&mut main, key, value),
+                "livenessProbe" | "readinessProbe" => merge_probe(&mut main, key, value),
+                _ => {
+                    main.insert(key.clone(), value.clone());
+                }
+            }
+        }
+    }
+    main.insert("name".to_owned(), json!(MAIN));
+    main
+}
+
+/// What v1alpha1's own fields say about the container.
+fn dedicated(alpha: &Object) -> Object {
+    let mut main = Object::new();
+    if let Some(resources) = object(alpha, "resources") {
+        insert_filled(&mut main, "resources", to_native(resources));
+    }
+    let envs = list(alpha, "envs");
+    if !envs.is_empty() {
+        main.insert("env".to_owned(), json!(envs));
+    }
+    if let Some(secret) = text(alpha, "envFromSecret") {
+        main.insert("envFrom".to_owned(), json!([{ "secretRef": { "name": secret } }]));
+    }
+    for probe in ["livenessProbe", "readinessProbe"] {
+        if object(alpha, probe).is_some() {
+            copy(alpha, &mut main, &[probe]);
+        }
+    }
+    let mounts: Vec<Value> = list(alpha, "volumeMounts").iter().filter_map(Value::as_object).map(mount).collect();
+    if !mounts.is_empty() {
+        main.insert("volumeMounts".to_owned(), Value::Array(mounts));
+    }
+    main
+}
+
+fn mount(flat: &Object) -> Value {
+    let mount_path = flat.get("mountPoint").filter(|path| path.is_string()).cloned();
+    json!({ "name": flat.get("name"), "mountPath": mount_path.unwrap_or_else(|| json!("")) })
+}
+
+/// Both lists as one; a variable of the later list takes the place of its namesake.
+fn union_env(main: &mut Object, over: &Value) {
+    let Some(over) = over.as_array() else { return };
+    let mut env = list(main, "env").to_vec();
+    for variable in over {
+        let namesake = env.iter_mut().find(|before| name_of(before).is_some() && name_of(before) == name_of(variable));
+        match namesake {
+            Some(before) => *before = variable.clone(),
+            None => env.push(variable.clone()),
+        }
+    }
+    if !env.is_empty() {
+        main.insert("env".to_owned(), Value::Array(env));
+    }
+}
+
+fn put_first(main: &mut Object, key: &str, first: &Value) {
+    let Some(first) = first.as_array() else { return };
+    let all: Vec<Value> = first.iter().chain(list(main, key)).cloned().collect();
+    if !all.is_empty() {
+        main.insert(key.to_owned(), Value::Array(all));
+    }
+}
+
+fn merge_resources(main: &mut Object, over: &Value) {
+    let Some(over) = over.as_object() else { return };
+    let mut resources = object(main, "resources").cloned().unwrap_or_default();
+    overlay(&mut resources, over);
+    main.insert("resources".to_owned(), Value::Object(resources));
+}
+
+fn merge_probe(main: &mut Object, key: &str, over: &Value) {
+    let Some(over) = over.as_object() else { return };
+    let mut probe = object(main, key).cloned().unwrap_or_default();
+    // A probe that asks in another way must not keep the way of the one below it.
+    if HANDLERS.iter().any(|handler| over.contains_key(*handler) && !probe.contains_key(*handler)) {
+        probe.retain(|key, _| !HANDLERS.contains(&key.as_str()));
+    }
+    overlay(&mut probe, over);
+    main.insert(key.to_owned(), Value::Object(probe));
+}
+
+/// What is not empty replaces what is there; objects are overlaid field by field.
+fn overlay(under: &mut Object, over: &Object) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(Value::Object(under)), Value::Object(over)) => overlay(under, over),
+            (Some(_), value) if is_empty(value) => {}
+            (_, Value::Null) => {}
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A graph without its components.
+
+use crate::conversion::ApiVersion;
+use crate::conversion::lens::{Edit, Side};
+use crate::conversion::status::{common, each, put_names, replicas_to_alpha, replicas_to_beta, saved_names};
+use crate::conversion::value::{Object, at, copy, copy_as, object, put};
+use serde_json::{Value, json};
+
+/// Fields of the spec that are the same in both versions.
+const SAME: [&str; 7] =
+    ["annotations", "labels", "priorityClassName", "backendFramework", "providerOverride", "restart", "experimental"];
+
+/// Everything but the components, in one version.
+pub(super) struct Frame(pub ApiVersion);
+
+impl Side for Frame {
+    fn project(&self, body: &Object) -> Object {
+        let mut projected = Object::new();
+        if let Some(spec) = object(body, "spec") {
+            projected.insert("spec".to_owned(), Value::Object(self.spec(spec)));
+        }
+        if let Some(status) = object(body, "status") {
+            projected.insert("status".to_owned(), Value::Object(self.status(status)));
+        }
+        projected
+    }
+
+    fn save(&self, original: &Object, rebuilt: &Object) -> Object {
+        let mut saved = Object::new();
+        if self.0 == ApiVersion::V1Beta1 {
+            return saved;
+        }
+        if let Some(claims) = at(original, &["spec", "pvcs"]).filter(|claims| !claims.is_null()) {
+            put(&mut saved, &["spec", "pvcs"], Some(claims.clone()));
+        }
+        let services = at(original, &["spec", "services"]).and_then(Value::as_object);
+        for (name, _) in services.into_iter().flatten().filter(|(_, service)| service.is_null()) {
+            put(&mut saved, &["spec", "services", name], Some(Value::Null));
+        }
+        let statuses = at(original, &["status", "services"]).and_then(Value::as_object);
+        for (name, service) in statuses.into_iter().flatten() {
+            let rebuilt = at(rebuilt, &["status", "services", name]).and_then(Value::as_object);
+            if let Some(names) = service.as_object().and_then(|before| saved_names(before, rebuilt)) {
+                put(&mut saved, &["status", "services", name], Some(Value::Object(names)));
+            }
+        }
+        saved
+    }
+
+    fn edits(&self, saved: &Object) -> Vec<Edit> {
+        let mut edits: Vec<Edit> = Vec::new();
+        if self.0 == ApiVersion::V1Beta1 {
+            return edits;
+        }
+        if let Some(claims) = at(saved, &["spec", "pvcs"]).filter(|claims| claims.is_array()).cloned() {
+            edits.push(Box::new(move |body| put_in_spec(body, &["pvcs"], &claims)));
+        }
+        let services = at(saved, &["spec", "services"]).and_then(Value::as_object);
+        for (name, _) in services.into_iter().flatten().filter(|(_, service)| service.is_null()) {
+            let name = name.clone();
+            edits.push(Box::new(move |body| put_in_spec(body, &["services", &name], &Value::Null)));
+        }
+        let statuses = at(saved, &["status", "services"]).and_then(Value::as_object);
+        for (name, names) in statuses.into_iter().flatten() {
+            let (name, Some(names)) = (name.clone(), names.as_object().cloned()) else { continue };
+            edits.push(Box::new(move |body| {
+                let services = body.get_mut("status").and_then(|status| status.get_mut("services"));
+                if let Some(Value::Object(service)) = services.and_then(|services| services.get_mut(&name)) {
+                    put_names(service, &names);
+                }
+            }));
+        }
+        edits
+    }
+}
+
+/// Only a graph that has a spec gets something put into it.
+fn put_in_spec(body: &mut Object, path: &[&str], value: &Value) {
+    if let Some(Value::Object(spec)) = body.get_mut("spec") {
+        put(spec, path, Some(value.clone()));
+    }
+}
+
+impl Frame {
+    fn spec(&self, spec: &Object) -> Object {
+        let mut projected = Object::new();
+        copy(spec, &mut projected, &SAME);
+        let ((env, to_env), (topology, to_topology)) = match self.0 {
+            ApiVersion::V1Alpha1 => (("envs", "env"), ("topologyProfile", "clusterTopologyName")),
+            ApiVersion::V1Beta1 => (("env", "envs"), ("clusterTopologyName", "topologyProfile")),
+        };
+        copy_as(spec, env, &mut projected, to_env);
+        if let Some(constraint) = object(spec, "topologyConstraint") {
+            let mut renamed = Object::new();
+            copy_as(constraint, topology, &mut renamed, to_topology);
+            copy(constraint, &mut renamed, &["packDomain"]);
+            projected.insert("topologyConstraint".to_owned(), Value::Object(renamed));
+        }
+        projected
+    }
+
+    fn status(&self, status: &Object) -> Object {
+        let (key, name, updated, to_updated, change): (_, _, _, _, fn(&Object) -> Object) = match self.0 {
+            ApiVersion::V1Alpha1 => {
+                ("services", "components", "updatedServices", "updatedComponents", replicas_to_beta)
+            }
+            ApiVersion::V1Beta1 => {
+                ("components", "services", "updatedComponents", "updatedServices", replicas_to_alpha)
+            }
+        };
+        let mut projected = common(status, &["services", "components", "rollingUpdate"]);
+        if let Some(replicas) = each(status, key, change) {
+            projected.insert(name.to_owned(), replicas);
+        }
+        if let Some(rollout) = object(status, "rollingUpdate") {
+            let mut renamed = rollout.clone();
+            renamed.remove(to_updated);
+            let list = renamed.remove(updated);
+            put(&mut renamed, &[to_updated], list);
+            projected.insert("rollingUpdate".to_owned(), json!(renamed));
+        }
+        projected
+    }
+}

@@ -1,0 +1,175 @@
+//! The one way in which every kind is converted.
+//!
+//! Each version of a kind is a [`Side`] that can project its objects to the other version. A projection loses what the
+//! other version cannot say. What is lost is saved with the target, so that it can be put back later; and it is put back
+//! only as long as it stays invisible: if projecting the object with the saved data again says nothing else than the
+//! live object does. Saved data can therefore never undo an edit. An object that nobody edited comes back exactly: where
+//! that does not follow from what is visible, the saved data says with what it was saved.
+
+use super::quantity::nanos;
+use super::residue::{Residue, difference, seal};
+use super::value::{Object, name_of, named};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A change of an object.
+pub(super) type Edit = Box<dyn Fn(&mut Object)>;
+
+/// One version of a kind, or of a part of it.
+pub(super) trait Side {
+    /// The object in the other version, as far as that can say it. Total: wrong types are left out.
+    fn project(&self, object: &Object) -> Object;
+
+    /// What `rebuilt` lacks to be `original`, in the form of the reference's payloads, as far as that can say it.
+    fn save(&self, original: &Object, rebuilt: &Object) -> Object;
+
+    /// How saved data is put back into an object of this version, one change for each thing that may be put back or not.
+    fn edits(&self, saved: &Object) -> Vec<Edit>;
+}
+
+/// Data of one version that is kept with an object of the other version.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Saved {
+    /// In the form of the reference.
+    pub sparse: Object,
+    /// What the form of the reference cannot hold.
+    pub exact: Vec<Residue>,
+    /// With what this was saved, by part of the object; a part that is still the same gets everything back.
+    pub seals: BTreeMap<String, String>,
+}
+
+impl Saved {
+    /// Whether there is nothing to keep.
+    pub fn is_empty(&self) -> bool {
+        self.sparse.is_empty() && self.exact.is_empty() && self.seals.is_empty()
+    }
+}
+
+/// Under which name the seal of an object, or of what is left of it without its parts, is kept.
+pub(super) const WHOLE: &str = "";
+
+/// Converts `source`. `saved` is data of the target's version that is kept with the source; returned is the target, and
+/// data of the source's version to be kept with it, if any is needed.
+pub(super) fn convert(
+    source: &Object,
+    saved: Option<&Saved>,
+    from: &dyn Side,
+    to: &dyn Side,
+) -> (Object, Option<Saved>) {
+    let projected = from.project(source);
+    let (target, rebuilt) = match saved {
+        Some(saved) => restore(projected, source, saved, to),
+        None => {
+            let rebuilt = to.project(&projected);
+            (projected, rebuilt)
+        }
+    };
+    if rebuilt == *source {
+        return (target, None);
+    }
+    let sparse = from.save(source, &rebuilt);
+    let mut again = rebuilt.clone();
+    for edit in from.edits(&sparse) {
+        edit(&mut again);
+    }
+    let exact = difference(&again, source);
+    let mut saved = Saved { sparse, exact, seals: BTreeMap::new() };
+    if restore(rebuilt, &target, &saved, from).0 != *source {
+        saved.seals.insert(WHOLE.to_owned(), seal(&target));
+    }
+    (target, Some(saved))
+}
+
+/// Puts saved data back into `target`; returns it with what it looks like in the version of `live`.
+fn restore(target: Object, live: &Object, saved: &Saved, side: &dyn Side) -> (Object, Object) {
+    let exact =
+        saved.exact.iter().cloned().map(|residue| Box::new(move |object: &mut Object| residue.apply(object)) as Edit);
+    let edits: Vec<Edit> = side.edits(&saved.sparse).into_iter().chain(exact).collect();
+    let mut all = target.clone();
+    for edit in &edits {
+        edit(&mut all);
+    }
+    let all_seen = side.project(&all);
+    let untouched = saved.seals.get(WHOLE).is_some_and(|saved| *saved == seal(live));
+    if untouched || equivalent_objects(&all_seen, live) {
+        return (all, all_seen);
+    }
+    let mut kept = target;
+    let mut seen = side.project(&kept);
+    if invisible(&all_seen, &seen, live) {
+        return (all, all_seen);
+    }
+    for edit in &edits {
+        let mut candidate = kept.clone();
+        edit(&mut candidate);
+        let candidate_seen = side.project(&candidate);
+        if invisible(&candidate_seen, &seen, live) {
+            (kept, seen) = (candidate, candidate_seen);
+        }
+    }
+    (kept, seen)
+}
+
+/// Whether `candidate` differs from `current` only where it says what `live` says.
+fn invisible(candidate: &Object, current: &Object, live: &Object) -> bool {
+    let keys: BTreeSet<&String> = candidate.keys().chain(current.keys()).collect();
+    keys.into_iter().all(|key| invisible_at(key, candidate.get(key), current.get(key), live.get(key)))
+}
+
+fn invisible_at(key: &str, candidate: Option<&Value>, current: Option<&Value>, live: Option<&Value>) -> bool {
+    if candidate == current {
+        return true;
+    }
+    let says_live = match (candidate, live) {
+        (None, None) => true,
+        (Some(candidate), Some(live)) => equivalent(key, candidate, live),
+        _ => false,
+    };
+    says_live
+        || match (candidate, current, live) {
+            (Some(Value::Object(candidate)), Some(Value::Object(current)), Some(Value::Object(live))) => {
+                invisible(candidate, current, live)
+            }
+            (Some(Value::Array(candidate)), Some(Value::Array(current)), Some(Value::Array(live))) => {
+                invisible_list(candidate, current, live)
+            }
+            _ => false,
+        }
+}
+
+/// Entries of lists are compared by name; a list with an entry that has none, or the name of another, only as a whole.
+fn invisible_list(candidate: &[Value], current: &[Value], live: &[Value]) -> bool {
+    let by_name = |entries: &[Value]| {
+        let names: BTreeSet<String> = entries.iter().filter_map(name_of).map(ToOwned::to_owned).collect();
+        (names.len() == entries.len()).then_some(names)
+    };
+    let (Some(names), Some(before), Some(_)) = (by_name(candidate), by_name(current), by_name(live)) else {
+        return false;
+    };
+    let entry = |entries: &[Value], name: &str| named(entries, name).cloned().map(Value::Object);
+    names.union(&before).all(|name| {
+        invisible_at(name, entry(candidate, name).as_ref(), entry(current, name).as_ref(), entry(live, name).as_ref())
+    })
+}
+
+/// Whether two values say the same. Quantities may be written differently; Go writes them in its own way.
+fn equivalent(key: &str, a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        _ if a == b => true,
+        (Value::Object(a), Value::Object(b)) if matches!(key, "requests" | "limits") => {
+            same_keys(a, b, |_, a, b| nanos(a).is_some_and(|value| Some(value) == nanos(b)))
+        }
+        (Value::Object(a), Value::Object(b)) => equivalent_objects(a, b),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equivalent("", a, b)),
+        _ if key == "sharedMemorySize" => nanos(a).is_some_and(|value| Some(value) == nanos(b)),
+        _ => false,
+    }
+}
+
+fn equivalent_objects(a: &Object, b: &Object) -> bool {
+    same_keys(a, b, equivalent)
+}
+
+fn same_keys(a: &Object, b: &Object, same: impl Fn(&str, &Value, &Value) -> bool) -> bool {
+    a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| a == b || same(key, a, b)))
+}

@@ -1,0 +1,161 @@
+//! Conversion between v1alpha1 and v1beta1.
+//!
+//! Pure and total: every object of a convertible kind is converted, whole or partial, and every object comes back as it
+//! was. v1beta1 is the version in which objects are stored. What one version cannot say is kept in annotations, in the
+//! format of the Go operator, so that objects it stored are understood and objects we store are understood by it.
+//!
+//! | module | what |
+//! |---|---|
+//! | `lens` | the rule by which saved data is put back; the same for everything |
+//! | `payload`, `residue` | the annotations |
+//! | `component` | components, with the pod template: most of the difference between the versions |
+//! | `graph`, `component_deployment`, `scaling_adapter`, `request` | the kinds |
+//! | [`review`] | the `ConversionReview` that the API server sends |
+
+mod component;
+mod component_deployment;
+mod graph;
+mod lens;
+mod payload;
+mod quantity;
+mod request;
+mod residue;
+pub mod review;
+mod scaling_adapter;
+mod status;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use crate::GROUP;
+use lens::Saved;
+use payload::Keys;
+use serde_json::{Value, json};
+use std::fmt;
+use std::str::FromStr;
+use value::{Object, text};
+
+/// A version of the API that objects can be converted to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ApiVersion {
+    /// The deprecated version.
+    V1Alpha1,
+    /// The version in which objects are stored.
+    V1Beta1,
+}
+
+impl ApiVersion {
+    /// Group and version, as objects have it in `apiVersion`.
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::V1Alpha1 => "nvidia.com/v1alpha1",
+            Self::V1Beta1 => "nvidia.com/v1beta1",
+        }
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.api_version())
+    }
+}
+
+impl FromStr for ApiVersion {
+    type Err = ConversionError;
+
+    fn from_str(api_version: &str) -> Result<Self, ConversionError> {
+        [Self::V1Alpha1, Self::V1Beta1]
+            .into_iter()
+            .find(|version| version.api_version() == api_version)
+            .ok_or_else(|| ConversionError::Version { given: api_version.to_owned() })
+    }
+}
+
+/// An object that cannot be converted, because it cannot be told what it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConversionError {
+    /// Not a JSON object at all.
+    #[error("the object to convert is not a JSON object; send objects of group {GROUP}")]
+    NotAnObject,
+    /// Not a version that can be converted.
+    #[error("apiVersion: {given:?} cannot be converted; use nvidia.com/v1alpha1 or nvidia.com/v1beta1")]
+    Version {
+        /// The version given; empty if none.
+        given: String,
+    },
+    /// Not a kind that has two versions.
+    #[error("kind: {given:?} has only one version in group {GROUP}; send only kinds with two versions")]
+    Kind {
+        /// The kind given; empty if none.
+        given: String,
+    },
+    /// `metadata` is there, but not an object, so it has no place for saved data.
+    #[error("metadata: must be an object")]
+    Metadata,
+}
+
+/// The parts of an object that are converted: everything but type and metadata.
+struct Source<'a> {
+    body: Object,
+    /// `metadata.name`.
+    name: Option<&'a str>,
+    saved: Option<Saved>,
+    to: ApiVersion,
+}
+
+/// How one kind is converted.
+struct Kind {
+    keys: Keys,
+    convert: fn(&Source<'_>) -> (Object, Option<Saved>),
+}
+
+/// The kind of that name, if it has two versions.
+fn kind(name: &str) -> Option<Kind> {
+    let (spec, status, retired, convert): (_, _, &[_], fn(&Source<'_>) -> _) = match name {
+        "DynamoGraphDeployment" => ("nvidia.com/dgd-spec", "nvidia.com/dgd-status", &[], graph::convert),
+        "DynamoComponentDeployment" => {
+            ("nvidia.com/dcd-spec", "nvidia.com/dcd-status", &[], component_deployment::convert)
+        }
+        "DynamoGraphDeploymentRequest" => {
+            ("nvidia.com/dgdr-spec", "nvidia.com/dgdr-status", &request::RETIRED, request::convert)
+        }
+        "DynamoGraphDeploymentScalingAdapter" => {
+            ("nvidia.com/dgdsa-spec", "nvidia.com/dgdsa-status", &[], scaling_adapter::convert)
+        }
+        _ => return None,
+    };
+    Some(Kind { keys: Keys { spec, status, retired }, convert })
+}
+
+/// Converts an object to another version. An object that is in that version already is returned as it is.
+///
+/// # Errors
+/// If the object is not of a kind that has two versions, or not in one of them.
+pub fn convert(object: Value, to: ApiVersion) -> Result<Value, ConversionError> {
+    let Value::Object(mut object) = object else { return Err(ConversionError::NotAnObject) };
+    let from: ApiVersion = text(&object, "apiVersion").unwrap_or_default().parse()?;
+    let given = text(&object, "kind").unwrap_or_default().to_owned();
+    let kind = kind(&given).ok_or(ConversionError::Kind { given })?;
+    if from == to {
+        return Ok(Value::Object(object));
+    }
+    // The API server refuses an answer without metadata, but sends partial objects that have none.
+    let mut metadata = match object.remove("metadata") {
+        Some(Value::Object(metadata)) => metadata,
+        None | Some(Value::Null) => Object::new(),
+        Some(_) => return Err(ConversionError::Metadata),
+    };
+    let saved = payload::take(&mut metadata, &kind.keys);
+    let kind_name = object.remove("kind");
+    object.remove("apiVersion");
+    let name = text(&metadata, "name").map(ToOwned::to_owned);
+    let (mut target, saved) = (kind.convert)(&Source { body: object, name: name.as_deref(), saved, to });
+    if let Some(saved) = saved {
+        payload::put(&mut metadata, &kind.keys, saved);
+    }
+    target.insert("apiVersion".to_owned(), json!(to.api_version()));
+    target.extend(kind_name.map(|kind| ("kind".to_owned(), kind)));
+    target.insert("metadata".to_owned(), Value::Object(metadata));
+    Ok(Value::Object(target))
+}

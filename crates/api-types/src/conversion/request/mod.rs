@@ -1,0 +1,72 @@
+//! `DynamoGraphDeploymentRequest`.
+
+mod config;
+mod saved;
+mod spec;
+mod status;
+
+use super::lens::{self, Edit, Saved, Side};
+use super::value::{Object, object};
+use super::{ApiVersion, Source};
+use serde_json::Value;
+
+/// One annotation per field, as the first conversion of the reference had them.
+pub(super) const RETIRED: [&str; 9] = [
+    "nvidia.com/dgdr-config-map-ref",
+    "nvidia.com/dgdr-output-pvc",
+    "nvidia.com/dgdr-enable-gpu-discovery",
+    "nvidia.com/dgdr-deployment-overrides",
+    "nvidia.com/dgdr-profiling-config",
+    "nvidia.com/dgdr-status-backend",
+    "nvidia.com/dgdr-profiling-results",
+    "nvidia.com/dgdr-deployment-status",
+    "nvidia.com/dgdr-profiling-job-name",
+];
+
+struct Alpha;
+struct Beta;
+
+impl Side for Alpha {
+    fn project(&self, body: &Object) -> Object {
+        each_part(body, spec::to_beta, status::to_beta)
+    }
+
+    fn save(&self, original: &Object, rebuilt: &Object) -> Object {
+        saved::save_alpha(original, rebuilt)
+    }
+
+    fn edits(&self, saved: &Object) -> Vec<Edit> {
+        saved::alpha_edits(saved)
+    }
+}
+
+impl Side for Beta {
+    fn project(&self, body: &Object) -> Object {
+        each_part(body, spec::to_alpha, status::to_alpha)
+    }
+
+    fn save(&self, original: &Object, rebuilt: &Object) -> Object {
+        saved::save_beta(original, rebuilt)
+    }
+
+    fn edits(&self, saved: &Object) -> Vec<Edit> {
+        saved::beta_edits(saved)
+    }
+}
+
+fn each_part(body: &Object, spec: fn(&Object) -> Object, status: fn(&Object) -> Object) -> Object {
+    let mut projected = Object::new();
+    for (key, change) in [("spec", spec), ("status", status)] {
+        if let Some(part) = object(body, key) {
+            projected.insert(key.to_owned(), Value::Object(change(part)));
+        }
+    }
+    projected
+}
+
+pub(super) fn convert(source: &Source<'_>) -> (Object, Option<Saved>) {
+    match source.to {
+        ApiVersion::V1Beta1 => lens::convert(&source.body, source.saved.as_ref(), &Alpha, &Beta),
+        ApiVersion::V1Alpha1 => lens::convert(&source.body, source.saved.as_ref(), &Beta, &Alpha),
+    }
+}

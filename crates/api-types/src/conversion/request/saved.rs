@@ -1,0 +1,277 @@
+//! What only one version can say about a request, and how it is put back.
+
+use super::spec::PROFILER;
+use crate::conversion::lens::Edit;
+use crate::conversion::value::{Object, at, is_empty, is_true, name_of, object, put, text};
+use serde_json::{Map, Value, json};
+
+type Path = &'static [&'static str];
+
+/// Places that v1beta1 cannot say at all.
+const ALPHA_ONLY: [Path; 6] = [
+    &["spec", "enableGpuDiscovery"],
+    &["spec", "deploymentOverrides"],
+    &["spec", "profilingConfig", "configMapRef"],
+    &["spec", "profilingConfig", "outputPVC"],
+    &["status", "backend"],
+    &["status", "profilingResults"],
+];
+const CONFIG: Path = &["spec", "profilingConfig", "config"];
+
+/// Places that v1alpha1 cannot say at all.
+const BETA_ONLY: [Path; 7] = [
+    &["spec", "hardware"],
+    &["spec", "searchStrategy"],
+    &["spec", "workload", "concurrency"],
+    &["spec", "workload", "requestRate"],
+    &["spec", "sla", "e2eLatency"],
+    &["spec", "overrides", "dgd"],
+    &["status", "profilingResults", "pareto"],
+];
+const JOB: Path = &["spec", "overrides", "profilingJob"];
+const MOCKER: Path = &["spec", "features", "mocker"];
+
+fn keep(original: &Object, saved: &mut Object, path: Path) {
+    if let Some(value) = at(original, path).filter(|value| !value.is_null()) {
+        put(saved, path, Some(value.clone()));
+    }
+}
+
+/// Saves what v1alpha1's `rebuilt` lacks to be `original`.
+pub(super) fn save_alpha(original: &Object, rebuilt: &Object) -> Object {
+    let mut saved = Object::new();
+    for path in ALPHA_ONLY {
+        keep(original, &mut saved, path);
+    }
+    if let Some(Value::Object(config)) = at(original, CONFIG) {
+        let known = at(rebuilt, CONFIG).and_then(Value::as_object);
+        let rest = known.map_or_else(|| config.clone(), |known| without(config, known));
+        if !rest.is_empty() || known.is_none() {
+            put(&mut saved, CONFIG, Some(Value::Object(rest)));
+        }
+    }
+    let (before, after) = (object(original, "status"), object(rebuilt, "status"));
+    if let (Some(before), Some(after)) = (before, after) {
+        if before.get("deployment") != after.get("deployment") || before.get("state") != after.get("state") {
+            keep(original, &mut saved, &["status", "state"]);
+        }
+        if before.get("deployment") != after.get("deployment") {
+            keep(original, &mut saved, &["status", "deployment"]);
+        }
+    }
+    saved
+}
+
+/// The fields of `all` that are not the same in `known`.
+fn without(all: &Object, known: &Object) -> Object {
+    let mut rest = Object::new();
+    for (key, value) in all {
+        match (value, known.get(key)) {
+            (Value::Object(value), Some(Value::Object(known))) => {
+                let inner = without(value, known);
+                if !inner.is_empty() {
+                    rest.insert(key.clone(), Value::Object(inner));
+                }
+            }
+            (value, Some(known)) if value == known => {}
+            _ => {
+                rest.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    rest
+}
+
+/// Adds the fields that are missing, at every depth.
+fn fill(into: &mut Object, from: &Object) {
+    for (key, value) in from {
+        match (into.get_mut(key), value) {
+            (Some(Value::Object(into)), Value::Object(from)) => fill(into, from),
+            (Some(_), _) => {}
+            (None, _) => drop(into.insert(key.clone(), value.clone())),
+        }
+    }
+}
+
+/// The part of the object that a path is in; nothing is put back into a part that is not there.
+fn in_part(body: &mut Object, path: &[&str], value: &Value) {
+    if path.first().is_some_and(|part| body.get(*part).is_some_and(Value::is_object)) {
+        put(body, path, Some(value.clone()));
+    }
+}
+
+/// How v1alpha1's saved data is put back.
+pub(super) fn alpha_edits(saved: &Object) -> Vec<Edit> {
+    let mut edits: Vec<Edit> = Vec::new();
+    for path in ALPHA_ONLY {
+        if let Some(value) = at(saved, path).filter(|value| !value.is_null() && *value != "").cloned() {
+            edits.push(Box::new(move |body| in_part(body, path, &value)));
+        }
+    }
+    if let Some(Value::Object(config)) = at(saved, CONFIG).cloned() {
+        edits.push(Box::new(move |body| {
+            let mut whole = at(body, CONFIG).and_then(Value::as_object).cloned().unwrap_or_default();
+            fill(&mut whole, &config);
+            in_part(body, CONFIG, &Value::Object(whole));
+        }));
+    }
+    let status = object(saved, "status").cloned().unwrap_or_default();
+    let state = text(&status, "state").map(ToOwned::to_owned);
+    let deployment = object(&status, "deployment").cloned();
+    if state.is_some() || deployment.is_some() {
+        edits.push(Box::new(move |body| put_state(body, state.as_deref(), deployment.as_ref())));
+    }
+    edits
+}
+
+/// State and deployment are those of one graph; they say nothing about another.
+fn put_state(body: &mut Object, state: Option<&str>, deployment: Option<&Object>) {
+    let name = |deployment: &Object| text(deployment, "name").map(ToOwned::to_owned);
+    let live = at(body, &["status", "deployment"]).and_then(Value::as_object).and_then(name);
+    if live != deployment.and_then(name) && (deployment.is_some() || state == Some("DeploymentDeleted")) {
+        return;
+    }
+    if let Some(state) = state {
+        in_part(body, &["status", "state"], &json!(state));
+    }
+    if let Some(deployment) = deployment {
+        in_part(body, &["status", "deployment"], &json!(deployment));
+    }
+}
+
+/// Saves what v1beta1's `rebuilt` lacks to be `original`.
+pub(super) fn save_beta(original: &Object, rebuilt: &Object) -> Object {
+    let mut saved = Object::new();
+    for path in BETA_ONLY {
+        keep(original, &mut saved, path);
+    }
+    if at(original, JOB) != at(rebuilt, JOB)
+        && let Some(Value::Object(job)) = at(original, JOB)
+    {
+        put(&mut saved, JOB, Some(Value::Object(job_without_known(job))));
+    }
+    if at(original, MOCKER) != at(rebuilt, MOCKER) {
+        keep(original, &mut saved, MOCKER);
+    }
+    save_beta_status(original, rebuilt, &mut saved);
+    saved
+}
+
+fn save_beta_status(original: &Object, rebuilt: &Object, saved: &mut Object) {
+    let Some(status) = object(original, "status") else { return };
+    let phase_lost = status.get("phase") != at(rebuilt, &["status", "phase"]);
+    for path in [&["status", "profilingPhase"] as Path, &["status", "profilingJobName"], &["status", "deploymentInfo"]]
+    {
+        keep(original, saved, path);
+    }
+    if phase_lost || status.contains_key("profilingPhase") || status.contains_key("profilingJobName") {
+        keep(original, saved, &["status", "phase"]);
+    }
+    if phase_lost || status.contains_key("deploymentInfo") {
+        keep(original, saved, &["status", "dgdName"]);
+    }
+}
+
+/// The job without what v1alpha1 can say of it.
+fn job_without_known(job: &Object) -> Object {
+    let mut job = job.clone();
+    let pod = job.get_mut("template").and_then(|template| template.get_mut("spec"));
+    if let Some(Value::Object(pod)) = pod {
+        pod.remove("tolerations");
+        pod.remove("nodeSelector");
+        if let Some(Value::Array(containers)) = pod.get_mut("containers") {
+            for container in containers.iter_mut().filter(|container| name_of(container) == Some(PROFILER)) {
+                container.as_object_mut().map(|fields| fields.remove("resources"));
+            }
+        }
+    }
+    job
+}
+
+/// How v1beta1's saved data is put back.
+pub(super) fn beta_edits(saved: &Object) -> Vec<Edit> {
+    let mut edits: Vec<Edit> = Vec::new();
+    for path in BETA_ONLY {
+        if let Some(value) = at(saved, path).filter(|value| !is_empty(value)).cloned() {
+            edits.push(Box::new(move |body| in_part(body, path, &value)));
+        }
+    }
+    if let Some(Value::Object(job)) = at(saved, JOB).cloned() {
+        edits.push(Box::new(move |body| put_job(body, &job)));
+    }
+    if let Some(Value::Object(mocker)) = at(saved, MOCKER).cloned() {
+        edits.push(Box::new(move |body| {
+            let mut whole = at(body, MOCKER).and_then(Value::as_object).cloned().unwrap_or_default();
+            fill(&mut whole, &mocker);
+            if !is_true(&mocker, "enabled") {
+                in_part(body, MOCKER, &Value::Object(whole));
+            }
+        }));
+    }
+    if let Some(status) = object(saved, "status") {
+        edits.extend(status_edits(status));
+    }
+    edits
+}
+
+/// The saved job, with what the live one says over it.
+fn put_job(body: &mut Object, saved: &Object) {
+    let mut whole = at(body, JOB).and_then(Value::as_object).cloned().unwrap_or_default();
+    let containers: Path = &["template", "spec", "containers"];
+    let live = at(&whole, containers).and_then(Value::as_array).cloned().unwrap_or_default();
+    fill(&mut whole, saved);
+    if let Some(Value::Array(listed)) = at(saved, containers).cloned() {
+        put(&mut whole, containers, Some(Value::Array(join_containers(listed, &live))));
+    }
+    in_part(body, JOB, &Value::Object(whole));
+}
+
+fn join_containers(mut saved: Vec<Value>, live: &[Value]) -> Vec<Value> {
+    for container in live.iter().filter_map(Value::as_object) {
+        let name = text(container, "name");
+        let unnamed = saved.iter().position(|saved| name_of(saved).is_none_or(str::is_empty));
+        let known = saved.iter().position(|saved| name_of(saved) == name).or(unnamed);
+        match known.and_then(|index| saved.get_mut(index)) {
+            Some(Value::Object(into)) => into.extend(container.clone()),
+            _ => saved.push(Value::Object(container.clone())),
+        }
+    }
+    saved
+}
+
+fn status_edits(saved: &Map<String, Value>) -> Vec<Edit> {
+    let mut edits: Vec<Edit> = Vec::new();
+    let phase = text(saved, "phase").map(ToOwned::to_owned);
+    let dgd = text(saved, "dgdName").map(ToOwned::to_owned);
+    let of_same_graph = move |body: &Object, dgd: &Option<String>| {
+        at(body, &["status", "dgdName"]).and_then(Value::as_str) == dgd.as_deref()
+    };
+    // The reference saves how far profiling is only while it goes on, and then not the phase.
+    let profiled_in = phase.clone().unwrap_or_else(|| "Profiling".to_owned());
+    if phase.as_deref() == Some("Deployed") {
+        let dgd = dgd.clone();
+        edits.push(Box::new(move |body| {
+            if of_same_graph(body, &dgd) {
+                in_part(body, &["status", "phase"], &json!("Deployed"));
+            }
+        }));
+    }
+    for key in ["profilingPhase", "profilingJobName"] {
+        if let Some(value) = text(saved, key).map(|value| json!(value)) {
+            let phase = profiled_in.clone();
+            edits.push(Box::new(move |body| {
+                if at(body, &["status", "phase"]) == Some(&json!(phase)) {
+                    in_part(body, &["status", key], &value);
+                }
+            }));
+        }
+    }
+    if let Some(info) = saved.get("deploymentInfo").filter(|info| !is_empty(info)).cloned() {
+        edits.push(Box::new(move |body| {
+            if of_same_graph(body, &dgd) {
+                in_part(body, &["status", "deploymentInfo"], &info);
+            }
+        }));
+    }
+    edits
+}

@@ -1,0 +1,78 @@
+//! The spec of a request.
+
+use super::config;
+use crate::conversion::value::{Object, at, copy, insert_filled, is_empty, is_true, list, named, object, put, text};
+use serde_json::{Value, json};
+
+/// Fields that are the same in both versions.
+const SAME: [&str; 3] = ["model", "backend", "runtimeVersionOverride"];
+/// The container of the profiling job whose resources v1alpha1 can say.
+pub(super) const PROFILER: &str = "profiler";
+/// Where v1beta1 has the pod of the profiling job.
+const POD: [&str; 4] = ["overrides", "profilingJob", "template", "spec"];
+
+pub(super) fn to_beta(alpha: &Object) -> Object {
+    let mut beta = Object::new();
+    copy(alpha, &mut beta, &SAME);
+    // The versions have opposite defaults.
+    beta.insert("autoApply".to_owned(), json!(is_true(alpha, "autoApply")));
+    let profiling = object(alpha, "profilingConfig");
+    let image = profiling.and_then(|profiling| text(profiling, "profilerImage"));
+    let workers = object(alpha, "deploymentOverrides").and_then(|overrides| text(overrides, "workersImage"));
+    if let Some(image) = image.or(workers) {
+        beta.insert("image".to_owned(), json!(image));
+    }
+    if is_true(alpha, "useMocker") {
+        put(&mut beta, &["features", "mocker", "enabled"], Some(json!(true)));
+    }
+    let Some(profiling) = profiling else { return beta };
+    if let Some(config) = object(profiling, "config") {
+        config::to_beta(config, &mut beta);
+    }
+    let mut pod = Object::new();
+    if let Some(resources) = object(profiling, "resources").filter(|resources| !resources.is_empty()) {
+        pod.insert("containers".to_owned(), json!([{ "name": PROFILER, "resources": resources }]));
+    }
+    for key in ["tolerations", "nodeSelector"] {
+        if let Some(value) = profiling.get(key).filter(|value| !is_empty(value)) {
+            pod.insert(key.to_owned(), value.clone());
+        }
+    }
+    if !pod.is_empty() {
+        put(&mut beta, &POD, Some(Value::Object(pod)));
+    }
+    beta
+}
+
+pub(super) fn to_alpha(beta: &Object) -> Object {
+    let mut alpha = Object::new();
+    copy(beta, &mut alpha, &SAME);
+    let applies = beta.get("autoApply").and_then(Value::as_bool);
+    alpha.insert("autoApply".to_owned(), json!(applies.unwrap_or(true)));
+    let mocks = at(beta, &["features", "mocker", "enabled"]) == Some(&json!(true));
+    alpha.insert("useMocker".to_owned(), json!(mocks));
+    let mut profiling = Object::new();
+    // Required in v1alpha1.
+    profiling.insert("profilerImage".to_owned(), json!(text(beta, "image").unwrap_or_default()));
+    if let Some(config) = config::to_alpha(beta) {
+        insert_filled(&mut profiling, "config", config);
+    }
+    if let Some(pod) = at(beta, &POD).and_then(Value::as_object) {
+        if let Some(resources) = profiler(list(pod, "containers")).and_then(|profiler| object(profiler, "resources")) {
+            insert_filled(&mut profiling, "resources", resources.clone());
+        }
+        for key in ["tolerations", "nodeSelector"] {
+            if let Some(value) = pod.get(key).filter(|value| !is_empty(value)) {
+                profiling.insert(key.to_owned(), value.clone());
+            }
+        }
+    }
+    alpha.insert("profilingConfig".to_owned(), Value::Object(profiling));
+    alpha
+}
+
+/// The profiler's container; the first one without a name if none has the name, as earlier versions wrote it.
+fn profiler(containers: &[Value]) -> Option<&Object> {
+    let unnamed = || containers.iter().filter_map(Value::as_object).find(|container| text(container, "name").is_none());
+    named(containers, PROFILER).or_else(unnamed)
+}

@@ -1,0 +1,65 @@
+//! What neither the other version nor the reference's payload can express, as a list of exact places.
+
+use super::value::{Object, put};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+/// One place in an object and what stands there; without a value, nothing stands there.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Residue {
+    /// Keys of the objects on the way to the place.
+    pub path: Vec<String>,
+    /// What the place holds.
+    pub value: Option<Value>,
+}
+
+impl Residue {
+    /// Makes the place hold what is said.
+    pub fn apply(&self, object: &mut Object) {
+        put(object, &self.path, self.value.clone());
+    }
+
+    /// The form in a payload: a JSON pointer, and the value if there is one.
+    pub fn to_json(&self) -> Value {
+        let escape = |key: &String| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+        let path: String = self.path.iter().map(escape).collect();
+        match &self.value {
+            Some(value) => json!({ "path": path, "value": value }),
+            None => json!({ "path": path }),
+        }
+    }
+
+    /// Reads the form in a payload; none if it is malformed.
+    pub fn from_json(value: &Value) -> Option<Self> {
+        let keys = value.get("path")?.as_str()?.strip_prefix('/')?;
+        let path = keys.split('/').map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
+        Some(Self { path, value: value.get("value").cloned() })
+    }
+}
+
+/// Stands for exactly this object.
+pub(super) fn seal(object: &Object) -> String {
+    let digest = Sha256::digest(json!(object).to_string());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The places that have to change to make `from` equal to `to`. Lists are compared as a whole.
+pub(super) fn difference(from: &Object, to: &Object) -> Vec<Residue> {
+    let mut found = Vec::new();
+    compare(from, to, &mut Vec::new(), &mut found);
+    found
+}
+
+fn compare(from: &Object, to: &Object, path: &mut Vec<String>, found: &mut Vec<Residue>) {
+    let gone = from.keys().filter(|key| !to.contains_key(*key)).map(|key| (key, None));
+    let there = to.iter().map(|(key, value)| (key, Some(value)));
+    for (key, value) in there.chain(gone) {
+        path.push(key.clone());
+        match (from.get(key), value) {
+            (Some(before), Some(value)) if before == value => {}
+            (Some(Value::Object(before)), Some(Value::Object(value))) => compare(before, value, path, found),
+            (_, value) => found.push(Residue { path: path.clone(), value: value.cloned() }),
+        }
+        path.pop();
+    }
+}

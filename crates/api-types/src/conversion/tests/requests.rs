@@ -1,0 +1,166 @@
+//! `DynamoGraphDeploymentRequest`, and the review.
+
+use super::*;
+use crate::conversion::review::{ReviewError, answer};
+
+const KIND: &str = "DynamoGraphDeploymentRequest";
+
+fn full_alpha() -> Value {
+    json!({
+        "model": "m", "backend": "vllm", "runtimeVersionOverride": "1.0.0", "autoApply": false, "useMocker": true,
+        "enableGpuDiscovery": true, "deploymentOverrides": { "name": "n", "workersImage": "w" },
+        "profilingConfig": {
+            "profilerImage": "p", "configMapRef": { "name": "c", "key": "k" }, "outputPVC": "o",
+            "resources": { "limits": { "cpu": "1" } }, "tolerations": [{ "key": "t" }], "nodeSelector": { "a": "b" },
+            "config": {
+                "sla": { "ttft": 1.5, "itl": 3, "isl": 4000, "osl": 10.7, "optimizationType": "latency", "other": [1] },
+                "deployment": { "modelCache": { "pvcName": "c", "modelPathInPvc": "", "pvcMountPath": "/m" } },
+                "planner": { "x": 1 }, "engine": { "args": {} },
+            },
+        },
+    })
+}
+
+#[test]
+fn the_spec_of_a_request() {
+    let alpha = object(ApiVersion::V1Alpha1, KIND, &full_alpha());
+    assert_eq!(
+        up(&alpha)["spec"],
+        json!({
+            "model": "m", "backend": "vllm", "runtimeVersionOverride": "1.0.0", "autoApply": false, "image": "p",
+            "features": { "mocker": { "enabled": true }, "planner": { "x": 1 } },
+            "sla": { "ttft": 1.5, "itl": 3, "optimizationType": "latency" }, "workload": { "isl": 4000, "osl": 10 },
+            "modelCache": { "pvcName": "c", "pvcMountPath": "/m" },
+            "overrides": { "profilingJob": { "template": { "spec": {
+                "containers": [{ "name": "profiler", "resources": { "limits": { "cpu": "1" } } }],
+                "tolerations": [{ "key": "t" }], "nodeSelector": { "a": "b" },
+            } } } },
+        })
+    );
+    assert_comes_back(&alpha);
+    let mut changed = up(&alpha);
+    changed["spec"]["sla"]["ttft"] = json!(9);
+    let config = &down(&changed)["spec"]["profilingConfig"]["config"];
+    assert_eq!(
+        (&config["sla"]["ttft"], &config["sla"]["other"], &config["engine"]),
+        (&json!(9), &json!([1]), &json!({ "args": {} }))
+    );
+}
+
+#[test]
+fn odd_specs_come_back() {
+    for config in [
+        json!({}),
+        json!(null),
+        json!("x"),
+        json!({ "sla": {} }),
+        json!({ "sla": { "ttft": "1" } }),
+        json!({ "planner": {} }),
+        json!({ "sla": { "isl": 1e300 } }),
+    ] {
+        assert_comes_back(&object(ApiVersion::V1Alpha1, KIND, &json!({ "profilingConfig": { "config": config } })));
+    }
+    for spec in [
+        json!({ "model": "m" }),
+        json!({ "autoApply": true, "features": { "mocker": { "enabled": false } }, "searchStrategy": "rapid" }),
+        json!({ "hardware": { "gpuSku": "t4" }, "workload": { "isl": 1, "concurrency": 2.5 }, "sla": { "e2eLatency": 1 } }),
+        json!({ "overrides": { "dgd": { "spec": {} }, "profilingJob": { "backoffLimit": 1, "template": { "metadata": {}, "spec": {
+            "containers": [{ "name": "x" }, { "name": "profiler", "image": "i", "resources": { "limits": { "cpu": 1 } } }],
+            "tolerations": [{ "key": "t" }], "restartPolicy": "Never",
+        } } } } }),
+        json!({ "overrides": { "profilingJob": { "template": { "spec": { "containers": [{ "name": "", "resources": { "limits": { "cpu": 1 } } }] } } } } }),
+        json!({ "overrides": {}, "sla": {}, "workload": {}, "modelCache": {}, "features": {} }),
+    ] {
+        assert_comes_back(&object(ApiVersion::V1Beta1, KIND, &spec));
+    }
+}
+
+#[test]
+fn phases_and_states() {
+    let with = |version, status: Value| {
+        let mut request = object(version, KIND, &json!({ "model": "m" }));
+        request["status"] = status;
+        request
+    };
+    for (state, created, phase) in [
+        ("Initializing", false, "Pending"),
+        ("Pending", false, "Pending"),
+        ("Profiling", false, "Profiling"),
+        ("Ready", true, "Deployed"),
+        ("Ready", false, "Ready"),
+        ("DeploymentDeleted", true, "Ready"),
+        ("Deploying", false, "Deploying"),
+        ("Failed", false, "Failed"),
+        ("unheard of", false, "Pending"),
+    ] {
+        let deployment = json!({ "name": "d", "namespace": "n", "created": created });
+        let alpha = with(ApiVersion::V1Alpha1, json!({ "state": state, "deployment": deployment, "backend": "b" }));
+        let beta = up(&alpha);
+        assert_eq!(beta["status"], json!({ "phase": phase, "dgdName": "d" }), "{state}");
+        assert_comes_back(&alpha);
+        let mut other = beta;
+        other["status"]["dgdName"] = json!("e");
+        assert_eq!(down(&other)["status"]["deployment"], json!({ "name": "e", "created": false }), "{state}");
+    }
+    for phase in ["Pending", "Profiling", "Ready", "Deploying", "Deployed", "Failed"] {
+        let beta = with(
+            ApiVersion::V1Beta1,
+            json!({
+                "phase": phase, "dgdName": "d", "profilingPhase": "Done", "profilingJobName": "j", "deploymentInfo": { "replicas": 1 },
+                "profilingResults": { "selectedConfig": { "a": 1 }, "pareto": [{ "config": {} }] },
+            }),
+        );
+        assert_comes_back(&beta);
+        let mut failed = down(&beta);
+        failed["status"]["state"] = json!("Failed");
+        failed["status"]["deployment"]["name"] = json!("e");
+        let status = &up(&failed)["status"];
+        assert_eq!((&status["phase"], status.get("deploymentInfo")), (&json!("Failed"), None));
+    }
+}
+
+#[test]
+fn old_annotations_are_removed() {
+    let mut request = object(ApiVersion::V1Beta1, KIND, &json!({}));
+    request["metadata"]["annotations"] = json!({ "nvidia.com/dgdr-output-pvc": "p", "mine": "stays" });
+    assert_eq!(down(&request)["metadata"]["annotations"]["nvidia.com/dgdr-output-pvc"], Value::Null);
+    assert_eq!(down(&request)["metadata"]["annotations"]["mine"], "stays");
+}
+
+#[test]
+fn a_review() {
+    let adapter = |name: &str| {
+        json!({ "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeploymentScalingAdapter",
+                "metadata": { "name": name, "namespace": "n" }, "spec": { "replicas": 1 } })
+    };
+    let review = |objects: Value| {
+        json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+                "request": { "uid": "u", "desiredAPIVersion": "nvidia.com/v1beta1", "objects": objects } })
+    };
+    let answered = answer(review(json!([adapter("b"), adapter("a")]))).unwrap();
+    assert_eq!(answered["apiVersion"], "apiextensions.k8s.io/v1");
+    assert_eq!(answered["kind"], "ConversionReview");
+    assert_eq!(answered["response"]["uid"], "u");
+    assert_eq!(answered["response"]["result"], json!({ "status": "Success" }));
+    let names: Vec<_> =
+        answered["response"]["convertedObjects"].as_array().unwrap().iter().map(|o| &o["metadata"]["name"]).collect();
+    assert_eq!(names, ["b", "a"]);
+
+    let mut bad = adapter("x");
+    bad["kind"] = json!("Pod");
+    let answered = answer(review(json!([adapter("a"), bad, 7]))).unwrap();
+    let message = answered["response"]["result"]["message"].as_str().unwrap();
+    assert_eq!(answered["response"]["result"]["status"], "Failure");
+    assert_eq!(answered["response"].get("convertedObjects"), None);
+    assert!(
+        message.contains("request.objects[1] (Pod n/x): kind") && message.contains("request.objects[2]"),
+        "{message}"
+    );
+
+    let mut unknown = review(json!([]));
+    unknown["request"]["desiredAPIVersion"] = json!("nvidia.com/v2");
+    assert_eq!(answer(unknown).unwrap()["response"]["result"]["status"], "Failure");
+    assert_eq!(answer(json!({})), Err(ReviewError::NoRequest));
+    assert_eq!(answer(json!({ "request": {} })), Err(ReviewError::NoUid));
+    assert_eq!(answer(json!(3)), Err(ReviewError::NoRequest));
+}

@@ -1,0 +1,98 @@
+//! Reading and changing JSON objects by path.
+
+use serde_json::{Map, Value};
+
+/// A JSON object.
+pub(super) type Object = Map<String, Value>;
+
+/// The object at `key`.
+pub(super) fn object<'a>(from: &'a Object, key: &str) -> Option<&'a Object> {
+    from.get(key).and_then(Value::as_object)
+}
+
+/// The list at `key`; empty if there is none.
+pub(super) fn list<'a>(from: &'a Object, key: &str) -> &'a [Value] {
+    from.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The text at `key`, if it is not empty.
+pub(super) fn text<'a>(from: &'a Object, key: &str) -> Option<&'a str> {
+    from.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// Whether `key` is the boolean `true`.
+pub(super) fn is_true(from: &Object, key: &str) -> bool {
+    from.get(key) == Some(&Value::Bool(true))
+}
+
+/// Whether a value says nothing: null, zero, or empty. The zero values that Go writes into payloads look like this.
+pub(super) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+/// The value at `path`.
+pub(super) fn at<'a, S: AsRef<str>>(from: &'a Object, path: &[S]) -> Option<&'a Value> {
+    let (last, parents) = path.split_last()?;
+    let parent = parents.iter().try_fold(from, |parent, key| object(parent, key.as_ref()))?;
+    parent.get(last.as_ref())
+}
+
+/// Sets the value at `path`, with the objects on the way to it; removes it if there is no value. A parent that is not an
+/// object is left as it is.
+pub(super) fn put<S: AsRef<str>>(into: &mut Object, path: &[S], value: Option<Value>) {
+    match (path, value) {
+        ([], _) => {}
+        ([key], Some(value)) => {
+            into.insert(key.as_ref().to_owned(), value);
+        }
+        ([key], None) => {
+            into.remove(key.as_ref());
+        }
+        ([key, rest @ ..], value) => {
+            if value.is_some() && !into.contains_key(key.as_ref()) {
+                into.insert(key.as_ref().to_owned(), Value::Object(Object::new()));
+            }
+            if let Some(Value::Object(parent)) = into.get_mut(key.as_ref()) {
+                put(parent, rest, value);
+            }
+        }
+    }
+}
+
+/// Copies the named fields that are there and not null.
+pub(super) fn copy(from: &Object, into: &mut Object, keys: &[&str]) {
+    for key in keys {
+        copy_as(from, key, into, key);
+    }
+}
+
+/// Copies the field `key`, if it is there and not null, to the field `name`.
+pub(super) fn copy_as(from: &Object, key: &str, into: &mut Object, name: &str) {
+    if let Some(value) = from.get(key).filter(|value| !value.is_null()) {
+        into.insert(name.to_owned(), value.clone());
+    }
+}
+
+/// Sets `key` to `value` unless that is an empty object.
+pub(super) fn insert_filled(into: &mut Object, key: &str, value: Object) {
+    if !value.is_empty() {
+        into.insert(key.to_owned(), Value::Object(value));
+    }
+}
+
+/// The name of a list entry.
+pub(super) fn name_of(entry: &Value) -> Option<&str> {
+    entry.get("name").and_then(Value::as_str)
+}
+
+/// The entry with that name.
+pub(super) fn named<'a>(entries: &'a [Value], name: &str) -> Option<&'a Object> {
+    entries.iter().find(|entry| name_of(entry) == Some(name)).and_then(Value::as_object)
+}
