@@ -11,6 +11,16 @@
 //! | `component` | components, with the pod template: most of the difference between the versions |
 //! | `graph`, `component_deployment`, `scaling_adapter`, `request` | the kinds |
 //! | [`review`] | the `ConversionReview` that the API server sends |
+//!
+//! Where the Go operator is wrong, this differs:
+//!
+//! - A probe of `mainContainer` that asks in another way replaces the way of the component's own probe.
+//! - A `componentType` that v1beta1 does not know becomes no type; v1alpha1 keeps it.
+//! - A container `main` in `extraPodSpec.containers` is the main container, if there is no `mainContainer`; it is never lost.
+//! - An empty `status.state` is left out, and none is made up.
+//! - Annotations for the status that cannot be read are ignored, as those for the spec are.
+//! - Components without a name, or with the name of another, are kept; they have no services in v1alpha1.
+//! - A `frontendSidecar` whose container was given more than v1alpha1 can say is an ordinary container there.
 
 mod component;
 mod component_deployment;
