@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`v1beta1`] | the storage version: `DynamoGraphDeployment`, `DynamoComponentDeployment` |
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
-//! | [`labels`], [`annotations`], [`env`], [`ports`], [`conditions`] | the vocabulary, each string once |
+//! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`] | the vocabulary, each string once |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
 //! | `schema`, `crds` (feature `schema`) | CustomResourceDefinitions made from the types |
 //!

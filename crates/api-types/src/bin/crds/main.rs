@@ -1,6 +1,8 @@
-//! Installs the operator's CustomResourceDefinitions, or prints them for those who install them by other means.
+//! Installs the operator's CustomResourceDefinitions, or prints them for those who install them by other means; converts
+//! manifests between versions.
 
 mod apply;
+mod convert;
 mod print;
 
 use clap::{Parser, Subcommand};
@@ -12,7 +14,7 @@ Exit codes:
   1  could not be done; standard error says what and why
   2  wrong usage";
 
-/// The CustomResourceDefinitions of the Dynamo operator.
+/// The CustomResourceDefinitions of the Dynamo operator, and their versions.
 #[derive(Parser)]
 #[command(name = "crds", version, after_help = EXIT_CODES)]
 struct Cli {
@@ -31,12 +33,18 @@ enum Command {
     /// that is up to date is not written. Several may run at once.
     #[command(after_help = EXIT_CODES)]
     Apply(apply::Args),
+    /// Convert manifests between v1alpha1 and v1beta1; needs no cluster
+    ///
+    /// Nothing is lost: what the other version cannot say is kept in annotations, from which it comes back.
+    #[command(after_help = EXIT_CODES)]
+    Convert(convert::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Print(args) => print::run(&args),
         Command::Apply(args) => apply::run(&args),
+        Command::Convert(args) => convert::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,113 @@
+//! `crds convert`: manifests of one version as manifests of the other.
+
+use anyhow::{Context, Result};
+use api_types::conversion::{ApiVersion, convert};
+use clap::ValueEnum;
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// What `crds convert` is told.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Manifests, YAML or JSON, any number of documents; `-` for standard input
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Version to convert to
+    #[arg(long, value_enum, default_value = "v1beta1")]
+    to: Version,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Version {
+    /// The deprecated version
+    V1alpha1,
+    /// The version that is stored, and served by this operator
+    V1beta1,
+}
+
+/// Prints the converted documents. Documents of kinds that have one version only pass unchanged.
+///
+/// # Errors
+/// The input cannot be read, or a document cannot be converted; then nothing is printed.
+pub fn run(args: &Args) -> Result<()> {
+    let to = match args.to {
+        Version::V1alpha1 => ApiVersion::V1Alpha1,
+        Version::V1beta1 => ApiVersion::V1Beta1,
+    };
+    print!("{}", converted(&read(&args.file)?, to)?);
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("standard input cannot be read")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))
+}
+
+fn converted(text: &str, to: ApiVersion) -> Result<String> {
+    let options = serde_saphyr::options! { emit_comments: false };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).context("not YAML")?;
+    let mut out = String::new();
+    for (index, document) in documents.into_iter().filter(|d| !d.is_null()).enumerate() {
+        let document = if has_versions(&document) {
+            convert(document, to).with_context(|| format!("document {}", index + 1))?
+        } else {
+            document
+        };
+        out.push_str("---\n");
+        out.push_str(&serde_saphyr::to_string(&document)?);
+    }
+    Ok(out)
+}
+
+/// Whether a document is of a kind that has both versions.
+fn has_versions(document: &Value) -> bool {
+    let kinds = [
+        "DynamoGraphDeployment",
+        "DynamoComponentDeployment",
+        "DynamoGraphDeploymentRequest",
+        "DynamoGraphDeploymentScalingAdapter",
+    ];
+    let api_version = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
+    api_version.starts_with(&format!("{}/", api_types::GROUP)) && kinds.contains(&kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALPHA: &str = "\
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: chat}
+spec:
+  services:
+    Frontend: {componentType: frontend, replicas: 2}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: untouched}
+";
+
+    #[test]
+    fn a_graph_is_converted_there_and_back_and_other_kinds_pass() {
+        let beta = converted(ALPHA, ApiVersion::V1Beta1).unwrap();
+        assert!(beta.contains("apiVersion: nvidia.com/v1beta1") && beta.contains("name: Frontend"), "{beta}");
+        assert!(beta.contains("kind: ConfigMap"), "{beta}");
+        let alpha = converted(&beta, ApiVersion::V1Alpha1).unwrap();
+        let parsed: Vec<Value> = serde_saphyr::from_multiple(&alpha).unwrap();
+        let original: Vec<Value> = serde_saphyr::from_multiple(ALPHA).unwrap();
+        assert_eq!(parsed, original);
+    }
+
+    #[test]
+    fn a_document_that_is_none_is_an_error_with_its_number() {
+        let error = converted("apiVersion: nvidia.com/v9\nkind: DynamoGraphDeployment\n", ApiVersion::V1Beta1);
+        assert!(format!("{:#}", error.unwrap_err()).starts_with("document 1: "));
+    }
+}
