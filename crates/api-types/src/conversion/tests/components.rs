@@ -2,14 +2,24 @@
 
 use super::*;
 
-/// v1alpha1, and what it is in v1beta1.
-fn rows() -> Vec<(&'static str, Value, Value)> {
-    let main = |fields: Value| {
-        let mut main = fields;
-        main["name"] = json!("main");
-        json!({ "podTemplate": { "spec": { "containers": [main] } } })
-    };
-    let probe = |port: i32| json!({ "httpGet": { "port": port } });
+/// What a row is about, a service in v1alpha1, and what it is in v1beta1.
+type Row = (&'static str, Value, Value);
+
+fn rows() -> Vec<Row> {
+    [plain_fields(), mounts_and_resources(), environment_and_probes(), pods()].concat()
+}
+
+/// A component whose main container has these fields.
+fn main(mut fields: Value) -> Value {
+    fields["name"] = json!("main");
+    json!({ "podTemplate": { "spec": { "containers": [fields] } } })
+}
+
+fn probe(port: i32) -> Value {
+    json!({ "httpGet": { "port": port } })
+}
+
+fn plain_fields() -> Vec<Row> {
     vec![
         ("the same", json!({ "replicas": 0, "minAvailable": 1 }), json!({ "replicas": 0, "minAvailable": 1 })),
         ("type", json!({ "componentType": "worker" }), json!({ "type": "worker" })),
@@ -43,6 +53,11 @@ fn rows() -> Vec<(&'static str, Value, Value)> {
             json!({ "ingress": { "enabled": true }, "autoscaling": {}, "annotations": { "a": "b" }, "labels": {}, "dynamoNamespace": "n" }),
             json!({}),
         ),
+    ]
+}
+
+fn mounts_and_resources() -> Vec<Row> {
+    vec![
         (
             "cache",
             json!({ "volumeMounts": [{ "name": "c", "mountPoint": "/c", "useAsCompilationCache": true }] }),
@@ -85,6 +100,11 @@ fn rows() -> Vec<(&'static str, Value, Value)> {
                 json!({ "env": [{ "name": "A", "value": "2" }, { "name": "B", "value": "1" }, { "name": "C", "value": "2" }] }),
             ),
         ),
+    ]
+}
+
+fn environment_and_probes() -> Vec<Row> {
+    vec![
         ("secret", json!({ "envFromSecret": "s" }), main(json!({ "envFrom": [{ "secretRef": { "name": "s" } }] }))),
         (
             "secret below",
@@ -106,6 +126,11 @@ fn rows() -> Vec<(&'static str, Value, Value)> {
             json!({ "readinessProbe": probe(1), "extraPodSpec": { "mainContainer": { "readinessProbe": { "periodSeconds": 9 } } } }),
             main(json!({ "readinessProbe": { "httpGet": { "port": 1 }, "periodSeconds": 9 } })),
         ),
+    ]
+}
+
+fn pods() -> Vec<Row> {
+    vec![
         (
             "the rest of the pod",
             json!({ "extraPodSpec": { "hostIPC": true, "mainContainer": { "name": "mine", "image": "i", "startupProbe": probe(1) },
