@@ -8,7 +8,7 @@ use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use controller_kit::apply::{Applier, Desired, Error, Outcome};
 use controller_kit::store::{Key, Packed, Store, controller_owner};
-use futures::future::{OptionFuture, try_join_all};
+use futures::future::join_all;
 use futures::join;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
@@ -40,19 +40,22 @@ pub async fn apply(
     let mut applied = Applied { live: observed.present().cloned().collect(), waiting: Vec::new() };
     let access = decision.discovery.as_ref();
     if let Some(access) = access {
-        applied.note(writer.write(&caches.accounts, &access.account).await?, |_| {});
+        applied.waiting.extend(writer.write(&caches.accounts, &access.account).await?.reason());
     }
-    let role = OptionFuture::from(access.map(|access| writer.write(&caches.roles, &access.role)));
-    let binding = OptionFuture::from(access.map(|access| writer.write(&caches.bindings, &access.binding)));
-    let components = try_join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
-    let (role, binding, components) = join!(role, binding, components);
-    for written in role.transpose()?.into_iter() {
-        applied.note(written, |_| {});
+    let rights = async {
+        let Some(access) = access else { return Ok(Vec::new()) };
+        let role = writer.write(&caches.roles, &access.role).await?.reason();
+        // The API server refuses a binding of a role that is not there.
+        let binding = writer.write(&caches.bindings, &access.binding).await?.reason();
+        Ok::<Vec<String>, Error>(role.into_iter().chain(binding).collect())
+    };
+    let components = join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
+    // One that is refused does not hold up the others.
+    let (rights, components) = join!(rights, components);
+    for written in components {
+        applied.take(written?);
     }
-    for written in binding.transpose()?.into_iter() {
-        applied.note(written, |_| {});
-    }
-    components?.into_iter().for_each(|written| applied.take(written));
+    applied.waiting.extend(rights?);
     for old in &decision.old {
         // This may take workers away: not on the word of a cache that is behind.
         applied.take(writer.write_as(&caches.components, old, Desired::only_if_unchanged).await?);
@@ -68,17 +71,11 @@ pub async fn apply(
 
 impl Applied {
     fn take(&mut self, written: Written<DynamoComponentDeployment>) {
-        let mut after = None;
-        self.note(written, |d| after = Some(d));
-        if let Some(after) = after {
-            self.live.retain(|d| d.name_any() != after.name_any());
-            self.live.push(after);
-        }
-    }
-
-    fn note<K>(&mut self, written: Written<K>, keep: impl FnOnce(K)) {
         match written {
-            Written::As(object) => keep(*object),
+            Written::As(after) => {
+                self.live.retain(|d| d.name_any() != after.name_any());
+                self.live.push(*after);
+            }
             Written::Not => {}
             Written::Waits(why) => self.waiting.push(why),
         }
@@ -93,6 +90,16 @@ enum Written<K> {
     Not,
     /// Something has to go first.
     Waits(String),
+}
+
+impl<K> Written<K> {
+    /// What it waits for.
+    fn reason(self) -> Option<String> {
+        match self {
+            Self::Waits(why) => Some(why),
+            Self::As(_) | Self::Not => None,
+        }
+    }
 }
 
 struct Writer<'a> {
