@@ -5,7 +5,7 @@ use api_types::v1beta1::DynamoComponentDeployment;
 use controller_kit::{
     failure::ErrorType,
     process::Context,
-    store::{Key, Packed, Store},
+    store::{Key, Packed, Pauses, Store, WATCH_TIMEOUT},
 };
 use futures::{
     Stream, StreamExt,
@@ -14,19 +14,10 @@ use futures::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::{
     WatchStreamExt,
-    utils::Backoff,
-    watcher::{self, DefaultBackoff, Event, watcher},
+    watcher::{self, Event, watcher},
 };
-use std::{pin::pin, time::Duration};
+use std::pin::pin;
 use tracing::{info, warn};
-
-/// Longest pause before a broken watch connects again, as of the caches: kube's own 30 s would leave new pods without
-/// their pull secrets for half a minute after a short outage.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// The watch is opened anew after this many seconds, as those of the caches: a connection that died silently goes
-/// unnoticed for little longer.
-const WATCH_TIMEOUT: u32 = 120;
 
 /// Keeps the knowledge about docker configuration Secrets up to date in the background. Returns what completes when the
 /// first list is in, or when there is no right to have it; and the components whose namespace saw a change.
@@ -51,24 +42,6 @@ pub(super) fn follow(
 
 fn config() -> watcher::Config {
     watcher::Config::default().streaming_lists().timeout(WATCH_TIMEOUT).fields(pull_secrets::SELECTOR)
-}
-
-/// kube's pauses, none longer than [`LONGEST_PAUSE`]. Endless.
-#[derive(Default)]
-struct Pauses(DefaultBackoff);
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        self.0.next().map(|pause| pause.min(LONGEST_PAUSE))
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.0.reset();
-    }
 }
 
 async fn take_in(
@@ -124,15 +97,6 @@ fn is_forbidden(error: &watcher::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_pause_is_longer_than_those_of_the_caches() {
-        let mut pauses = Pauses::default();
-        let many: Vec<Duration> = pauses.by_ref().take(20).collect();
-        assert_eq!((many.len(), many.iter().max()), (20, Some(&LONGEST_PAUSE)));
-        pauses.reset();
-        assert!(pauses.next().unwrap() < LONGEST_PAUSE, "a watch that has worked starts over");
-    }
 
     #[test]
     fn a_silent_connection_is_opened_anew() {

@@ -71,8 +71,8 @@ impl Applier {
     }
 
     /// Names the annotations by which another operator, which came before us, marked the objects it wrote by plain
-    /// updates. What it set on an object becomes ours with our first update of it, so that a field leaves the object when
-    /// it is no longer desired. Annotations, owner references and finalizers that are not desired stay. Without a call,
+    /// updates. What it set on an object becomes ours with our first real change of it, so that a field leaves the object
+    /// when it is no longer desired. Annotations, owner references and finalizers that are not desired stay. Without a call,
     /// nobody came before us.
     #[must_use]
     pub fn with_predecessors(mut self, marks: &[&str]) -> Self {

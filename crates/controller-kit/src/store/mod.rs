@@ -13,7 +13,8 @@ use std::fmt;
 
 pub use cache::{CacheView, Change, Store};
 pub use packed::{Packed, UnpackError};
-pub use watch::{Scope, Watch, controller_owner, watch, watch_metadata, watch_metadata_by};
+pub use pause::Pauses;
+pub use watch::{Scope, WATCH_TIMEOUT, Watch, controller_owner, watch, watch_metadata, watch_metadata_by};
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -12,10 +12,10 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// 400 ms, doubling up to 5 s; the first pause again after the watch has worked. Endless.
 #[derive(Debug)]
-pub(super) struct Pauses(Duration);
+pub struct Pauses(Duration);
 
-impl Pauses {
-    pub(super) const fn new() -> Self {
+impl Default for Pauses {
+    fn default() -> Self {
         Self(FIRST)
     }
 }
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_limit_and_start_over() {
-        let mut pauses = Pauses::new();
+        let mut pauses = Pauses::default();
         assert_eq!(pauses.next(), Some(FIRST));
         assert_eq!(pauses.next(), Some(FIRST * 2));
         assert_eq!(pauses.by_ref().nth(9), Some(LONGEST));

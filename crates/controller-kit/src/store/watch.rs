@@ -23,7 +23,7 @@ use super::{Change, Packed, Store, packed::prune, pause::Pauses};
 
 /// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a connection that
 /// died silently goes unnoticed.
-const WATCH_TIMEOUT: u32 = 120;
+pub const WATCH_TIMEOUT: u32 = 120;
 
 /// Which namespaces a controller looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,7 +115,7 @@ where
     if let Some(fields) = fields {
         config = config.fields(fields);
     }
-    let watch = Watch::new(watcher(api, config).backoff(Pauses::new()));
+    let watch = Watch::new(watcher(api, config).backoff(Pauses::default()));
     (watch.store.clone(), watch)
 }
 

@@ -7,13 +7,13 @@ use api_types::v1beta1::{
     ComponentReplicaStatus, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentStatus, GraphState,
     RollingUpdatePhase, RollingUpdateStatus,
 };
-use controller_kit::conditions::set_condition;
+use controller_kit::conditions::{find, set_condition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::apply::Applied;
-use super::decide::{Decision, Rollout, is_current};
+use super::decide::{Decision, Rollout, is_current, is_stalled};
 use super::observe::Observed;
 use super::unserved::unserved_fields;
 use super::validate::Refusal;
@@ -189,12 +189,12 @@ fn waiting_for(decision: &Decision, live: &BTreeMap<String, &DynamoComponentDepl
 }
 
 fn condition<'a>(d: &'a DynamoComponentDeployment, type_: &str) -> Option<&'a Condition> {
-    d.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
+    find(&d.status.as_ref()?.conditions, type_)
 }
 
 /// A component that cannot go on stalls its graph, with the component's own words.
 fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Refusal> {
-    let stalled = condition(d, c::STALLED).filter(|s| s.status == "True" && is_current(d))?;
+    let stalled = condition(d, c::STALLED).filter(|_| is_stalled(d))?;
     let stalled_reason =
         if stalled.reason == c::component::NAME_TAKEN { c::graph::NAME_TAKEN } else { c::graph::INVALID_SPEC };
     Some(Refusal {

@@ -71,7 +71,7 @@ pub fn validate(graph: &DynamoGraphDeployment, default_discovery: DiscoveryBacke
         problems.push(invalid("spec.components", "", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);
-    // Without framework, which depends on the components, and with the default for what they may override.
+    // Framework and discovery follow from the components, once the graph's settings are merged into them.
     let mut valid = ValidGraph {
         namespace: graph.namespace().unwrap_or_default(),
         name: graph.name_any(),

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_types::names::GenerationSuffix;
 use api_types::v1beta1::DynamoComponentDeployment;
 use api_types::{annotations, conditions};
+use controller_kit::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -197,9 +198,9 @@ fn remains_of(observed: &Observed, d: &DynamoComponentDeployment) -> Option<Stri
     }
 }
 
-fn is_stalled(d: &DynamoComponentDeployment) -> bool {
-    let conditions = d.status.iter().flat_map(|s| &s.conditions);
-    is_current(d) && conditions.into_iter().any(|c| c.type_ == conditions::STALLED && c.status == "True")
+/// Whether a component's controller cannot act on its present spec.
+pub fn is_stalled(d: &DynamoComponentDeployment) -> bool {
+    is_current(d) && d.status.as_ref().is_some_and(|s| is_true(&s.conditions, conditions::STALLED))
 }
 
 /// Whether the status of a live object speaks of its present spec.
