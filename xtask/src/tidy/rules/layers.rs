@@ -7,7 +7,7 @@ use crate::tidy::violation::Violation;
 /// Files and folders of a controller that may hold a client.
 const SHELLS: [&str; 5] = ["observe", "apply", "run", "main", "lib"];
 /// Files and folders of a controller that only compute.
-const PURE: [&str; 3] = ["decide", "validate", "status"];
+const PURE: [&str; 4] = ["admission", "decide", "validate", "status"];
 /// Crates whose library only computes.
 const PURE_CRATES: [&str; 2] = ["api-types", "workload"];
 /// Crates that are all shell.

@@ -1,0 +1,93 @@
+//! What the rules need to know of the cluster and of the installation.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// Everything that rules need beside the request. Gathered by the server before it asks.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// What cluster and configuration offer.
+    pub features: Features,
+    /// Who may do what others may not.
+    pub principals: Principals,
+    /// How workers find each other.
+    pub discovery: DiscoveryBackend,
+    /// Version of the operator: what new graphs are stamped with, and the tag of default images.
+    pub operator_version: String,
+    /// Image for DynamoGraphDeploymentRequests that name none; `None`: made from the operator's version.
+    pub request_image: Option<String>,
+    /// The answer to every lookup that was asked for.
+    pub found: BTreeMap<Lookup, Found>,
+}
+
+/// What the cluster offers, unless the configuration says otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent switches, each with its own name in the configuration")]
+pub struct Features {
+    /// Grove (`grove.io`).
+    pub grove: bool,
+    /// LeaderWorkerSet with Volcano.
+    pub lws: bool,
+    /// The KAI scheduler.
+    pub kai_scheduler: bool,
+    /// The Volcano scheduler.
+    pub volcano_scheduler: bool,
+    /// Dynamic resource allocation (`resource.k8s.io/v1`).
+    pub dra: bool,
+    /// Istio as service mesh.
+    pub istio: bool,
+    /// The Gateway API's InferencePool (`inference.networking.k8s.io`).
+    pub inference_pool: bool,
+    /// Checkpoints: switched on in the configuration, and the snapshot API is there.
+    pub checkpoint: bool,
+    /// GPUs of nodes may be looked up.
+    pub gpu_discovery: bool,
+}
+
+/// Who may do what others may not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Principals {
+    /// User names of the operator's own ServiceAccounts. Empty: unknown, then nobody is taken for the operator.
+    pub operators: Vec<String>,
+    /// Names of the ServiceAccounts that may scale graphs of their own namespace.
+    pub planners: Vec<String>,
+}
+
+/// Where workers are registered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum DiscoveryBackend {
+    /// In the Kubernetes API.
+    #[default]
+    Kubernetes,
+    /// In etcd.
+    Etcd,
+}
+
+/// An object that rules want to read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lookup {
+    /// Grove's `ClusterTopologyBinding` (`grove.io/v1alpha1`, cluster-scoped).
+    TopologyBinding {
+        /// Its name.
+        name: String,
+    },
+    /// A `DynamoCheckpoint`.
+    Checkpoint {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// What came of a lookup.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// The object.
+    Object(Value),
+    /// There is no such object, or no such kind.
+    Missing,
+    /// It could not be read; the text says why.
+    Unreadable(String),
+}

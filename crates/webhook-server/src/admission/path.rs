@@ -1,0 +1,67 @@
+//! The paths at which the API server asks.
+
+/// A path at which the API server asks about objects. The names are those that installed webhook configurations hold, so they
+/// never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Path {
+    /// Validates DynamoGraphDeployments.
+    ValidateGraph,
+    /// Validates DynamoComponentDeployments.
+    ValidateComponent,
+    /// Validates DynamoComponentDeployments that come as v1alpha1. No configuration of ours names it; those of older releases
+    /// do.
+    ValidateComponentAlpha,
+    /// Validates DynamoGraphDeploymentRequests.
+    ValidateRequest,
+    /// Validates DynamoCheckpoints.
+    ValidateCheckpoint,
+    /// Validates DynamoModels.
+    ValidateModel,
+    /// Gives DynamoGraphDeployments their defaults.
+    DefaultGraph,
+    /// Gives DynamoComponentDeployments their defaults.
+    DefaultComponent,
+    /// Gives DynamoGraphDeploymentRequests their defaults.
+    DefaultRequest,
+    /// Makes pods start from a checkpoint.
+    RestorePod,
+}
+
+impl Path {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::ValidateGraph,
+        Self::ValidateComponent,
+        Self::ValidateComponentAlpha,
+        Self::ValidateRequest,
+        Self::ValidateCheckpoint,
+        Self::ValidateModel,
+        Self::DefaultGraph,
+        Self::DefaultComponent,
+        Self::DefaultRequest,
+        Self::RestorePod,
+    ];
+
+    /// As it stands in the URL.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ValidateGraph => "/validate/nvidia.com/v1beta1/dynamographdeployments",
+            Self::ValidateComponent => "/validate/nvidia.com/v1beta1/dynamocomponentdeployments",
+            Self::ValidateComponentAlpha => "/validate-nvidia-com-v1alpha1-dynamocomponentdeployment",
+            Self::ValidateRequest => "/validate-nvidia-com-v1beta1-dynamographdeploymentrequest",
+            Self::ValidateCheckpoint => "/validate-nvidia-com-v1alpha1-dynamocheckpoint",
+            Self::ValidateModel => "/validate-nvidia-com-v1alpha1-dynamomodel",
+            Self::DefaultGraph => "/mutate/nvidia.com/v1beta1/dynamographdeployments",
+            Self::DefaultComponent => "/mutate-nvidia-com-v1beta1-dynamocomponentdeployment",
+            Self::DefaultRequest => "/mutate-nvidia-com-v1beta1-dynamographdeploymentrequest",
+            Self::RestorePod => "/mutate-core-v1-pod-checkpoint-restore",
+        }
+    }
+
+    /// Whether this path may change objects.
+    #[must_use]
+    pub const fn mutates(self) -> bool {
+        matches!(self, Self::DefaultGraph | Self::DefaultComponent | Self::DefaultRequest | Self::RestorePod)
+    }
+}

@@ -1,0 +1,105 @@
+//! What the API server asks.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One admission request: the `request` of an `AdmissionReview` of version v1.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    /// Ties the answer to the request.
+    pub uid: String,
+    /// The type of [`Request::object`], after the API server has converted it to the version of the rule.
+    pub kind: GroupVersionKind,
+    /// The resource of that type.
+    pub resource: GroupVersionResource,
+    /// The type as the user sent it.
+    #[serde(default)]
+    pub request_kind: Option<GroupVersionKind>,
+    /// For example `status`.
+    #[serde(default)]
+    pub subresource: Option<String>,
+    /// What is done.
+    pub operation: Operation,
+    /// Name of the object; empty if the API server is to make one up.
+    #[serde(default)]
+    pub name: String,
+    /// Namespace of the object; empty for cluster-scoped objects.
+    #[serde(default)]
+    pub namespace: String,
+    /// Who does it.
+    #[serde(default)]
+    pub user_info: User,
+    /// The object as it is to be stored; none for a deletion.
+    #[serde(default)]
+    pub object: Option<Value>,
+    /// The object as it is stored; none for a creation.
+    #[serde(default)]
+    pub old_object: Option<Value>,
+    /// Whether nothing will be stored.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// The type of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct GroupVersionKind {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+}
+
+/// A resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct GroupVersionResource {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Plural name.
+    pub resource: String,
+}
+
+/// What is done with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Operation {
+    /// It is made.
+    Create,
+    /// It is changed.
+    Update,
+    /// It is deleted.
+    Delete,
+    /// A connection to it is opened.
+    Connect,
+}
+
+impl Operation {
+    /// As the API server writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// Who sends a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// For a ServiceAccount `system:serviceaccount:<namespace>:<name>`. Empty: unknown.
+    pub username: String,
+    /// Its uid.
+    pub uid: String,
+    /// Its groups.
+    pub groups: Vec<String>,
+}
