@@ -6,6 +6,7 @@
 //! - [`controller`]: the keyed work queue that calls a reconcile function.
 //! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
+//! - [`leader`]: of several replicas, one acts.
 //! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
 //!
 //! This crate knows the Kubernetes API and nothing about Dynamo's kinds.
@@ -17,6 +18,7 @@ pub mod conditions;
 pub mod controller;
 pub mod events;
 pub mod failure;
+pub mod leader;
 pub mod metrics;
 pub mod process;
 pub mod settings;

@@ -25,7 +25,7 @@ enum Command {
 fn main() -> ExitCode {
     let args = Args::parse();
     match args.command {
-        None => process::run(graph_controller::NAME, &args.common, graph_controller::run),
+        None => process::run_elected(graph_controller::NAME, &args.common, graph_controller::run),
         Some(Command::Access) => print_access(args.common.namespace.as_deref()),
     }
 }

@@ -20,6 +20,7 @@ pub use self::{
     shutdown::{GRACE, Shutdown},
 };
 use crate::{
+    leader,
     metrics::Metrics,
     settings::{self, OperatorConfiguration, Warning},
     store::Scope,
@@ -88,7 +89,8 @@ pub enum StartError {
 /// Runs a process from its flags to its exit code: 0 after an orderly end, 1 if `start` failed or did not end within
 /// [`GRACE`] after a signal, 2 if flags, files or credentials cannot work.
 ///
-/// `name` is the user agent and the field manager of all writes; it must not change between releases.
+/// `name` is the user agent and the field manager of all writes; it must not change between releases. All replicas act; see
+/// [`run_elected`].
 pub fn run<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,
@@ -110,6 +112,17 @@ where
             ExitCode::from(USAGE)
         }
     }
+}
+
+/// [`run`] for a program of whose replicas one acts, where the configuration switches leader election on: `start` runs while
+/// this process leads.
+pub fn run_elected<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> ExitCode
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    run(name, args, |context| leader::lead(context, start))
 }
 
 #[allow(clippy::print_stderr, reason = "the last words of a process that has no log yet")]

@@ -32,6 +32,8 @@ pub struct OperatorConfiguration {
     pub discovery: Discovery,
     /// Which namespace is served.
     pub namespace: Namespace,
+    /// Whether one of several replicas acts.
+    pub leader_election: LeaderElection,
     /// What is logged and how.
     pub logging: Logging,
     /// Whether image pull secrets are found by registry. Ours, unknown to the reference.
@@ -81,6 +83,33 @@ pub enum DiscoveryBackend {
 pub struct Namespace {
     /// The only namespace to serve; empty: all.
     pub restricted: String,
+}
+
+/// Whether one of several replicas acts, and by which Lease that is decided.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct LeaderElection {
+    /// Default false: one replica, which acts at once.
+    pub enabled: bool,
+    /// What the names of the Leases end with. Default `dynamo.nvidia.com`.
+    pub id: String,
+    /// Where the Leases are. Empty: the only namespace served, or `kube-system`.
+    pub namespace: String,
+}
+
+impl Default for LeaderElection {
+    fn default() -> Self {
+        Self { enabled: false, id: "dynamo.nvidia.com".to_owned(), namespace: String::new() }
+    }
+}
+
+impl LeaderElection {
+    /// The Lease that replicas of `program` compete for: every controller has a leader of its own.
+    #[must_use]
+    pub fn lease_name(&self, program: &str) -> String {
+        format!("{program}.{}", self.id)
+    }
 }
 
 /// What is logged and how.

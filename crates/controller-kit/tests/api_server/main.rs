@@ -4,6 +4,7 @@
 
 mod applier;
 mod controller;
+mod leader;
 mod takeover;
 mod whole_object;
 

@@ -1,0 +1,174 @@
+//! The Lease on the API server.
+
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ObjectMeta, PostParams},
+};
+use tokio::time::{sleep, sleep_until, timeout};
+use tracing::{debug, warn};
+
+use super::{
+    LEASE_DURATION, RETRY_PERIOD,
+    elector::{Elector, Record, Step},
+};
+use crate::process::{Context, Gate};
+
+/// One request; well below the renew deadline, so that a request that hangs costs one try.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The Lease that replicas compete for.
+pub(super) struct Lock {
+    api: Api<Lease>,
+    namespace: String,
+    name: String,
+    identity: String,
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Lock {
+    pub(super) fn new(context: &Context, namespace: &str, name: &str) -> Self {
+        Self {
+            api: Api::namespaced(context.client.clone(), namespace),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity(),
+        }
+    }
+
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// Returns once this replica holds the lease. The gate opens as soon as the lease can be read.
+    pub(super) async fn acquire(&self, elector: &mut Elector, gate: &Gate) {
+        loop {
+            match self.round(elector).await {
+                Ok(step) => {
+                    gate.open();
+                    if step != Step::Wait && elector.leads(Instant::now()) {
+                        return;
+                    }
+                    debug!(lease = %self, holder = elector.last().map(|r| r.holder.as_str()), "waiting for the lease");
+                }
+                Err(error) => warn!(lease = %self, %error, "cannot take the lease; trying again"),
+            }
+            sleep(RETRY_PERIOD).await;
+        }
+    }
+
+    /// Renews the lease; returns when it is lost.
+    pub(super) async fn keep(&self, elector: &mut Elector) {
+        while let Some(deadline) = elector.deadline() {
+            sleep(RETRY_PERIOD).await;
+            let round = tokio::select! {
+                round = self.round(elector) => round,
+                () = sleep_until(deadline.into()) => return,
+            };
+            match round {
+                Ok(Step::Renew | Step::Create) => {}
+                Ok(Step::Take | Step::Wait) => return,
+                Err(error) => warn!(lease = %self, %error, "cannot renew the lease; trying again"),
+            }
+            if !elector.leads(Instant::now()) {
+                return;
+            }
+        }
+    }
+
+    /// Looks, and writes if there is reason to.
+    async fn round(&self, elector: &mut Elector) -> Result<Step, Error> {
+        let lease = timeout(REQUEST_TIMEOUT, self.api.get_opt(&self.name)).await??;
+        let started = Instant::now();
+        let step = elector.observe(lease.as_ref().map(record), started);
+        let written = match &step {
+            Step::Wait => return Ok(step),
+            Step::Create => {
+                let lease = self.claim(None);
+                timeout(REQUEST_TIMEOUT, self.api.create(&PostParams::default(), &lease)).await??
+            }
+            Step::Take | Step::Renew => {
+                let lease = self.claim(lease);
+                timeout(REQUEST_TIMEOUT, self.api.replace(&self.name, &PostParams::default(), &lease)).await??
+            }
+        };
+        elector.observe(Some(record(&written)), Instant::now());
+        elector.written(started);
+        Ok(step)
+    }
+
+    /// The lease with us as the holder, made from the one that was read, so that a write over somebody else's fails.
+    fn claim(&self, lease: Option<Lease>) -> Lease {
+        let now = Some(MicroTime(Timestamp::now()));
+        let ours = lease.as_ref().is_some_and(|lease| record(lease).holder == self.identity);
+        let transitions = lease.as_ref().map(|lease| record(lease).transitions);
+        let mut lease = lease.unwrap_or_else(|| Lease {
+            metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+            ..Lease::default()
+        });
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        spec.lease_duration_seconds = i32::try_from(LEASE_DURATION.as_secs()).ok();
+        spec.renew_time.clone_from(&now);
+        if !ours {
+            spec.holder_identity = Some(self.identity.clone());
+            spec.acquire_time = now;
+            spec.lease_transitions = Some(transitions.map_or(0, |t| t.saturating_add(1)));
+        }
+        lease
+    }
+
+    /// Gives the lease back, so that another replica need not wait until it expires.
+    pub(super) async fn release(&self, elector: &Elector) -> Result<(), Error> {
+        let lease = timeout(REQUEST_TIMEOUT, self.api.get_opt(&self.name)).await??;
+        let Some(mut lease) = lease.filter(|lease| record(lease).holder == self.identity) else { return Ok(()) };
+        if elector.last().is_none() {
+            return Ok(());
+        }
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = None;
+            spec.lease_duration_seconds = Some(1);
+        }
+        timeout(REQUEST_TIMEOUT, self.api.replace(&self.name, &PostParams::default(), &lease)).await??;
+        Ok(())
+    }
+}
+
+/// Why a look at the lease, or a write, failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error("the API server did not answer in {} s", REQUEST_TIMEOUT.as_secs())]
+    Timeout(#[from] tokio::time::error::Elapsed),
+}
+
+fn record(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
+    Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        duration: seconds.map_or(LEASE_DURATION, Duration::from_secs),
+        resource_version: lease.resource_version().unwrap_or_default(),
+        transitions: spec.lease_transitions.unwrap_or_default(),
+    }
+}
+
+/// The pod's name (its host name), and something that tells two lives of one pod apart.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty()).unwrap_or_else(|| "localhost".to_owned());
+    format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_microsecond())
+}

@@ -1,0 +1,98 @@
+//! Leader election between replicas that are tasks of this process.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use controller_kit::{
+    leader::{Ended, lead},
+    metrics::Metrics,
+    process::{Context, Readiness, Shutdown},
+    settings,
+    store::Scope,
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+use test_cluster::TestNamespace;
+use tokio::{sync::mpsc, task::JoinHandle};
+
+const LEASE: &str = "kit-leader.dynamo.nvidia.com";
+/// A retry period and a request, on a busy machine.
+const SOON: Duration = Duration::from_secs(12);
+
+struct Replica {
+    shutdown: Shutdown,
+    readiness: Readiness,
+    task: JoinHandle<Result<(), Ended<Infallible>>>,
+}
+
+/// Starts a replica whose work is to say its name and to wait for the end.
+fn replica(namespace: &TestNamespace, name: &'static str, leads: &mpsc::UnboundedSender<&'static str>) -> Replica {
+    let text = format!(
+        "apiVersion: {}\nkind: {}\nleaderElection: {{enabled: true, namespace: {}}}\n",
+        settings::API_VERSION,
+        settings::KIND,
+        namespace.name()
+    );
+    let (settings, warnings) = settings::parse(&text).unwrap();
+    assert!(warnings.is_empty());
+    let (shutdown, readiness) = (Shutdown::manual(), Readiness::default());
+    let context = Context {
+        name: "kit-leader",
+        client: namespace.client(),
+        settings: Arc::new(settings),
+        scope: Scope::Cluster,
+        readiness: readiness.clone(),
+        metrics: Metrics::new(),
+        shutdown: shutdown.clone(),
+        concurrency: 1,
+    };
+    let leads = leads.clone();
+    let work = async move |context: Context| {
+        leads.send(name).unwrap();
+        context.shutdown.requested().await;
+        Ok(())
+    };
+    Replica { shutdown, readiness, task: tokio::spawn(lead(context, work)) }
+}
+
+async fn next(leaders: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static str {
+    tokio::time::timeout(SOON, leaders.recv()).await.expect("nobody leads in time").unwrap()
+}
+
+#[tokio::test]
+async fn one_replica_leads_and_the_next_takes_over_when_it_stops() {
+    let namespace = super::Bench::new("leader").await.namespace;
+    let (sender, mut leaders) = mpsc::unbounded_channel();
+    let first = replica(&namespace, "first", &sender);
+    assert_eq!(next(&mut leaders).await, "first");
+    let second = replica(&namespace, "second", &sender);
+    let waits = test_cluster::wait::until("the second replica is ready", SOON, async || {
+        second.readiness.missing().is_none().then_some(())
+    });
+    waits.await.unwrap();
+    assert!(leaders.try_recv().is_err(), "two replicas lead");
+
+    first.shutdown.request();
+    first.task.await.unwrap().unwrap();
+    assert_eq!(next(&mut leaders).await, "second", "a lease that was given back is free at once");
+    second.shutdown.request();
+    second.task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_leader_whose_lease_was_taken_ends() {
+    let namespace = super::Bench::new("leader-lost").await.namespace;
+    let (sender, mut leaders) = mpsc::unbounded_channel();
+    let replica = replica(&namespace, "only", &sender);
+    next(&mut leaders).await;
+    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody-else"}}));
+    let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
+    api.patch(LEASE, &PatchParams::default(), &taken).await.unwrap();
+    let ended = tokio::time::timeout(SOON, replica.task).await.expect("it goes on").unwrap();
+    assert!(matches!(ended, Err(Ended::Lost { .. })), "{ended:?}");
+    let lease = api.get(LEASE).await.unwrap();
+    assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some("somebody-else"), "it took the lease of another");
+}
