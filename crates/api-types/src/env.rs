@@ -66,3 +66,19 @@ pub const POD_IP: &str = "POD_IP";
 pub const VLLM_DP_MASTER_IP: &str = "VLLM_DP_MASTER_IP";
 /// Where vLLM keeps compiled kernels.
 pub const VLLM_CACHE_ROOT: &str = "VLLM_CACHE_ROOT";
+/// Folder with the sockets of the GPU memory service.
+pub const GMS_SOCKET_DIR: &str = "GMS_SOCKET_DIR";
+/// Which of the engines that share GPU memory a process is.
+pub const ENGINE_ID: &str = "ENGINE_ID";
+/// File whose lock the serving engine holds.
+pub const FAILOVER_LOCK_PATH: &str = "FAILOVER_LOCK_PATH";
+/// Health of an engine before it serves.
+pub const DYN_SYSTEM_STARTING_HEALTH_STATUS: &str = "DYN_SYSTEM_STARTING_HEALTH_STATUS";
+/// Lets vLLM start as an engine that stands by.
+pub const DYN_VLLM_GMS_SHADOW_MODE: &str = "DYN_VLLM_GMS_SHADOW_MODE";
+/// Port at which vLLM's NIXL connectors meet.
+pub const VLLM_NIXL_SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
+/// Port of vLLM's key-value cache events.
+pub const DYN_VLLM_KV_EVENT_PORT: &str = "DYN_VLLM_KV_EVENT_PORT";
+/// Nodes that an engine spans.
+pub const NNODES: &str = "NNODES";

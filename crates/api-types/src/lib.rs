@@ -30,6 +30,9 @@ pub const GROUP: &str = "nvidia.com";
 /// adopted object is deleted, because nobody else would.
 pub const LEGACY_FINALIZER: &str = "nvidia.com/finalizer";
 
+/// Scalar resource of a whole NVIDIA GPU, and the key of the taint on nodes that have them.
+pub const GPU: &str = "nvidia.com/gpu";
+
 /// Version of the Go operator whose behaviour this operator reproduces; what graphs admitted by us are stamped with, so
 /// that rules which depend on the age of a graph come out the same.
 pub const REFERENCE_VERSION: &str = "1.5.0";

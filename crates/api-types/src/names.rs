@@ -74,6 +74,11 @@ pub fn runtime_namespace(dynamo_namespace: &str, generation: Option<&str>) -> St
     }
 }
 
+/// ResourceClaimTemplate of the GPUs that the processes of a component's pod share.
+pub fn gpu_claim_template(graph: &str, component: &str) -> String {
+    bounded(&format!("{graph}-{}-gpu", component.to_lowercase()), 253)
+}
+
 /// ServiceAccount with which a graph's pods discover each other.
 pub fn discovery_service_account(graph: &str) -> String {
     bounded(&format!("{graph}-k8s-service-discovery"), 253)

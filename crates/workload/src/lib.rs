@@ -9,6 +9,7 @@
 //! render_service(&RenderInput, &Validated)         -> Option<Service>   None: there must be none
 //! keep_live_pull_secrets(&mut Deployment, &Validated, Option<&Deployment>)   before the Deployment is applied
 //! legacy_type_is_worker(&Validated, Option<&Deployment>, Option<&Service>) -> bool   from the live objects
+//! render_claim_template(…, SharedGpus)             -> ResourceClaimTemplate   GPUs that a pod's processes share
 //! readiness(&Deployment)                           -> Readiness         of the live Deployment
 //! replica_status(&Deployment, runtime_namespace)   -> ComponentReplicaStatus
 //! PullSecretIndex, RegistryHosts                   docker configuration Secrets by registry, no contents kept
@@ -24,6 +25,8 @@
 mod deployment;
 mod digest;
 mod frameworks;
+mod gpu_claims;
+pub mod gpus;
 mod identity;
 mod input;
 mod metadata;
@@ -37,10 +40,11 @@ mod validate;
 
 pub use deployment::render_deployment;
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
+pub use gpu_claims::render_claim_template;
 pub use identity::legacy_type_is_worker;
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
 pub use readiness::{NotReady, Readiness, readiness, replica_status};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
-pub use validate::{Invalid, ValidatedComponent, validate};
+pub use validate::{Invalid, SharedGpus, ValidatedComponent, validate};

@@ -53,8 +53,11 @@ pub struct GpuMemoryService {
     pub extra_client_pods: Option<Vec<GmsClientPod>>,
 }
 
+/// DRA DeviceClass that the driver of NVIDIA GPUs comes with.
+pub const DEFAULT_DEVICE_CLASS: &str = "gpu.nvidia.com";
+
 fn default_device_class() -> String {
-    "gpu.nvidia.com".to_owned()
+    DEFAULT_DEVICE_CLASS.to_owned()
 }
 
 /// Within a pod or between pods.

@@ -17,7 +17,7 @@ pub use component_deployment::{
 };
 pub use experimental::{
     Checkpoint, CheckpointDeletionPolicy, CheckpointIdentity, CheckpointJob, CheckpointMode, CheckpointStartupPolicy,
-    ComponentExperimental, EngineMode, Failover, GmsClientPod, GpuMemoryService, GroveOptions,
+    ComponentExperimental, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GmsClientPod, GpuMemoryService, GroveOptions,
 };
 pub use graph::{
     BackendFramework, DynamoGraphDeployment, DynamoGraphDeploymentSpec, GraphExperimental, KvTransferEnforcement,

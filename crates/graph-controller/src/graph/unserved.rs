@@ -24,7 +24,9 @@ pub fn unserved_fields(spec: &DynamoGraphDeploymentSpec) -> Vec<String> {
 
 fn of_component(component: &ComponentSpec) -> Vec<&'static str> {
     let account_made_elsewhere = matches!(component.type_, Some(ComponentType::Planner | ComponentType::Epp));
+    let shares_gpus = component.experimental.as_ref().is_some_and(|e| e.gpu_memory_service.is_some());
     let fields = [
+        (shares_gpus, "experimental.gpuMemoryService"),
         (account_made_elsewhere, "type"),
         (component.provider_override.is_some(), "providerOverride"),
         (component.min_available.is_some(), "minAvailable"),

@@ -29,6 +29,15 @@ pub(crate) fn replace(container: &mut Container, variable: EnvVar) {
     all.push(variable);
 }
 
+/// Sets a variable where one of that name stands, else at the end.
+pub(super) fn set(container: &mut Container, variable: EnvVar) {
+    let all = container.env.get_or_insert_default();
+    match all.iter_mut().find(|other| other.name == variable.name) {
+        Some(other) => *other = variable,
+        None => all.push(variable),
+    }
+}
+
 /// Both lists by name, sorted; on the same name, the later list's entry stands as a whole.
 pub(super) fn union(defaults: Vec<EnvVar>, wins: Vec<EnvVar>) -> Vec<EnvVar> {
     let by_name: BTreeMap<_, _> = defaults.into_iter().chain(wins).map(|var| (var.name.clone(), var)).collect();

@@ -8,6 +8,7 @@
 //! | operator's environment | `env` |
 //! | engine | [`crate::frameworks`] |
 //! | sidecar that answers HTTP | `frontend_sidecar` |
+//! | GPU memory that containers share, engines that stand by | `gpu_memory`, `failover` |
 //! | image pull secrets | `pull_secrets` |
 
 mod cache;
@@ -15,7 +16,9 @@ mod context;
 mod defaults;
 pub(crate) mod env;
 mod epp;
+mod failover;
 mod frontend_sidecar;
+mod gpu_memory;
 mod merge;
 mod probes;
 mod pull_secrets;
@@ -26,7 +29,7 @@ pub(crate) use pull_secrets::add_pull_secrets;
 
 use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, frameworks};
 use api_types::names;
-use api_types::v1beta1::MAIN_CONTAINER;
+use api_types::v1beta1::{EngineMode, MAIN_CONTAINER};
 use context::PodContext;
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, VolumeMount};
 
@@ -53,7 +56,18 @@ pub(crate) fn render(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) ->
     shared_memory::apply(&mut pod, &mut main, valid.shared_memory.as_ref());
     volumes::order_and_complete(&mut pod, &main);
     pod.containers = containers(input, valid, &context, main, &mounts_for_sidecar);
+    if let Some(shared) = valid.shared_gpus.filter(|shared| shared.mode == EngineMode::IntraPod) {
+        gpu_memory::apply(&mut pod, shared, &names::gpu_claim_template(context.graph, valid.component_name()));
+        if shared.standbys > 0 {
+            failover::apply(&mut pod, valid.spec().node_count());
+        }
+    }
     pod
+}
+
+/// The pod's container of that name.
+fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
+    pod.containers.iter_mut().find(|container| container.name == name)
 }
 
 fn service_account(input: &RenderInput<'_>, context: &PodContext<'_>) -> String {

@@ -4,10 +4,12 @@ mod cache;
 mod containers;
 mod invalid;
 mod scope;
+mod shared_gpus;
 
 pub(crate) use cache::CacheMount;
 pub use invalid::Invalid;
 pub(crate) use invalid::Mistakes;
+pub use shared_gpus::SharedGpus;
 
 use crate::{DiscoveryBackend, RolloutStrategy, frameworks, quantity};
 use api_types::annotations;
@@ -37,12 +39,19 @@ pub struct ValidatedComponent<'a> {
     /// `None` if the pod template leaves it to the operator's settings.
     pub(crate) discovery: Option<DiscoveryBackend>,
     pub(crate) strategy: RolloutStrategy,
+    /// `None` if each container has its GPUs for itself.
+    pub(crate) shared_gpus: Option<SharedGpus<'a>>,
 }
 
 impl<'a> ValidatedComponent<'a> {
     /// The engine that the component runs; `None` if it is no worker or runs none that we know.
     pub fn framework(&self) -> Option<BackendFramework> {
         self.framework
+    }
+
+    /// GPUs that several of its processes share; `None` if each has its own.
+    pub fn shared_gpus(&self) -> Option<SharedGpus<'a>> {
+        self.shared_gpus
     }
 
     /// How its Deployment replaces pods.
@@ -92,9 +101,13 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
         let framework = framework.as_ref().copied().flatten();
         mistakes.keep(cache::check(spec.compilation_cache.as_ref(), framework, pod, main))
     });
+    let shared_gpus = pod.zip(main).and_then(|(pod, main)| {
+        let framework = framework.as_ref().copied().flatten();
+        mistakes.keep_all(shared_gpus::check(spec, framework, pod, main))
+    });
 
     let mistakes = mistakes.into_inner();
-    match (name, namespace, uid, pod, main, framework, cache, shared_memory, discovery, strategy) {
+    match (name, namespace, uid, pod, main, framework, cache, shared_memory, discovery, strategy, shared_gpus) {
         (
             Some(name),
             Some(namespace),
@@ -106,6 +119,7 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
             Some(shared_memory),
             Some(discovery),
             Some(strategy),
+            Some(shared_gpus),
         ) if mistakes.is_empty() => Ok(ValidatedComponent {
             dcd,
             name,
@@ -118,6 +132,7 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
             shared_memory,
             discovery,
             strategy,
+            shared_gpus,
         }),
         _ => Err(mistakes),
     }

@@ -1,7 +1,7 @@
 //! What the component program does not serve.
 
 use super::{Invalid, Mistakes};
-use api_types::v1beta1::ComponentSpec;
+use api_types::v1beta1::{ComponentSpec, EngineMode};
 
 /// Reports every part of the spec that a Deployment of single-node pods cannot honour.
 pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
@@ -17,6 +17,14 @@ pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
         });
     }
     let Some(experimental) = &spec.experimental else { return };
+    if experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod) {
+        mistakes.push(Invalid {
+            field: "spec.experimental.gpuMemoryService.mode".to_owned(),
+            value: "InterPod".to_owned(),
+            problem: "needs Grove, and the component runs as a Deployment".to_owned(),
+            remedy: "write IntraPod, or run the graph on Grove".to_owned(),
+        });
+    }
     let mut unserved = |present: bool, field: &str, what: &str| {
         if present {
             mistakes.push(Invalid {
@@ -27,8 +35,6 @@ pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
             });
         }
     };
-    unserved(experimental.gpu_memory_service.is_some(), "gpuMemoryService", "shared GPU memory and its claims");
-    unserved(experimental.failover.is_some(), "failover", "standby engines");
     let checkpoint = experimental.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.enabled);
     unserved(checkpoint, "checkpoint", "checkpoints");
 }

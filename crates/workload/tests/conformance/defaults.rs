@@ -20,6 +20,12 @@ pub fn service(mut object: Value) -> Value {
     object
 }
 
+/// A ResourceClaimTemplate as the server would return it.
+pub fn claim_template(mut object: Value) -> Value {
+    fill(&mut object["spec"], &json!({"metadata": {}}));
+    object
+}
+
 fn pod(spec: &mut Value) {
     let defaults = json!({
         "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler",

@@ -8,5 +8,6 @@ mod metadata;
 mod mistakes;
 mod properties;
 mod pull_secrets;
+mod shared_gpus;
 mod snapshots;
 mod volumes;

@@ -62,11 +62,6 @@ fn one_mistake_each() {
         (with(json!({"multinode": {"nodeCount": 2}})), "spec.multinode.nodeCount (\"2\")".into(), "LeaderWorkerSet"),
         (with(json!({"multinode": {"nodeCount": 2}})), "spec.multinode.nodeCount (\"2\")".into(), "Grove"),
         (
-            with(json!({"experimental": {"gpuMemoryService": {}}})),
-            "spec.experimental.gpuMemoryService".into(),
-            "not served",
-        ),
-        (
             with(json!({"experimental": {"checkpoint": {"enabled": true}}})),
             "spec.experimental.checkpoint".into(),
             "not served",
@@ -131,6 +126,55 @@ fn one_mistake_each_in_the_compilation_cache() {
             ),
             "spec.compilationCache.pvcName (\"cache\")".into(),
             "several volumes",
+        ),
+    ];
+    one_line_each(table);
+}
+
+/// The same for GPU memory that several processes share.
+#[test]
+fn one_mistake_each_in_shared_gpus() {
+    let service = "spec.experimental.gpuMemoryService";
+    let sharing = |experimental: Value, main: Value| {
+        let main = merged(json!({"command": ["python3", "-m", "dynamo.vllm"]}), main);
+        component(merged(spec("worker", json!({}), main), json!({"experimental": experimental})))
+    };
+    let gpus = |count: &str| json!({"resources": {"limits": {"nvidia.com/gpu": count}}});
+    let both = json!({"gpuMemoryService": {}, "failover": {}});
+    let frontend = merged(spec("frontend", json!({}), gpus("1")), json!({"experimental": {"gpuMemoryService": {}}}));
+    let table: Vec<(DynamoComponentDeployment, String, &str)> = vec![
+        (component(frontend), service.into(), "worker, prefill or decode"),
+        (sharing(both.clone(), json!({})), service.into(), "asks for none"),
+        (
+            sharing(both.clone(), gpus("1500m")),
+            "spec.podTemplate.spec.containers[main].resources.limits[nvidia.com/gpu] (\"1500m\")".into(),
+            "no whole number",
+        ),
+        (
+            sharing(json!({"gpuMemoryService": {"extraClientContainers": ["main", "main"]}}), gpus("1")),
+            format!("{service}.extraClientContainers[1] (\"main\")"),
+            "twice",
+        ),
+        (
+            sharing(json!({"gpuMemoryService": {"extraClientContainers": ["loader"]}}), gpus("1")),
+            format!("{service}.extraClientContainers[0] (\"loader\")"),
+            "names no container",
+        ),
+        (
+            sharing(json!({"gpuMemoryService": {"mode": "InterPod"}}), gpus("1")),
+            format!("{service}.mode (\"InterPod\")"),
+            "needs Grove",
+        ),
+        (sharing(json!({"failover": {}}), gpus("1")), "spec.experimental.failover".into(), "needs the GPU memory"),
+        (
+            sharing(json!({"gpuMemoryService": {}, "failover": {"mode": "InterPod"}}), gpus("1")),
+            "spec.experimental.failover.mode (\"InterPod\")".into(),
+            "differs from",
+        ),
+        (
+            sharing(both, merged(gpus("1"), json!({"command": ["python3", "-m", "dynamo.sglang"]}))),
+            "spec.experimental.failover".into(),
+            "for vLLM only, and the component runs sglang",
         ),
     ];
     one_line_each(table);

@@ -35,9 +35,26 @@ fn container(name: &'static str) -> impl Strategy<Value = Value> {
             json!({
                 "name": name, "image": image, "command": command, "args": args, "env": env, "volumeMounts": mounts,
                 "livenessProbe": probe, "workingDir": "/w",
-                "resources": {"limits": memory.map(|memory| json!({"memory": memory}))},
+                "resources": {"limits": limits(memory)},
             })
         })
+}
+
+fn limits(memory: Option<&str>) -> Value {
+    let mut limits = json!({"nvidia.com/gpu": "1"});
+    if let Some(memory) = memory {
+        limits["memory"] = json!(memory);
+    }
+    limits
+}
+
+fn experimental() -> impl Strategy<Value = Value> {
+    let mode = || sample::select(&["IntraPod", "InterPod"][..]);
+    let clients = collection::vec(sample::select(&["main", "side", "other"][..]), 0..3);
+    (option::weighted(0.8, (mode(), clients)), option::of(mode())).prop_map(|(service, failover)| {
+        let service = service.map(|(mode, clients)| json!({"mode": mode, "extraClientContainers": clients}));
+        json!({"gpuMemoryService": service, "failover": failover.map(|mode| json!({"mode": mode}))})
+    })
 }
 
 fn any_spec() -> impl Strategy<Value = Value> {
@@ -59,15 +76,21 @@ fn any_spec() -> impl Strategy<Value = Value> {
             option::of(sample::select(&SIZES[..])),
             option::of(cache),
             option::of(sample::select(&["side", "main", ""][..])),
+            option::weighted(0.3, experimental()),
         ),
         collection::btree_map("[a-b]|nvidia.com/deployment-rolling-update-max-surge", "[0-9%]{0,3}", 0..2),
     )
         .prop_map(
-            |((type_, framework), (main, side, volumes, grace, selector), (memory, cache, sidecar), annotations)| {
+            |(
+                (type_, framework),
+                (main, side, volumes, grace, selector),
+                (memory, cache, sidecar, experimental),
+                annotations,
+            )| {
                 let containers: Vec<Value> = side.into_iter().chain(main).collect();
                 json!({
                     "name": "Worker", "type": type_, "backendFramework": framework, "sharedMemorySize": memory,
-                    "compilationCache": cache, "frontendSidecar": sidecar,
+                    "compilationCache": cache, "frontendSidecar": sidecar, "experimental": experimental,
                     "podTemplate": {
                         "metadata": {"annotations": annotations},
                         "spec": {

@@ -1,0 +1,41 @@
+//! ResourceClaimTemplates: the GPUs that the processes of one pod share.
+
+use crate::SharedGpus;
+use api_types::names;
+use k8s_openapi::api::resource::v1::{
+    DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaimSpec, ResourceClaimTemplate, ResourceClaimTemplateSpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+const REQUEST: &str = "gpus";
+
+/// The template from which each pod of a component gets its claim, without owner.
+///
+/// It belongs to the graph and not to a generation of the component: pods of two generations come from the same one.
+pub fn render_claim_template(
+    namespace: &str,
+    graph: &str,
+    component: &str,
+    shared: SharedGpus<'_>,
+) -> ResourceClaimTemplate {
+    ResourceClaimTemplate {
+        metadata: ObjectMeta {
+            name: Some(names::gpu_claim_template(graph, component)),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: ResourceClaimTemplateSpec { metadata: None, spec: claim_spec(REQUEST, shared) },
+    }
+}
+
+/// A claim of exactly as many devices as an engine has GPUs.
+pub(crate) fn claim_spec(request: &str, shared: SharedGpus<'_>) -> ResourceClaimSpec {
+    let exactly = ExactDeviceRequest {
+        device_class_name: shared.device_class.to_owned(),
+        allocation_mode: Some("ExactCount".to_owned()),
+        count: Some(shared.count.into()),
+        ..ExactDeviceRequest::default()
+    };
+    let request = DeviceRequest { name: request.to_owned(), exactly: Some(exactly), first_available: None };
+    ResourceClaimSpec { devices: Some(DeviceClaim { requests: Some(vec![request]), ..DeviceClaim::default() }) }
+}

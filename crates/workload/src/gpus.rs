@@ -1,0 +1,97 @@
+//! GPUs as scalar resources of a container.
+
+use crate::quantity;
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use std::collections::BTreeMap;
+
+const ONE: i128 = 1_000_000_000;
+
+/// Whether a resource of that name is a GPU, or a slice of one: `nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`, `gpu.intel.com/i915`.
+pub fn is_gpu(resource: &str) -> bool {
+    let name = resource.to_lowercase();
+    name == "gpu" || name.ends_with("/gpu") || name.contains("/mig-") || name.starts_with("gpu.")
+}
+
+/// A GPU resource that is no whole number of devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotWhole {
+    /// `limits` or `requests`.
+    pub(crate) list: &'static str,
+    pub(crate) resource: String,
+    pub(crate) amount: String,
+}
+
+/// The GPUs of a container: of the first GPU resource among its limits, else among its requests; 0 if it has none.
+///
+/// # Errors
+/// The amount, if it is no whole number.
+pub(crate) fn count(resources: Option<&ResourceRequirements>) -> Result<u32, NotWhole> {
+    let Some(resources) = resources else { return Ok(0) };
+    let lists = [("limits", resources.limits.as_ref()), ("requests", resources.requests.as_ref())];
+    let first = lists.into_iter().find_map(|(list, amounts)| {
+        let (resource, amount) = amounts?.iter().find(|(resource, _)| is_gpu(resource))?;
+        Some((list, resource, amount))
+    });
+    let Some((list, resource, amount)) = first else { return Ok(0) };
+    let whole = quantity::nanos(&amount.0).filter(|nanos| nanos % ONE == 0);
+    let devices = whole.and_then(|nanos| u32::try_from(nanos / ONE).ok());
+    devices.ok_or_else(|| NotWhole { list, resource: resource.clone(), amount: amount.0.clone() })
+}
+
+/// Takes every GPU out of a container's scalar resources.
+pub(crate) fn remove(resources: &mut ResourceRequirements) {
+    let without = |amounts: &mut Option<BTreeMap<String, Quantity>>| {
+        if let Some(all) = amounts {
+            all.retain(|resource, _| !is_gpu(resource));
+        }
+        *amounts = amounts.take().filter(|all| !all.is_empty());
+    };
+    without(&mut resources.limits);
+    without(&mut resources.requests);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn resources(value: Value) -> ResourceRequirements {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn gpus_are_told_by_the_name_of_the_resource() {
+        for name in ["nvidia.com/gpu", "gpu", "amd.com/GPU", "nvidia.com/mig-3g.20gb", "gpu.intel.com/i915"] {
+            assert!(is_gpu(name), "{name}");
+        }
+        for name in ["cpu", "memory", "nvidia.com/gpu-memory", "rdma/hca", "mig-1g"] {
+            assert!(!is_gpu(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn limits_count_before_requests_and_only_whole_devices_count() {
+        let table = [
+            (json!({}), Ok(0)),
+            (json!({"limits": {"cpu": "1"}, "requests": {"nvidia.com/gpu": "4"}}), Ok(4)),
+            (json!({"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "4"}}), Ok(2)),
+            (json!({"limits": {"nvidia.com/gpu": "2000m"}}), Ok(2)),
+            (json!({"limits": {"nvidia.com/mig-1g.5gb": "1", "zeta.com/gpu": "7"}}), Ok(1)),
+            (json!({"limits": {"nvidia.com/gpu": "500m"}}), Err("500m")),
+            (json!({"limits": {"nvidia.com/gpu": "-1"}}), Err("-1")),
+        ];
+        for (given, expected) in table {
+            let counted = count(Some(&resources(given.clone())));
+            assert_eq!(counted.map_err(|not_whole| not_whole.amount), expected.map_err(str::to_owned), "{given}");
+        }
+        assert_eq!(count(None), Ok(0));
+    }
+
+    #[test]
+    fn removal_leaves_the_other_resources() {
+        let mut given = resources(json!({"limits": {"nvidia.com/gpu": "2"}, "requests": {"gpu": "1", "cpu": "1"}}));
+        remove(&mut given);
+        assert_eq!(given, resources(json!({"requests": {"cpu": "1"}})));
+    }
+}

@@ -1,0 +1,111 @@
+//! GPU memory that the containers of a pod share: one claim for all of them, and a server beside them that holds it.
+
+use super::{env, find};
+use crate::{SharedGpus, gpus};
+use api_types::env as names;
+use k8s_openapi::api::core::v1::{
+    Container, EmptyDirVolumeSource, PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements, Toleration,
+    Volume, VolumeMount,
+};
+
+/// Name, within a pod, of the claim that its containers share.
+pub(crate) const CLAIM: &str = "intrapod-shared-gpu";
+/// Folder with the sockets of the server.
+pub(super) const SOCKET_DIR: &str = "/gms-intrapod-control";
+/// The server's Python module.
+pub(super) const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
+
+const SOCKETS: &str = "gms-intrapod-control";
+const SERVER: &str = "gms-server";
+
+/// Gives the first container's GPUs to a claim, and the claim to the server and to everybody who uses the memory.
+pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &str) {
+    tolerate_gpu_nodes(pod);
+    claim(pod, claim_template);
+    let main = pod.containers.first().map(|main| main.name.clone()).unwrap_or_default();
+    add_server(pod, &main);
+    for client in std::iter::once(main.as_str()).chain(shared.clients.iter().map(String::as_str)) {
+        add_client(pod, client);
+    }
+}
+
+/// A device plugin has the toleration added for pods that ask for its GPUs; with a claim nobody does.
+pub(super) fn tolerate_gpu_nodes(pod: &mut PodSpec) {
+    let tolerations = pod.tolerations.get_or_insert_default();
+    let no_schedule = || Some("NoSchedule".to_owned());
+    if tolerations.iter().all(|t| t.key.as_deref() != Some(api_types::GPU) || t.effect != no_schedule()) {
+        tolerations.push(Toleration {
+            key: Some(api_types::GPU.to_owned()),
+            operator: Some("Exists".to_owned()),
+            effect: no_schedule(),
+            ..Toleration::default()
+        });
+    }
+}
+
+fn claim(pod: &mut PodSpec, template: &str) {
+    let claim = PodResourceClaim {
+        name: CLAIM.to_owned(),
+        resource_claim_name: None,
+        resource_claim_template_name: Some(template.to_owned()),
+    };
+    let claims = pod.resource_claims.get_or_insert_default();
+    match claims.iter_mut().find(|other| other.name == CLAIM) {
+        Some(other) => *other = claim,
+        None => claims.push(claim),
+    }
+}
+
+/// Adds the server with a container's image, unless the author has one of that name. It restarts by itself, starts before
+/// the engines and ends after them: an init container that stays.
+fn add_server(pod: &mut PodSpec, with_image_of: &str) {
+    let Some(image) = find(pod, with_image_of).map(|container| container.image.clone()) else { return };
+    let servers = pod.init_containers.get_or_insert_default();
+    if servers.iter().any(|container| container.name == SERVER) {
+        return;
+    }
+    servers.push(Container {
+        name: SERVER.to_owned(),
+        image,
+        command: Some(["python3", "-m", SERVER_MODULE].map(str::to_owned).to_vec()),
+        env: Some(vec![env::value(names::GMS_SOCKET_DIR, SOCKET_DIR)]),
+        volume_mounts: Some(vec![mount()]),
+        resources: Some(ResourceRequirements {
+            claims: Some(vec![ResourceClaim { name: CLAIM.to_owned(), request: None }]),
+            ..ResourceRequirements::default()
+        }),
+        restart_policy: Some("Always".to_owned()),
+        ..Container::default()
+    });
+}
+
+/// Lets a container use the memory: sockets, and the claim in place of GPUs of its own.
+fn add_client(pod: &mut PodSpec, name: &str) {
+    let volume = Volume {
+        name: SOCKETS.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource { medium: None, size_limit: None }),
+        ..Volume::default()
+    };
+    let volumes = pod.volumes.get_or_insert_default();
+    match volumes.iter_mut().find(|other| other.name == SOCKETS) {
+        Some(other) => *other = volume,
+        None => volumes.push(volume),
+    }
+    let Some(container) = find(pod, name) else { return };
+    let mounts = container.volume_mounts.get_or_insert_default();
+    match mounts.iter_mut().find(|other| other.name == SOCKETS) {
+        Some(other) => *other = mount(),
+        None => mounts.push(mount()),
+    }
+    env::set(container, env::value(names::GMS_SOCKET_DIR, SOCKET_DIR));
+    let resources = container.resources.get_or_insert_default();
+    gpus::remove(resources);
+    let claims = resources.claims.get_or_insert_default();
+    if claims.iter().all(|claim| claim.name != CLAIM) {
+        claims.push(ResourceClaim { name: CLAIM.to_owned(), request: None });
+    }
+}
+
+fn mount() -> VolumeMount {
+    VolumeMount { name: SOCKETS.to_owned(), mount_path: SOCKET_DIR.to_owned(), ..VolumeMount::default() }
+}

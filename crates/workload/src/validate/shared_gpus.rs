@@ -1,0 +1,120 @@
+//! GPU memory that several processes share, and engines that stand by to take it over.
+
+use super::{Invalid, Mistakes};
+use crate::gpus;
+use api_types::v1beta1::{
+    BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GpuMemoryService, MAIN_CONTAINER,
+};
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+const SERVICE: &str = "spec.experimental.gpuMemoryService";
+const FAILOVER: &str = "spec.experimental.failover";
+
+/// GPUs that several processes use through the GPU memory service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedGpus<'a> {
+    /// Within a pod, or between the pods of a group.
+    pub mode: EngineMode,
+    /// DRA DeviceClass of the GPUs.
+    pub device_class: &'a str,
+    /// GPUs of an engine; at least one.
+    pub count: u32,
+    /// Engines that stand by for the serving one; 0 without failover.
+    pub standbys: u32,
+    /// Further containers of the pod that use the memory.
+    pub(crate) clients: &'a [String],
+}
+
+/// Whether a component shares its GPUs, and how.
+///
+/// # Errors
+/// Every mistake.
+pub(super) fn check<'a>(
+    spec: &'a ComponentSpec,
+    framework: Option<BackendFramework>,
+    pod: &PodSpec,
+    main: &Container,
+) -> Result<Option<SharedGpus<'a>>, Vec<Invalid>> {
+    let experimental = spec.experimental.as_ref();
+    let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
+    let Some(service) = experimental.and_then(|experimental| experimental.gpu_memory_service.as_ref()) else {
+        let problem = "needs the GPU memory service";
+        let alone = |_| invalid(FAILOVER, "", problem, &format!("set {SERVICE}, or remove the field"));
+        return failover.map_or(Ok(None), |failover| Err(vec![alone(failover)]));
+    };
+    let mut mistakes = Mistakes::default();
+    if !spec.is_worker() {
+        let problem = "is for components of type worker, prefill or decode";
+        mistakes.push(invalid(SERVICE, "", problem, "remove the field, or change the type"));
+    }
+    let count = mistakes.keep(count(main));
+    check_clients(service, pod, &mut mistakes);
+    let standbys = failover.map_or(0, |failover| standbys(service, failover, framework, &mut mistakes));
+    let mistakes = mistakes.into_inner();
+    match count {
+        Some(count) if mistakes.is_empty() => Ok(Some(SharedGpus {
+            mode: service.mode,
+            device_class: Some(service.device_class_name.as_str())
+                .filter(|class| !class.is_empty())
+                .unwrap_or(DEFAULT_DEVICE_CLASS),
+            count,
+            standbys,
+            clients: service.extra_client_containers.as_deref().unwrap_or_default(),
+        })),
+        _ => Err(mistakes),
+    }
+}
+
+fn count(main: &Container) -> Result<u32, Invalid> {
+    let resources = format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources");
+    match gpus::count(main.resources.as_ref()) {
+        Ok(0) => {
+            let problem = format!("needs GPUs to share, and container {MAIN_CONTAINER} asks for none");
+            Err(invalid(SERVICE, "", &problem, &format!("set {resources}.limits[{}]", api_types::GPU)))
+        }
+        Ok(count) => Ok(count),
+        Err(wrong) => {
+            let field = format!("{resources}.{}[{}]", wrong.list, wrong.resource);
+            Err(invalid(&field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"))
+        }
+    }
+}
+
+fn check_clients(service: &GpuMemoryService, pod: &PodSpec, mistakes: &mut Mistakes) {
+    let clients = service.extra_client_containers.as_deref().unwrap_or_default();
+    for (index, client) in clients.iter().enumerate() {
+        let problem = if clients[..index].contains(client) {
+            "stands there twice"
+        } else if pod.containers.iter().all(|container| container.name != *client) {
+            "names no container of spec.podTemplate.spec"
+        } else {
+            continue;
+        };
+        let field = format!("{SERVICE}.extraClientContainers[{index}]");
+        mistakes.push(invalid(&field, client, problem, "name containers that run beside the engine, each once"));
+    }
+}
+
+/// The number of engines that stand by.
+fn standbys(
+    service: &GpuMemoryService,
+    failover: &Failover,
+    framework: Option<BackendFramework>,
+    mistakes: &mut Mistakes,
+) -> u32 {
+    if failover.mode != service.mode {
+        let problem = format!("differs from {SERVICE}.mode, which is {:?}", service.mode);
+        let remedy = "give both the same mode: engines take over from each other where they share memory";
+        mistakes.push(invalid(&format!("{FAILOVER}.mode"), &format!("{:?}", failover.mode), &problem, remedy));
+    }
+    if framework != Some(BackendFramework::Vllm) {
+        let runs = framework.map_or("no engine that is known", BackendFramework::as_str);
+        let problem = format!("is served for vLLM only, and the component runs {runs}");
+        mistakes.push(invalid(FAILOVER, "", &problem, "remove the field, or run vLLM"));
+    }
+    u32::try_from(failover.num_shadows).unwrap_or(0).max(1)
+}
+
+fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {
+    Invalid { field: field.to_owned(), value: value.to_owned(), problem: problem.to_owned(), remedy: remedy.to_owned() }
+}
