@@ -50,7 +50,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(super) fn api(action: &'static str, object: &ObjectId, source: kube::Error) -> Self {
+    pub(crate) fn api(action: &'static str, object: &ObjectId, source: kube::Error) -> Self {
         Self::Api { action, object: object.clone(), source: Box::new(source) }
     }
 

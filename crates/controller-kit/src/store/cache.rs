@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use kube::{Resource, runtime::watcher::Event};
@@ -31,6 +34,7 @@ struct Shared<O> {
     kind: String,
     content: RwLock<Content<O>>,
     ready: watch::Sender<bool>,
+    served: AtomicBool,
 }
 
 /// What the apply engine wants to know of a cache.
@@ -65,6 +69,7 @@ impl<O: Resource> Store<O> {
             kind: O::kind(&dynamic).into_owned(),
             content: RwLock::new(Content::default()),
             ready: watch::Sender::new(false),
+            served: AtomicBool::new(true),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -112,6 +117,17 @@ impl<O: Resource> Store<O> {
     pub async fn wait_until_ready(&self) {
         // Fails only when the sender is gone, and `self` holds it.
         let _ = self.shared.ready.subscribe().wait_for(|ready| *ready).await;
+    }
+
+    /// False while the API server is known not to serve this kind; only stores of
+    /// [`watch_if_served`](super::watch_if_served()) can say so, and they are empty then.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        self.shared.served.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_served(&self, served: bool) {
+        self.shared.served.store(served, Ordering::Relaxed);
     }
 
     /// Kind of the objects.

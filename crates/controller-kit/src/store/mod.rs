@@ -3,8 +3,11 @@
 //! [`watch`] caches whole objects as compact JSON ([`Packed`]), [`watch_metadata`] only their metadata. Both drop
 //! `managedFields`, which is half of a typical object. A [`Store`] finds objects by name and by controller owner, and its
 //! [`Watch`] yields every change after the store has taken it in, deletions during a broken connection included.
+//!
+//! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
 mod cache;
+mod optional;
 mod packed;
 mod pause;
 mod watch;
@@ -12,6 +15,7 @@ mod watch;
 use std::fmt;
 
 pub use cache::{CacheView, Change, Store};
+pub use optional::{ServedApi, watch_if_served};
 pub use packed::{Packed, UnpackError};
 pub use pause::Pauses;
 pub use watch::{Scope, WATCH_TIMEOUT, Watch, controller_owner, watch, watch_metadata, watch_metadata_by};

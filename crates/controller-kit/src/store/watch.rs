@@ -108,6 +108,20 @@ where
     O: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     O::DynamicType: Default,
 {
+    let watch = Watch::new(events(api, labels, fields));
+    (watch.store.clone(), watch)
+}
+
+/// The events of a watch that never ends and connects again by itself.
+pub(super) fn events<O>(
+    api: Api<O>,
+    labels: Option<&str>,
+    fields: Option<&str>,
+) -> impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static
+where
+    O: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    O::DynamicType: Default,
+{
     let mut config = watcher::Config::default().streaming_lists().timeout(WATCH_TIMEOUT);
     if let Some(labels) = labels {
         config = config.labels(labels);
@@ -115,8 +129,7 @@ where
     if let Some(fields) = fields {
         config = config.fields(fields);
     }
-    let watch = Watch::new(watcher(api, config).backoff(Pauses::default()));
-    (watch.store.clone(), watch)
+    watcher(api, config).backoff(Pauses::default())
 }
 
 impl<O> Watch<O>
@@ -126,7 +139,14 @@ where
 {
     /// Follows any stream of watch events.
     pub(crate) fn new(events: impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static) -> Self {
-        let store = Store::new();
+        Self::into_store(Store::new(), events)
+    }
+
+    /// The same for a store that exists.
+    pub(super) fn into_store(
+        store: Store<O>,
+        events: impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static,
+    ) -> Self {
         let target = store.clone();
         let take_in = move |event: Result<Event<O>, watcher::Error>| {
             stream::iter(match event {

@@ -5,6 +5,7 @@
 mod applier;
 mod controller;
 mod leader;
+mod optional_api;
 mod takeover;
 mod whole_object;
 
