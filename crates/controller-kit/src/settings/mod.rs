@@ -3,7 +3,9 @@
 //! It is the reference's format. Each process reads what concerns it; keys that concern other processes are known and
 //! ignored. Keys that nobody knows are reported and never fatal, so that one file can serve two releases.
 
+mod features;
 mod keys;
+mod server;
 
 use std::{
     fmt,
@@ -13,6 +15,8 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use self::features::{Checkpoint, Feature, Gpu, Orchestrators, ServiceMesh};
+pub use self::server::{CertProvisionMode, Mpi, Server, Webhook};
 use crate::process::LogFormat;
 
 /// `apiVersion` of the file.
@@ -36,6 +40,20 @@ pub struct OperatorConfiguration {
     pub leader_election: LeaderElection,
     /// What is logged and how.
     pub logging: Logging,
+    /// Servers of the operator.
+    pub server: Server,
+    /// What places and starts pods beside Kubernetes itself.
+    pub orchestrators: Orchestrators,
+    /// Dynamic resource allocation.
+    pub dra: Feature,
+    /// The service mesh.
+    pub service_mesh: ServiceMesh,
+    /// Checkpoints of workers.
+    pub checkpoint: Checkpoint,
+    /// GPUs of nodes.
+    pub gpu: Gpu,
+    /// The SSH key with which the nodes of one worker reach each other.
+    pub mpi: Mpi,
     /// Whether image pull secrets are found by registry. Ours, unknown to the reference.
     pub image_pull_secret_discovery: ImagePullSecretDiscovery,
 }

@@ -1,6 +1,6 @@
 //! The configuration file, from text.
 
-use super::{DiscoveryBackend, Error, OperatorConfiguration, Warning, parse};
+use super::{CertProvisionMode, DiscoveryBackend, Error, OperatorConfiguration, Warning, parse};
 use crate::process::LogFormat;
 
 const HEAD: &str = "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n";
@@ -36,6 +36,36 @@ imagePullSecretDiscovery: {enabled: false}
     assert_eq!(settings.restricted_namespace(), Some("team-a"));
     assert_eq!((settings.logging.level.as_str(), settings.logging.format), ("debug", LogFormat::Text));
     assert!(!settings.image_pull_secret_discovery.enabled);
+}
+
+#[test]
+fn switches_are_on_off_or_unset() {
+    let (settings, warnings) = read(
+        "orchestrators: {grove: {enabled: false}, lws: {enabled: true}}
+dra: {enabled: false}
+serviceMesh: {provider: istio}
+checkpoint: {enabled: true}
+gpu: {discoveryEnabled: false}
+",
+    );
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let orchestrators = &settings.orchestrators;
+    assert_eq!((orchestrators.grove.enabled, orchestrators.lws.enabled), (Some(false), Some(true)));
+    assert_eq!((orchestrators.kai_scheduler.enabled, settings.dra.enabled), (None, Some(false)));
+    assert_eq!((settings.service_mesh.enabled, settings.service_mesh.provider.as_str()), (None, "istio"));
+    assert!(settings.checkpoint.enabled && !settings.gpu.discovery_enabled);
+    assert!(!read("").0.checkpoint.enabled && read("").0.gpu.discovery_enabled);
+}
+
+#[test]
+fn the_webhook_server_has_the_places_of_the_reference() {
+    let (settings, warnings) = read("server: {webhook: {serviceName: s, certProvisionMode: manual}}\n");
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let webhook = &settings.server.webhook;
+    assert_eq!((webhook.host.as_str(), webhook.port), ("0.0.0.0", 9443));
+    assert_eq!((webhook.secret_name.as_str(), webhook.service_name.as_str()), ("webhook-server-cert", "s"));
+    assert_eq!(webhook.cert_provision_mode, CertProvisionMode::Manual);
+    assert_eq!(OperatorConfiguration::default().server.webhook.cert_provision_mode, CertProvisionMode::Auto);
 }
 
 #[test]

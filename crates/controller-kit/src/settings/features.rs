@@ -1,0 +1,62 @@
+//! What may be used of the cluster.
+
+use serde::Deserialize;
+
+/// A switch for something that a cluster may offer. Unset: used where the cluster offers it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Feature {
+    /// `false` switches it off although it is there. Default unset.
+    pub enabled: Option<bool>,
+}
+
+/// What places and starts pods beside Kubernetes itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Orchestrators {
+    /// Grove.
+    pub grove: Feature,
+    /// LeaderWorkerSets, which need Volcano too.
+    pub lws: Feature,
+    /// The KAI scheduler.
+    pub kai_scheduler: Feature,
+    /// The Volcano scheduler. Unset means off.
+    pub volcano_scheduler: Feature,
+}
+
+/// The service mesh.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServiceMesh {
+    /// `false` switches it off. Default unset: on, if there is a provider.
+    pub enabled: Option<bool>,
+    /// `istio`, or empty for none.
+    pub provider: String,
+}
+
+/// Checkpoints of workers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Checkpoint {
+    /// Default false.
+    pub enabled: bool,
+}
+
+/// GPUs of nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Gpu {
+    /// Whether they are looked up. Asked only where one namespace is served; default true.
+    pub discovery_enabled: bool,
+}
+
+impl Default for Gpu {
+    fn default() -> Self {
+        Self { discovery_enabled: true }
+    }
+}
