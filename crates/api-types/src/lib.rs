@@ -2,7 +2,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`v1beta1`] | the storage version: `DynamoGraphDeployment`, `DynamoComponentDeployment` |
+//! | [`v1beta1`] | graphs, their components, requests and scaling adapters, in the version that is stored |
+//! | [`v1alpha1`] | models, checkpoints and worker metadata, which have this version only |
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
 //! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`] | the vocabulary, each string once |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
@@ -21,6 +22,7 @@ pub mod names;
 pub mod ports;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod v1alpha1;
 pub mod v1beta1;
 
 /// API group of every kind in this crate.

@@ -3,9 +3,14 @@
 //! Each kind has a file that names its versions; everything else comes from the types. The files in `deploy/crds` are
 //! [`all`], written by `cargo xtask crds generate`.
 
+mod checkpoint;
 mod component_deployment;
 mod graph;
+mod model;
+mod request;
+mod scaling_adapter;
 mod version;
+mod worker_metadata;
 mod yaml;
 
 #[cfg(test)]
@@ -19,8 +24,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::crd::{MergeError, merge_crds};
 use std::collections::BTreeMap;
 
-/// The version in which every kind is stored.
-const STORAGE_VERSION: &str = "v1beta1";
+/// The version in which kinds are stored that have it.
+const V1BETA1: &str = "v1beta1";
+/// The version in which the other kinds are stored.
+const V1ALPHA1: &str = "v1alpha1";
 
 /// A CustomResourceDefinition that cannot be made. All of them are mistakes in this crate, found by its tests.
 #[derive(Debug, thiserror::Error)]
@@ -44,10 +51,15 @@ pub enum CrdError {
 /// If a type has no structural schema; a mistake in this crate.
 pub fn all() -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let definitions = Definitions::load().map_err(|source| CrdError::Schema { crd: "all kinds", source })?;
-    [graph::versions(&definitions)?, component_deployment::versions(&definitions)?]
-        .map(definition)
-        .into_iter()
-        .collect()
+    Ok(vec![
+        definition(graph::versions(&definitions)?, V1BETA1)?,
+        definition(component_deployment::versions(&definitions)?, V1BETA1)?,
+        definition(request::versions(&definitions)?, V1BETA1)?,
+        definition(scaling_adapter::versions(&definitions)?, V1BETA1)?,
+        definition(model::versions(&definitions)?, V1ALPHA1)?,
+        definition(checkpoint::versions(&definitions)?, V1ALPHA1)?,
+        definition(worker_metadata::versions(&definitions)?, V1ALPHA1)?,
+    ])
 }
 
 /// Name of the file in `deploy/crds` that holds `crd`: `<group>_<plural>.yaml`.
@@ -55,9 +67,9 @@ pub fn file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)
 }
 
-/// One definition of all versions of a kind.
-fn definition(versions: Vec<CustomResourceDefinition>) -> Result<CustomResourceDefinition, CrdError> {
-    let mut crd = merge_crds(versions, STORAGE_VERSION)?;
+/// One definition of all versions of a kind, which is stored in version `storage`.
+fn definition(versions: Vec<CustomResourceDefinition>, storage: &str) -> Result<CustomResourceDefinition, CrdError> {
+    let mut crd = merge_crds(versions, storage)?;
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     // Uninstalling the chart must not take everybody's graphs with it.
     let keep = ("helm.sh/resource-policy".to_owned(), "keep".to_owned());

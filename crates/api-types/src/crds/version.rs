@@ -1,6 +1,7 @@
 //! One version of a kind: the schema of its types, in the frame that all kinds share.
 
 use super::CrdError;
+use crate::schema::rules::Rule;
 use crate::schema::{SchemaError, kubernetes::Definitions, structural::schema_of};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
@@ -9,31 +10,69 @@ use kube::core::CustomResourceExt;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-/// The definition of kind `K` with one version, whose spec and status are `S` and `T`. `edit` changes the schema of the
-/// spec where the kind differs from its type.
-pub(super) fn version<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
-    definitions: &Definitions,
-    description: &str,
-    columns: Vec<CustomResourceColumnDefinition>,
-    edit: impl FnOnce(&mut Value) -> Result<(), SchemaError>,
-) -> Result<CustomResourceDefinition, CrdError> {
-    let schema = || {
-        let mut spec = schema_of::<S>(definitions)?;
-        edit(&mut spec)?;
-        let status = schema_of::<T>(definitions)?;
-        serde_json::from_value(root(description, &spec, &status)).map_err(SchemaError::Form)
-    };
-    let schema: JSONSchemaProps = schema().map_err(|source| CrdError::Schema { crd: K::crd_name(), source })?;
-    let mut crd = K::crd();
-    for version in &mut crd.spec.versions {
-        version.schema = Some(CustomResourceValidation { open_api_v3_schema: Some(schema.clone()) });
-        version.additional_printer_columns = Some(columns.clone());
-    }
-    Ok(crd)
+/// What is special to a version of a kind.
+pub(super) struct Version<'a> {
+    pub definitions: &'a Definitions,
+    /// What objects of the kind are.
+    pub description: &'static str,
+    /// Columns of `kubectl get`, beside the name.
+    pub columns: Vec<CustomResourceColumnDefinition>,
+    /// Rules of the whole object.
+    pub rules: &'static [Rule],
+    /// Changes the schema of the spec where the kind differs from its type.
+    pub edit: fn(&mut Value) -> Result<(), SchemaError>,
 }
 
-fn root(description: &str, spec: &Value, status: &Value) -> Value {
-    json!({
+impl<'a> Version<'a> {
+    /// A version without rules of the whole object, whose spec is as its type says.
+    pub fn new(
+        definitions: &'a Definitions,
+        description: &'static str,
+        columns: Vec<CustomResourceColumnDefinition>,
+    ) -> Self {
+        Self { definitions, description, columns, rules: &[], edit: |_| Ok(()) }
+    }
+
+    /// The definition of kind `K` with this version, whose spec and status are `S` and `T`.
+    pub fn definition<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
+        self,
+    ) -> Result<CustomResourceDefinition, CrdError> {
+        let status = schema_of::<T>(self.definitions).map_err(|source| schema_error::<K>(source))?;
+        self.finish::<K, S>(Some(status))
+    }
+
+    /// The same for a kind without status.
+    pub fn definition_without_status<K: CustomResourceExt, S: JsonSchema>(
+        self,
+    ) -> Result<CustomResourceDefinition, CrdError> {
+        self.finish::<K, S>(None)
+    }
+
+    fn finish<K: CustomResourceExt, S: JsonSchema>(
+        self,
+        status: Option<Value>,
+    ) -> Result<CustomResourceDefinition, CrdError> {
+        let schema = || {
+            let mut spec = schema_of::<S>(self.definitions)?;
+            (self.edit)(&mut spec)?;
+            serde_json::from_value(root(self.description, self.rules, spec, status)).map_err(SchemaError::Form)
+        };
+        let schema: JSONSchemaProps = schema().map_err(|source| schema_error::<K>(source))?;
+        let mut crd = K::crd();
+        for version in &mut crd.spec.versions {
+            version.schema = Some(CustomResourceValidation { open_api_v3_schema: Some(schema.clone()) });
+            version.additional_printer_columns = Some(self.columns.clone());
+        }
+        Ok(crd)
+    }
+}
+
+fn schema_error<K: CustomResourceExt>(source: SchemaError) -> CrdError {
+    CrdError::Schema { crd: K::crd_name(), source }
+}
+
+fn root(description: &str, rules: &[Rule], spec: Value, status: Option<Value>) -> Value {
+    let mut root = json!({
         "description": description,
         "type": "object",
         "properties": {
@@ -41,9 +80,15 @@ fn root(description: &str, spec: &Value, status: &Value) -> Value {
             "kind": { "type": "string", "description": "Kind of this object." },
             "metadata": { "type": "object" },
             "spec": spec,
-            "status": status,
         },
-    })
+    });
+    if let Some(status) = status {
+        root["properties"]["status"] = status;
+    }
+    if !rules.is_empty() {
+        root["x-kubernetes-validations"] = json!(rules);
+    }
+    root
 }
 
 /// A column of `kubectl get` that shows text.
@@ -57,6 +102,11 @@ pub(super) fn column(name: &str, json_path: &str, description: &str) -> CustomRe
     }
 }
 
+/// A column of `kubectl get` that shows a count.
+pub(super) fn count_column(name: &str, json_path: &str, description: &str) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition { type_: "integer".to_owned(), ..column(name, json_path, description) }
+}
+
 /// The column of `kubectl get` that shows the engine family; the same for graphs and components.
 pub(super) fn backend_column() -> CustomResourceColumnDefinition {
     column("Backend", ".spec.backendFramework", "Engine family: sglang, vllm or trtllm")
@@ -64,8 +114,13 @@ pub(super) fn backend_column() -> CustomResourceColumnDefinition {
 
 /// The column of `kubectl get` that shows the time since creation.
 pub(super) fn age_column() -> CustomResourceColumnDefinition {
+    age_column_named("Age")
+}
+
+/// The same under another name.
+pub(super) fn age_column_named(name: &str) -> CustomResourceColumnDefinition {
     CustomResourceColumnDefinition {
-        name: "Age".to_owned(),
+        name: name.to_owned(),
         type_: "date".to_owned(),
         json_path: ".metadata.creationTimestamp".to_owned(),
         ..Default::default()

@@ -29,6 +29,15 @@ pub fn remove_property(schema: &mut Value, name: &str) -> Result<(), SchemaError
     removed.map(drop).ok_or_else(|| SchemaError::Missing(name.to_owned()))
 }
 
+/// Takes the keyword `limit` off the schema of the field at `path`.
+///
+/// # Errors
+/// [`SchemaError::Missing`] if there is no such field, or it has no such limit.
+pub fn remove_limit(schema: &mut Value, path: &str, limit: &str) -> Result<(), SchemaError> {
+    let removed = property(schema, path)?.as_object_mut().and_then(|field| field.remove(limit));
+    removed.map(drop).ok_or_else(|| SchemaError::Missing(format!("{limit} of {path}")))
+}
+
 /// Makes the required field `name` of `schema` optional.
 ///
 /// # Errors

@@ -20,8 +20,12 @@ pub const POD_TEMPLATE: &str = "io.k8s.api.core.v1.PodTemplateSpec";
 pub const ENV_VAR: &str = "io.k8s.api.core.v1.EnvVar";
 /// Key of a ConfigMap.
 pub const CONFIG_MAP_KEY_SELECTOR: &str = "io.k8s.api.core.v1.ConfigMapKeySelector";
+/// Specification of a Job.
+pub const JOB_SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
 /// Definitions that our types refer to; with all that they refer to in turn they make up `schemas/kubernetes.json`.
-pub const ROOTS: [&str; 3] = [POD_TEMPLATE, ENV_VAR, CONFIG_MAP_KEY_SELECTOR];
+pub const ROOTS: [&str; 4] = [POD_TEMPLATE, ENV_VAR, CONFIG_MAP_KEY_SELECTOR, JOB_SPEC];
+/// The API server's documents that hold the definitions.
+pub const DOCUMENTS: [&str; 2] = ["/openapi/v3/api/v1", "/openapi/v3/apis/batch/v1"];
 
 /// [`POD_TEMPLATE`] with the rules for pods of components; ours, not Kubernetes'.
 pub const COMPONENT_POD_TEMPLATE: &str = "ComponentPodTemplate";
@@ -38,7 +42,7 @@ pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 /// Fields whose default in the document we do not apply: the Go operator's definitions have none there, so it would
 /// appear in graphs that already exist and change their pods.
-const WITHOUT_DEFAULT: [&str; 2] = ["azureDisk.cachingMode", "azureDisk.kind"];
+const WITHOUT_DEFAULT: [&str; 3] = ["azureDisk.cachingMode", "azureDisk.kind", "onPodConditions[].status"];
 
 /// Whether a definition is written in this file, so that the document's own form of it is not needed.
 pub fn is_built_in(name: &str) -> bool {

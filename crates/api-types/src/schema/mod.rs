@@ -25,13 +25,24 @@ mod tests;
 pub use error::SchemaError;
 
 use kubernetes::{
-    COMPONENT_POD_TEMPLATE, CONDITION, CONFIG_MAP_KEY_SELECTOR, ENV_VAR, QUANTITY, REFERENCE_PREFIX, TIME,
+    COMPONENT_POD_TEMPLATE, CONDITION, CONFIG_MAP_KEY_SELECTOR, ENV_VAR, JOB_SPEC, POD_TEMPLATE, QUANTITY,
+    REFERENCE_PREFIX, TIME,
 };
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// A component's pod template: that of Kubernetes with the rules of [`rules`].
 pub fn pod_template(_: &mut SchemaGenerator) -> Schema {
     reference(COMPONENT_POD_TEMPLATE)
+}
+
+/// The pod template of Kubernetes as it is.
+pub fn plain_pod_template(_: &mut SchemaGenerator) -> Schema {
+    reference(POD_TEMPLATE)
+}
+
+/// The specification of a Job.
+pub fn job_spec(_: &mut SchemaGenerator) -> Schema {
+    reference(JOB_SPEC)
 }
 
 /// Environment variables, as one list: who sets it, sets it whole.
@@ -47,6 +58,11 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
     })
+}
+
+/// Conditions as one list: who sets it, sets it whole.
+pub fn condition_list(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": reference(CONDITION) })
 }
 
 /// A key of a ConfigMap.
@@ -67,6 +83,15 @@ pub fn time(_: &mut SchemaGenerator) -> Schema {
 /// An object of any content.
 pub fn open_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// An object of Kubernetes, of any kind.
+pub fn embedded_resource(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
 }
 
 /// Any value.

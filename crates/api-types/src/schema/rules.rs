@@ -99,6 +99,35 @@ pub const GPU_MEMORY_SERVICE: &[Rule] = &[
     ),
 ];
 
+/// Rules of the GPU memory service in v1alpha1, which spells the modes differently.
+pub const ALPHA_GPU_MEMORY_SERVICE: &[Rule] = &[
+    rule(
+        "!has(self.extraClientContainers) || size(self.extraClientContainers) == 0 || self.mode == 'intraPod'",
+        "extraClientContainers is only for mode intraPod",
+    ),
+    rule(
+        "!has(self.extraClientPods) || size(self.extraClientPods) == 0 || self.mode == 'interPod'",
+        "extraClientPods is only for mode interPod",
+    ),
+    rule(
+        "!has(self.extraClientPods) || size(self.extraClientPods) == 0",
+        "extraClientPods is reserved and cannot be used yet",
+    ),
+];
+
+/// Rules of the shared memory of v1alpha1.
+pub const SHARED_MEMORY: &[Rule] = &[rule(
+    "(has(self.disabled) && self.disabled) || \
+     (has(self.size) && quantity(self.size).isGreaterThan(quantity('0')))",
+    "size must be set and more than zero, unless disabled is true",
+)];
+
+/// Rules of a whole DynamoCheckpoint.
+pub const DYNAMO_CHECKPOINT: &[Rule] = &[rule(
+    "!has(oldSelf.spec.identity) || self.spec.identity == oldSelf.spec.identity",
+    "spec.identity cannot be changed",
+)];
+
 /// Rules of a component's checkpoint.
 pub const CHECKPOINT: &[Rule] = &[rule(
     "!has(self.job) || !has(self.checkpointRef) || size(self.checkpointRef) == 0",

@@ -3,9 +3,13 @@
 mod component;
 mod component_deployment;
 mod experimental;
+mod gpu_sku;
 mod graph;
 mod graph_status;
 mod placement;
+mod request;
+mod request_status;
+mod scaling_adapter;
 
 pub use component::{
     CompilationCache, ComponentSpec, ComponentType, EndpointPickerConfig, EndpointPickerPlugin, EppConfig,
@@ -19,6 +23,7 @@ pub use experimental::{
     Checkpoint, CheckpointDeletionPolicy, CheckpointIdentity, CheckpointJob, CheckpointMode, CheckpointStartupPolicy,
     ComponentExperimental, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GmsClientPod, GpuMemoryService, GroveOptions,
 };
+pub use gpu_sku::GpuSku;
 pub use graph::{
     BackendFramework, DynamoGraphDeployment, DynamoGraphDeploymentSpec, GraphExperimental, KvTransferEnforcement,
     KvTransferPolicy, Restart, RestartStrategy, RestartStrategyType,
@@ -28,3 +33,14 @@ pub use graph_status::{
     PlacementStatus, RestartPhase, RestartStatus, RollingUpdatePhase, RollingUpdateStatus,
 };
 pub use placement::{ComponentTopologyConstraint, GraphTopologyConstraint, ProviderOverride};
+pub use request::{
+    DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, Hardware, Mocker, ModelCache, OptimizationType,
+    RequestBackend, RequestFeatures, RequestOverrides, SearchStrategy, Sla, Workload,
+};
+pub use request_status::{
+    DeploymentInfo, DynamoGraphDeploymentRequestStatus, ParetoConfig, ProfilingPhase, ProfilingResults, RequestPhase,
+};
+pub use scaling_adapter::{
+    DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,
+    DynamoGraphDeploymentScalingAdapterStatus, ScalingTarget,
+};

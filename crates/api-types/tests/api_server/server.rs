@@ -38,7 +38,12 @@ pub struct Server {
 impl Server {
     pub async fn new() -> Self {
         let crds: Vec<Value> = api_types::crds::all().unwrap().iter().map(|crd| json!(crd)).collect();
-        let access = test_cluster::shared(&crds).await.unwrap();
+        Self::with(&crds).await
+    }
+
+    /// The same with these definitions.
+    pub async fn with(crds: &[Value]) -> Self {
+        let access = test_cluster::shared(crds).await.unwrap();
         let namespace = TestNamespace::new(access, "api-types").await.unwrap();
         Self { client: namespace.client(), namespace }
     }

@@ -1,0 +1,30 @@
+//! `DynamoGraphDeploymentRequest`.
+
+use super::CrdError;
+use super::version::{Version, age_column, column};
+use crate::schema::kubernetes::Definitions;
+use crate::v1beta1::{
+    DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, DynamoGraphDeploymentRequestStatus,
+};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+const DESCRIPTION: &str = "A model with its targets, from which the operator makes an inference graph.";
+
+pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let columns = vec![
+        column("Model", ".spec.model", "The model"),
+        column("Backend", ".spec.backend", "Engine family: auto, sglang, trtllm or vllm"),
+        column("Phase", ".status.phase", "Where the request is in its life"),
+        column("Profiling", ".status.profilingPhase", "What the profiler is doing"),
+        column("Reason", r#".status.conditions[?(@.type=="Succeeded")].reason"#, "Why it is there, in one word"),
+        column("Message", r#".status.conditions[?(@.type=="Succeeded")].message"#, "Why it is there"),
+        column("DGD", ".status.dgdName", "The graph"),
+        age_column(),
+    ];
+    let v1beta1 = Version::new(definitions, DESCRIPTION, columns);
+    Ok(vec![v1beta1.definition::<
+        DynamoGraphDeploymentRequest,
+        DynamoGraphDeploymentRequestSpec,
+        DynamoGraphDeploymentRequestStatus,
+    >()?])
+}

@@ -1,0 +1,149 @@
+//! `DynamoCheckpoint`: the state of an engine process, from which pods start faster.
+
+use super::{GpuMemoryService, SharedMemory};
+use crate::v1beta1::CheckpointIdentity;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// Specification of a checkpoint.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1alpha1",
+    kind = "DynamoCheckpoint",
+    plural = "dynamocheckpoints",
+    shortname = "dckpt",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "DynamoCheckpointStatus"
+)]
+pub struct DynamoCheckpointSpec {
+    /// What the checkpoint is of; immutable.
+    pub identity: CheckpointIdentity,
+    /// GPU memory service of the pod that is captured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_memory_service: Option<GpuMemoryService>,
+    /// The Job whose pod is captured.
+    pub job: CheckpointJobSpec,
+}
+
+/// The Job whose pod is captured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct CheckpointJobSpec {
+    /// Longest time that the Job may run, in seconds; 3600 if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1), extend("default" = DEFAULT_DEADLINE)))]
+    pub active_deadline_seconds: Option<i64>,
+    /// Deprecated, without effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub backoff_limit: Option<i32>,
+    /// The pod.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::plain_pod_template"))]
+    pub pod_template_spec: PodTemplateSpec,
+    /// `/dev/shm` of the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_memory: Option<SharedMemory>,
+    /// Container that is captured; `main` if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63),
+            extend("default" = crate::v1beta1::MAIN_CONTAINER)
+        )
+    )]
+    pub target_container_name: Option<String>,
+    /// Deprecated, without effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub ttl_seconds_after_finished: Option<i32>,
+}
+
+/// Longest time that the Job of a checkpoint may run where its author does not say, in seconds.
+pub const DEFAULT_DEADLINE: i64 = 3600;
+
+impl CheckpointJobSpec {
+    /// Longest time that the Job may run, in seconds, with the default applied.
+    pub fn deadline_seconds(&self) -> i64 {
+        self.active_deadline_seconds.unwrap_or(DEFAULT_DEADLINE)
+    }
+
+    /// Container that is captured, with the default applied.
+    pub fn target_container(&self) -> &str {
+        self.target_container_name.as_deref().unwrap_or(crate::v1beta1::MAIN_CONTAINER)
+    }
+}
+
+/// What the operator has observed of a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DynamoCheckpointStatus {
+    /// Where the checkpoint is in its life, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<CheckpointPhase>,
+    /// Identifier of the artifact.
+    #[serde(default, rename = "checkpointID", skip_serializing_if = "Option::is_none")]
+    pub checkpoint_id: Option<String>,
+    /// Deprecated: what the identifier was before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity_hash: Option<String>,
+    /// Deprecated, never written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// Deprecated, never written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_type: Option<CheckpointStorageType>,
+    /// Name of the Job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_name: Option<String>,
+    /// Name of the PodSnapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_snapshot_name: Option<String>,
+    /// When the checkpoint became ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    pub created_at: Option<Time>,
+    /// Why the checkpoint failed, or what it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// `JobCreated` and `JobCompleted`, and kstatus' `Ready`, `Reconciling`, `Stalled`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
+    pub conditions: Vec<Condition>,
+}
+
+/// Life of a checkpoint in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum CheckpointPhase {
+    /// Not begun.
+    Pending,
+    /// The Job runs, or its pod is being captured.
+    Creating,
+    /// Pods can be restored from it.
+    Ready,
+    /// Given up.
+    Failed,
+}
+
+/// Deprecated: where a checkpoint is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum CheckpointStorageType {
+    /// On a volume.
+    Pvc,
+    /// In a bucket.
+    S3,
+    /// In a registry.
+    Oci,
+}

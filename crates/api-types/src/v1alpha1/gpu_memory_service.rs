@@ -1,0 +1,56 @@
+//! GPU memory shared between processes, as v1alpha1 says it.
+
+use crate::v1beta1::GmsClientPod;
+use serde::{Deserialize, Serialize};
+
+/// GPU memory shared between processes, by dynamic resource allocation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    schemars(extend("x-kubernetes-validations" = crate::schema::rules::ALPHA_GPU_MEMORY_SERVICE))
+)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuMemoryService {
+    /// Switches it on.
+    pub enabled: bool,
+    /// Within a pod or between pods.
+    #[serde(default)]
+    pub mode: EngineMode,
+    /// DRA DeviceClass of the GPUs.
+    #[serde(default = "default_device_class")]
+    pub device_class_name: String,
+    /// More containers of the pod that use the memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            inner(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63)),
+            extend("x-kubernetes-list-type" = "set")
+        )
+    )]
+    pub extra_client_containers: Option<Vec<String>>,
+    /// Reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub extra_client_pods: Option<Vec<GmsClientPod>>,
+}
+
+fn default_device_class() -> String {
+    "gpu.nvidia.com".to_owned()
+}
+
+/// Within a pod or between pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum EngineMode {
+    /// Within a pod.
+    #[default]
+    IntraPod,
+    /// Between the pods of a group.
+    InterPod,
+}

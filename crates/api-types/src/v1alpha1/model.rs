@@ -1,0 +1,102 @@
+//! `DynamoModel`: a model on the workers of a base model, such as a LoRA adapter.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// Specification of a model.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1alpha1",
+    kind = "DynamoModel",
+    plural = "dynamomodels",
+    shortname = "dm",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "DynamoModelStatus"
+)]
+pub struct DynamoModelSpec {
+    /// Full name of the model, as requests name it.
+    pub model_name: String,
+    /// The base model; its workers are found through the headless Services of the components that refer to it.
+    pub base_model_name: String,
+    /// Whether it is the base model itself or an adapter to load.
+    #[serde(default)]
+    pub model_type: ModelType,
+    /// Where an adapter is loaded from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ModelSource>,
+}
+
+/// Type of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ModelType {
+    /// The base model; nothing is loaded.
+    #[default]
+    Base,
+    /// A LoRA adapter, loaded on every worker of the base model.
+    Lora,
+    /// An adapter of another kind; nothing is loaded.
+    Adapter,
+}
+
+/// Where a model is loaded from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelSource {
+    /// `s3://bucket/path`, `hf://org/model@revision`, or `file:///path`.
+    pub uri: String,
+}
+
+/// What the operator has observed of a model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DynamoModelStatus {
+    /// Workers of the base model.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub endpoints: Vec<ModelEndpoint>,
+    /// How many of them serve the model.
+    pub ready_endpoints: i32,
+    /// How many there are.
+    pub total_endpoints: i32,
+    /// How many cannot load adapters themselves and are covered by workers that can.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lora_fallback_covered_endpoints: i32,
+    /// `EndpointsReady`, `ServicesFound`, and kstatus' `Ready`, `Reconciling`, `Stalled`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
+    pub conditions: Vec<Condition>,
+}
+
+fn is_zero(count: &i32) -> bool {
+    *count == 0
+}
+
+/// A worker that serves, or shall serve, a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelEndpoint {
+    /// URL of the worker's system server, such as `http://10.0.1.5:9090`.
+    pub address: String,
+    /// Name of the worker's pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_name: Option<String>,
+    /// Whether the model is loaded there; never for base models, which nobody asks.
+    pub ready: bool,
+    /// Whether the worker cannot load adapters itself and is covered by one that can.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub lora_fallback_covered: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}

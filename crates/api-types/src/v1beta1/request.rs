@@ -1,0 +1,278 @@
+//! `DynamoGraphDeploymentRequest`: a model with its targets, from which the operator makes a graph.
+
+use super::{DynamoGraphDeploymentRequestStatus, GpuSku};
+use k8s_openapi::api::batch::v1::JobSpec;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Specification of a request for a graph.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1beta1",
+    kind = "DynamoGraphDeploymentRequest",
+    plural = "dynamographdeploymentrequests",
+    shortname = "dgdr",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "DynamoGraphDeploymentRequestStatus"
+)]
+pub struct DynamoGraphDeploymentRequestSpec {
+    /// The model: a Hugging Face id, or a name of your own.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub model: String,
+    /// Engine family; `auto` lets the profiler choose.
+    #[serde(default)]
+    pub backend: RequestBackend,
+    /// Image of the profiler; filled in at admission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Dynamo version, `MAJOR.MINOR.PATCH`, for components of the graph that name none themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::VERSION)))]
+    pub runtime_version_override: Option<String>,
+    /// Volume that holds the model's weights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_cache: Option<ModelCache>,
+    /// The hardware to plan for; found in the cluster where unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
+    /// The expected load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Workload>,
+    /// The targets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sla: Option<Sla>,
+    /// Fragments merged into what the operator makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<RequestOverrides>,
+    /// Optional parts of the graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub features: Option<RequestFeatures>,
+    /// How thoroughly the profiler searches.
+    #[serde(default)]
+    pub search_strategy: SearchStrategy,
+    /// Whether the graph is created as soon as it is known.
+    #[serde(default = "yes")]
+    pub auto_apply: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Default for DynamoGraphDeploymentRequestSpec {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            backend: RequestBackend::default(),
+            image: None,
+            runtime_version_override: None,
+            model_cache: None,
+            hardware: None,
+            workload: None,
+            sla: None,
+            overrides: None,
+            features: None,
+            search_strategy: SearchStrategy::default(),
+            auto_apply: yes(),
+        }
+    }
+}
+
+/// Engine family of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum RequestBackend {
+    /// The profiler chooses.
+    #[default]
+    Auto,
+    /// SGLang.
+    Sglang,
+    /// TensorRT-LLM.
+    Trtllm,
+    /// vLLM.
+    Vllm,
+}
+
+impl RequestBackend {
+    /// The name as it stands in specs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Sglang => "sglang",
+            Self::Trtllm => "trtllm",
+            Self::Vllm => "vllm",
+        }
+    }
+}
+
+/// Volume that holds a model's weights.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ModelCache {
+    /// The PersistentVolumeClaim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pvc_name: Option<String>,
+    /// Folder of the model on the volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pvc_model_path: Option<String>,
+    /// Where the volume is mounted.
+    #[serde(default = "default_mount_path")]
+    pub pvc_mount_path: String,
+}
+
+fn default_mount_path() -> String {
+    "/opt/model-cache".to_owned()
+}
+
+impl Default for ModelCache {
+    fn default() -> Self {
+        Self { pvc_name: None, pvc_model_path: None, pvc_mount_path: default_mount_path() }
+    }
+}
+
+/// Hardware to plan for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Hardware {
+    /// Kind of GPU; selects the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_sku: Option<GpuSku>,
+    /// Memory of one GPU, in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vram_mb: Option<f64>,
+    /// GPUs that the graph may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_gpus: Option<i32>,
+    /// GPUs of one node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub num_gpus_per_node: Option<i32>,
+    /// How GPUs of one node are connected, such as `nvlink` or `pcie`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interconnect: Option<String>,
+    /// Whether nodes are connected by RDMA.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma: Option<bool>,
+}
+
+/// Expected load. By convention, `concurrency` and `requestRate` exclude each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// Length of the input of a request, in tokens.
+    #[serde(default = "default_isl")]
+    pub isl: i32,
+    /// Length of the output of a request, in tokens.
+    #[serde(default = "default_osl")]
+    pub osl: i32,
+    /// Requests at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<f64>,
+    /// Requests per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_rate: Option<f64>,
+}
+
+const fn default_isl() -> i32 {
+    4000
+}
+
+const fn default_osl() -> i32 {
+    1000
+}
+
+impl Default for Workload {
+    fn default() -> Self {
+        Self { isl: default_isl(), osl: default_osl(), concurrency: None, request_rate: None }
+    }
+}
+
+/// Targets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Sla {
+    /// Time to the first token, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttft: Option<f64>,
+    /// Time between tokens, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub itl: Option<f64>,
+    /// Time of a whole request, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub e2e_latency: Option<f64>,
+    /// What to optimise for where the targets leave a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimization_type: Option<OptimizationType>,
+}
+
+/// What to optimise for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizationType {
+    /// Fast answers.
+    Latency,
+    /// Many answers.
+    Throughput,
+}
+
+/// Fragments merged into what the operator makes for a request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RequestOverrides {
+    /// Fragment of the profiler's Job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::job_spec"))]
+    pub profiling_job: Option<JobSpec>,
+    /// Fragment of the graph: a DynamoGraphDeployment, of either version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::embedded_resource"))]
+    pub dgd: Option<Value>,
+}
+
+/// Optional parts of a requested graph.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RequestFeatures {
+    /// Presence adds a planner; the content is its configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    pub planner: Option<Value>,
+    /// Simulated workers in place of engines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mocker: Option<Mocker>,
+}
+
+/// Simulated workers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Mocker {
+    /// Whether workers are simulated; not if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+}
+
+/// How thoroughly the profiler searches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum SearchStrategy {
+    /// Seconds: by simulation.
+    #[default]
+    Rapid,
+    /// Hours: by measuring on GPUs.
+    Thorough,
+}

@@ -1,0 +1,127 @@
+//! Status of a `DynamoGraphDeploymentRequest`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the operator has observed of a request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DynamoGraphDeploymentRequestStatus {
+    /// Where the request is in its life, in one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<RequestPhase>,
+    /// What the profiler is doing; only while the phase is `Profiling`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiling_phase: Option<ProfilingPhase>,
+    /// Name of the graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dgd_name: Option<String>,
+    /// Name of the profiler's Job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiling_job_name: Option<String>,
+    /// The same in detail, one of each type.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::conditions"))]
+    pub conditions: Vec<Condition>,
+    /// What the profiler found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiling_results: Option<ProfilingResults>,
+    /// Replicas of the graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deployment_info: Option<DeploymentInfo>,
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// Life of a request in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum RequestPhase {
+    /// Not begun.
+    Pending,
+    /// The profiler runs.
+    Profiling,
+    /// The graph is known and waits to be applied.
+    Ready,
+    /// The graph is coming up.
+    Deploying,
+    /// The graph serves.
+    Deployed,
+    /// Cannot go on without somebody changing something.
+    Failed,
+}
+
+impl RequestPhase {
+    /// The name as it stands in a status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Profiling => "Profiling",
+            Self::Ready => "Ready",
+            Self::Deploying => "Deploying",
+            Self::Deployed => "Deployed",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+/// What the profiler is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum ProfilingPhase {
+    /// Starting.
+    Initializing,
+    /// Trying layouts of prefill workers.
+    SweepingPrefill,
+    /// Trying layouts of decode workers.
+    SweepingDecode,
+    /// Choosing a layout.
+    SelectingConfig,
+    /// Measuring for the planner.
+    BuildingCurves,
+    /// Writing the graph.
+    #[serde(rename = "GeneratingDGD")]
+    GeneratingDgd,
+    /// Done.
+    Done,
+}
+
+/// What the profiler found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProfilingResults {
+    /// Deprecated: the layouts that no other one beats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pareto: Option<Vec<ParetoConfig>>,
+    /// The graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    pub selected_config: Option<Value>,
+}
+
+/// A layout that no other one beats.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ParetoConfig {
+    /// The layout.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    pub config: Value,
+}
+
+/// Replicas of a request's graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentInfo {
+    /// Wanted replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Replicas that serve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_replicas: Option<i32>,
+}

@@ -1,0 +1,62 @@
+//! `DynamoGraphDeploymentScalingAdapter`: the replicas of one component, for whoever scales it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// Specification of a scaling adapter.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1beta1",
+    kind = "DynamoGraphDeploymentScalingAdapter",
+    plural = "dynamographdeploymentscalingadapters",
+    shortname = "dgdsa",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "DynamoGraphDeploymentScalingAdapterStatus",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    )
+)]
+pub struct DynamoGraphDeploymentScalingAdapterSpec {
+    /// Wanted replicas of the component; autoscalers set it through the scale subresource.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    pub replicas: i32,
+    /// The component.
+    pub dgd_ref: ScalingTarget,
+}
+
+/// A component of a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ScalingTarget {
+    /// Name of the graph.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub name: String,
+    /// Name of the component in the graph.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub component_name: String,
+}
+
+/// What the operator has observed of a scaling adapter's component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DynamoGraphDeploymentScalingAdapterStatus {
+    /// Replicas of the component.
+    pub replicas: i32,
+    /// Selects the pods of the component; autoscalers read their metrics.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<String>,
+    /// When the adapter last changed the component's replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    pub last_scale_time: Option<Time>,
+}
