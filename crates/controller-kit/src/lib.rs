@@ -7,6 +7,7 @@
 //! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
 //! - [`leader`]: of several replicas, one acts.
+//! - [`scope`]: namespaces that another install has taken.
 //! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
 //!
 //! This crate knows the Kubernetes API and nothing about Dynamo's kinds.
@@ -21,5 +22,6 @@ pub mod failure;
 pub mod leader;
 pub mod metrics;
 pub mod process;
+pub mod scope;
 pub mod settings;
 pub mod store;
