@@ -82,3 +82,7 @@ pub const VLLM_NIXL_SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";
 pub const DYN_VLLM_KV_EVENT_PORT: &str = "DYN_VLLM_KV_EVENT_PORT";
 /// Nodes that an engine spans.
 pub const NNODES: &str = "NNODES";
+/// Address of the pod, for transfers of the KV cache between vLLM engines.
+pub const VLLM_NIXL_SIDE_CHANNEL_HOST: &str = "VLLM_NIXL_SIDE_CHANNEL_HOST";
+/// Makes Open MPI keep host names with their domain.
+pub const OMPI_KEEP_FQDN: &str = "OMPI_MCA_orte_keep_fqdn_hostnames";

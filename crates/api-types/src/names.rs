@@ -111,6 +111,22 @@ pub fn inference_pool(graph: &str) -> String {
     bounded(&format!("{graph}-pool"), 253)
 }
 
+/// LeaderWorkerSet of a component whose replicas span nodes.
+pub fn leader_worker_set(component_deployment: &str) -> String {
+    format!("{component_deployment}-0")
+}
+
+/// Key of the program by which workers wait for their leader, and its file in their pods.
+pub const WAIT_LEADER_SCRIPT: &str = "wait-for-leader.py";
+
+/// ConfigMap with that program.
+pub fn wait_leader_config_map(graph: &str) -> String {
+    bounded(&format!("{graph}-wait-leader-script"), 253)
+}
+
+/// Secret with the key pair of MPI over SSH, unless the operator is told another name.
+pub const MPI_SECRET: &str = "mpi-run-ssh-secret";
+
 /// A label value made from a name: the name if it fits, else 54 characters, a hyphen and 8 hexadecimal digits.
 pub fn label_value(name: &str) -> String {
     if name.len() <= LABEL_MAX {

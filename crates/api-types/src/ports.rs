@@ -28,3 +28,13 @@ pub const GRPC_HEALTH: i32 = 9003;
 pub const GRPC_HEALTH_NAME: &str = "grpc-health";
 /// Metrics of the endpoint picker.
 pub const EPP_METRICS: i32 = 9090;
+/// SSH between the nodes of a TensorRT-LLM replica.
+pub const MPI_SSH: i32 = 2222;
+/// Head of a Ray cluster.
+pub const RAY: i32 = 6379;
+/// Where the nodes of an SGLang replica meet.
+pub const SGLANG_INIT: i32 = 29500;
+/// Where the nodes of a vLLM replica meet.
+pub const VLLM_MASTER: i32 = 29500;
+/// Where vLLM engines that run side by side are coordinated.
+pub const VLLM_DATA_PARALLEL_RPC: i32 = 13445;

@@ -102,6 +102,7 @@ fn pod_settings(settings: &OperatorConfiguration) -> PodSettings {
         etcd_address: address(&infrastructure.etcd_address),
         model_express_url: address(&infrastructure.model_express_url),
         prometheus_endpoint: address(&infrastructure.prometheus_endpoint),
+        mpi_secret: None,
     }
 }
 

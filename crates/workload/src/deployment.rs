@@ -40,7 +40,7 @@ fn template_without_discovered_secrets(input: &RenderInput<'_>, valid: &Validate
             annotations: some(valid.workload_annotations()),
             ..ObjectMeta::default()
         }),
-        spec: Some(pod::render(input, valid)),
+        spec: Some(pod::render(input, valid, None)),
     }
 }
 

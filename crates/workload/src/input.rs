@@ -29,6 +29,8 @@ pub struct PodSettings {
     pub model_express_url: Option<String>,
     /// URL of Prometheus.
     pub prometheus_endpoint: Option<String>,
+    /// Secret with the key pair of MPI over SSH; `mpi-run-ssh-secret` if `None`.
+    pub mpi_secret: Option<String>,
 }
 
 /// How pods of a graph find each other.

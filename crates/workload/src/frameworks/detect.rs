@@ -46,7 +46,7 @@ fn started_by(line: &str) -> Vec<BackendFramework> {
     ALL.into_iter().filter(starts).collect()
 }
 
-fn runs_module(command: &str, module: &str) -> bool {
+pub(super) fn runs_module(command: &str, module: &str) -> bool {
     let after_python = command.match_indices("python").find_map(|(at, word)| {
         let rest = command[at + word.len()..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         rest.starts_with(is_space).then_some(rest)

@@ -1,15 +1,68 @@
 //! Inference engines: which one a worker runs, and what that changes in its pod.
 //!
-//! On a single node only vLLM changes anything; the others are told apart because a contradiction is a mistake.
+//! | file | what |
+//! |---|---|
+//! | `detect` | which engine it is |
+//! | `multinode` | replicas that span nodes: roles, host names and ranks, with LeaderWorkerSet and with Grove |
+//! | `vllm`, `sglang`, `trtllm` | what each engine needs |
+//! | `command`, `shell` | flags added to command lines and scripts of other people |
 
+mod command;
 mod detect;
+mod multinode;
+mod sglang;
+mod shell;
+mod trtllm;
 mod vllm;
 
 pub(crate) use detect::detect;
+pub use multinode::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WORKER_CLIQUE};
+pub use vllm::WAIT_FOR_LEADER;
 
 use crate::validate::CacheMount;
-use api_types::v1beta1::BackendFramework;
-use k8s_openapi::api::core::v1::Container;
+use crate::{RenderInput, ValidatedComponent, gpus};
+use api_types::names;
+use api_types::v1beta1::{BackendFramework, EngineMode};
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+/// Everything about a pod that an engine's command line depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch<'a> {
+    framework: Option<BackendFramework>,
+    cache: Option<CacheMount<'a>>,
+    /// `None`: the component stands alone.
+    graph: Option<&'a str>,
+    /// `None`: the pod is a replica by itself.
+    multinode: Option<Multinode<'a>>,
+    executor: vllm::Executor,
+    /// Engines in other pods use the same GPU memory.
+    shares_gpu_memory: bool,
+    /// Another engine may take over.
+    stands_by: bool,
+    /// Secret with the key pair by which the nodes of a replica trust each other.
+    mpi_secret: &'a str,
+}
+
+impl<'a> Launch<'a> {
+    /// Of a pod at that place of its replica.
+    pub(crate) fn of(
+        input: &RenderInput<'a>,
+        valid: &'a ValidatedComponent<'_>,
+        multinode: Option<Multinode<'a>>,
+    ) -> Self {
+        let shared = valid.shared_gpus.filter(|shared| shared.mode == EngineMode::InterPod);
+        Self {
+            framework: valid.framework,
+            cache: valid.cache,
+            graph: valid.graph(),
+            multinode,
+            executor: vllm::Executor::chosen(|key| valid.template_annotation(key)),
+            shares_gpu_memory: shared.is_some(),
+            stands_by: shared.is_some_and(|shared| shared.standbys > 0),
+            mpi_secret: input.settings.mpi_secret.as_deref().unwrap_or(names::MPI_SECRET),
+        }
+    }
+}
 
 /// Where an engine keeps compiled kernels unless told otherwise; `None` if it has no such place.
 pub(crate) const fn default_cache_path(framework: BackendFramework) -> Option<&'static str> {
@@ -19,10 +72,52 @@ pub(crate) const fn default_cache_path(framework: BackendFramework) -> Option<&'
     }
 }
 
-/// Adapts the main container of a single-node pod to its engine.
-pub(crate) fn adapt_main(framework: Option<BackendFramework>, main: &mut Container, cache: Option<CacheMount<'_>>) {
-    match framework {
-        Some(BackendFramework::Vllm) => vllm::adapt_main(main, cache),
-        Some(BackendFramework::Sglang | BackendFramework::Trtllm) | None => {}
+/// Adapts the main container to its engine.
+pub(crate) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
+    match launch.framework {
+        Some(BackendFramework::Vllm) => vllm::adapt_main(launch, main),
+        Some(BackendFramework::Sglang) => sglang::adapt_main(launch, main),
+        Some(BackendFramework::Trtllm) => trtllm::adapt_main(launch, main),
+        None => {}
+    }
+}
+
+/// Adds what an engine needs beside its container, which is adapted already.
+pub(crate) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec, main: &Container) {
+    match launch.framework {
+        Some(BackendFramework::Vllm) => vllm::adapt_pod(launch, pod, main),
+        Some(BackendFramework::Trtllm) => trtllm::adapt_pod(launch, pod),
+        Some(BackendFramework::Sglang) | None => {}
+    }
+}
+
+/// GPUs of one pod; what is no whole number counts as none, for the API server refuses such a pod.
+fn gpus_of(main: &Container) -> i64 {
+    gpus::count(main.resources.as_ref()).map_or(0, i64::from)
+}
+
+/// A node that only lends its GPUs answers no probe.
+fn remove_probes(main: &mut Container) {
+    main.liveness_probe = None;
+    main.readiness_probe = None;
+    main.startup_probe = None;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pod of the graph `graph` with nothing special about it.
+    pub(super) fn launch(multinode: Option<Multinode<'_>>) -> Launch<'_> {
+        Launch {
+            framework: None,
+            cache: None,
+            graph: Some("graph"),
+            multinode,
+            executor: vllm::Executor::Mp,
+            shares_gpu_memory: false,
+            stands_by: false,
+            mpi_secret: names::MPI_SECRET,
+        }
     }
 }

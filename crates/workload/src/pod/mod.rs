@@ -27,7 +27,8 @@ mod volumes;
 
 pub(crate) use pull_secrets::add_pull_secrets;
 
-use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, frameworks};
+use crate::frameworks::{self, Launch, Multinode};
+use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
 use api_types::names;
 use api_types::v1beta1::{EngineMode, MAIN_CONTAINER};
 use context::PodContext;
@@ -37,14 +38,19 @@ use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, VolumeM
 const DEFAULT_FS_GROUP: i64 = 1000;
 const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
-/// The pods of a component, without discovered pull secrets.
-pub(crate) fn render(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> PodSpec {
+/// The pods of a component, without discovered pull secrets; `multinode` says which ones, where a replica has several.
+pub(crate) fn render(
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+    multinode: Option<Multinode<'_>>,
+) -> PodSpec {
+    let launch = Launch::of(input, valid, multinode);
     let context = PodContext::of(input, valid);
     let mut main = merge::container(defaults::container(context.component_type, &context), valid.main);
     cache::mount(&mut main, valid.cache);
     env::add_operator_settings(&mut main, input.settings);
     let mounts_for_sidecar = main.volume_mounts.clone().unwrap_or_default();
-    frameworks::adapt_main(valid.framework, &mut main, valid.cache);
+    frameworks::adapt_main(&launch, &mut main);
 
     let mut pod = merge::pod(defaults::pod(&context), valid.pod);
     pod.security_context.get_or_insert_with(|| PodSecurityContext {
@@ -54,6 +60,7 @@ pub(crate) fn render(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) ->
     pod.service_account_name.get_or_insert_with(|| service_account(input, &context));
     cache::add_volume(&mut pod, valid.cache);
     shared_memory::apply(&mut pod, &mut main, valid.shared_memory.as_ref());
+    frameworks::adapt_pod(&launch, &mut pod, &main);
     volumes::order_and_complete(&mut pod, &main);
     pod.containers = containers(input, valid, &context, main, &mounts_for_sidecar);
     if let Some(shared) = valid.shared_gpus.filter(|shared| shared.mode == EngineMode::IntraPod) {

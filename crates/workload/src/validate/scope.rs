@@ -3,19 +3,8 @@
 use super::{Invalid, Mistakes};
 use api_types::v1beta1::{ComponentSpec, EngineMode};
 
-/// Reports every part of the spec that a Deployment of single-node pods cannot honour.
+/// Reports every part of the spec that the component program cannot honour.
 pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
-    if spec.is_multinode() {
-        mistakes.push(Invalid {
-            field: "spec.multinode.nodeCount".to_owned(),
-            value: spec.node_count().to_string(),
-            problem:
-                "needs the API leaderworkerset.x-k8s.io (LeaderWorkerSet) or grove.io (Grove), and neither serves \
-                      this component"
-                    .to_owned(),
-            remedy: "install one of the two on the cluster, or remove spec.multinode".to_owned(),
-        });
-    }
     let Some(experimental) = &spec.experimental else { return };
     if experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod) {
         mistakes.push(Invalid {
@@ -30,7 +19,7 @@ pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
             mistakes.push(Invalid {
                 field: format!("spec.experimental.{field}"),
                 value: String::new(),
-                problem: format!("{what} are not served for a component that runs as a Deployment"),
+                problem: format!("{what} are not served for a component that does not run on Grove"),
                 remedy: "remove the field".to_owned(),
             });
         }

@@ -59,8 +59,6 @@ fn one_mistake_each() {
         (with(json!({"sharedMemorySize": "8GB"})), "spec.sharedMemorySize (\"8GB\")".into(), "is no quantity"),
         (with(json!({"frontendSidecar": "api"})), "spec.frontendSidecar (\"api\")".into(), "names no container"),
         (with(json!({"frontendSidecar": "main"})), "spec.frontendSidecar (\"main\")".into(), "the component itself"),
-        (with(json!({"multinode": {"nodeCount": 2}})), "spec.multinode.nodeCount (\"2\")".into(), "LeaderWorkerSet"),
-        (with(json!({"multinode": {"nodeCount": 2}})), "spec.multinode.nodeCount (\"2\")".into(), "Grove"),
         (
             with(json!({"experimental": {"checkpoint": {"enabled": true}}})),
             "spec.experimental.checkpoint".into(),
@@ -225,11 +223,11 @@ fn frameworks_must_not_contradict_each_other() {
 #[test]
 fn all_mistakes_are_told_at_once_each_on_one_line() {
     let mut bad = component(json!({
-        "type": "worker", "sharedMemorySize": "x\ny", "multinode": {"nodeCount": 4}, "frontendSidecar": "none",
+        "type": "worker", "sharedMemorySize": "x\ny", "frontendSidecar": "none",
         "podTemplate": {"spec": {"containers": [{"name": "main", "volumeMounts": [{"name": "", "mountPath": ""}]}]}},
     }));
     bad.metadata.uid = None;
     let lines = lines(&bad);
-    assert_eq!(lines.len(), 7, "{lines:#?}");
+    assert_eq!(lines.len(), 6, "{lines:#?}");
     assert!(lines.iter().all(|line| !line.contains('\n')), "{lines:#?}");
 }

@@ -1,0 +1,195 @@
+//! vLLM.
+
+mod executor;
+mod parallel;
+mod ray;
+mod wait;
+
+pub(super) use executor::Executor;
+pub use wait::WAIT_FOR_LEADER;
+
+use super::{Launch, Multinode, NodeRole, command};
+use crate::pod::env;
+use api_types::{env as names, v1beta1::BackendFramework};
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use parallel::Parallel;
+
+/// Where vLLM keeps compiled kernels unless told otherwise.
+pub(super) const CACHE_PATH: &str = "/root/.cache/vllm";
+
+/// Joins the nodes of a replica, connects engines that share GPU memory, and points vLLM at the compilation cache.
+pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
+    if launch.shares_gpu_memory {
+        load_from_shared_memory(main);
+        if launch.stands_by {
+            env::replace(main, env::value(names::DYN_VLLM_GMS_SHADOW_MODE, "true"));
+        }
+    }
+    match launch.multinode {
+        Some(multinode) => join(multinode, launch.executor, main),
+        None => ray::head_of_single_node(main),
+    }
+    if let Some(cache) = launch.cache {
+        env::replace(main, env::value(names::VLLM_CACHE_ROOT, cache.path));
+    }
+}
+
+/// Adds what makes a worker wait for its leader, where the engine does not do so itself.
+pub(super) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec, main: &Container) {
+    if let Some(Multinode { role: NodeRole::Worker, peers, .. }) = launch.multinode
+        && command::value(&command::words(main), &[parallel::EXECUTOR]) == Some(Executor::Mp.as_str())
+    {
+        wait::for_leader(launch, peers, pod, main);
+    }
+}
+
+fn load_from_shared_memory(main: &mut Container) {
+    const FLAG: &str = "--load-format";
+    if command::value(&command::words(main), &[FLAG]) != Some("gms") {
+        command::add_flags(main, &format!("{FLAG} gms"), false, BackendFramework::Vllm);
+    }
+}
+
+/// Makes the engines of all nodes one.
+fn join(multinode: Multinode<'_>, executor: Executor, main: &mut Container) {
+    let words = command::words(main);
+    let parallel = Parallel::of(&words);
+    let gpus = super::gpus_of(main);
+    if gpus > 0 && parallel.world() > gpus {
+        match executor {
+            Executor::Mp => parallel::span_with_processes(multinode, main),
+            Executor::Ray => ray::span(multinode, main),
+        }
+    } else if command::has_flag(&words, &[ray::ELASTIC]) {
+        ray::elastic(multinode, main);
+    } else if gpus > 0 && parallel.world().saturating_mul(parallel.data.unwrap_or(1)) > gpus {
+        parallel::balance(parallel, multinode, gpus, main);
+    }
+    if executor == Executor::Mp {
+        env::replace(main, env::from_field(names::VLLM_NIXL_SIDE_CHANNEL_HOST, "status.podIP"));
+    }
+    if multinode.role == NodeRole::Worker {
+        super::remove_probes(main);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CacheMount, Peers, command::tests::*, tests::launch};
+    use super::*;
+    use serde_json::json;
+
+    fn env_of(main: &Container) -> Vec<&str> {
+        main.env.iter().flatten().map(|variable| variable.name.as_str()).collect()
+    }
+
+    #[test]
+    fn the_cache_replaces_an_older_setting() {
+        let mut main = container(&["python3"], &[]);
+        main.env = Some(vec![env::value(names::VLLM_CACHE_ROOT, "/elsewhere"), env::value("Z", "1")]);
+        let cache = Some(CacheMount { claim: "cache", path: "/cache" });
+        adapt_main(&Launch { cache, ..launch(None) }, &mut main);
+        let env: Vec<_> = main.env.unwrap().into_iter().map(|e| (e.name, e.value.unwrap())).collect();
+        assert_eq!(env, [("Z".to_owned(), "1".to_owned()), (names::VLLM_CACHE_ROOT.to_owned(), "/cache".to_owned())]);
+    }
+
+    #[test]
+    fn engines_that_share_gpu_memory_load_from_it() {
+        let mut main = container(&["python3", "-m", "dynamo.vllm"], &["--model", "m"]);
+        adapt_main(&Launch { shares_gpu_memory: true, stands_by: true, ..launch(None) }, &mut main);
+        assert_eq!(told(&main)[5..], ["--load-format", "gms"]);
+        assert_eq!(env_of(&main), [names::DYN_VLLM_GMS_SHADOW_MODE]);
+        let once = main.clone();
+        adapt_main(&Launch { shares_gpu_memory: true, ..launch(None) }, &mut main);
+        assert_eq!(told(&main), told(&once), "the flag is there already");
+    }
+
+    const LWS: Peers<'_> = Peers::LeaderWorkerSet;
+    const GROVE: Peers<'_> = Peers::Grove { component: "Dec" };
+
+    /// Two nodes with eight GPUs each.
+    fn on_two_nodes(args: &[&str], role: NodeRole, peers: Peers<'_>, executor: Executor) -> Container {
+        let mut main = container(&["python3", "-m", "dynamo.vllm"], args);
+        main.resources = serde_json::from_value(json!({"limits": {"nvidia.com/gpu": "8"}})).unwrap();
+        main.liveness_probe = Some(k8s_openapi::api::core::v1::Probe::default());
+        let placed = launch(Some(Multinode { role, nodes: 2, peers }));
+        adapt_main(&Launch { executor, ..placed }, &mut main);
+        main
+    }
+
+    /// The added part of the command line.
+    fn added(args: &[&str], role: NodeRole, peers: Peers<'_>) -> String {
+        told(&on_two_nodes(args, role, peers, Executor::Mp))[3 + args.len()..].join(" ")
+    }
+
+    #[test]
+    fn a_model_larger_than_a_node_is_spread_over_the_nodes() {
+        let args = ["--tensor-parallel-size", "16"];
+        let head = "--distributed-executor-backend mp --nnodes 2 --master-addr";
+        let leader = added(&args, NodeRole::Leader, LWS);
+        assert_eq!(leader, format!("{head} $(LWS_LEADER_ADDRESS) --master-port 29500 --node-rank 0"));
+        let worker = added(&args, NodeRole::Worker, LWS);
+        let rank = "--master-port 29500 --node-rank $(LWS_WORKER_INDEX) --headless";
+        assert_eq!(worker, format!("{head} $(LWS_LEADER_ADDRESS) {rank}"));
+        let args = ["--model", "m", "--tensor-parallel-size", "16", "--x", "{\"a\":\"b c\"}"];
+        let worker = on_two_nodes(&args, NodeRole::Worker, GROVE, Executor::Mp);
+        assert_eq!(
+            told(&worker),
+            [
+                "sh",
+                "-c",
+                "exec python3 -m dynamo.vllm --model m --tensor-parallel-size 16 --x \"{\\\"a\\\":\\\"b c\\\"}\" \
+                 --distributed-executor-backend mp --nnodes 2 --master-addr \
+                 $(GROVE_PCSG_NAME)-$(GROVE_PCSG_INDEX)-dec-ldr-0.$(GROVE_HEADLESS_SERVICE) --master-port 29500 \
+                 --node-rank $((GROVE_PCLQ_POD_INDEX + 1)) --headless"
+            ]
+        );
+        assert!(worker.liveness_probe.is_none(), "a headless worker answers no probe");
+    }
+
+    #[test]
+    fn engines_in_parallel_are_balanced_on_every_node() {
+        let tail = "--data-parallel-address $(LWS_LEADER_ADDRESS) --data-parallel-rpc-port 13445";
+        let args = ["--data-parallel-size", "16"];
+        let leader = added(&args, NodeRole::Leader, LWS);
+        let head = "--data-parallel-hybrid-lb --data-parallel-size-local 8 --data-parallel-start-rank";
+        assert_eq!(leader, format!("{head} 0 {tail}"));
+        let worker = on_two_nodes(&args, NodeRole::Worker, LWS, Executor::Mp);
+        let line = "exec python3 -m dynamo.vllm --data-parallel-size 16";
+        assert_eq!(told(&worker), ["sh", "-c", &format!("{line} {head} $(( 8 * LWS_WORKER_INDEX )) {tail}")]);
+        let worker = on_two_nodes(&args, NodeRole::Worker, GROVE, Executor::Mp);
+        assert!(told(&worker)[2].contains(" $(( 8 * $((GROVE_PCLQ_POD_INDEX + 1)) )) "), "{:?}", told(&worker));
+    }
+
+    /// A flag is a flag in every spelling, and in the command as well.
+    #[test]
+    fn sizes_are_read_however_they_are_written() {
+        for args in [&["--tensor-parallel-size=16"][..], &["-tp", "16"], &["-tp=8", "-pp", "2"], &["-tp", "\"16\""]] {
+            assert!(added(args, NodeRole::Leader, LWS).contains("--nnodes 2"), "{args:?}");
+        }
+        assert!(added(&["-dp=16"], NodeRole::Leader, LWS).starts_with("--data-parallel-hybrid-lb"));
+    }
+
+    #[test]
+    fn what_fits_on_a_node_stays_as_the_author_wrote_it() {
+        assert_eq!(added(&["--tensor-parallel-size", "8"], NodeRole::Leader, LWS), "");
+        assert_eq!(added(&["--tensor-parallel-size", "$TP"], NodeRole::Worker, LWS), "");
+        let main = on_two_nodes(&[], NodeRole::Worker, LWS, Executor::Ray);
+        assert!(main.env.is_none() && main.liveness_probe.is_none());
+        assert_eq!(env_of(&on_two_nodes(&[], NodeRole::Leader, LWS, Executor::Mp)), ["VLLM_NIXL_SIDE_CHANNEL_HOST"]);
+    }
+
+    #[test]
+    fn a_worker_waits_for_its_leader_if_the_engine_would_not() {
+        let pod_of = |args: &[&str], role| {
+            let main = on_two_nodes(args, role, LWS, Executor::Mp);
+            let mut pod = PodSpec::default();
+            adapt_pod(&launch(Some(Multinode { role, nodes: 2, peers: LWS })), &mut pod, &main);
+            pod
+        };
+        let waits = |args: &[&str], role| pod_of(args, role).init_containers.is_some();
+        assert!(waits(&["-tp", "16"], NodeRole::Worker) && !waits(&["-tp", "16"], NodeRole::Leader));
+        assert!(waits(&["--distributed-executor-backend=mp"], NodeRole::Worker), "the author's own flag counts");
+        assert!(!waits(&["-dp", "16"], NodeRole::Worker));
+    }
+}
