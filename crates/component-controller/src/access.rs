@@ -143,6 +143,16 @@ mod tests {
               - dynamocomponentdeployments/status
               verbs:
               - patch
+            - apiGroups:
+              - coordination.k8s.io
+              resourceNames:
+              - dynamo-operator-namespace-scope
+              resources:
+              - leases
+              verbs:
+              - get
+              - list
+              - watch
         "#]]
         .assert_eq(&role_yaml("r", RoleScope::Namespace("team"), ACCESS).unwrap());
     }

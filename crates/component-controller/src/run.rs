@@ -125,6 +125,7 @@ mod tests {
             client: Client::try_from(Config::new(address.parse().unwrap())).unwrap(),
             settings: Arc::new(OperatorConfiguration::default()),
             scope: Scope::Cluster,
+            fence: controller_kit::scope::Fence::unfenced(),
             readiness: Readiness::default(),
             metrics: Metrics::new(),
             shutdown: Shutdown::manual(),

@@ -7,6 +7,8 @@ use std::{
 
 use serde_json::{Value, json};
 
+use crate::scope::MARKER_LEASE;
+
 /// A verb of the Kubernetes API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verb {
@@ -101,7 +103,8 @@ pub enum RoleScope<'a> {
     Namespace(&'a str),
 }
 
-/// The role that grants exactly `access`. Lines of one resource are merged, resources of one group with the same verbs share
+/// The role that grants exactly `access`, and that the marker Leases of namespaces may be followed, which every process
+/// does ([`crate::scope`]). Lines of one resource are merged, resources of one group with the same verbs share
 /// a rule; the order is that of groups and names.
 #[must_use]
 pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
@@ -113,12 +116,17 @@ pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
     for ((group, path), verbs) in verbs {
         rules.entry((group, verbs.into_iter().collect())).or_default().push(path);
     }
+    let marker = json!({
+        "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [MARKER_LEASE],
+        "verbs": ["get", "list", "watch"],
+    });
     let rules: Vec<Value> = rules
         .into_iter()
         .map(|((group, verbs), resources)| {
             let verbs: Vec<&str> = verbs.into_iter().map(Verb::as_str).collect();
             json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
         })
+        .chain([marker])
         .collect();
     let (kind, metadata) = match scope {
         RoleScope::Cluster => ("ClusterRole", json!({ "name": name })),
@@ -213,6 +221,16 @@ mod tests {
               - components/status
               verbs:
               - patch
+            - apiGroups:
+              - coordination.k8s.io
+              resourceNames:
+              - dynamo-operator-namespace-scope
+              resources:
+              - leases
+              verbs:
+              - get
+              - list
+              - watch
         "#]]
         .assert_eq(&role_yaml("dynamo-component", RoleScope::Cluster, COMPONENT).unwrap());
     }

@@ -7,7 +7,7 @@
 //! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
 //! - [`leader`]: of several replicas, one acts.
-//! - [`scope`]: namespaces that another install has taken.
+//! - [`scope`]: which operator acts in a namespace.
 //! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
 //!
 //! This crate knows the Kubernetes API and nothing about Dynamo's kinds.

@@ -63,6 +63,7 @@ impl Bed {
             client: access.client_for_token(&token).unwrap(),
             settings: Arc::new(OperatorConfiguration::default()),
             scope: Scope::Namespace(namespace.clone()),
+            fence: controller_kit::scope::Fence::unfenced(),
             readiness: Readiness::default(),
             metrics: Metrics::new(),
             shutdown: Shutdown::manual(),

@@ -24,6 +24,7 @@ use crate::{
     failure::Failure,
     metrics::Metrics,
     process::{Context, Readiness, Shutdown},
+    scope::{Fence, Released},
     store::{Change, Key, Packed, Store, Watch, controller_owner},
 };
 
@@ -124,8 +125,8 @@ where
         Fut: Future<Output = Result<Action, E>> + Send + 'static,
         E: Failure,
     {
-        let Context { readiness, shutdown, metrics, concurrency, .. } = context;
-        self.run_with(readiness, shutdown, metrics, *concurrency, reconcile).await;
+        let Context { readiness, shutdown, metrics, concurrency, fence, .. } = context;
+        self.run_with(readiness, shutdown, metrics, *concurrency, fence, reconcile).await;
     }
 
     async fn run_with<F, Fut, E>(
@@ -134,6 +135,7 @@ where
         shutdown: &Shutdown,
         metrics: &Metrics,
         concurrency: usize,
+        fence: &Fence,
         reconcile: F,
     ) where
         F: Fn(Arc<Packed<K>>) -> Fut,
@@ -145,8 +147,12 @@ where
         let mut triggers = self.others;
         let applier = self.applier.clone();
         triggers.push(self.root.map(move |change| root_keys(&change, applier.as_ref())).boxed());
-        let running = Running::new(store, self.applier, metrics.clone(), concurrency);
-        running.drive(triggers, self.synced, &gate, shutdown, reconcile).await;
+        triggers.push(released_keys(fence, &store));
+        let mut synced = self.synced;
+        let markers = fence.clone();
+        synced.push(async move { markers.known().await }.boxed());
+        let running = Running::new(store, self.applier, metrics.clone(), concurrency, fence.clone());
+        running.drive(triggers, synced, &gate, shutdown, reconcile).await;
     }
 }
 
@@ -168,6 +174,19 @@ where
 fn ready<O: Resource + Send + Sync + 'static>(store: &Store<O>) -> BoxFuture<'static, ()> {
     let store = store.clone();
     async move { store.wait_until_ready().await }.boxed()
+}
+
+/// The root objects of every namespace that the process may act in anew: what happened there meanwhile was not looked at.
+fn released_keys<K>(fence: &Fence, store: &Store<Packed<K>>) -> BoxStream<'static, Vec<Key>>
+where
+    K: Resource + Send + Sync + 'static,
+{
+    let store = store.clone();
+    let keys = move |released: Released| match released {
+        Released::Namespace(namespace) => store.keys().into_iter().filter(|key| key.namespace == namespace).collect(),
+        Released::Anywhere => store.keys(),
+    };
+    fence.released().map(keys).boxed()
 }
 
 /// The key of a changed root object. One that is gone, or was replaced by another of its name, is forgotten.

@@ -21,6 +21,7 @@ use crate::{
     failure::{Class, ErrorType, Failure, Retry},
     metrics::{Metrics, ReconcileResult},
     process::{Gate, Shutdown},
+    scope::Fence,
     store::{Key, Packed, Store},
 };
 
@@ -39,6 +40,7 @@ pub(super) struct Running<K, E> {
     backoff: Backoff<Key>,
     tasks: JoinSet<Ended<E>>,
     keys: HashMap<Id, Key>,
+    fence: Fence,
 }
 
 impl<K, E> Running<K, E>
@@ -47,7 +49,13 @@ where
     K::DynamicType: Default,
     E: Failure,
 {
-    pub(super) fn new(store: Store<Packed<K>>, applier: Option<Applier>, metrics: Metrics, concurrency: usize) -> Self {
+    pub(super) fn new(
+        store: Store<Packed<K>>,
+        applier: Option<Applier>,
+        metrics: Metrics,
+        concurrency: usize,
+        fence: Fence,
+    ) -> Self {
         let queue = Queue::new(concurrency);
         Self {
             store,
@@ -57,6 +65,7 @@ where
             backoff: Backoff::default(),
             tasks: JoinSet::new(),
             keys: HashMap::new(),
+            fence,
         }
     }
 
@@ -108,6 +117,11 @@ where
                 self.queue.finish(&key, Instant::now(), None);
                 continue;
             };
+            if let Err(reason) = self.fence.may_act(&key.namespace) {
+                debug!(kind = self.store.kind(), %key, %reason, "left alone");
+                self.queue.finish(&key, Instant::now(), None);
+                continue;
+            }
             let uid = object.metadata.uid.as_deref().unwrap_or_default();
             if let Some(wait) = self.applier.as_ref().and_then(|applier| applier.stale(uid)) {
                 debug!(kind = self.store.kind(), %key, "waiting for the caches to show the last writes");

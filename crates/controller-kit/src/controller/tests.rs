@@ -19,6 +19,7 @@ use crate::{
     failure::{ErrorType, Failure, Retry},
     metrics::Metrics,
     process::{Readiness, Shutdown},
+    scope::Fence,
     store::{Key, Packed, Watch},
 };
 
@@ -84,7 +85,7 @@ impl Bench {
         };
         let (gates, stop, counters) = (readiness.clone(), shutdown.clone(), metrics.clone());
         let task = tokio::spawn(async move {
-            controller.run_with(&gates, &stop, &counters, 8, reconcile).await;
+            controller.run_with(&gates, &stop, &counters, 8, &Fence::unfenced(), reconcile).await;
         });
         Self { starts, readiness, shutdown, metrics, task }
     }
@@ -209,7 +210,7 @@ async fn a_shutdown_lets_running_reconciles_finish_and_starts_no_more() {
                 Ok::<_, Failed>(Action::AwaitChange)
             }
         };
-        Controller::new(root).run_with(&readiness, &stop, &Metrics::new(), 1, reconcile).await;
+        Controller::new(root).run_with(&readiness, &stop, &Metrics::new(), 1, &Fence::unfenced(), reconcile).await;
     });
     list(&roots, &["a", "b"]);
     settle().await;

@@ -9,6 +9,7 @@ use std::{future::Future, io::IsTerminal, process::ExitCode, sync::Arc};
 
 use kube::{
     Client,
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tracing::{error, info, warn};
@@ -22,6 +23,7 @@ pub use self::{
 use crate::{
     leader,
     metrics::Metrics,
+    scope::Fence,
     settings::{self, OperatorConfiguration, Warning},
     store::Scope,
 };
@@ -43,6 +45,8 @@ pub struct Context {
     pub settings: Arc<OperatorConfiguration>,
     /// Which namespaces to look at.
     pub scope: Scope,
+    /// In which of them to act. The client asks it before every write.
+    pub fence: Fence,
     /// What has to be done before the process is ready.
     pub readiness: Readiness,
     /// Metrics of the process.
@@ -145,16 +149,19 @@ where
     warn_about(&warnings);
     // Fails only if a provider is installed already, which then is the one to use.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = client(name, args).await?;
+    let scope = scope(args, &settings);
+    let fence = Fence::new(&scope, &settings);
+    let client = client(name, args, &fence).await?;
     let (readiness, metrics) = (Readiness::default(), Metrics::new());
     server::start(args.health_address, args.metrics_address, &readiness, &metrics).await?;
-    let scope = scope(args, &settings);
+    fence.follow(client.clone(), &scope);
     info!(name, version = env!("CARGO_PKG_VERSION"), ?scope, "starting");
     let context = Context {
         name,
         client,
         settings: Arc::new(settings),
         scope,
+        fence,
         readiness,
         metrics,
         shutdown: shutdown.clone(),
@@ -211,7 +218,7 @@ fn warn_about(warnings: &[Warning]) {
     }
 }
 
-async fn client(name: &str, args: &CommonArgs) -> Result<Client, StartError> {
+async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, StartError> {
     let credentials = |error: &dyn std::fmt::Display| StartError::Credentials(error.to_string());
     let mut config = match &args.kubeconfig {
         Some(path) => {
@@ -224,7 +231,8 @@ async fn client(name: &str, args: &CommonArgs) -> Result<Client, StartError> {
     let agent = format!("{name}/{}", env!("CARGO_PKG_VERSION"));
     let agent = http::HeaderValue::try_from(agent).map_err(|e| credentials(&e))?;
     config.headers.push((http::header::USER_AGENT, agent));
-    Client::try_from(config).map_err(|error| StartError::Client(Box::new(error)))
+    let builder = ClientBuilder::try_from(config).map_err(|error| StartError::Client(Box::new(error)))?;
+    Ok(builder.with_layer(fence).build())
 }
 
 #[cfg(test)]

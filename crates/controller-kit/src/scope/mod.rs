@@ -1,20 +1,35 @@
-//! Which namespaces another install of the operator has taken for itself.
+//! Which operator acts in a namespace: the marker Lease.
 //!
-//! An install that serves one namespace only keeps a *marker*, a Lease of a fixed name, in that namespace. An install for the
-//! whole cluster leaves such namespaces alone as long as the marker is valid. Name, times and holder are those of the Go
-//! operator, so that both exclude each other.
+//! An operator that is restricted to one namespace keeps a Lease of a well-known name there. While that marker is valid, every
+//! cluster-wide operator, ours or the Go one, leaves the namespace alone. The [`Fence`] is what a process knows of it: it is
+//! asked before a reconcile, and again before every write.
 //!
-//! Whether a marker is valid is judged by how long *we* have seen no change of it, never by its writer's clock.
+//! - `marker`: which markers are valid, from what was seen and when; pure.
+//! - `fence`: the answer for one process, and the watch that keeps it true.
+//! - `layer`: the check before each write, inside the client.
 
-mod judge;
-mod watch;
+mod fence;
+mod layer;
+mod marker;
 
-pub use judge::{Marker, Markers, Verdict, judge};
-pub use watch::Fence;
+use std::time::Duration;
 
-/// Name of the Lease, in the namespace that is taken.
-pub const MARKER_NAME: &str = "dynamo-operator-namespace-scope";
-/// What the holder of a marker begins with; the version of the operator follows.
+pub use self::{
+    fence::{Excluded, Fence, Released},
+    layer::FencedWrites,
+    marker::{Marker, Markers},
+};
+
+/// Name of the marker Lease. The Go operator's, so that both exclude each other.
+pub const MARKER_LEASE: &str = "dynamo-operator-namespace-scope";
+
+/// What `holderIdentity` of a marker begins with; the operator's version follows.
 pub const HOLDER_PREFIX: &str = "namespace-restricted-operator-";
-/// How long a marker is valid after a renewal, as our installs write it. Others may write another duration; theirs counts.
-pub const MARKER_SECONDS: i32 = 30;
+
+/// Annotation of a marker that tells whose it is: the identity of the install, the same for all its processes. The Go operator
+/// sets none.
+pub const OWNER_ANNOTATION: &str = "operator.dynamo/owner";
+
+/// A process stops acting this much before others may start, so that watches that lag, and requests that are on their way,
+/// do not make two operators act at once.
+pub const SAFETY_MARGIN: Duration = Duration::from_secs(5);

@@ -24,6 +24,7 @@ const KNOWN: &[&str] = &[
     "namespace.restricted",
     "namespace.scope.leaseDuration",
     "namespace.scope.leaseRenewInterval",
+    "namespace.scope.owner",
     "orchestrators.grove.enabled",
     "orchestrators.grove.terminationDelay",
     "orchestrators.lws.enabled",

@@ -3,6 +3,7 @@
 //! It is the reference's format. Each process reads what concerns it; keys that concern other processes are known and
 //! ignored. Keys that nobody knows are reported and never fatal, so that one file can serve two releases.
 
+mod duration;
 mod features;
 mod keys;
 mod server;
@@ -10,11 +11,13 @@ mod server;
 use std::{
     fmt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use self::duration::GoDuration;
 pub use self::features::{Checkpoint, Feature, Gpu, Orchestrators, ServiceMesh};
 pub use self::server::{CertProvisionMode, Mpi, Server, Webhook};
 use crate::process::LogFormat;
@@ -101,6 +104,32 @@ pub enum DiscoveryBackend {
 pub struct Namespace {
     /// The only namespace to serve; empty: all.
     pub restricted: String,
+    /// How a restricted install marks its namespace.
+    pub scope: NamespaceScope,
+}
+
+/// How a restricted install marks its namespace as its own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct NamespaceScope {
+    /// How long a marker is valid without a renewal. Default `30s`.
+    pub lease_duration: GoDuration,
+    /// Time between two renewals. Default `10s`.
+    pub lease_renew_interval: GoDuration,
+    /// Identity of the install, the same for all its processes. Empty: the marker is not looked at. Ours, unknown to the
+    /// reference.
+    pub owner: String,
+}
+
+impl Default for NamespaceScope {
+    fn default() -> Self {
+        Self {
+            lease_duration: GoDuration(Duration::from_secs(30)),
+            lease_renew_interval: GoDuration(Duration::from_secs(10)),
+            owner: String::new(),
+        }
+    }
 }
 
 /// Whether one of several replicas acts, and by which Lease that is decided.

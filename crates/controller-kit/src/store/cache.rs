@@ -89,6 +89,12 @@ impl<O: Resource> Store<O> {
         })
     }
 
+    /// The keys of all objects, in no particular order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<Key> {
+        self.read(|content| content.objects.keys().cloned().collect())
+    }
+
     /// All objects, in no particular order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<O>> {

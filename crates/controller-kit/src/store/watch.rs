@@ -73,6 +73,16 @@ where
     follow(scope.api(client), labels, None)
 }
 
+/// Caches the objects of one name, one a namespace. A role that names the object is enough to follow it.
+#[must_use]
+pub fn watch_named<K>(client: Client, scope: &Scope, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + 'static,
+    K::DynamicType: Default,
+{
+    follow(scope.api(client), None, Some(&format!("metadata.name={name}")))
+}
+
 /// Caches metadata only; the API server sends nothing else.
 #[must_use]
 pub fn watch_metadata<K>(

@@ -13,6 +13,7 @@ use controller_kit::{
     apply::{Applier, Desired, Error},
     controller::{Action, Controller},
     process::{Context, Readiness, Shutdown},
+    scope::Fence,
     settings::OperatorConfiguration,
     store::{self, Key, Packed, Scope, Store},
 };
@@ -67,6 +68,7 @@ async fn start(prefix: &str) -> Running {
         client,
         settings: Arc::new(OperatorConfiguration::default()),
         scope,
+        fence: Fence::unfenced(),
         readiness: readiness.clone(),
         metrics: bench.metrics.clone(),
         shutdown: shutdown.clone(),

@@ -6,6 +6,7 @@ use controller_kit::{
     leader::{Ended, lead},
     metrics::Metrics,
     process::{Context, Readiness, Shutdown},
+    scope::Fence,
     settings,
     store::Scope,
 };
@@ -44,6 +45,7 @@ fn replica(namespace: &TestNamespace, name: &'static str, leads: &mpsc::Unbounde
         client: namespace.client(),
         settings: Arc::new(settings),
         scope: Scope::Cluster,
+        fence: Fence::unfenced(),
         readiness: readiness.clone(),
         metrics: Metrics::new(),
         shutdown: shutdown.clone(),
@@ -59,7 +61,7 @@ fn replica(namespace: &TestNamespace, name: &'static str, leads: &mpsc::Unbounde
 }
 
 async fn next(leaders: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static str {
-    tokio::time::timeout(SOON, leaders.recv()).await.expect("nobody leads in time").unwrap()
+    tokio::time::timeout(SOON, leaders.recv()).await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -91,7 +93,7 @@ async fn a_leader_whose_lease_was_taken_ends() {
     let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody-else"}}));
     let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
     api.patch(LEASE, &PatchParams::default(), &taken).await.unwrap();
-    let ended = tokio::time::timeout(SOON, replica.task).await.expect("it goes on").unwrap();
+    let ended = tokio::time::timeout(SOON, replica.task).await.unwrap().unwrap();
     assert!(matches!(ended, Err(Ended::Lost { .. })), "{ended:?}");
     let lease = api.get(LEASE).await.unwrap();
     assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some("somebody-else"), "it took the lease of another");
