@@ -86,3 +86,13 @@ pub const NNODES: &str = "NNODES";
 pub const VLLM_NIXL_SIDE_CHANNEL_HOST: &str = "VLLM_NIXL_SIDE_CHANNEL_HOST";
 /// Makes Open MPI keep host names with their domain.
 pub const OMPI_KEEP_FQDN: &str = "OMPI_MCA_orte_keep_fqdn_hostnames";
+/// Level of the topology within which key-value caches are exchanged.
+pub const DYN_KV_TRANSFER_DOMAIN: &str = "DYN_KV_TRANSFER_DOMAIN";
+/// `required` or `preferred`: whether caches may leave the domain.
+pub const DYN_KV_TRANSFER_ENFORCEMENT: &str = "DYN_KV_TRANSFER_ENFORCEMENT";
+/// Weight of the same domain, 0 to 1.
+pub const DYN_KV_TRANSFER_PREFERRED_WEIGHT: &str = "DYN_KV_TRANSFER_PREFERRED_WEIGHT";
+/// Whether the pod's place in the topology can be read.
+pub const DYN_TOPOLOGY_ENABLED: &str = "DYN_TOPOLOGY_ENABLED";
+/// Folder with a file for each domain of the topology.
+pub const DYN_TOPOLOGY_MOUNT_PATH: &str = "DYN_TOPOLOGY_MOUNT_PATH";

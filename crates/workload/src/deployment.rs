@@ -45,7 +45,7 @@ fn template_without_discovered_secrets(input: &RenderInput<'_>, valid: &Validate
 }
 
 fn add_pull_secrets(template: &mut PodTemplateSpec, input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) {
-    if valid.template_annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) == Some(labels::TRUE) {
+    if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) == Some(labels::TRUE) {
         return;
     }
     if let Some(spec) = &mut template.spec {

@@ -24,7 +24,8 @@ impl<'a> ValidatedComponent<'a> {
 
     /// Dynamo namespace of the component, without the generation.
     pub fn dynamo_namespace(&self) -> String {
-        self.own_label(labels::DYNAMO_NAMESPACE).map_or_else(
+        let given = self.preserved.dynamo_namespace.as_deref().or_else(|| self.own_label(labels::DYNAMO_NAMESPACE));
+        given.map_or_else(
             || names::dynamo_namespace(self.namespace, self.graph().unwrap_or(self.name), self.is_global()),
             str::to_owned,
         )

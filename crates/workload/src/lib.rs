@@ -12,6 +12,7 @@
 //! render_claim_template(…, SharedGpus)             -> ResourceClaimTemplate   GPUs that a pod's processes share
 //! readiness(&Deployment)                           -> Readiness         of the live Deployment
 //! replica_status(&Deployment, runtime_namespace)   -> ComponentReplicaStatus
+//! apply_kv_transfer_policy(&mut PodTemplateSpec, …)  before the template becomes a component's
 //! PullSecretIndex, RegistryHosts                   docker configuration Secrets by registry, no contents kept
 //! ```
 //!
@@ -29,6 +30,7 @@ mod gpu_claims;
 pub mod gpus;
 mod identity;
 mod input;
+mod kv_transfer;
 mod metadata;
 mod pod;
 mod pull_secrets;
@@ -44,6 +46,8 @@ pub use frameworks::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER,
 pub use gpu_claims::render_claim_template;
 pub use identity::legacy_type_is_worker;
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};
+pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations};
+pub use metadata::component_annotations;
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
 pub use readiness::{NotReady, Readiness, readiness, replica_status};
 pub use service::render_service;

@@ -1,7 +1,8 @@
 //! Labels and annotations of a component's objects.
 
 use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
-use api_types::v1beta1::ComponentType;
+use api_types::conversion::preserved::PreservedComponent;
+use api_types::v1beta1::{ComponentType, DynamoComponentDeployment};
 use api_types::{annotations, labels, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
@@ -25,12 +26,13 @@ impl ValidatedComponent<'_> {
     /// Labels of the Deployment; those of pods and of the Service are built on them.
     pub(crate) fn workload_labels(&self) -> Pairs {
         let mut all = self.dcd.metadata.labels.clone().unwrap_or_default();
+        all.extend(self.preserved.labels.clone());
         all.extend(self.template_labels().cloned().unwrap_or_default());
         if let Some(model) = self.model() {
             all.insert(labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model));
         }
-        if let Some(sub_type @ (ComponentType::Prefill | ComponentType::Decode)) = self.spec().type_ {
-            all.insert(labels::SUB_COMPONENT_TYPE.to_owned(), sub_type.to_string());
+        if let Some(sub_type) = self.sub_type() {
+            all.insert(labels::SUB_COMPONENT_TYPE.to_owned(), sub_type);
         }
         all.insert(labels::COMPONENT.to_owned(), self.component_name().to_owned());
         all.insert(labels::DYNAMO_NAMESPACE.to_owned(), self.dynamo_namespace());
@@ -45,7 +47,9 @@ impl ValidatedComponent<'_> {
     /// Labels of the pods.
     pub(crate) fn pod_labels(&self, input: &RenderInput<'_>) -> Pairs {
         let mut all = self.workload_labels();
-        if self.template_annotation(annotations::ENABLE_METRICS) != Some("false") {
+        all.insert(labels::COMPONENT.to_owned(), self.component_name().to_owned());
+        all.insert(labels::DYNAMO_NAMESPACE.to_owned(), self.dynamo_namespace());
+        if self.annotation(annotations::ENABLE_METRICS) != Some("false") {
             all.insert(labels::METRICS_ENABLED.to_owned(), labels::TRUE.to_owned());
         }
         if let Some(graph) = self.own_label(labels::GRAPH).or_else(|| self.graph()) {
@@ -72,7 +76,7 @@ impl ValidatedComponent<'_> {
 
     /// Annotations of the Deployment, of its pods and of the Service.
     pub(crate) fn workload_annotations(&self) -> Pairs {
-        let mut all = self.template_annotations().cloned().unwrap_or_default();
+        let mut all = self.annotations.clone();
         if let Some(model) = self.model() {
             all.insert(annotations::BASE_MODEL.to_owned(), model.to_owned());
         }
@@ -99,14 +103,31 @@ impl ValidatedComponent<'_> {
         }
     }
 
-    /// An annotation of the author's pod template.
-    pub(crate) fn template_annotation(&self, key: &str) -> Option<&str> {
-        self.template_annotations()?.get(key).map(String::as_str)
+    /// An annotation that the author gave the component.
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.get(key).map(String::as_str)
+    }
+
+    /// The kind of worker: the type's, else one that only v1alpha1 could say.
+    fn sub_type(&self) -> Option<String> {
+        match self.spec().type_ {
+            Some(sub_type @ (ComponentType::Prefill | ComponentType::Decode)) => Some(sub_type.to_string()),
+            _ => self.preserved.sub_component_type.clone(),
+        }
     }
 
     fn model(&self) -> Option<&str> {
         self.spec().model_ref.as_ref().map(|model| model.name.as_str()).filter(|name| !name.is_empty())
     }
+}
+
+/// The annotations that an author gave a component: those of its pod template, over those that only v1alpha1 could say.
+pub fn component_annotations(dcd: &DynamoComponentDeployment) -> Pairs {
+    let own = dcd.metadata.annotations.as_ref();
+    let mut all = own.map(PreservedComponent::of_component_deployment).unwrap_or_default().annotations;
+    let template = dcd.spec.component.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+    all.extend(template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default());
+    all
 }
 
 /// The API server drops empty maps; so do we, that nothing differs.

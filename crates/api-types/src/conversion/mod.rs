@@ -10,6 +10,7 @@
 //! | `payload`, `residue` | the annotations |
 //! | `component` | components, with the pod template: most of the difference between the versions |
 //! | `graph`, `component_deployment`, `scaling_adapter`, `request` | the kinds |
+//! | [`preserved`] | what only v1alpha1 can say and objects still depend on |
 //! | [`review`] | the `ConversionReview` that the API server sends |
 //!
 //! Where the Go operator is wrong, this differs:
@@ -27,6 +28,7 @@ mod component_deployment;
 mod graph;
 mod lens;
 mod payload;
+pub mod preserved;
 mod quantity;
 mod request;
 mod residue;
@@ -114,6 +116,9 @@ struct Source<'a> {
     to: ApiVersion,
 }
 
+const GRAPH: &str = "DynamoGraphDeployment";
+const COMPONENT_DEPLOYMENT: &str = "DynamoComponentDeployment";
+
 /// How one kind is converted.
 struct Kind {
     keys: Keys,
@@ -123,9 +128,9 @@ struct Kind {
 /// The kind of that name, if it has two versions.
 fn kind(name: &str) -> Option<Kind> {
     let (spec, status, retired, convert): (_, _, &[_], fn(&Source<'_>) -> _) = match name {
-        "DynamoGraphDeployment" => ("nvidia.com/dgd-spec", "nvidia.com/dgd-status", &[], graph::convert),
-        "DynamoComponentDeployment" => {
-            ("nvidia.com/dcd-spec", "nvidia.com/dcd-status", &[], component_deployment::convert)
+        GRAPH => ("nvidia.com/dgd-spec", "nvidia.com/dgd-status", &[], graph::convert),
+        COMPONENT_DEPLOYMENT => {
+            (preserved::PreservedComponent::ANNOTATION, "nvidia.com/dcd-status", &[], component_deployment::convert)
         }
         "DynamoGraphDeploymentRequest" => {
             ("nvidia.com/dgdr-spec", "nvidia.com/dgdr-status", &request::RETIRED, request::convert)

@@ -45,7 +45,7 @@ fn read_object(text: &str) -> Option<Object> {
     serde_json::from_str(text).ok()
 }
 
-fn read_spec(text: &str) -> Option<Saved> {
+pub(super) fn read_spec(text: &str) -> Option<Saved> {
     let mut envelope = read_object(text)?;
     // The first payloads of the reference were the spec alone.
     let spec = envelope.remove("spec").unwrap_or_else(|| Value::Object(envelope.clone()));

@@ -5,13 +5,11 @@ use api_types::v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec
 
 /// Paths of the fields that have no effect, in the order of the spec; empty for most graphs.
 pub fn unserved_fields(spec: &DynamoGraphDeploymentSpec) -> Vec<String> {
-    let kv_policy = spec.experimental.as_ref().is_some_and(|e| e.kv_transfer_policy.is_some());
     let of_graph = [
         (spec.provider_override.is_some(), "spec.providerOverride"),
         (spec.priority_class_name.is_some(), "spec.priorityClassName"),
         (spec.restart.is_some(), "spec.restart"),
         (spec.topology_constraint.is_some(), "spec.topologyConstraint"),
-        (kv_policy, "spec.experimental.kvTransferPolicy"),
     ];
     let mut fields: Vec<String> =
         of_graph.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field.to_owned()).collect();

@@ -71,6 +71,7 @@ pub fn validate(graph: &DynamoGraphDeployment, default_discovery: DiscoveryBacke
         problems.push(invalid("spec.components", "", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);
+    check_kv_transfer(&graph.spec, &mut problems);
     // Framework and discovery follow from the components, once the graph's settings are merged into them.
     let mut valid = ValidGraph {
         namespace: graph.namespace().unwrap_or_default(),
@@ -131,6 +132,16 @@ fn check_multinode(spec: &DynamoGraphDeploymentSpec) -> Result<(), Refusal> {
 
 fn invalid(field: impl Into<String>, value: &str, problem: impl Into<String>, remedy: &str) -> Invalid {
     Invalid { field: field.into(), value: value.to_owned(), problem: problem.into(), remedy: remedy.to_owned() }
+}
+
+/// Domains of a cluster topology are Grove's; without it, a node label says where a worker is.
+fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invalid>) {
+    let policy = spec.experimental.as_ref().and_then(|experimental| experimental.kv_transfer_policy.as_ref());
+    if let Some(topology) = policy.and_then(|policy| policy.cluster_topology_name.as_deref()) {
+        let field = "spec.experimental.kvTransferPolicy.clusterTopologyName";
+        let remedy = "name a node label in labelKey instead, or run the graph on Grove";
+        problems.push(invalid(field, topology, "needs Grove, and the graph runs as components", remedy));
+    }
 }
 
 /// Names that become values of labels must fit into them.

@@ -56,7 +56,7 @@ impl<'a> Launch<'a> {
             cache: valid.cache,
             graph: valid.graph(),
             multinode,
-            executor: vllm::Executor::chosen(|key| valid.template_annotation(key)),
+            executor: vllm::Executor::chosen(|key| valid.annotation(key)),
             shares_gpu_memory: shared.is_some(),
             stands_by: shared.is_some_and(|shared| shared.standbys > 0),
             mpi_secret: input.settings.mpi_secret.as_deref().unwrap_or(names::MPI_SECRET),

@@ -29,7 +29,7 @@ impl<'a> PodContext<'a> {
             dynamo_namespace: valid.dynamo_namespace_for_pods(),
             generation: valid.generation(),
             discovery: valid.discovery_backend(input),
-            per_container: valid.template_annotation(annotations::DISCOVERY_MODE) == Some(CONTAINER_MODE),
+            per_container: valid.annotation(annotations::DISCOVERY_MODE) == Some(CONTAINER_MODE),
             epp_config: valid.spec().epp_config.as_ref(),
         }
     }

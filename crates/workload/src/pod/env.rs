@@ -39,7 +39,7 @@ pub(super) fn set(container: &mut Container, variable: EnvVar) {
 }
 
 /// Both lists by name, sorted; on the same name, the later list's entry stands as a whole.
-pub(super) fn union(defaults: Vec<EnvVar>, wins: Vec<EnvVar>) -> Vec<EnvVar> {
+pub(crate) fn union(defaults: Vec<EnvVar>, wins: Vec<EnvVar>) -> Vec<EnvVar> {
     let by_name: BTreeMap<_, _> = defaults.into_iter().chain(wins).map(|var| (var.name.clone(), var)).collect();
     by_name.into_values().collect()
 }

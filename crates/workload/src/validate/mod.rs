@@ -11,8 +11,9 @@ pub use invalid::Invalid;
 pub(crate) use invalid::Mistakes;
 pub use shared_gpus::SharedGpus;
 
-use crate::{DiscoveryBackend, RolloutStrategy, frameworks, quantity};
+use crate::{DiscoveryBackend, RolloutStrategy, component_annotations, frameworks, quantity};
 use api_types::annotations;
+use api_types::conversion::preserved::PreservedComponent;
 use api_types::v1beta1::{BackendFramework, ComponentSpec, DynamoComponentDeployment};
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -30,6 +31,10 @@ pub struct ValidatedComponent<'a> {
     pub(crate) name: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) uid: &'a str,
+    /// What only v1alpha1 could say.
+    pub(crate) preserved: PreservedComponent,
+    /// Annotations that the author gave the component, in whichever version.
+    pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) pod: &'a PodSpec,
     pub(crate) main: &'a Container,
     pub(crate) framework: Option<BackendFramework>,
@@ -63,10 +68,6 @@ impl<'a> ValidatedComponent<'a> {
         &self.dcd.spec.component
     }
 
-    pub(crate) fn template_annotations(&self) -> Option<&'a BTreeMap<String, String>> {
-        self.spec().pod_template.as_ref()?.metadata.as_ref()?.annotations.as_ref()
-    }
-
     pub(crate) fn template_labels(&self) -> Option<&'a BTreeMap<String, String>> {
         self.spec().pod_template.as_ref()?.metadata.as_ref()?.labels.as_ref()
     }
@@ -83,8 +84,7 @@ impl<'a> ValidatedComponent<'a> {
 /// All of them at once, in the order of the spec.
 pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_>, Vec<Invalid>> {
     let spec = &dcd.spec.component;
-    let template = spec.pod_template.as_ref();
-    let template_annotations = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.annotations.as_ref());
+    let annotations = component_annotations(dcd);
     let mut mistakes = Mistakes::default();
 
     let name = mistakes.keep(identity("name", dcd.metadata.name.as_deref()));
@@ -92,8 +92,8 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
     let uid = mistakes.keep(identity("uid", dcd.metadata.uid.as_deref()));
     scope::check(spec, &mut mistakes);
     let shared_memory = mistakes.keep(shared_memory(spec.shared_memory_size.as_ref()));
-    let discovery = mistakes.keep(discovery(template_annotations));
-    let strategy = mistakes.keep_all(RolloutStrategy::from_annotations(template_annotations));
+    let discovery = mistakes.keep(discovery(&annotations));
+    let strategy = mistakes.keep_all(RolloutStrategy::from_annotations(Some(&annotations)));
     let framework = mistakes.keep(frameworks::detect(dcd));
     let pod = mistakes.keep(containers::check(spec));
     let main = pod.and_then(|pod| mistakes.keep_all(containers::main(pod, spec)));
@@ -125,6 +125,8 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
             name,
             namespace,
             uid,
+            preserved: preserved(dcd),
+            annotations,
             pod,
             main,
             framework,
@@ -136,6 +138,11 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
         }),
         _ => Err(mistakes),
     }
+}
+
+fn preserved(dcd: &DynamoComponentDeployment) -> PreservedComponent {
+    let kept = dcd.metadata.annotations.as_ref();
+    kept.map(PreservedComponent::of_component_deployment).unwrap_or_default()
 }
 
 fn identity<'a>(field: &str, value: Option<&'a str>) -> Result<&'a str, Invalid> {
@@ -163,10 +170,8 @@ fn shared_memory(size: Option<&Quantity>) -> Result<Option<Quantity>, Invalid> {
     }
 }
 
-fn discovery(template: Option<&BTreeMap<String, String>>) -> Result<Option<DiscoveryBackend>, Invalid> {
-    let Some(name) = template.and_then(|t| t.get(annotations::DISCOVERY_BACKEND)).filter(|n| !n.is_empty()) else {
-        return Ok(None);
-    };
+fn discovery(given: &BTreeMap<String, String>) -> Result<Option<DiscoveryBackend>, Invalid> {
+    let Some(name) = given.get(annotations::DISCOVERY_BACKEND).filter(|n| !n.is_empty()) else { return Ok(None) };
     DiscoveryBackend::from_name(name).map(Some).ok_or_else(|| Invalid {
         field: format!("spec.podTemplate.metadata.annotations[{}]", annotations::DISCOVERY_BACKEND),
         value: name.clone(),

@@ -53,10 +53,4 @@ impl Case {
     pub fn object(&self, kind: &str, name: &str) -> Option<Value> {
         self.objects.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name).cloned()
     }
-
-    /// Whether a component has chosen its Dynamo namespace in v1alpha1.
-    pub fn has_older_namespace(&self) -> bool {
-        let carriers = self.objects.iter().filter_map(|o| o["metadata"]["annotations"]["nvidia.com/dcd-spec"].as_str());
-        carriers.into_iter().any(|carrier| carrier.contains("\"dynamoNamespace\""))
-    }
 }

@@ -41,22 +41,19 @@ fn every_single_node_case_is_equal() {
 }
 
 /// All cases of the plain cluster.
-///
-/// The one difference is a Dynamo namespace that only v1alpha1 could choose; v1beta1 objects hold it in an annotation.
 #[test]
 fn every_component_is_equal() {
     let Some(kit) = Kit::find() else { return };
-    let (mut equal, mut older, mut failures) = (0, 0, Vec::new());
+    let (mut equal, mut failures) = (0, Vec::new());
     for case in kit.all() {
         for verdict in components(&case) {
             match verdict {
                 Verdict::Equal => equal += 1,
-                Verdict::Different(_) if case.has_older_namespace() => older += 1,
                 other => failures.extend(told(&case, other)),
             }
         }
     }
-    println!("{equal} components equal, {older} with a Dynamo namespace of their own");
+    println!("{equal} components equal");
     assert!(equal > 400, "only {equal} components were compared");
     assert!(failures.is_empty(), "{equal} components equal\n{}", failures.join("\n"));
 }

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
 mod fixture;
+mod kv_transfer;
 mod merge;
 mod metadata;
 mod mistakes;
+mod preserved;
 mod properties;
 mod pull_secrets;
 mod shared_gpus;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use api_types::conversion::preserved::PreservedComponent;
 use api_types::v1beta1::{
     ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoGraphDeployment,
-    MAIN_CONTAINER,
+    KvTransferPolicy, MAIN_CONTAINER,
 };
 use api_types::{annotations, labels, names, names::GenerationSuffix};
 use k8s_openapi::api::core::v1::{EnvVar, PodTemplateSpec};
@@ -57,13 +58,38 @@ pub fn component_deployment(
             name: Some(names::component_deployment(&graph.name, &component.name, generation)),
             namespace: Some(graph.namespace.clone()),
             labels: Some(object_labels),
-            annotations: fingerprint
-                .map(|f| StringMap::from([(annotations::GENERATION_FINGERPRINT.to_owned(), f.to_owned())])),
+            annotations: Some(object_annotations(graph, component, fingerprint)).filter(|all| !all.is_empty()),
             ..ObjectMeta::default()
         },
         spec: DynamoComponentDeploymentSpec { backend_framework: graph.framework, component: spec },
         status: None,
     }
+}
+
+/// Annotations of the object itself: its generation, what only v1alpha1 can say, and how its pods learn where they are.
+fn object_annotations(graph: &ValidGraph<'_>, component: &ComponentSpec, fingerprint: Option<&str>) -> StringMap {
+    let mut all = StringMap::new();
+    all.extend(fingerprint.map(|f| (annotations::GENERATION_FINGERPRINT.to_owned(), f.to_owned())));
+    all.extend(PreservedComponent::of_graph(graph.annotations, &component.name).to_annotation());
+    all.extend(kv_transfer_policy(graph, component).map(workload::kv_transfer_annotations).into_iter().flatten());
+    all
+}
+
+/// Whether an annotation of the object is one that [`component_deployment`] may set.
+pub fn sets_annotation(key: &str) -> bool {
+    [
+        annotations::GENERATION_FINGERPRINT,
+        annotations::TOPOLOGY_LABEL_KEY,
+        annotations::TOPOLOGY_NAME,
+        PreservedComponent::ANNOTATION,
+    ]
+    .contains(&key)
+}
+
+/// The policy for exchanging key-value caches, as far as it concerns the component.
+fn kv_transfer_policy<'a>(graph: &'a ValidGraph<'_>, component: &ComponentSpec) -> Option<&'a KvTransferPolicy> {
+    let experimental = graph.spec.experimental.as_ref().filter(|_| component.is_worker())?;
+    experimental.kv_transfer_policy.as_ref()
 }
 
 /// Labels that say what the object is; they win over everything an author writes.
@@ -101,6 +127,15 @@ fn complete_template(
 ) {
     if let Some(env) = graph.spec.env.as_deref().filter(|env| !env.is_empty()) {
         merge_env(template, env);
+    }
+    if let Some(policy) = kv_transfer_policy(graph, component) {
+        workload::apply_kv_transfer_policy(template, policy, &[]);
+    }
+    if component.type_ == Some(ComponentType::Planner)
+        && let Some(pod) = &mut template.spec
+    {
+        // Its rights are bound to this account, whatever the author names.
+        pod.service_account_name = Some(names::PLANNER_SERVICE_ACCOUNT.to_owned());
     }
     let metadata = template.metadata.get_or_insert_default();
     if component.type_ == Some(ComponentType::Epp) {

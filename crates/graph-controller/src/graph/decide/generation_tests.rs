@@ -126,3 +126,26 @@ fn the_fingerprint_of_a_spec_is_for_ever() {
     });
     expect_test::expect!["v1:a752c86b44d0653e"].assert_eq(&target_of(&rich, &[]).fingerprint);
 }
+
+/// A change that does not reach pods, or reaches them in place, must not take away from the old generation what it has.
+#[test]
+fn an_old_generation_keeps_what_the_graph_gave_it() {
+    let policy = json!({ "labelKey": "zone", "domain": "zone" });
+    let alpha = json!({ "spec": { "services": { "Decode": { "dynamoNamespace": "shared" } } } }).to_string();
+    let carrying = |g: &mut Value| {
+        g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy.clone() });
+        g["metadata"]["annotations"] = json!({ "nvidia.com/dgd-spec": alpha.clone() });
+    };
+    let before = worker(&graph_with(carrying));
+    let annotations = before.annotations();
+    assert_eq!(annotations["nvidia.com/topology-label-key"], "zone");
+    assert_eq!(annotations["nvidia.com/dcd-spec"], r#"{"spec":{"dynamoNamespace":"shared"},"version":1}"#);
+    let changed = graph_with(|g| {
+        carrying(g);
+        set_image(g, "2");
+    });
+    let valid = validate(&changed, DiscoveryBackend::Kubernetes).unwrap();
+    let decision = decide(&valid, &observed(&changed, vec![before.clone()]));
+    let [old] = decision.old.try_into().unwrap();
+    assert_eq!(old.annotations(), annotations);
+}

@@ -8,9 +8,9 @@ pub mod rollout;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api_types::conditions;
 use api_types::names::GenerationSuffix;
 use api_types::v1beta1::DynamoComponentDeployment;
-use api_types::{annotations, conditions};
 use controller_kit::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -167,9 +167,8 @@ fn decide_workers(
 /// How a component's workers change generation. Annotations that cannot be read are reported by the component itself; until
 /// they are mended, the default is the careful choice.
 fn strategy_of(wanted: &DynamoComponentDeployment) -> RolloutStrategy {
-    let metadata = wanted.spec.component.pod_template.as_ref().and_then(|t| t.metadata.as_ref());
     let quarter = || IntOrString::String("25%".to_owned());
-    RolloutStrategy::from_annotations(metadata.and_then(|m| m.annotations.as_ref()))
+    RolloutStrategy::from_annotations(Some(&workload::component_annotations(wanted)))
         .unwrap_or_else(|_| RolloutStrategy::RollingUpdate { max_surge: quarter(), max_unavailable: quarter() })
 }
 
@@ -236,7 +235,8 @@ fn serves_alone(new: Option<&DynamoComponentDeployment>, desired: i32, old: &[&D
 
 /// A live worker of an old generation with other replicas and everything else as it is.
 fn with_replicas(d: &DynamoComponentDeployment, replicas: i32) -> DynamoComponentDeployment {
-    let fingerprint = d.annotations().get_key_value(annotations::GENERATION_FINGERPRINT);
+    let own = d.annotations().iter().filter(|(key, _)| component::sets_annotation(key));
+    let own: BTreeMap<_, _> = own.map(|(key, value)| (key.clone(), value.clone())).collect();
     let mut spec = d.spec.clone();
     spec.component.replicas = Some(replicas);
     DynamoComponentDeployment {
@@ -244,7 +244,7 @@ fn with_replicas(d: &DynamoComponentDeployment, replicas: i32) -> DynamoComponen
             name: d.metadata.name.clone(),
             namespace: d.metadata.namespace.clone(),
             labels: d.metadata.labels.clone(),
-            annotations: fingerprint.map(|(k, v)| BTreeMap::from([(k.clone(), v.clone())])),
+            annotations: Some(own).filter(|own| !own.is_empty()),
             ..ObjectMeta::default()
         },
         spec,

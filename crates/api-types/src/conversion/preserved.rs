@@ -1,0 +1,232 @@
+//! What v1alpha1 can say about a component, v1beta1 cannot, and the component's objects still depend on.
+//!
+//! An object of v1beta1 that came from v1alpha1 keeps it in its annotations, in the format of the payloads of
+//! conversion. Only what cannot contradict the live object is read: nothing in v1beta1 says the same.
+
+use super::payload::{self, Keys};
+use super::value::{Object, object};
+use super::{COMPONENT_DEPLOYMENT, GRAPH, kind};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+type Texts = BTreeMap<String, String>;
+
+/// What only v1alpha1 can say about a component.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PreservedComponent {
+    /// Labels of the component's objects and pods.
+    #[serde(skip_serializing_if = "Texts::is_empty")]
+    pub labels: Texts,
+    /// Annotations of the component's objects and pods.
+    #[serde(skip_serializing_if = "Texts::is_empty")]
+    pub annotations: Texts,
+    /// Dynamo namespace in place of the one that follows from the graph.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dynamo_namespace: Option<String>,
+    /// Kind of worker that is no type of v1beta1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sub_component_type: Option<String>,
+    /// How the component is reached from outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<PreservedIngress>,
+}
+
+/// How a component of v1alpha1 is reached from outside.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PreservedIngress {
+    /// Whether it is.
+    #[serde(skip_serializing_if = "is_false")]
+    pub enabled: bool,
+    /// Host name, without prefix and suffix.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// Through an Istio VirtualService.
+    #[serde(skip_serializing_if = "is_false")]
+    pub use_virtual_service: bool,
+    /// Gateway of the VirtualService.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtual_service_gateway: Option<String>,
+    /// What stands before the host name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_prefix: Option<String>,
+    /// Annotations; the reference ignores them.
+    #[serde(skip_serializing_if = "Texts::is_empty")]
+    pub annotations: Texts,
+    /// Labels; the reference ignores them.
+    #[serde(skip_serializing_if = "Texts::is_empty")]
+    pub labels: Texts,
+    /// TLS of the Ingress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<PreservedTls>,
+    /// Domain behind the host name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_suffix: Option<String>,
+    /// Class of the Ingress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ingress_controller_class_name: Option<String>,
+}
+
+/// TLS of an Ingress.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PreservedTls {
+    /// Secret with certificate and key.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub secret_name: String,
+}
+
+/// A PersistentVolumeClaim that a graph of v1alpha1 names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PreservedClaim {
+    /// Its name.
+    pub name: String,
+    /// Whether it is to be made if it is missing.
+    pub create: bool,
+    /// Storage class; the cluster's default if empty.
+    pub storage_class: String,
+    /// Size, a quantity.
+    pub size: String,
+    /// Access mode.
+    pub volume_access_mode: String,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+impl PreservedComponent {
+    /// Annotation that keeps it on a `DynamoComponentDeployment`.
+    pub const ANNOTATION: &str = "nvidia.com/dcd-spec";
+
+    /// What the annotations of a v1beta1 `DynamoComponentDeployment` keep.
+    pub fn of_component_deployment(annotations: &Texts) -> Self {
+        read(annotations, COMPONENT_DEPLOYMENT).map(|spec| Self::of(&spec)).unwrap_or_default()
+    }
+
+    /// What the annotations of a v1beta1 `DynamoGraphDeployment` keep about one of its components.
+    pub fn of_graph(annotations: &Texts, component: &str) -> Self {
+        let spec = read(annotations, GRAPH);
+        let service = spec.as_ref().and_then(|spec| object(object(spec, "services")?, component));
+        service.map(Self::of).unwrap_or_default()
+    }
+
+    /// The annotation that keeps it on a v1beta1 `DynamoComponentDeployment`; `None` if there is nothing to keep.
+    pub fn to_annotation(&self) -> Option<(String, String)> {
+        let annotation = || (Self::ANNOTATION.to_owned(), json!({ "version": 1, "spec": self }).to_string());
+        (*self != Self::default()).then(annotation)
+    }
+
+    /// Field by field, so that one that cannot be read takes nothing else with it.
+    fn of(spec: &Object) -> Self {
+        Self {
+            labels: field(spec, "labels"),
+            annotations: field(spec, "annotations"),
+            dynamo_namespace: field(spec, "dynamoNamespace"),
+            sub_component_type: field::<Option<String>>(spec, "subComponentType").filter(|text| !text.is_empty()),
+            ingress: field(spec, "ingress"),
+        }
+    }
+}
+
+/// The claims that the annotations of a v1beta1 `DynamoGraphDeployment` keep; those without a name are left out.
+pub fn claims_of_graph(annotations: &Texts) -> Vec<PreservedClaim> {
+    let claims: Vec<PreservedClaim> = read(annotations, GRAPH).map(|spec| field(&spec, "pvcs")).unwrap_or_default();
+    claims.into_iter().filter(|claim| !claim.name.is_empty()).collect()
+}
+
+fn field<T: for<'de> Deserialize<'de> + Default>(spec: &Object, key: &str) -> T {
+    spec.get(key).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default()
+}
+
+/// The saved spec of v1alpha1.
+fn read(annotations: &Texts, kind_name: &str) -> Option<Object> {
+    let Keys { spec, .. } = kind(kind_name)?.keys;
+    match payload::read_spec(annotations.get(spec)?)?.sparse.remove("spec")? {
+        Value::Object(spec) => Some(spec),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversion::{ApiVersion, convert};
+
+    fn annotations(object: &Value) -> Texts {
+        serde_json::from_value(object["metadata"]["annotations"].clone()).unwrap_or_default()
+    }
+
+    fn alpha(kind: &str, spec: Value) -> Value {
+        let object =
+            json!({"apiVersion": "nvidia.com/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": spec});
+        convert(object, ApiVersion::V1Beta1).unwrap()
+    }
+
+    fn service() -> Value {
+        json!({
+            "componentType": "worker", "subComponentType": "vision", "dynamoNamespace": "old", "labels": {"a": "1"},
+            "annotations": {"b": "2"}, "replicas": 2, "ingress": {"enabled": true, "host": "h", "tls": {"secretName": "s"}},
+        })
+    }
+
+    fn expected() -> PreservedComponent {
+        PreservedComponent {
+            labels: Texts::from([("a".to_owned(), "1".to_owned())]),
+            annotations: Texts::from([("b".to_owned(), "2".to_owned())]),
+            dynamo_namespace: Some("old".to_owned()),
+            sub_component_type: Some("vision".to_owned()),
+            ingress: Some(PreservedIngress {
+                enabled: true,
+                host: "h".to_owned(),
+                tls: Some(PreservedTls { secret_name: "s".to_owned() }),
+                ..PreservedIngress::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn what_conversion_saves_is_read_from_components_and_graphs() {
+        let component = alpha(COMPONENT_DEPLOYMENT, service());
+        assert_eq!(PreservedComponent::of_component_deployment(&annotations(&component)), expected());
+        let pvc =
+            json!({"name": "models", "create": true, "size": "1Gi", "storageClass": "fast", "volumeAccessMode": "RWO"});
+        let graph = alpha(GRAPH, json!({"services": {"W": service(), "F": {}}, "pvcs": [pvc, {"name": ""}]}));
+        let annotations = annotations(&graph);
+        assert_eq!(PreservedComponent::of_graph(&annotations, "W"), expected());
+        assert_eq!(PreservedComponent::of_graph(&annotations, "F"), PreservedComponent::default());
+        let [claim] = claims_of_graph(&annotations).try_into().unwrap();
+        assert_eq!((claim.name.as_str(), claim.create, claim.storage_class.as_str()), ("models", true, "fast"));
+    }
+
+    #[test]
+    fn a_component_made_by_an_operator_carries_what_its_graph_keeps() {
+        let (key, value) = expected().to_annotation().unwrap();
+        assert_eq!(
+            PreservedComponent::of_component_deployment(&Texts::from([(key.clone(), value.clone())])),
+            expected()
+        );
+        assert_eq!(PreservedComponent::default().to_annotation(), None);
+        let made = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": COMPONENT_DEPLOYMENT,
+            "metadata": {"name": "x", "annotations": {key: value}}, "spec": {"name": "W", "type": "worker"},
+        });
+        let alpha = convert(made, ApiVersion::V1Alpha1).unwrap();
+        assert_eq!(alpha["spec"]["ingress"]["host"], "h");
+        assert_eq!(alpha["spec"]["dynamoNamespace"], "old");
+    }
+
+    #[test]
+    fn what_cannot_be_read_takes_nothing_else_with_it() {
+        let kept = |text: &str| {
+            let key = kind(COMPONENT_DEPLOYMENT).unwrap().keys.spec.to_owned();
+            PreservedComponent::of_component_deployment(&Texts::from([(key, text.to_owned())]))
+        };
+        assert_eq!(kept("junk"), PreservedComponent::default());
+        let partly = kept(r#"{"version":1,"spec":{"labels":{"a":"1"},"annotations":7,"ingress":"x"}}"#);
+        assert_eq!(partly, PreservedComponent { labels: expected().labels, ..PreservedComponent::default() });
+    }
+}
