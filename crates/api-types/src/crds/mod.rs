@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod component_deployment;
+mod conversion_service;
 mod graph;
 mod model;
 mod request;
@@ -17,6 +18,7 @@ mod yaml;
 mod tests;
 
 pub use crate::schema::SchemaError;
+pub use conversion_service::{ConversionService, ConversionServiceError, PATH as CONVERSION_PATH};
 pub use yaml::{YamlError, to_yaml};
 
 use crate::schema::kubernetes::Definitions;
@@ -45,21 +47,38 @@ pub enum CrdError {
     Merge(#[from] MergeError),
 }
 
-/// All CustomResourceDefinitions of the operator.
+/// All CustomResourceDefinitions of the operator; the API server asks the default [`ConversionService`].
 ///
 /// # Errors
 /// If a type has no structural schema; a mistake in this crate.
 pub fn all() -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    all_converted_by(&ConversionService::default())
+}
+
+/// The same, where `service` converts between versions.
+///
+/// # Errors
+/// If a type has no structural schema; a mistake in this crate.
+pub fn all_converted_by(service: &ConversionService) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let definitions = Definitions::load().map_err(|source| CrdError::Schema { crd: "all kinds", source })?;
-    Ok(vec![
-        definition(graph::versions(&definitions)?, V1BETA1)?,
-        definition(component_deployment::versions(&definitions)?, V1BETA1)?,
-        definition(request::versions(&definitions)?, V1BETA1)?,
-        definition(scaling_adapter::versions(&definitions)?, V1BETA1)?,
-        definition(model::versions(&definitions)?, V1ALPHA1)?,
-        definition(checkpoint::versions(&definitions)?, V1ALPHA1)?,
-        definition(worker_metadata::versions(&definitions)?, V1ALPHA1)?,
-    ])
+    let stored_in_v1beta1 = [
+        graph::versions(&definitions)?,
+        component_deployment::versions(&definitions)?,
+        request::versions(&definitions)?,
+        scaling_adapter::versions(&definitions)?,
+    ];
+    let stored_in_v1alpha1 =
+        [model::versions(&definitions)?, checkpoint::versions(&definitions)?, worker_metadata::versions(&definitions)?];
+    let mut all = Vec::new();
+    for versions in stored_in_v1beta1 {
+        let mut crd = definition(versions, V1BETA1)?;
+        crd.spec.conversion = Some(service.stanza());
+        all.push(crd);
+    }
+    for versions in stored_in_v1alpha1 {
+        all.push(definition(versions, V1ALPHA1)?);
+    }
+    Ok(all)
 }
 
 /// Name of the file in `deploy/crds` that holds `crd`: `<group>_<plural>.yaml`.

@@ -3,10 +3,13 @@
 use super::CrdError;
 use super::version::{Version, age_column, column};
 use crate::schema::kubernetes::Definitions;
+use crate::v1alpha1::schemas;
 use crate::v1beta1::{
     DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, DynamoGraphDeploymentRequestStatus,
 };
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition,
+};
 
 const DESCRIPTION: &str = "A model with its targets, from which the operator makes an inference graph.";
 
@@ -22,9 +25,27 @@ pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDe
         age_column(),
     ];
     let v1beta1 = Version::new(definitions, DESCRIPTION, columns);
-    Ok(vec![v1beta1.definition::<
-        DynamoGraphDeploymentRequest,
-        DynamoGraphDeploymentRequestSpec,
-        DynamoGraphDeploymentRequestStatus,
-    >()?])
+    let v1alpha1 = Version::new(definitions, DESCRIPTION, alpha_columns());
+    Ok(vec![
+        v1alpha1.deprecated_definition::<
+            DynamoGraphDeploymentRequest,
+            schemas::DynamoGraphDeploymentRequestSpec,
+            schemas::DynamoGraphDeploymentRequestStatus,
+        >()?,
+        v1beta1.definition::<
+            DynamoGraphDeploymentRequest,
+            DynamoGraphDeploymentRequestSpec,
+            DynamoGraphDeploymentRequestStatus,
+        >()?,
+    ])
+}
+
+fn alpha_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Model", ".spec.model", "The model"),
+        column("Backend", ".status.backend", "Engine family"),
+        column("State", ".status.state", "Where the request is in its life"),
+        column("DGD-State", ".status.deployment.state", "Where the graph is in its life"),
+        age_column(),
+    ]
 }

@@ -1,6 +1,6 @@
 //! Tests of what the definitions say, beside their schemas.
 
-use super::{all, file_name};
+use super::{ConversionService, all, all_converted_by, file_name};
 use crate::annotations;
 use crate::schema::rules;
 use crate::v1beta1::{BackendFramework, ComponentType, GpuSku, MAIN_CONTAINER};
@@ -60,15 +60,79 @@ fn names_and_frame() {
 
 #[test]
 fn a_scaling_adapter_can_be_scaled() {
-    let crd = crd("dynamographdeploymentscalingadapters");
-    assert_eq!(
-        json!(v1beta1(&crd).subresources)["scale"],
-        json!({
-            "specReplicasPath": ".spec.replicas",
-            "statusReplicasPath": ".status.replicas",
-            "labelSelectorPath": ".status.selector",
-        })
-    );
+    for version in crd("dynamographdeploymentscalingadapters").spec.versions {
+        assert_eq!(
+            json!(version.subresources)["scale"],
+            json!({
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            })
+        );
+    }
+}
+
+#[test]
+fn kinds_stored_in_v1beta1_are_served_in_v1alpha1_as_well() {
+    for crd in all().unwrap() {
+        let kind = &crd.spec.names.kind;
+        let storage = crd.spec.versions.iter().find(|version| version.storage).unwrap();
+        let others: Vec<_> = crd.spec.versions.iter().filter(|version| !version.storage).collect();
+        let conversion = json!(crd.spec.conversion);
+        if storage.name == "v1alpha1" {
+            assert!(others.is_empty() && conversion.is_null() && storage.deprecated.is_none(), "{kind}");
+            continue;
+        }
+        let [alpha] = others.as_slice() else { panic!("{kind}: {others:?}") };
+        assert_eq!((alpha.name.as_str(), alpha.deprecated), ("v1alpha1", Some(true)));
+        let warning = format!("nvidia.com/v1alpha1 {kind} is deprecated; use nvidia.com/v1beta1 {kind}");
+        assert_eq!(alpha.deprecation_warning, Some(warning));
+        assert_eq!(
+            conversion,
+            json!({
+                "strategy": "Webhook",
+                "webhook": {
+                    "clientConfig": { "service": {
+                        "namespace": "dynamo-system", "name": "dynamo-operator-webhook-service", "path": "/convert",
+                    } },
+                    "conversionReviewVersions": ["v1"],
+                },
+            })
+        );
+    }
+}
+
+#[test]
+fn another_service_can_convert() {
+    let service: ConversionService = "here/there:9443".parse().unwrap();
+    let stanzas: Vec<_> = all_converted_by(&service).unwrap().iter().map(|crd| json!(crd.spec.conversion)).collect();
+    let client = json!({ "service": { "namespace": "here", "name": "there", "path": "/convert", "port": 9443 } });
+    assert_eq!(stanzas.iter().filter(|stanza| stanza["webhook"]["clientConfig"] == client).count(), 4);
+}
+
+/// Fields by which the standalone component differs from the component of a graph.
+#[test]
+fn a_component_on_its_own_has_no_part_in_a_graph() {
+    for (version, list, items) in [("v1beta1", "components", "items"), ("v1alpha1", "services", "additionalProperties")]
+    {
+        let spec = |plural: &str| {
+            let crd = crd(plural);
+            let version = crd.spec.versions.iter().find(|v| v.name == version).unwrap();
+            json!(version.schema)["openAPIV3Schema"]["properties"]["spec"].clone()
+        };
+        let in_graph = spec("dynamographdeployments")["properties"][list][items].clone();
+        let alone = spec("dynamocomponentdeployments");
+        for field in [
+            "/properties/providerOverride",
+            "/properties/multinode/properties/leader",
+            "/properties/multinode/properties/worker",
+        ] {
+            assert!(in_graph.pointer(field).is_some() && alone.pointer(field).is_none(), "{version} {field}");
+        }
+        let named = |schema: &Value| schema["required"].as_array().is_some_and(|r| r.contains(&json!("name")));
+        assert_eq!((named(&in_graph), named(&alone)), (version == "v1beta1", false));
+        assert_eq!(in_graph["x-kubernetes-validations"], alone["x-kubernetes-validations"]);
+    }
 }
 
 /// Names and paths of the columns of a version.
@@ -83,10 +147,35 @@ fn columns(plural: &str, version: &str) -> Vec<String> {
 fn columns_of_kubectl_get() {
     let condition = |type_: &str, field: &str| format!(".status.conditions[?(@.type==\"{type_}\")].{field}");
     let age = "Age date .metadata.creationTimestamp";
-    for (plural, type_) in [("dynamographdeployments", "Ready"), ("dynamocomponentdeployments", "Available")] {
-        let column = format!("{type_} string {}", condition(type_, "status"));
-        assert_eq!(columns(plural, "v1beta1"), [&column, "Backend string .spec.backendFramework", age]);
-    }
+    let backend = "Backend string .spec.backendFramework";
+    let ready = format!("Ready string {}", condition("Ready", "status"));
+    let available = format!("Available string {}", condition("Available", "status"));
+    assert_eq!(columns("dynamographdeployments", "v1beta1"), [&ready, backend, age]);
+    assert_eq!(columns("dynamographdeployments", "v1alpha1"), [&ready, backend, age]);
+    assert_eq!(columns("dynamocomponentdeployments", "v1beta1"), [&available, backend, age]);
+    assert_eq!(
+        columns("dynamocomponentdeployments", "v1alpha1"),
+        ["DynamoComponent string .spec.dynamoComponent", &available, backend, age]
+    );
+    assert_eq!(
+        columns("dynamographdeploymentrequests", "v1alpha1"),
+        [
+            "Model string .spec.model",
+            "Backend string .status.backend",
+            "State string .status.state",
+            "DGD-State string .status.deployment.state",
+            age,
+        ]
+    );
+    assert_eq!(
+        columns("dynamographdeploymentscalingadapters", "v1alpha1"),
+        [
+            "DGD string .spec.dgdRef.name",
+            "SERVICE string .spec.dgdRef.serviceName",
+            "REPLICAS integer .status.replicas",
+            "AGE date .metadata.creationTimestamp",
+        ]
+    );
     let (reason, message) = (condition("Succeeded", "reason"), condition("Succeeded", "message"));
     assert_eq!(
         columns("dynamographdeploymentrequests", "v1beta1"),

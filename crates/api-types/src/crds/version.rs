@@ -1,6 +1,7 @@
 //! One version of a kind: the schema of its types, in the frame that all kinds share.
 
-use super::CrdError;
+use super::{CrdError, V1ALPHA1, V1BETA1};
+use crate::GROUP;
 use crate::schema::rules::Rule;
 use crate::schema::{SchemaError, kubernetes::Definitions, structural::schema_of};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -39,6 +40,25 @@ impl<'a> Version<'a> {
     ) -> Result<CustomResourceDefinition, CrdError> {
         let status = schema_of::<T>(self.definitions).map_err(|source| schema_error::<K>(source))?;
         self.finish::<K, S>(Some(status))
+    }
+
+    /// The definition of a kind with this version as its deprecated v1alpha1; `K` is the kind in v1beta1, of which there
+    /// are types.
+    pub fn deprecated_definition<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
+        self,
+    ) -> Result<CustomResourceDefinition, CrdError> {
+        let mut crd = self.definition::<K, S, T>()?;
+        let kind = &crd.spec.names.kind;
+        let api_version = |version| format!("{GROUP}/{version}");
+        let (old, new) = (api_version(V1ALPHA1), api_version(V1BETA1));
+        let warning = format!("{old} {kind} is deprecated; use {new} {kind}");
+        for version in &mut crd.spec.versions {
+            version.name = V1ALPHA1.to_owned();
+            version.storage = false;
+            version.deprecated = Some(true);
+            version.deprecation_warning = Some(warning.clone());
+        }
+        Ok(crd)
     }
 
     /// The same for a kind without status.

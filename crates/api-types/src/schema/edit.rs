@@ -3,7 +3,8 @@
 use super::SchemaError;
 use serde_json::Value;
 
-/// The schema of the field at `path`, such as `spec.containers[].image`; `[]` stands for the items of a list.
+/// The schema of the field at `path`, such as `spec.containers[].image`; `[]` stands for the items of a
+/// list, `{}` for the values of a map.
 ///
 /// # Errors
 /// [`SchemaError::Missing`] if there is no such field.
@@ -11,10 +12,12 @@ pub fn property<'a>(schema: &'a mut Value, path: &str) -> Result<&'a mut Value, 
     let missing = || SchemaError::Missing(path.to_owned());
     let mut at = schema;
     for step in path.split('.') {
-        let (name, items) = step.strip_suffix("[]").map_or((step, false), |name| (name, true));
+        let inner = [("[]", "items"), ("{}", "additionalProperties")];
+        let inner = inner.into_iter().find_map(|(suffix, key)| Some((step.strip_suffix(suffix)?, key)));
+        let (name, inner) = inner.map_or((step, None), |(name, key)| (name, Some(key)));
         at = at.get_mut("properties").and_then(|p| p.get_mut(name)).ok_or_else(missing)?;
-        if items {
-            at = at.get_mut("items").ok_or_else(missing)?;
+        if let Some(key) = inner {
+            at = at.get_mut(key).ok_or_else(missing)?;
         }
     }
     Ok(at)

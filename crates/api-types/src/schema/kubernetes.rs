@@ -22,13 +22,32 @@ pub const ENV_VAR: &str = "io.k8s.api.core.v1.EnvVar";
 pub const CONFIG_MAP_KEY_SELECTOR: &str = "io.k8s.api.core.v1.ConfigMapKeySelector";
 /// Specification of a Job.
 pub const JOB_SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
+/// Pod.
+const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
+/// Container of a pod.
+const CONTAINER: &str = "io.k8s.api.core.v1.Container";
+/// Probe of a container.
+pub const PROBE: &str = "io.k8s.api.core.v1.Probe";
+/// Resources of a container.
+pub const RESOURCE_REQUIREMENTS: &str = "io.k8s.api.core.v1.ResourceRequirements";
+/// Claim that a container uses.
+pub const RESOURCE_CLAIM: &str = "io.k8s.api.core.v1.ResourceClaim";
+/// Toleration of a pod.
+pub const TOLERATION: &str = "io.k8s.api.core.v1.Toleration";
+/// How fast an autoscaler acts.
+pub const AUTOSCALER_BEHAVIOR: &str = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior";
+/// What an autoscaler looks at.
+pub const AUTOSCALER_METRIC: &str = "io.k8s.api.autoscaling.v2.MetricSpec";
 /// Definitions that our types refer to; with all that they refer to in turn they make up `schemas/kubernetes.json`.
-pub const ROOTS: [&str; 4] = [POD_TEMPLATE, ENV_VAR, CONFIG_MAP_KEY_SELECTOR, JOB_SPEC];
+pub const ROOTS: [&str; 6] =
+    [POD_TEMPLATE, ENV_VAR, CONFIG_MAP_KEY_SELECTOR, JOB_SPEC, AUTOSCALER_BEHAVIOR, AUTOSCALER_METRIC];
 /// The API server's documents that hold the definitions.
-pub const DOCUMENTS: [&str; 2] = ["/openapi/v3/api/v1", "/openapi/v3/apis/batch/v1"];
+pub const DOCUMENTS: [&str; 3] = ["/openapi/v3/api/v1", "/openapi/v3/apis/batch/v1", "/openapi/v3/apis/autoscaling/v2"];
 
 /// [`POD_TEMPLATE`] with the rules for pods of components; ours, not Kubernetes'.
 pub const COMPONENT_POD_TEMPLATE: &str = "ComponentPodTemplate";
+/// Pod of a service in v1alpha1: [`POD_SPEC`] with a field for the main container; ours, not Kubernetes'.
+pub const EXTRA_POD_SPEC: &str = "ExtraPodSpec";
 /// Condition of an object; written here, because the document lacks the limits that Kubernetes gives it.
 pub const CONDITION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Condition";
 /// Kubernetes quantity.
@@ -74,6 +93,9 @@ impl Definitions {
             add_component_rules(&mut template)?;
             return Ok(template);
         }
+        if name == EXTRA_POD_SPEC {
+            return self.extra_pod_spec(path);
+        }
         if let Some(schema) = built_in(name) {
             return Ok(schema);
         }
@@ -81,6 +103,16 @@ impl Definitions {
             Some(definition) => self.inline(definition, path),
             None => Err(SchemaError::UnknownDefinition { path: path.to_owned(), name: name.to_owned() }),
         }
+    }
+
+    /// A pod whose containers are optional, because the main container has a field of its own and needs no name there.
+    fn extra_pod_spec(&self, path: &str) -> Result<Value, SchemaError> {
+        let mut pod = self.resolve(POD_SPEC, path)?;
+        let mut main = self.resolve(CONTAINER, &format!("{path}.mainContainer"))?;
+        edit::make_optional(&mut pod, "containers")?;
+        edit::make_optional(&mut main, "name")?;
+        pod["properties"]["mainContainer"] = main;
+        Ok(pod)
     }
 
     /// Brings one schema of the document into structural form.

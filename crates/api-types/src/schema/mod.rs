@@ -25,8 +25,9 @@ mod tests;
 pub use error::SchemaError;
 
 use kubernetes::{
-    COMPONENT_POD_TEMPLATE, CONDITION, CONFIG_MAP_KEY_SELECTOR, ENV_VAR, JOB_SPEC, POD_TEMPLATE, QUANTITY,
-    REFERENCE_PREFIX, TIME,
+    AUTOSCALER_BEHAVIOR, AUTOSCALER_METRIC, COMPONENT_POD_TEMPLATE, CONDITION, CONFIG_MAP_KEY_SELECTOR, ENV_VAR,
+    EXTRA_POD_SPEC, JOB_SPEC, POD_TEMPLATE, PROBE, QUANTITY, REFERENCE_PREFIX, RESOURCE_CLAIM, RESOURCE_REQUIREMENTS,
+    TIME, TOLERATION,
 };
 use schemars::{Schema, SchemaGenerator, json_schema};
 
@@ -45,9 +46,44 @@ pub fn job_spec(_: &mut SchemaGenerator) -> Schema {
     reference(JOB_SPEC)
 }
 
+/// The pod of a service in v1alpha1, with its main container in a field of its own.
+pub fn extra_pod_spec(_: &mut SchemaGenerator) -> Schema {
+    reference(EXTRA_POD_SPEC)
+}
+
+/// A probe of a container.
+pub fn probe(_: &mut SchemaGenerator) -> Schema {
+    reference(PROBE)
+}
+
+/// Resources of a container.
+pub fn resource_requirements(_: &mut SchemaGenerator) -> Schema {
+    reference(RESOURCE_REQUIREMENTS)
+}
+
+/// Claims that a container uses, as one list.
+pub fn resource_claims(_: &mut SchemaGenerator) -> Schema {
+    list_of(RESOURCE_CLAIM)
+}
+
+/// Tolerations, as one list.
+pub fn tolerations(_: &mut SchemaGenerator) -> Schema {
+    list_of(TOLERATION)
+}
+
+/// How fast an autoscaler acts.
+pub fn autoscaler_behavior(_: &mut SchemaGenerator) -> Schema {
+    reference(AUTOSCALER_BEHAVIOR)
+}
+
+/// What an autoscaler looks at, as one list.
+pub fn autoscaler_metrics(_: &mut SchemaGenerator) -> Schema {
+    list_of(AUTOSCALER_METRIC)
+}
+
 /// Environment variables, as one list: who sets it, sets it whole.
 pub fn env(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "array", "items": reference(ENV_VAR) })
+    list_of(ENV_VAR)
 }
 
 /// Conditions, one of each type.
@@ -62,7 +98,7 @@ pub fn conditions(_: &mut SchemaGenerator) -> Schema {
 
 /// Conditions as one list: who sets it, sets it whole.
 pub fn condition_list(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "array", "items": reference(CONDITION) })
+    list_of(CONDITION)
 }
 
 /// A key of a ConfigMap.
@@ -101,4 +137,8 @@ pub fn anything(_: &mut SchemaGenerator) -> Schema {
 
 fn reference(definition: &str) -> Schema {
     json_schema!({ "$ref": format!("{REFERENCE_PREFIX}{definition}") })
+}
+
+fn list_of(definition: &str) -> Schema {
+    json_schema!({ "type": "array", "items": reference(definition) })
 }

@@ -39,12 +39,7 @@ pub const COMPONENTS: &[Rule] = &[
     ),
 ];
 
-/// Rules of one component.
-pub const COMPONENT: &[Rule] = &[
-    rule(
-        "!has(self.eppConfig) || (has(self.type) && self.type == 'epp')",
-        "eppConfig is only for components of type epp",
-    ),
+const MIN_AVAILABLE: [Rule; 2] = [
     rule(
         "!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || \
          self.minAvailable <= (has(self.replicas) ? self.replicas : 1)",
@@ -55,6 +50,26 @@ pub const COMPONENT: &[Rule] = &[
         "minAvailable cannot be changed",
     ),
 ];
+
+/// Rules of one component.
+pub const COMPONENT: &[Rule] = &[
+    rule(
+        "!has(self.eppConfig) || (has(self.type) && self.type == 'epp')",
+        "eppConfig is only for components of type epp",
+    ),
+    MIN_AVAILABLE[0],
+    MIN_AVAILABLE[1],
+];
+
+/// Rules of one service, which is what v1alpha1 calls a component.
+pub const SERVICE: &[Rule] = &MIN_AVAILABLE;
+
+/// Rules of a volume of v1alpha1.
+pub const PVC: &[Rule] = &[rule(
+    "!has(self.create) || self.create == false || \
+     (has(self.size) && has(self.storageClass) && has(self.volumeAccessMode))",
+    "a claim that is created needs size, storageClass and volumeAccessMode",
+)];
 
 /// Rules of a graph's KV transfer policy.
 pub const KV_TRANSFER: &[Rule] = &[

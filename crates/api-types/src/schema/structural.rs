@@ -42,6 +42,7 @@ fn convert(schema: Value, path: &str, definitions: &Definitions) -> Result<Value
             "title" | "$schema" => continue,
             "type" | "format" | "default" | "enum" | "required" => value,
             "minimum" | "maximum" | "minLength" | "maxLength" | "minItems" | "maxItems" | "pattern" => value,
+            "maxProperties" => value,
             "description" => unwrapped(&value),
             "items" => convert(value, &format!("{path}[]"), definitions)?,
             "additionalProperties" => convert(value, &format!("{path}{{}}"), definitions)?,

@@ -1,14 +1,19 @@
-//! `nvidia.com/v1alpha1`: kinds that have this version only.
+//! `nvidia.com/v1alpha1`: kinds that have this version only, and what v1beta1 shares with it.
+//!
+//! Of graphs, components, requests and scaling adapters there are [`schemas`] only: nobody reads them in this version but
+//! [conversion](crate::conversion), which must not lose what no type knows.
 
 mod checkpoint;
 mod gpu_memory_service;
 mod model;
+#[cfg(feature = "schema")]
+pub mod schemas;
 mod shared_memory;
 mod worker_metadata;
 
 pub use checkpoint::{
-    CheckpointJobSpec, CheckpointPhase, CheckpointStorageType, DynamoCheckpoint, DynamoCheckpointSpec,
-    DynamoCheckpointStatus,
+    CheckpointJobSpec, CheckpointPhase, CheckpointStorageType, DEFAULT_DEADLINE, DynamoCheckpoint,
+    DynamoCheckpointSpec, DynamoCheckpointStatus,
 };
 pub use gpu_memory_service::{EngineMode, GpuMemoryService};
 pub use model::{DynamoModel, DynamoModelSpec, DynamoModelStatus, ModelEndpoint, ModelSource, ModelType};

@@ -3,7 +3,7 @@
 use super::{ComponentExperimental, ComponentTopologyConstraint, ProviderOverride};
 use k8s_openapi::api::core::v1::{ConfigMapKeySelector, Container, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
 /// Name of the container that the operator completes with its defaults.
@@ -26,7 +26,7 @@ pub struct ComponentSpec {
     )]
     pub name: String,
     /// Role of the component; a component without one gets no defaults of any role.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none", deserialize_with = "known_type")]
     pub type_: Option<ComponentType>,
     /// Fragment of the component's primary Grove unit; only in graphs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,6 +111,13 @@ impl ComponentSpec {
     }
 }
 
+/// v1alpha1 took any text as a type, and the Go operator stored it as it was. Such an object must stay readable; its
+/// type means no particular role.
+fn known_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ComponentType>, D::Error> {
+    let given: Option<String> = Deserialize::deserialize(deserializer)?;
+    Ok(given.and_then(|given| ComponentType::ALL.into_iter().find(|known| known.as_str() == given)))
+}
+
 /// Role of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -131,6 +138,9 @@ pub enum ComponentType {
 }
 
 impl ComponentType {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Frontend, Self::Worker, Self::Prefill, Self::Decode, Self::Planner, Self::Epp];
+
     /// The name as it stands in specs, labels and environments.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -314,4 +324,25 @@ pub struct CompilationCache {
     /// Where it is mounted; the framework's default if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_path: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_type_that_nobody_knows_is_none() {
+        for known in ComponentType::ALL {
+            assert_eq!(json!(known), json!(known.as_str()));
+        }
+        for (given, read) in [
+            (json!({ "name": "a", "type": "epp" }), Some(ComponentType::Epp)),
+            (json!({ "name": "a", "type": "main" }), None),
+            (json!({ "name": "a", "type": null }), None),
+            (json!({ "name": "a" }), None),
+        ] {
+            assert_eq!(serde_json::from_value::<ComponentSpec>(given).unwrap().type_, read);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `crds apply`.
 
 use anyhow::{Context, anyhow, bail};
-use api_types::crds;
+use api_types::crds::{self, ConversionService};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionCondition,
 };
@@ -30,11 +30,14 @@ pub(crate) struct Args {
     /// Longest time in seconds for everything
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     timeout: u64,
+    /// Service that converts between versions, NAMESPACE/NAME[:PORT]
+    #[arg(long, value_name = "SERVICE", default_value_t)]
+    webhook_service: ConversionService,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let work = async { apply_all(client(args).await?).await };
+    let work = async { apply_all(client(args).await?, &args.webhook_service).await };
     runtime.block_on(async {
         tokio::time::timeout(Duration::from_secs(args.timeout), work).await.unwrap_or_else(|_| {
             Err(anyhow!(
@@ -59,9 +62,9 @@ async fn client(args: &Args) -> anyhow::Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-async fn apply_all(client: Client) -> anyhow::Result<()> {
+async fn apply_all(client: Client, webhook_service: &ConversionService) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client);
-    let crds = crds::all()?;
+    let crds = crds::all_converted_by(webhook_service)?;
     let mut outcomes = Vec::new();
     for crd in &crds {
         let name = crd.name_any();

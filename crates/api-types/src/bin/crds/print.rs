@@ -1,7 +1,7 @@
 //! `crds print`.
 
 use anyhow::Context;
-use api_types::crds;
+use api_types::crds::{self, ConversionService};
 use clap::ValueEnum;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Write one file for each definition into this folder (made if missing) instead of standard output
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
+    /// Service that converts between versions, NAMESPACE/NAME[:PORT]
+    #[arg(long, value_name = "SERVICE", default_value_t)]
+    webhook_service: ConversionService,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -28,7 +31,7 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let crds = crds::all()?;
+    let crds = crds::all_converted_by(&args.webhook_service)?;
     match &args.dir {
         Some(dir) => write_files(&crds, args.format, dir),
         None => write_stdout(&crds, args.format),
