@@ -15,7 +15,7 @@ use tokio::{
 };
 use tracing::info;
 
-use super::{MARKER_LEASE, Marker, Markers, SAFETY_MARGIN};
+use super::{MARKER_LEASE, Marker, Markers};
 use crate::{
     settings::OperatorConfiguration,
     store::{Change, Packed, Scope, Watch, watch_named},
@@ -140,7 +140,7 @@ impl Fence {
             Side::Member { namespace: own, owner } => {
                 let ours = |marker: &Marker| marker.owner.as_deref() == Some(owner.as_str());
                 // What we look at outside of our namespace is none of the marker's business: our own Leases, say.
-                let held = namespace != own || markers.valid_within(own, SAFETY_MARGIN, now).is_some_and(ours);
+                let held = namespace != own || markers.valid_for_its_owner(own, now).is_some_and(ours);
                 held.then_some(()).ok_or_else(|| Excluded::NotHeld { namespace: own.clone() })
             }
         }

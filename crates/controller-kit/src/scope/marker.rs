@@ -11,7 +11,7 @@ use std::{
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime};
 use kube::ResourceExt;
 
-use super::{HOLDER_PREFIX, OWNER_ANNOTATION};
+use super::{HOLDER_PREFIX, OWNER_ANNOTATION, safety_margin};
 
 /// What a marker Lease says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,14 +67,15 @@ impl Markers {
     /// The marker of a namespace, if it is valid at `now`.
     #[must_use]
     pub fn valid(&self, namespace: &str, now: Instant) -> Option<&Marker> {
-        self.valid_within(namespace, Duration::ZERO, now)
+        let (marker, since) = self.seen.get(namespace)?;
+        (now.duration_since(*since) < marker.duration).then_some(marker)
     }
 
-    /// The marker of a namespace, if it is valid at `now` and stays so for `margin`.
+    /// The marker of a namespace, if those whose it is may still act on it at `now`: they stop before others start.
     #[must_use]
-    pub fn valid_within(&self, namespace: &str, margin: Duration, now: Instant) -> Option<&Marker> {
+    pub fn valid_for_its_owner(&self, namespace: &str, now: Instant) -> Option<&Marker> {
         let (marker, since) = self.seen.get(namespace)?;
-        (now.duration_since(*since) + margin < marker.duration).then_some(marker)
+        (now.duration_since(*since) + safety_margin(marker.duration) < marker.duration).then_some(marker)
     }
 
     /// The namespaces with a valid marker, in no order.
@@ -119,8 +120,8 @@ mod tests {
         assert!(markers.valid("team", after(start, 29)).is_some(), "written in 2001 by its own account");
         assert!(markers.valid("team", after(start, 30)).is_none());
         assert!(markers.valid("other", start).is_none());
-        assert!(markers.valid_within("team", super::super::SAFETY_MARGIN, after(start, 24)).is_some());
-        assert!(markers.valid_within("team", super::super::SAFETY_MARGIN, after(start, 25)).is_none());
+        assert!(markers.valid_for_its_owner("team", after(start, 24)).is_some());
+        assert!(markers.valid_for_its_owner("team", after(start, 25)).is_none());
     }
 
     #[test]

@@ -1,0 +1,104 @@
+//! The marker Lease and the install's Deployments on the API server.
+
+use std::{future::Future, time::Duration};
+
+use controller_kit::scope::{HOLDER_PREFIX, MARKER_LEASE, OWNER_ANNOTATION};
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        coordination::v1::{Lease, LeaseSpec},
+    },
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions},
+};
+use tokio::time::timeout;
+
+use crate::decide::Sibling;
+
+/// Why a request failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// What the API server answered.
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    /// It did not answer.
+    #[error("the API server did not answer in {} ms", .0.as_millis())]
+    Timeout(Duration),
+}
+
+/// The marker of one namespace.
+pub(crate) struct MarkerLease {
+    pub(crate) leases: Api<Lease>,
+    pub(crate) deployments: Api<Deployment>,
+    /// Label selector of the install's Deployments.
+    pub(crate) siblings: String,
+    pub(crate) owner: String,
+    pub(crate) version: String,
+    pub(crate) duration: Duration,
+    /// Longest time for one request: shorter than the time between two renewals.
+    pub(crate) patience: Duration,
+}
+
+impl MarkerLease {
+    pub(crate) async fn get(&self) -> Result<Option<Lease>, Error> {
+        self.within(self.leases.get_opt(MARKER_LEASE)).await
+    }
+
+    /// The Deployments of the install, this process's own excepted: it becomes ready by holding the marker.
+    pub(crate) async fn siblings(&self) -> Result<Vec<Sibling>, Error> {
+        let all = self.within(self.deployments.list(&ListParams::default().labels(&self.siblings))).await?;
+        Ok(all
+            .items
+            .iter()
+            .map(|deployment| Sibling { name: deployment.name_any(), available: available(deployment) })
+            .collect())
+    }
+
+    pub(crate) async fn create(&self) -> Result<Lease, Error> {
+        let metadata = ObjectMeta { name: Some(MARKER_LEASE.to_owned()), ..ObjectMeta::default() };
+        let lease = self.claimed(Lease { metadata, ..Lease::default() });
+        self.within(self.leases.create(&PostParams::default(), &lease)).await
+    }
+
+    /// Renews or takes over the marker as it was read; fails if somebody has written it since.
+    pub(crate) async fn write(&self, lease: Lease) -> Result<Lease, Error> {
+        let lease = self.claimed(lease);
+        self.within(self.leases.replace(MARKER_LEASE, &PostParams::default(), &lease)).await
+    }
+
+    /// Deletes the marker as we wrote it last, and nothing that came after.
+    pub(crate) async fn delete(&self, lease: &Lease) -> Result<(), Error> {
+        let preconditions = Preconditions { resource_version: lease.resource_version(), uid: lease.uid() };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        self.within(self.leases.delete(MARKER_LEASE, &params)).await.map(|_| ())
+    }
+
+    fn claimed(&self, mut lease: Lease) -> Lease {
+        let now = MicroTime(Timestamp::now());
+        let ours = lease.annotations().get(OWNER_ANNOTATION) == Some(&self.owner);
+        lease.annotations_mut().insert(OWNER_ANNOTATION.to_owned(), self.owner.clone());
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        spec.holder_identity = Some(format!("{HOLDER_PREFIX}{}", self.version));
+        spec.lease_duration_seconds = i32::try_from(self.duration.as_secs()).ok();
+        if !ours || spec.acquire_time.is_none() {
+            spec.acquire_time = Some(now.clone());
+        }
+        spec.renew_time = Some(now);
+        lease
+    }
+
+    async fn within<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+        Ok(timeout(self.patience, request).await.map_err(|_| Error::Timeout(self.patience))??)
+    }
+}
+
+/// Whether a Deployment serves with its present spec: what the controller of Deployments calls available.
+fn available(deployment: &Deployment) -> bool {
+    let Some(status) = &deployment.status else { return false };
+    let is_available = status.conditions.iter().flatten().any(|c| c.type_ == "Available" && c.status == "True");
+    is_available && status.observed_generation >= deployment.metadata.generation
+}

@@ -1,0 +1,129 @@
+//! Installs that compete for a namespace, as tasks of this process, on a real API server.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::{sync::Arc, time::Duration};
+
+use controller_kit::{
+    metrics::Metrics,
+    process::{Context, Readiness, Shutdown},
+    scope::{Fence, MARKER_LEASE, OWNER_ANNOTATION},
+    settings,
+    store::Scope,
+};
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
+use kube::{Api, ResourceExt, api::PostParams};
+use lease_scope::Config;
+use serde_json::json;
+use test_cluster::{TestNamespace, wait};
+use tokio::task::JoinHandle;
+
+const LIMIT: Duration = Duration::from_secs(40);
+/// A marker's duration; long enough for a busy machine to renew in time.
+const SECONDS: u64 = 6;
+
+struct Install {
+    readiness: Readiness,
+    shutdown: Shutdown,
+    task: JoinHandle<()>,
+}
+
+async fn namespace(prefix: &str) -> TestNamespace {
+    TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), prefix).await.unwrap()
+}
+
+/// Starts the process of an install that consists of the Deployments with the label `install: <owner>`.
+fn install(namespace: &TestNamespace, owner: &str) -> Install {
+    let head = format!("apiVersion: {}\nkind: {}\n", settings::API_VERSION, settings::KIND);
+    let scope = format!("{{leaseDuration: {SECONDS}s, leaseRenewInterval: 2s, owner: {owner}}}");
+    let settings = settings::parse(&format!("{head}namespace: {{scope: {scope}}}\n")).unwrap().0;
+    let (readiness, shutdown) = (Readiness::default(), Shutdown::manual());
+    let context = Context {
+        name: lease_scope::NAME,
+        client: namespace.client(),
+        settings: Arc::new(settings),
+        scope: Scope::Namespace(namespace.name().to_owned()),
+        fence: Fence::unfenced(),
+        readiness: readiness.clone(),
+        metrics: Metrics::new(),
+        shutdown: shutdown.clone(),
+        concurrency: 1,
+    };
+    let config =
+        Config { install_namespace: None, siblings: format!("install={owner}"), operator_version: "1.5.0".to_owned() };
+    let task = tokio::spawn(async move { lease_scope::run(context, config).await.unwrap() });
+    Install { readiness, shutdown, task }
+}
+
+/// A Deployment that becomes available on the fake nodes.
+async fn deploy(namespace: &TestNamespace, owner: &str) {
+    let deployment = json!({
+        "metadata": {"name": format!("controller-of-{owner}"), "labels": {"install": owner}},
+        "spec": {
+            "selector": {"matchLabels": {"app": owner}},
+            "template": {
+                "metadata": {"labels": {"app": owner}},
+                "spec": {"containers": [{"name": "main", "image": "example.com/controller:1"}]},
+            },
+        },
+    });
+    let api = Api::<Deployment>::namespaced(namespace.client(), namespace.name());
+    api.create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
+}
+
+async fn marker(namespace: &TestNamespace) -> Option<Lease> {
+    Api::<Lease>::namespaced(namespace.client(), namespace.name()).get_opt(MARKER_LEASE).await.unwrap()
+}
+
+async fn owner(namespace: &TestNamespace) -> Option<String> {
+    marker(namespace).await.and_then(|lease| lease.annotations().get(OWNER_ANNOTATION).cloned())
+}
+
+async fn until_owned_by(namespace: &TestNamespace, expected: Option<&str>) {
+    let what = format!("the marker belongs to {expected:?}");
+    wait::until(what, LIMIT, async || (owner(namespace).await.as_deref() == expected).then_some(())).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_install_takes_its_namespace_when_it_is_complete_and_gives_it_back() {
+    let namespace = namespace("lease").await;
+    let first = install(&namespace, "first");
+    wait::until("it waits for its siblings", LIMIT, async || first.readiness.missing()).await.unwrap();
+    assert!(marker(&namespace).await.is_none(), "half an install has taken a namespace");
+    deploy(&namespace, "first").await;
+    until_owned_by(&namespace, Some("first")).await;
+    let taken = marker(&namespace).await.unwrap().spec.unwrap();
+    assert_eq!(taken.holder_identity.as_deref(), Some("namespace-restricted-operator-1.5.0"));
+    wait::until("it is ready", LIMIT, async || first.readiness.missing().is_none().then_some(())).await.unwrap();
+
+    let renewed = async || {
+        let now = marker(&namespace).await?.spec?;
+        (now.renew_time != taken.renew_time && now.acquire_time == taken.acquire_time).then_some(())
+    };
+    wait::until("it is renewed", LIMIT, renewed).await.unwrap();
+
+    first.shutdown.request();
+    first.task.await.unwrap();
+    assert!(marker(&namespace).await.is_none(), "an orderly end gives the namespace back");
+}
+
+#[tokio::test]
+async fn a_second_claimant_waits_until_the_first_is_gone_or_dead() {
+    let namespace = namespace("lease-two").await;
+    deploy(&namespace, "first").await;
+    deploy(&namespace, "second").await;
+    let first = install(&namespace, "first");
+    until_owned_by(&namespace, Some("first")).await;
+    let before = marker(&namespace).await.unwrap().spec.unwrap().renew_time;
+    let second = install(&namespace, "second");
+    // Two renewals later, the second has had many chances.
+    let renewed = async || (marker(&namespace).await?.spec?.renew_time > before).then_some(());
+    wait::until("the first renews", LIMIT, renewed).await.unwrap();
+    assert_eq!(owner(&namespace).await.as_deref(), Some("first"));
+    assert!(second.readiness.missing().is_some(), "who waits is not ready");
+
+    // The first dies without a word.
+    first.task.abort();
+    until_owned_by(&namespace, Some("second")).await;
+    wait::until("it is ready", LIMIT, async || second.readiness.missing().is_none().then_some(())).await.unwrap();
+}
