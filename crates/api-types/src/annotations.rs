@@ -38,6 +38,12 @@ pub const BASE_MODEL: &str = "nvidia.com/dynamo-base-model";
 pub const TOPOLOGY_LABEL_KEY: &str = "nvidia.com/topology-label-key";
 /// Cluster topology from which the topology label controller takes its labels.
 pub const TOPOLOGY_NAME: &str = "nvidia.com/topology-cluster-topology-name";
+/// `RollingRecreate` or `OnDelete`: how Grove replaces the pods of the graph.
+pub const GROVE_UPDATE_STRATEGY: &str = "nvidia.com/grove-update-strategy";
+/// Queue of the KAI scheduler; `dynamo` if unset.
+pub const KAI_QUEUE: &str = "nvidia.com/kai-scheduler-queue";
+/// Queue of the Volcano scheduler; its own default if unset.
+pub const VOLCANO_QUEUE: &str = "nvidia.com/volcano-queue";
 /// Istio's switch for sidecar injection.
 pub const ISTIO_INJECT: &str = "sidecar.istio.io/inject";
 

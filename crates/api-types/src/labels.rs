@@ -51,3 +51,10 @@ pub const OPERATOR: &str = "dynamo-operator";
 pub const RBAC: &str = "rbac";
 /// Value of boolean labels.
 pub const TRUE: &str = "true";
+/// Queue of the KAI scheduler in which a pod waits.
+pub const KAI_QUEUE: &str = "kai.scheduler/queue";
+
+/// Graph that an object belongs to, on objects that the Go operator gives no [`GRAPH`].
+pub const OWN_GRAPH: &str = "operator.dynamo/graph";
+/// Component that an object belongs to, in its original case, on objects that the Go operator gives no [`COMPONENT`].
+pub const OWN_COMPONENT: &str = "operator.dynamo/component";

@@ -127,6 +127,41 @@ pub fn wait_leader_config_map(graph: &str) -> String {
 /// Secret with the key pair of MPI over SSH, unless the operator is told another name.
 pub const MPI_SECRET: &str = "mpi-run-ssh-secret";
 
+/// Longest sum of the names that Grove joins into the name of a pod: PodCliqueSet, scaling group, PodClique.
+const GROVE_COMBINED_MAX: usize = 45;
+/// However long the other names are, this much is left for the PodCliqueSet's.
+const POD_CLIQUE_SET_MIN: usize = 8;
+
+/// PodCliqueSet of a graph: the graph's name, cut if it does not fit beside `others`, the longest sum of names of a
+/// component's scaling group and clique.
+pub fn pod_clique_set(graph: &str, others: usize) -> String {
+    let room = GROVE_COMBINED_MAX.saturating_sub(others).max(POD_CLIQUE_SET_MIN);
+    if graph.len() <= room {
+        return graph.to_owned();
+    }
+    format!("{}-{}", cut(graph, room - 5), short_hash(graph))
+}
+
+/// PodClique or PodCliqueScalingGroup that Grove makes for a component.
+pub fn grove_child(pod_clique_set: &str, component: &str) -> String {
+    format!("{pod_clique_set}-0-{}", component.to_lowercase())
+}
+
+/// Headless Service by which the followers of an elastic worker find its Ray head; beside the component's own Service.
+pub fn ray_head_service(component_service: &str) -> String {
+    let name = service(component_service) + "-ray";
+    if name.len() <= LABEL_MAX {
+        return name;
+    }
+    format!("{}-{}", cut(&name, LABEL_MAX - 5), short_hash(&name))
+}
+
+/// Four hexadecimal digits of the FNV-1a hash of a name, as the reference shortens names.
+fn short_hash(name: &str) -> String {
+    let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("{:04x}", hash & 0xffff)
+}
+
 /// A label value made from a name: the name if it fits, else 54 characters, a hyphen and 8 hexadecimal digits.
 pub fn label_value(name: &str) -> String {
     if name.len() <= LABEL_MAX {
@@ -197,6 +232,21 @@ mod tests {
         assert_ne!(one, two);
         assert!(one.ends_with(suffix.as_str()));
         assert_eq!(label_value(&"n".repeat(80)).len(), 63);
+    }
+
+    #[test]
+    fn names_on_grove_are_the_references() {
+        let graph = "a-rather-long-graph-deployment-name-for-test";
+        assert_eq!(pod_clique_set("vllm-agg", 16), "vllm-agg");
+        assert_eq!(pod_clique_set(graph, "vllmdecodeworker".len()), "a-rather-long-graph-depl-f0fc");
+        assert_eq!(pod_clique_set(graph, 16 + 20), "a-ra-f0fc");
+        assert_eq!(pod_clique_set(graph, 1000), "a-r-f0fc");
+        assert_eq!(grove_child("vllm-agg", "VllmDecodeWorker"), "vllm-agg-0-vllmdecodeworker");
+        assert_eq!(ray_head_service("g-w"), "g-w-ray");
+        assert_eq!(
+            ray_head_service(&format!("{graph}-vllmdecodeworker")),
+            "a-rather-long-graph-deployment-name-for-test-vllmdecodewor-a92b"
+        );
     }
 
     #[test]

@@ -21,6 +21,7 @@
 //! | `validate` | mistakes of the author, each with field path and remedy |
 //! | `pod` | the pod template, one file per step |
 //! | `frameworks` | which engine a worker runs, and what that changes |
+//! | [`grove`] | graphs that run on Grove |
 //! | `metadata` | labels and annotations of every object |
 
 mod deployment;
@@ -28,6 +29,7 @@ mod digest;
 mod frameworks;
 mod gpu_claims;
 pub mod gpus;
+pub mod grove;
 mod identity;
 mod input;
 mod kv_transfer;

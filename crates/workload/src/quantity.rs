@@ -18,6 +18,44 @@ pub fn nanos(text: &str) -> Option<i128> {
     if power >= 0 { scaled.checked_mul(ten) } else { Some(scaled / ten + (scaled % ten).signum()) }
 }
 
+/// The form in which Kubernetes writes a quantity: the largest suffix of the author's kind without a fraction.
+/// `None` if `text` is no quantity.
+pub fn canonical(text: &str) -> Option<String> {
+    const ONE: i128 = 1_000_000_000;
+    const BINARY: [(u32, &str); 6] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
+    let value = nanos(text)?;
+    if value == 0 {
+        return Some("0".to_owned());
+    }
+    let suffix = text.trim_start_matches(|c: char| matches!(c, '0'..='9' | '.' | '+' | '-'));
+    if suffix.ends_with('i') && value.abs() >= 1024 * ONE {
+        let whole = value / ONE + i128::from(value % ONE > 0);
+        let (bits, suffix) = BINARY.into_iter().find(|(bits, _)| whole % (1 << bits) == 0).unwrap_or((0, ""));
+        return Some(format!("{}{suffix}", whole >> bits));
+    }
+    let power = (-9..=18).rev().step_by(3).find(|power: &i32| {
+        let ten = u32::try_from(power + 9).ok().and_then(|exponent| 10_i128.checked_pow(exponent));
+        ten.is_some_and(|ten| value % ten == 0)
+    })?;
+    let digits = value / 10_i128.checked_pow(u32::try_from(power + 9).ok()?)?;
+    if suffix.starts_with(['e', 'E']) && suffix.len() > 1 {
+        return Some(if power == 0 { digits.to_string() } else { format!("{digits}e{power}") });
+    }
+    let suffix = match power {
+        -9 => "n",
+        -6 => "u",
+        -3 => "m",
+        3 => "k",
+        6 => "M",
+        9 => "G",
+        12 => "T",
+        15 => "P",
+        18 => "E",
+        _ => "",
+    };
+    Some(format!("{digits}{suffix}"))
+}
+
 /// `-1.50` as `(-150, 2)`.
 fn number_of(number: &str) -> Option<(i128, i32)> {
     let (sign, unsigned) = match number.strip_prefix('-') {
@@ -66,6 +104,29 @@ mod tests {
         }
         assert_eq!(nanos("0"), Some(0));
         assert_eq!(nanos("0.1n"), Some(1), "rounded up");
+    }
+
+    #[test]
+    fn quantities_have_one_written_form() {
+        for (given, written) in [
+            ("1000m", "1"),
+            ("0.5", "500m"),
+            ("1500", "1500"),
+            ("2000", "2k"),
+            ("1e3", "1e3"),
+            ("12e2", "1200"),
+            ("1024Mi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("0.5Ki", "512"),
+            ("80Gi", "80Gi"),
+            ("100G", "100G"),
+            ("1E", "1E"),
+            ("0Gi", "0"),
+            ("-1000m", "-1"),
+        ] {
+            assert_eq!(canonical(given).as_deref(), Some(written), "{given}");
+        }
+        assert_eq!(canonical("ten"), None);
     }
 
     #[test]

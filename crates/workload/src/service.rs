@@ -18,15 +18,10 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
     let component_type = valid.workload_type(input);
     let mut all_labels = valid.workload_labels();
     all_labels.extend(valid.discovery_labels(input));
-    let selector = BTreeMap::from([
-        (labels::COMPONENT_TYPE.to_owned(), component_type.map(|t| t.to_string()).unwrap_or_default()),
-        (labels::DYNAMO_NAMESPACE.to_owned(), valid.dynamo_namespace()),
-        (labels::COMPONENT.to_owned(), valid.component_name().to_owned()),
-    ]);
     Some(Service {
         metadata: valid.object_meta(names::service(valid.name), all_labels, valid.workload_annotations()),
         spec: Some(ServiceSpec {
-            selector: Some(selector),
+            selector: Some(selector(valid, component_type)),
             ports: Some(vec![port(component_type)]),
             ..ServiceSpec::default()
         }),
@@ -34,7 +29,20 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
     })
 }
 
-fn port(component_type: Option<ComponentType>) -> ServicePort {
+/// The labels of the pods behind a component's Service, of whatever generation.
+pub(crate) fn selector(
+    valid: &ValidatedComponent<'_>,
+    component_type: Option<ComponentType>,
+) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::COMPONENT_TYPE.to_owned(), component_type.map(|t| t.to_string()).unwrap_or_default()),
+        (labels::DYNAMO_NAMESPACE.to_owned(), valid.dynamo_namespace()),
+        (labels::COMPONENT.to_owned(), valid.component_name().to_owned()),
+    ])
+}
+
+/// The port by which others reach a component of that type.
+pub(crate) fn port(component_type: Option<ComponentType>) -> ServicePort {
     let (name, number, target, protocol) = match component_type {
         Some(ComponentType::Frontend) => {
             (ports::HTTP_NAME, ports::HTTP, IntOrString::String(ports::HTTP_NAME.to_owned()), None)

@@ -1,0 +1,295 @@
+//! The part of Grove's API (`grove.io/v1alpha1`) that a graph is written to and read from.
+//!
+//! Nothing here becomes a CustomResourceDefinition of ours: Grove installs its own. A live object may hold more than these
+//! types know; they are for what we set, and for what status needs.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// `apiVersion` of every kind in this module.
+pub const API_VERSION: &str = "grove.io/v1alpha1";
+
+/// Annotation of a PodCliqueSet: the queue in which Grove's Volcano backend puts its pods.
+pub const VOLCANO_QUEUE: &str = "scheduling.grove.io/volcano-queue";
+
+/// A graph: cliques of alike pods, some of which scale as a group, placed together.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[kube(
+    group = "grove.io",
+    version = "v1alpha1",
+    kind = "PodCliqueSet",
+    plural = "podcliquesets",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "PodCliqueSetStatus"
+)]
+pub struct PodCliqueSetSpec {
+    /// How often the whole exists; ours have one.
+    pub replicas: i32,
+    /// How pods are replaced when the template changes; Grove's choice if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_strategy: Option<PodCliqueSetUpdateStrategy>,
+    /// One replica.
+    pub template: PodCliqueSetTemplate,
+}
+
+/// How pods are replaced when the template changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCliqueSetUpdateStrategy {
+    /// `RollingRecreate` or `OnDelete`.
+    #[serde(rename = "type")]
+    pub type_: String,
+}
+
+/// One replica of a PodCliqueSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCliqueSetTemplate {
+    /// `CliqueStartupTypeAnyOrder`, or `CliqueStartupTypeExplicit` where a clique waits for another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clique_startup_type: Option<String>,
+    /// The cliques, by name.
+    pub cliques: Vec<PodCliqueTemplate>,
+    /// The Service by which pods know each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headless_service_config: Option<HeadlessServiceConfig>,
+    /// Cliques that scale as one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pod_clique_scaling_groups: Vec<ScalingGroupConfig>,
+    /// PriorityClass of all pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
+    /// Templates of claims that cliques share, as Grove writes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_claim_templates: Vec<Value>,
+    /// How long less than the minimum may be available before the gang is restarted, as a Go duration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub termination_delay: Option<String>,
+    /// Where the whole is placed; opaque, because authors may write it in the form of a newer Grove.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<Value>,
+}
+
+/// The Service by which pods know each other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct HeadlessServiceConfig {
+    /// Whether it names pods that are not ready yet.
+    pub publish_not_ready_addresses: bool,
+}
+
+/// Alike pods.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCliqueTemplate {
+    /// Name within the set.
+    pub name: String,
+    /// Labels of the PodClique and of its pods.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of the same.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Where the clique is placed; opaque.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<Value>,
+    /// What it runs.
+    pub spec: PodCliqueTemplateSpec,
+}
+
+/// What a clique runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCliqueTemplateSpec {
+    /// Name of the role; ours is the clique's name.
+    pub role_name: String,
+    /// Pods to begin with; later replicas are asked for through the scale subresource.
+    pub replicas: i32,
+    /// Least pods that are placed together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<i32>,
+    /// Cliques that have to run before this one starts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub starts_after: Vec<String>,
+    /// The pod.
+    pub pod_spec: PodSpec,
+}
+
+/// Cliques that scale as one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ScalingGroupConfig {
+    /// Name within the set.
+    pub name: String,
+    /// Its cliques.
+    pub clique_names: Vec<String>,
+    /// How often they exist, to begin with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Least replicas that are placed together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<i32>,
+    /// Claims that its cliques share, as Grove writes them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resource_sharing: Vec<Value>,
+    /// Where a replica is placed; opaque.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology_constraint: Option<Value>,
+}
+
+/// What Grove says of a PodCliqueSet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCliqueSetStatus {
+    /// Generation of the spec that the status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Hash of the template that is being rolled out or has been.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_generation_hash: Option<String>,
+    /// For example `TopologyLevelsUnavailable`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// What Grove could not do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub last_errors: Vec<LastError>,
+}
+
+/// Something that Grove could not do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LastError {
+    /// Grove's own word for it.
+    pub code: String,
+    /// What happened.
+    pub description: String,
+}
+
+/// A live clique outside scaling groups, or one replica's of a scaling group. Grove makes it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[kube(
+    group = "grove.io",
+    version = "v1alpha1",
+    kind = "PodClique",
+    plural = "podcliques",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "PodCliqueStatus"
+)]
+pub struct PodCliqueSpec {
+    /// Wanted pods.
+    pub replicas: i32,
+}
+
+/// What Grove says of a clique.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCliqueStatus {
+    /// Generation of the spec that the status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Pods that exist.
+    pub replicas: i32,
+    /// Pods of the current template.
+    pub updated_replicas: i32,
+    /// Pods that are ready.
+    pub ready_replicas: i32,
+    /// Pods that have a node.
+    pub scheduled_replicas: i32,
+    /// Pods that are held back until their gang can be placed.
+    pub schedule_gated_replicas: i32,
+    /// Hash of the PodCliqueSet's template that the clique follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_pod_clique_set_generation_hash: Option<String>,
+    /// The last change of template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_progress: Option<UpdateProgress>,
+    /// For example `PodCliqueScheduled`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// What Grove could not do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub last_errors: Vec<LastError>,
+}
+
+/// The last change of template.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct UpdateProgress {
+    /// When it was done; unset while it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_ended_at: Option<Time>,
+}
+
+/// Live cliques that scale as one. Grove makes it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[kube(
+    group = "grove.io",
+    version = "v1alpha1",
+    kind = "PodCliqueScalingGroup",
+    plural = "podcliquescalinggroups",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "PodCliqueScalingGroupStatus"
+)]
+pub struct PodCliqueScalingGroupSpec {
+    /// Wanted replicas.
+    pub replicas: i32,
+}
+
+/// What Grove says of a scaling group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodCliqueScalingGroupStatus {
+    /// Generation of the spec that the status speaks of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Replicas that exist.
+    pub replicas: i32,
+    /// Replicas of the current template.
+    pub updated_replicas: i32,
+    /// Replicas whose cliques have their least pods ready.
+    pub available_replicas: i32,
+    /// Replicas whose cliques have their least pods placed.
+    pub scheduled_replicas: i32,
+    /// Hash of the PodCliqueSet's template that the group follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_pod_clique_set_generation_hash: Option<String>,
+    /// The last change of template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_progress: Option<UpdateProgress>,
+    /// For example `MinAvailableBreached`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// What Grove could not do.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub last_errors: Vec<LastError>,
+}
+
+/// Words in Grove's conditions.
+pub mod conditions {
+    /// PodClique: its least pods are placed.
+    pub const POD_CLIQUE_SCHEDULED: &str = "PodCliqueScheduled";
+    /// Reason of [`POD_CLIQUE_SCHEDULED`]: too few pods have a node.
+    pub const INSUFFICIENT_SCHEDULED_PODS: &str = "InsufficientScheduledPods";
+    /// PodCliqueScalingGroup and PodClique: fewer than the minimum are available.
+    pub const MIN_AVAILABLE_BREACHED: &str = "MinAvailableBreached";
+    /// Reason of [`MIN_AVAILABLE_BREACHED`] in older versions of Grove: too few replicas are placed.
+    pub const INSUFFICIENT_SCHEDULED_GROUP_REPLICAS: &str = "InsufficientScheduledPodCliqueScalingGroupReplicas";
+    /// PodCliqueSet: levels of the topology that it names do not exist.
+    pub const TOPOLOGY_LEVELS_UNAVAILABLE: &str = "TopologyLevelsUnavailable";
+    /// Reason of [`TOPOLOGY_LEVELS_UNAVAILABLE`]: the whole topology does not exist.
+    pub const CLUSTER_TOPOLOGY_NOT_FOUND: &str = "ClusterTopologyNotFound";
+}

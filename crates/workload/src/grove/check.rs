@@ -1,0 +1,65 @@
+//! Mistakes that only Grove makes mistakes.
+
+use super::{roles, topology};
+use crate::Invalid;
+use crate::validate::Mistakes;
+use api_types::annotations::GROVE_UPDATE_STRATEGY;
+use api_types::v1beta1::DynamoGraphDeployment;
+
+/// Names of the ways in which Grove replaces pods.
+const UPDATE_STRATEGIES: [&str; 2] = ["RollingRecreate", "OnDelete"];
+/// Longest sum of names that Grove accepts.
+const COMBINED_MAX: usize = 45;
+
+/// Looks for every mistake in a graph for Grove that its components do not show by themselves.
+pub fn check(graph: &DynamoGraphDeployment) -> Vec<Invalid> {
+    let mut mistakes = Mistakes::default();
+    let strategy = graph.metadata.annotations.as_ref().and_then(|all| all.get(GROVE_UPDATE_STRATEGY));
+    if let Some(value) = strategy.filter(|value| !UPDATE_STRATEGIES.contains(&value.as_str())) {
+        mistakes.push(Invalid {
+            field: format!("metadata.annotations[{GROVE_UPDATE_STRATEGY}]"),
+            value: value.clone(),
+            problem: "is no way in which Grove replaces pods".to_owned(),
+            remedy: format!("write {}, or remove the annotation", UPDATE_STRATEGIES.join(" or ")),
+        });
+    }
+    let set = roles::set_name(graph.metadata.name.as_deref().unwrap_or_default(), &graph.spec.components);
+    for component in &graph.spec.components {
+        let length = set.len() + roles::names_beside_set(component);
+        if length > COMBINED_MAX {
+            mistakes.push(Invalid {
+                field: format!("spec.components[{}].name", component.name),
+                value: component.name.clone(),
+                problem: format!("makes names on Grove of {length} characters, and it takes {COMBINED_MAX}"),
+                remedy: "shorten the name of the component".to_owned(),
+            });
+        }
+    }
+    topology::check(&graph.spec).into_iter().for_each(|mistake| mistakes.push(mistake));
+    mistakes.into_inner()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn fields(metadata: Value, spec: Value) -> Vec<String> {
+        let graph = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
+        check(&graph).into_iter().map(|mistake| mistake.field).collect()
+    }
+
+    #[test]
+    fn what_grove_would_refuse_is_told_before() {
+        let component = |name: &str| json!({ "components": [{ "name": name }] });
+        let with = |strategy: &str| json!({ "name": "g", "annotations": { GROVE_UPDATE_STRATEGY: strategy } });
+        assert_eq!(fields(with("OnDelete"), component("a")), [""; 0]);
+        assert_eq!(fields(with("Never"), component("a")), ["metadata.annotations[nvidia.com/grove-update-strategy]"]);
+        let long = "n".repeat(38);
+        assert_eq!(
+            fields(json!({ "name": "graph-name" }), component(&long)),
+            [format!("spec.components[{long}].name")]
+        );
+        assert_eq!(fields(json!({ "name": "graph-name" }), component(&long[..37])), [""; 0]);
+    }
+}

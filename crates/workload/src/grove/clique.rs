@@ -1,0 +1,111 @@
+//! One clique: the pods of one role of a component.
+
+use super::roles::Clique;
+use super::{GroveComponent, GroveGraph, topology};
+use crate::frameworks::{Multinode, Peers};
+use crate::metadata::Pairs;
+use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, pod, quantity};
+use api_types::grove::{PodCliqueTemplate, PodCliqueTemplateSpec};
+use api_types::v1beta1::ComponentType;
+use api_types::{annotations, labels, names};
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use std::collections::BTreeMap;
+
+/// Renders a clique; `in_group` says that it is part of a scaling group, which bears the constraints then.
+pub(super) fn render(
+    graph: &GroveGraph<'_>,
+    component: &GroveComponent<'_>,
+    plan: &Clique,
+    in_group: bool,
+) -> PodCliqueTemplate {
+    let input = render_input(graph, component);
+    let mut clique = PodCliqueTemplate {
+        name: plan.name.clone(),
+        labels: clique_labels(graph, &input, &component.valid),
+        annotations: clique_annotations(&input, component),
+        topology_constraint: if in_group { None } else { topology::of_component(graph.spec, component.author) },
+        spec: PodCliqueTemplateSpec {
+            role_name: plan.name.clone(),
+            replicas: plan.replicas,
+            min_available: Some(plan.min_available),
+            starts_after: Vec::new(),
+            pod_spec: pod_spec(&input, &component.valid, plan),
+        },
+    };
+    graph.grove.scheduler.take(&mut clique, graph.annotations);
+    clique
+}
+
+/// What the pods of a component depend on beside it.
+pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponent<'_>) -> RenderInput<'a> {
+    RenderInput {
+        settings: graph.pods,
+        pull_secrets: graph.pull_secrets,
+        fallback_service_account: None,
+        legacy_type_is_worker: component.legacy_type_is_worker,
+    }
+}
+
+/// Pods of all generations have one selector: on Grove a generation replaces the other within the same clique.
+fn clique_labels(graph: &GroveGraph<'_>, input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Pairs {
+    let mut all = valid.pod_labels(input);
+    let selector = names::component_deployment(graph.name, valid.component_name(), None);
+    all.insert(labels::SELECTOR.to_owned(), selector);
+    all
+}
+
+fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>) -> Pairs {
+    let valid = &component.valid;
+    let mut all = valid.annotations.clone();
+    // They count on the graph only.
+    all.remove(annotations::TOPOLOGY_LABEL_KEY);
+    all.remove(annotations::TOPOLOGY_NAME);
+    let backend = valid.discovery_backend(input).as_str().to_owned();
+    all.insert(annotations::DISCOVERY_BACKEND.to_owned(), backend);
+    if let Some(id) = component.restart_at {
+        all.insert(annotations::RESTART_AT.to_owned(), id.to_owned());
+    }
+    all
+}
+
+fn pod_spec(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, plan: &Clique) -> PodSpec {
+    let peers = Peers::Grove { component: valid.component_name() };
+    let multinode = plan.role.map(|role| Multinode { role, nodes: valid.spec().node_count(), peers });
+    let mut pod = pod::render(input, valid, multinode);
+    if has_no_account(input, valid) {
+        pod.service_account_name = None;
+    }
+    if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) != Some(labels::TRUE) {
+        pod::add_pull_secrets(&mut pod, input.pull_secrets);
+    }
+    let init_containers = pod.init_containers.iter_mut().flatten();
+    pod.containers.iter_mut().chain(init_containers).for_each(complete);
+    for volume in pod.volumes.iter_mut().flatten() {
+        if let Some(limit) = volume.empty_dir.as_mut().and_then(|source| source.size_limit.as_mut()) {
+            in_canonical_form(limit);
+        }
+    }
+    pod
+}
+
+/// Whether nobody chose an account; Kubernetes' own default stands for it then.
+fn has_no_account(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> bool {
+    let own = valid.pod.service_account_name.as_deref().is_some_and(|name| !name.is_empty());
+    let of_type = matches!(valid.spec().type_, Some(ComponentType::Planner | ComponentType::Epp));
+    valid.discovery_backend(input) == DiscoveryBackend::Etcd && !own && !of_type
+}
+
+/// Nothing fills in defaults within a PodCliqueSet, and Grove compares its pods by their text: they are written as the
+/// reference writes them.
+fn complete(container: &mut Container) {
+    let resources = container.resources.get_or_insert_with(ResourceRequirements::default);
+    let amounts = [&mut resources.limits, &mut resources.requests].into_iter().flatten();
+    amounts.flat_map(BTreeMap::values_mut).for_each(in_canonical_form);
+}
+
+fn in_canonical_form(amount: &mut Quantity) {
+    if let Some(canonical) = quantity::canonical(&amount.0) {
+        amount.0 = canonical;
+    }
+}

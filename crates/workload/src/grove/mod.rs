@@ -1,0 +1,85 @@
+//! Graphs that run on Grove: one PodCliqueSet for all components, and a Service for each.
+//!
+//! ```text
+//! check(&DynamoGraphDeployment)             -> Vec<Invalid>    mistakes that only Grove makes mistakes
+//! render_pod_clique_set(&GroveGraph)        -> PodCliqueSet    without owner
+//! render_service(&GroveGraph, &component)   -> Option<Service> without owner; None: there must be none
+//! child_of(&ComponentSpec)                  -> ChildKind       what Grove makes of a component, and scales
+//! clique_readiness, group_readiness         -> GroveReadiness  of what Grove made
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `roles` | which cliques a component has |
+//! | `clique` | one clique: labels, annotations, pod |
+//! | `topology` | where things are placed, the author's fragments included |
+//! | `scheduler` | who places them |
+//! | `service` | how components are reached |
+//! | `readiness` | what Grove's status means |
+
+mod check;
+mod clique;
+mod readiness;
+mod roles;
+mod scheduler;
+mod service;
+mod set;
+mod topology;
+
+pub use check::check;
+pub use readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness};
+pub use roles::{ChildKind, child_of, set_name};
+pub use scheduler::Scheduler;
+pub use service::render_service;
+pub use set::render_pod_clique_set;
+pub use topology::has_topology;
+
+use crate::{PodSettings, PullSecretIndex, ValidatedComponent};
+use api_types::v1beta1::{ComponentSpec, DynamoGraphDeploymentSpec};
+use std::collections::BTreeMap;
+
+/// A graph as it is rendered for Grove.
+#[derive(Clone, Debug)]
+pub struct GroveGraph<'a> {
+    /// Name of the graph.
+    pub name: &'a str,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its own annotations.
+    pub annotations: &'a BTreeMap<String, String>,
+    /// Its spec.
+    pub spec: &'a DynamoGraphDeploymentSpec,
+    /// Name of the PodCliqueSet.
+    pub set_name: &'a str,
+    /// The components, in the order of the spec.
+    pub components: &'a [GroveComponent<'a>],
+    /// Settings of the operator that reach pods.
+    pub pods: &'a PodSettings,
+    /// Settings of the operator for Grove.
+    pub grove: &'a GroveSettings,
+    /// Image pull secrets of the namespace.
+    pub pull_secrets: &'a PullSecretIndex,
+}
+
+/// One component of it.
+#[derive(Clone, Debug)]
+pub struct GroveComponent<'a> {
+    /// The component as its author wrote it.
+    pub author: &'a ComponentSpec,
+    /// The component with what holds for the whole graph merged in.
+    pub valid: ValidatedComponent<'a>,
+    /// Live pods of a prefill or decode component are labelled `worker`, as operators before these types made them.
+    pub legacy_type_is_worker: bool,
+    /// Id of the restart that its pods shall have gone through.
+    pub restart_at: Option<&'a str>,
+}
+
+/// Settings of the operator for Grove.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroveSettings {
+    /// How long less than the minimum may be available before a gang is restarted, as a Go duration such as `15m0s`;
+    /// Grove's default if `None`.
+    pub termination_delay: Option<String>,
+    /// Who places the pods.
+    pub scheduler: Scheduler,
+}

@@ -1,0 +1,203 @@
+//! What Grove's status means for a component: whether it serves, and if not, what keeps it.
+
+use api_types::grove::conditions::{
+    INSUFFICIENT_SCHEDULED_GROUP_REPLICAS, INSUFFICIENT_SCHEDULED_PODS, MIN_AVAILABLE_BREACHED, POD_CLIQUE_SCHEDULED,
+};
+use api_types::grove::{LastError, PodClique, PodCliqueScalingGroup, UpdateProgress};
+use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// A component on Grove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroveReadiness {
+    /// Its counts, without the Dynamo namespace.
+    pub replicas: ComponentReplicaStatus,
+    /// What keeps it from being ready; `None` if nothing does.
+    pub not_ready: Option<NotReadyYet>,
+    /// How far it follows the PodCliqueSet.
+    pub revision: Revision,
+}
+
+/// What keeps a component from being ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReadyYet {
+    /// What kind of thing.
+    pub classification: Classification,
+    /// The thing itself, in words.
+    pub message: String,
+}
+
+/// Kinds of things that keep a component from being ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Classification {
+    /// Grove has not got to it, or not made it yet.
+    NotLookedAt,
+    /// Pods find no place.
+    Capacity,
+    /// Pods are being replaced.
+    Updating,
+    /// Pods have a place and are not ready.
+    Pods,
+}
+
+/// How far a component follows the PodCliqueSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Revision {
+    /// The template that it follows, if all its pods do; `None` while they are being replaced, or before anything is known.
+    pub complete: Option<String>,
+}
+
+/// Counts of either kind.
+struct Counts<'a> {
+    desired: i32,
+    generation: Option<i64>,
+    observed: Option<i64>,
+    replicas: i32,
+    updated: i32,
+    /// Ready pods, or available replicas.
+    serving: i32,
+    serving_word: &'static str,
+    scheduled: i32,
+    hash: Option<&'a str>,
+    update: Option<&'a UpdateProgress>,
+    errors: &'a [LastError],
+}
+
+/// A component that is a clique by itself; `None` if Grove has not made it yet.
+pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness {
+    let Some(live) = live else { return missing(ComponentKind::PodClique, name) };
+    let status = live.status.clone().unwrap_or_default();
+    let counts = Counts {
+        desired: live.spec.replicas,
+        generation: live.metadata.generation,
+        observed: status.observed_generation,
+        replicas: status.replicas,
+        updated: status.updated_replicas,
+        serving: status.ready_replicas,
+        serving_word: "ready",
+        scheduled: status.scheduled_replicas,
+        hash: status.current_pod_clique_set_generation_hash.as_deref(),
+        update: status.update_progress.as_ref(),
+        errors: &status.last_errors,
+    };
+    let unscheduled = find(&status.conditions, POD_CLIQUE_SCHEDULED)
+        .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_PODS);
+    let blocked = match status.schedule_gated_replicas {
+        0 => unscheduled.map(|c| format!("{}: {}", c.reason, c.message)),
+        gated => Some(format!("{gated} pods wait behind a scheduling gate until their whole gang can be placed")),
+    };
+    let replicas = ComponentReplicaStatus {
+        ready_replicas: Some(counts.serving),
+        ..counts.status(ComponentKind::PodClique, name)
+    };
+    counts.judge(replicas, blocked)
+}
+
+/// A component that is a scaling group; `None` if Grove has not made it yet.
+pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> GroveReadiness {
+    let Some(live) = live else { return missing(ComponentKind::PodCliqueScalingGroup, name) };
+    let status = live.status.clone().unwrap_or_default();
+    let counts = Counts {
+        desired: live.spec.replicas,
+        generation: live.metadata.generation,
+        observed: status.observed_generation,
+        replicas: status.replicas,
+        updated: status.updated_replicas,
+        serving: status.available_replicas,
+        serving_word: "available",
+        scheduled: status.scheduled_replicas,
+        hash: status.current_pod_clique_set_generation_hash.as_deref(),
+        update: status.update_progress.as_ref(),
+        errors: &status.last_errors,
+    };
+    let unscheduled = find(&status.conditions, MIN_AVAILABLE_BREACHED)
+        .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_GROUP_REPLICAS);
+    let blocked = unscheduled.map(|c| format!("{}: {}", c.reason, c.message));
+    let replicas = ComponentReplicaStatus {
+        available_replicas: Some(counts.serving),
+        ..counts.status(ComponentKind::PodCliqueScalingGroup, name)
+    };
+    counts.judge(replicas, blocked)
+}
+
+fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn missing(kind: ComponentKind, name: &str) -> GroveReadiness {
+    GroveReadiness {
+        replicas: empty(kind, name),
+        not_ready: Some(NotReadyYet {
+            classification: Classification::NotLookedAt,
+            message: format!("Grove has not made {kind:?} {name} yet"),
+        }),
+        revision: Revision::default(),
+    }
+}
+
+fn empty(kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
+    ComponentReplicaStatus {
+        component_kind: kind,
+        component_names: vec![name.to_owned()],
+        runtime_namespace: None,
+        replicas: 0,
+        updated_replicas: 0,
+        ready_replicas: None,
+        available_replicas: None,
+        scheduled_replicas: None,
+    }
+}
+
+impl Counts<'_> {
+    fn status(&self, kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
+        ComponentReplicaStatus {
+            replicas: self.replicas,
+            updated_replicas: self.updated,
+            scheduled_replicas: Some(self.scheduled).filter(|_| self.is_observed()),
+            ..empty(kind, name)
+        }
+    }
+
+    fn is_observed(&self) -> bool {
+        self.observed.is_some_and(|observed| observed >= self.generation.unwrap_or(0))
+    }
+
+    fn judge(&self, replicas: ComponentReplicaStatus, blocked: Option<String>) -> GroveReadiness {
+        let not_ready = self.obstacle(blocked).map(|(classification, mut message)| {
+            for error in self.errors {
+                message = format!("{message}; {}: {}", error.code, error.description);
+            }
+            NotReadyYet { classification, message }
+        });
+        let settled = self.is_observed() && self.replicas == self.desired && self.updated == self.desired;
+        let ended = self.update.is_none_or(|update| update.update_ended_at.is_some());
+        let complete = self.hash.filter(|_| settled && ended).map(str::to_owned);
+        GroveReadiness { replicas, not_ready, revision: Revision { complete } }
+    }
+
+    /// The first thing that is not as it should be. Full counts come before what conditions say: those may be older.
+    fn obstacle(&self, blocked: Option<String>) -> Option<(Classification, String)> {
+        let Self { desired, replicas, updated, serving, scheduled, .. } = *self;
+        if !self.is_observed() {
+            return Some((Classification::NotLookedAt, "Grove has not looked at the latest spec yet".to_owned()));
+        }
+        if desired == 0 || (replicas == desired && updated == desired && serving == desired) {
+            return None;
+        }
+        if let Some(why) = blocked {
+            return Some((Classification::Capacity, why));
+        }
+        if scheduled > 0 && scheduled < desired {
+            return Some((Classification::Capacity, format!("{scheduled} of {desired} have a place")));
+        }
+        if updated != desired || replicas != desired {
+            let text = format!("{updated} of {desired} are of the current template, {replicas} exist");
+            return Some((Classification::Updating, text));
+        }
+        Some((Classification::Pods, format!("{serving} of {desired} are {}", self.serving_word)))
+    }
+}
+
+#[cfg(test)]
+#[path = "readiness_tests.rs"]
+mod tests;

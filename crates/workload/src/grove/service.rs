@@ -1,0 +1,61 @@
+//! How the components of a graph on Grove are reached.
+
+use super::{GroveComponent, GroveGraph, clique};
+use crate::metadata::{Pairs, some};
+use crate::{DiscoveryBackend, service};
+use api_types::v1beta1::ComponentType;
+use api_types::{labels, names};
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The Service of a component, without owner; `None` if there must be none.
+pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
+    let input = clique::render_input(graph, component);
+    let valid = &component.valid;
+    let is_frontend = component.author.type_ == Some(ComponentType::Frontend);
+    if valid.discovery_backend(&input) != DiscoveryBackend::Kubernetes && !is_frontend {
+        return None;
+    }
+    let component_type = valid.workload_type(&input);
+    let mut all_labels = service_labels(graph, component);
+    all_labels.extend(valid.discovery_labels(&input));
+    let name = names::service(&names::component_deployment(graph.name, &component.author.name, None));
+    Some(Service {
+        metadata: ObjectMeta {
+            name: Some(name),
+            namespace: Some(graph.namespace.to_owned()),
+            labels: some(all_labels),
+            annotations: some(service_annotations(graph, component)),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ServiceSpec {
+            selector: Some(service::selector(valid, component_type)),
+            ports: Some(vec![service::port(component_type)]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    })
+}
+
+/// The author's labels and the generation, as the reference has them, and labels of our own that say whose it is: the
+/// reference's Services do not tell.
+fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
+    let mut all = graph.spec.labels.clone().unwrap_or_default();
+    all.extend(component.valid.preserved.labels.clone());
+    let template = component.author.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+    all.extend(template.and_then(|metadata| metadata.labels.clone()).unwrap_or_default());
+    if let Some(generation) = component.valid.generation() {
+        all.insert(labels::WORKER_HASH.to_owned(), generation.to_owned());
+    }
+    all.insert(labels::OWN_GRAPH.to_owned(), names::label_value(graph.name));
+    all.insert(labels::OWN_COMPONENT.to_owned(), component.author.name.clone());
+    all
+}
+
+fn service_annotations(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
+    let mut all = graph.spec.annotations.clone().unwrap_or_default();
+    all.extend(component.valid.preserved.annotations.clone());
+    let template = component.author.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+    all.extend(template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default());
+    all
+}
