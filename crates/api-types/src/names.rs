@@ -79,6 +79,12 @@ pub fn gpu_claim_template(graph: &str, component: &str) -> String {
     bounded(&format!("{graph}-{}-gpu", component.to_lowercase()), 253)
 }
 
+/// Claim template, within a PodCliqueSet, of the GPUs that the pods of one rank of a component share.
+pub fn gpu_claim_of_rank(component: &str, rank: i32) -> String {
+    let component = component.to_lowercase().replace('.', "-");
+    format!("{component}-gpu-rank-{rank}")
+}
+
 /// ServiceAccount with which a graph's pods discover each other.
 pub fn discovery_service_account(graph: &str) -> String {
     bounded(&format!("{graph}-k8s-service-discovery"), 253)

@@ -10,6 +10,7 @@
 //! keep_live_pull_secrets(&mut Deployment, &Validated, Option<&Deployment>)   before the Deployment is applied
 //! legacy_type_is_worker(&Validated, Option<&Deployment>, Option<&Service>) -> bool   from the live objects
 //! render_claim_template(…, SharedGpus)             -> ResourceClaimTemplate   GPUs that a pod's processes share
+//! use_memory_of_rank, hold_memory_of_rank, rank_claim   GPU memory that the pods of a Grove group share
 //! readiness(&Deployment)                           -> Readiness         of the live Deployment
 //! replica_status(&Deployment, runtime_namespace)   -> ComponentReplicaStatus
 //! apply_kv_transfer_policy(&mut PodTemplateSpec, …)  before the template becomes a component's
@@ -50,6 +51,7 @@ pub use identity::legacy_type_is_worker;
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations};
 pub use metadata::component_annotations;
+pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
 pub use readiness::{NotReady, Readiness, readiness, replica_status};
 pub use service::render_service;

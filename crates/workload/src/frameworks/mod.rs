@@ -91,6 +91,11 @@ pub(crate) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec, main: &Container
     }
 }
 
+/// Adds flags to an engine's command line, in whichever form it is written.
+pub(crate) fn add_flags(main: &mut Container, flags: &str, framework: BackendFramework) {
+    command::add_flags(main, flags, false, framework);
+}
+
 /// GPUs of one pod; what is no whole number counts as none, for the API server refuses such a pod.
 fn gpus_of(main: &Container) -> i64 {
     gpus::count(main.resources.as_ref()).map_or(0, i64::from)

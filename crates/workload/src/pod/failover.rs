@@ -1,6 +1,8 @@
 //! Two engines in one pod: one serves, the other stands by over the same GPU memory.
 
 use super::{env, gpu_memory::SOCKET_DIR};
+use crate::frameworks;
+use api_types::v1beta1::BackendFramework;
 use api_types::{env as names, ports};
 use k8s_openapi::api::core::v1::{Container, ContainerPort, EnvVar, PodSpec, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -82,24 +84,15 @@ fn ask_at(probe: Option<&mut Probe>, port: &str) {
 
 /// Moves the port at which an engine's processes meet, so that the engines do not meet each other's.
 ///
-/// A command line that names none gets one: as an argument of its own, or in the shell's text behind the engine's module.
+/// A command line that names none gets one.
 fn shift_master_port(engine: &mut Container, offset: i32) {
     let command = engine.command.iter_mut().flatten();
     let words: Vec<&mut String> = command.chain(engine.args.iter_mut().flatten()).collect();
     if shift_in(words, offset) {
         return;
     }
-    let flag = [MASTER_PORT_FLAG.to_owned(), (MASTER_PORT + offset).to_string()];
-    let command = engine.command.iter_mut().flatten();
-    let mut texts = command.chain(engine.args.iter_mut().flatten()).filter(|word| word.contains(char::is_whitespace));
-    let in_text = texts.find_map(|text| text.find("dynamo.vllm").map(|at| (at, text)));
-    match in_text {
-        Some((at, text)) => {
-            let end = text[at..].find(char::is_whitespace).map_or(text.len(), |length| at + length);
-            text.insert_str(end, &format!(" {}", flag.join(" ")));
-        }
-        None => engine.args.get_or_insert_default().extend(flag),
-    }
+    let flag = format!("{MASTER_PORT_FLAG} {}", MASTER_PORT + offset);
+    frameworks::add_flags(engine, &flag, BackendFramework::Vllm);
 }
 
 /// Adds `offset` to the port of every such flag: `--master-port 1`, `--master-port=1`, as words of their own or within a

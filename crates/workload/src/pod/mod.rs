@@ -25,6 +25,7 @@ mod pull_secrets;
 mod shared_memory;
 mod volumes;
 
+pub use gpu_memory::inter_pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub(crate) use pull_secrets::add_pull_secrets;
 
 use crate::frameworks::{self, Launch, Multinode};

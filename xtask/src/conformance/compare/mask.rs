@@ -28,6 +28,9 @@ const SERVER_METADATA: [&str; 6] =
 /// Part of the line that starts MPI on all nodes.
 const MPI_KEYS: &str = "/ssh-pk/";
 
+/// Module of the server of shared GPU memory.
+const GMS_SERVER: &str = "gpu_memory_service.cli.server";
+
 static UUID: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").ok());
 
@@ -116,8 +119,15 @@ fn mask_programs(fields: &mut Map<String, Value>) {
         if let Some(Value::Array(words)) = fields.get_mut(name) {
             let launches = words.iter_mut().filter(|word| word.as_str().is_some_and(|word| word.contains(MPI_KEYS)));
             launches.for_each(|word| *word = json!("<mpi-launch>"));
+            let servers = words.iter_mut().filter(|word| word.as_str().is_some_and(is_server_script));
+            servers.for_each(|word| *word = json!("<gpu-memory-server>"));
         }
     }
+}
+
+/// A script that runs the server of shared GPU memory, as opposed to a command line that is the server.
+fn is_server_script(word: &str) -> bool {
+    word.contains(GMS_SERVER) && word.contains('\n')
 }
 
 fn mask_scripts(config_map: &mut Value) {

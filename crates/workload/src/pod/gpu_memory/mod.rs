@@ -1,5 +1,7 @@
 //! GPU memory that the containers of a pod share: one claim for all of them, and a server beside them that holds it.
 
+pub(crate) mod inter_pod;
+
 use super::{env, find};
 use crate::{SharedGpus, gpus};
 use api_types::env as names;
@@ -9,11 +11,11 @@ use k8s_openapi::api::core::v1::{
 };
 
 /// Name, within a pod, of the claim that its containers share.
-pub(crate) const CLAIM: &str = "intrapod-shared-gpu";
+const CLAIM: &str = "intrapod-shared-gpu";
 /// Folder with the sockets of the server.
 pub(super) const SOCKET_DIR: &str = "/gms-intrapod-control";
 /// The server's Python module.
-pub(super) const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
+const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
 
 const SOCKETS: &str = "gms-intrapod-control";
 const SERVER: &str = "gms-server";
@@ -30,7 +32,7 @@ pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &
 }
 
 /// A device plugin has the toleration added for pods that ask for its GPUs; with a claim nobody does.
-pub(super) fn tolerate_gpu_nodes(pod: &mut PodSpec) {
+fn tolerate_gpu_nodes(pod: &mut PodSpec) {
     let tolerations = pod.tolerations.get_or_insert_default();
     let no_schedule = || Some("NoSchedule".to_owned());
     if tolerations.iter().all(|t| t.key.as_deref() != Some(api_types::GPU) || t.effect != no_schedule()) {
