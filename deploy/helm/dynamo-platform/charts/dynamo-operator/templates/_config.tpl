@@ -1,0 +1,101 @@
+{{/* The configuration file of all programs; each reads what concerns it. */}}
+{{- define "dynamo-operator.config" -}}
+{{- $full := include "dynamo-operator.fullname" . -}}
+{{- $global := .Values.global | default dict -}}
+{{- $nats := .Values.natsAddr -}}
+{{- if and (not $nats) (dig "nats" "install" false $global) -}}
+{{- $nats = printf "nats://%s-nats.%s.svc.%s:4222" .Release.Name .Release.Namespace .Values.kubernetesClusterDomain -}}
+{{- end -}}
+{{- $etcd := .Values.etcdAddr -}}
+{{- if and (not $etcd) (dig "etcd" "install" false $global) -}}
+{{- $etcd = printf "%s-etcd.%s.svc.%s:2379" .Release.Name .Release.Namespace .Values.kubernetesClusterDomain -}}
+{{- end -}}
+apiVersion: operator.config.dynamo.nvidia.com/v1alpha1
+kind: OperatorConfiguration
+server:
+  webhook:
+    port: 9443
+    certProvisionMode: {{ ternary "manual" "auto" (or .Values.webhook.certManager.enabled .Values.webhook.certificateSecret.external) }}
+    secretName: {{ .Values.webhook.certificateSecret.name }}
+    serviceName: {{ $full }}-webhook-service
+leaderElection:
+  enabled: true
+  id: {{ include "dynamo-operator.electionId" . }}
+  namespace: {{ include "dynamo-operator.leaseNamespace" . }}
+{{- if include "dynamo-operator.restricted" . }}
+namespace:
+  restricted: {{ include "dynamo-operator.target" . | quote }}
+  scope:
+    owner: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
+    leaseDuration: {{ .Values.namespaceRestriction.lease.duration }}
+    leaseRenewInterval: {{ .Values.namespaceRestriction.lease.renewInterval }}
+{{- end }}
+orchestrators:
+  grove:
+    {{- if dig "grove" "enabled" false $global }}
+    enabled: true
+    {{- end }}
+    terminationDelay: {{ .Values.dynamo.groveTerminationDelay }}
+  {{- if or (dig "kai-scheduler" "enabled" false $global) }}
+  kaiScheduler:
+    enabled: true
+  {{- end }}
+  {{- if dig "volcano-scheduler" "enabled" false $global }}
+  volcanoScheduler:
+    enabled: true
+  {{- end }}
+infrastructure:
+  natsAddress: {{ $nats | quote }}
+  etcdAddress: {{ $etcd | quote }}
+  modelExpressURL: {{ .Values.modelExpressURL | quote }}
+  prometheusEndpoint: {{ .Values.dynamo.metrics.prometheusEndpoint | quote }}
+ingress:
+  {{- if and .Values.dynamo.istio.enabled .Values.dynamo.istio.gateway }}
+  virtualServiceGateway: {{ .Values.dynamo.istio.gateway | quote }}
+  {{- end }}
+  {{- if .Values.dynamo.ingress.enabled }}
+  controllerClassName: {{ .Values.dynamo.ingress.className | default "" | quote }}
+  controllerTLSSecretName: {{ .Values.dynamo.ingress.tlsSecretName | default "" | quote }}
+  {{- end }}
+  hostSuffix: {{ .Values.dynamo.ingressHostSuffix | quote }}
+{{- with .Values.dynamo.serviceMesh }}
+serviceMesh:
+  {{- if kindIs "bool" .enabled }}
+  enabled: {{ .enabled }}
+  {{- end }}
+  {{- if .enabled }}
+  provider: {{ .provider | quote }}
+  istio:
+    tlsMode: {{ .istio.tlsMode }}
+    insecureSkipVerify: {{ .istio.insecureSkipVerify }}
+    {{- with .istio.clientCertificate }}
+    clientCertificate: {{ . | quote }}
+    {{- end }}
+    {{- with .istio.privateKey }}
+    privateKey: {{ . | quote }}
+    {{- end }}
+    {{- with .istio.caCertificates }}
+    caCertificates: {{ . | quote }}
+    {{- end }}
+  {{- end }}
+{{- end }}
+{{- if not (include "dynamo-operator.restricted" .) }}
+rbac:
+  plannerClusterRoleName: {{ $full }}-planner
+  dgdrProfilingClusterRoleName: {{ $full }}-dgdr-profiling
+  eppClusterRoleName: {{ $full }}-epp
+{{- end }}
+mpi:
+  sshSecretName: {{ .Values.dynamo.mpiRun.secretName }}
+  sshSecretNamespace: {{ .Release.Namespace }}
+{{- if .Values.checkpoint.enabled }}
+checkpoint:
+  {{- toYaml .Values.checkpoint | nindent 2 }}
+{{- end }}
+discovery:
+  backend: {{ .Values.discoveryBackend }}
+gpu:
+  discoveryEnabled: {{ .Values.gpuDiscovery.enabled }}
+imagePullSecretDiscovery:
+  enabled: {{ .Values.imagePullSecretDiscovery.enabled }}
+{{- end -}}

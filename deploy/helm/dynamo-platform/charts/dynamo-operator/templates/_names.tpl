@@ -1,0 +1,79 @@
+{{/* Names and labels. */}}
+
+{{- define "dynamo-operator.name" -}}
+{{- default "dynamo-operator" .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "dynamo-operator.fullname" -}}
+{{- $name := include "dynamo-operator.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Name of a program's objects: call with (dict "root" $ "name" "graph-controller"). */}}
+{{- define "dynamo-operator.program" -}}
+{{- printf "%s-%s" (include "dynamo-operator.fullname" .root | trunc 44 | trimSuffix "-") .name -}}
+{{- end -}}
+
+{{- define "dynamo-operator.selector" -}}
+app.kubernetes.io/name: {{ include "dynamo-operator.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .name }}
+{{- end -}}
+
+{{- define "dynamo-operator.labels" -}}
+{{ include "dynamo-operator.selector" . }}
+app.kubernetes.io/part-of: dynamo-operator
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
+{{- end -}}
+
+{{- define "dynamo-operator.restricted" -}}
+{{- if .Values.namespaceRestriction.enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* The only namespace that is served. */}}
+{{- define "dynamo-operator.target" -}}
+{{- default .Release.Namespace .Values.namespaceRestriction.targetNamespace -}}
+{{- end -}}
+
+{{/* Where the leader election Leases are. */}}
+{{- define "dynamo-operator.leaseNamespace" -}}
+{{- if include "dynamo-operator.restricted" . -}}
+{{- include "dynamo-operator.target" . -}}
+{{- else -}}
+{{- default "kube-system" .Values.controllerManager.leaderElection.namespace -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dynamo-operator.electionId" -}}
+{{- default "dynamo.nvidia.com" .Values.controllerManager.leaderElection.id -}}
+{{- end -}}
+
+{{/* Image of a program: call with (dict "root" $ "name" … "sub" <its subchart>). */}}
+{{- define "dynamo-operator.image" -}}
+{{- $common := .root.Values.controllerManager.manager.image -}}
+{{- $own := .sub.Values.image -}}
+{{- $repository := $own.repository | default (printf "%s/%s" ($common.repository | trimSuffix "/") .name) -}}
+{{- printf "%s:%s" $repository ($own.tag | default $common.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+
+{{- define "dynamo-operator.pullPolicy" -}}
+{{- .sub.Values.image.pullPolicy | default .root.Values.controllerManager.manager.image.pullPolicy -}}
+{{- end -}}
+
+{{/* Usernames of the ServiceAccounts of the operator, as a list in JSON: those that admission lets do what users may not. */}}
+{{- define "dynamo-operator.principals" -}}
+{{- $users := list -}}
+{{- range $name := list "graph-controller" "component-controller" "model-controller" "webhook-server" -}}
+{{- $account := include "dynamo-operator.program" (dict "root" $ "name" $name) -}}
+{{- $users = append $users (printf "system:serviceaccount:%s:%s" $.Release.Namespace $account) -}}
+{{- end -}}
+{{- $users | toJson -}}
+{{- end -}}
