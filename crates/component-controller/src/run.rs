@@ -1,10 +1,8 @@
 //! Caches, triggers and the loop.
 
-mod secrets;
-
 use crate::{
     NAME,
-    component::{Reconciler, observe::Observer, pull_secrets::PullSecrets},
+    component::{Reconciler, observe::Observer},
 };
 use api_types::{annotations, labels, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
@@ -12,17 +10,16 @@ use controller_kit::{
     controller::{Controller, owner_key},
     events::EventSink,
     process::{Context, Gate},
-    settings::{DiscoveryBackend, OperatorConfiguration},
-    store::{Key, watch, watch_metadata},
+    pull_secrets::{self, Following, PullSecrets},
+    store::{Key, Packed, Store, watch, watch_metadata},
 };
-use futures::{StreamExt, future::join};
+use futures::{StreamExt, future::join, stream};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Service, ServiceAccount},
 };
 use kube::Resource;
 use std::{convert::Infallible, sync::Arc};
-use workload::PodSettings;
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
@@ -56,11 +53,12 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
     let controller = match &secrets {
         Some(secrets) => {
-            let (complete, keys) = secrets::follow(&context, secrets, &components);
+            let Following { complete, changed } = pull_secrets::follow(&context, secrets);
             tokio::select! {
                 _ = complete => {}
                 () = context.shutdown.requested() => return Ok(()),
             }
+            let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&components, &namespace)));
             controller.also(keys.boxed())
         }
         None => controller,
@@ -69,7 +67,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         observer: Observer::new(client.clone(), deployments, services, accounts, secrets),
         applier,
         events: EventSink::new(client, NAME),
-        settings: pod_settings(&context.settings),
+        settings: context.settings.pods(),
     });
     let running = controller.run(&context, move |component| {
         let reconciler = Arc::clone(&reconciler);
@@ -89,21 +87,10 @@ fn child_keys<K: Resource>(child: &K) -> Vec<Key> {
     owner.into_iter().chain([same_name]).collect()
 }
 
-/// Settings of the operator that reach pods; empty addresses are none.
-fn pod_settings(settings: &OperatorConfiguration) -> PodSettings {
-    let address = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-    let infrastructure = &settings.infrastructure;
-    PodSettings {
-        discovery_backend: match settings.discovery.backend {
-            DiscoveryBackend::Kubernetes => workload::DiscoveryBackend::Kubernetes,
-            DiscoveryBackend::Etcd => workload::DiscoveryBackend::Etcd,
-        },
-        nats_address: address(&infrastructure.nats_address),
-        etcd_address: address(&infrastructure.etcd_address),
-        model_express_url: address(&infrastructure.model_express_url),
-        prometheus_endpoint: address(&infrastructure.prometheus_endpoint),
-        mpi_secret: None,
-    }
+/// The components of one namespace.
+fn of_namespace(components: &Store<Packed<DynamoComponentDeployment>>, namespace: &str) -> Vec<Key> {
+    let keys = components.all().into_iter().map(|component| Key::of(component.as_ref()));
+    keys.filter(|key| key.namespace == namespace).collect()
 }
 
 #[cfg(test)]
@@ -112,6 +99,7 @@ mod tests {
     use controller_kit::{
         metrics::Metrics,
         process::{Readiness, Shutdown},
+        settings::OperatorConfiguration,
         store::Scope,
     };
     use kube::{Client, Config};

@@ -6,11 +6,12 @@
 //! - [`controller`]: the keyed work queue that calls a reconcile function.
 //! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
+//! - [`pull_secrets`]: which docker configuration Secrets open which registries.
 //! - [`leader`]: of several replicas, one acts.
 //! - [`scope`]: which operator acts in a namespace.
 //! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
 //!
-//! This crate knows the Kubernetes API and nothing about Dynamo's kinds.
+//! This crate knows the Kubernetes API and nothing about how Dynamo's kinds are reconciled.
 
 pub mod access;
 pub mod apply;
@@ -22,6 +23,7 @@ pub mod failure;
 pub mod leader;
 pub mod metrics;
 pub mod process;
+pub mod pull_secrets;
 pub mod scope;
 pub mod settings;
 pub mod store;

@@ -2,12 +2,13 @@
 
 use super::{
     error::Error,
-    pull_secrets::{self, NamedPullSecrets, PullSecrets},
+    pull_secrets::{self, NamedPullSecrets},
 };
 use api_types::{names, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     apply::STEP_TIMEOUT,
     failure::ErrorType,
+    pull_secrets::PullSecrets,
     store::{Key, Packed, Store, UnpackError, controller_owner},
 };
 use k8s_openapi::api::{

@@ -1,6 +1,6 @@
 //! Durations as the configuration file has them: `30s`, `1h30m`, `250ms`.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Deserializer, de::Error};
 
@@ -34,6 +34,35 @@ impl std::str::FromStr for GoDuration {
     }
 }
 
+/// As Go writes it, which is how Kubernetes objects hold durations: `1h30m0s`, `15m0s`, `1.5s`, `250ms`.
+impl fmt::Display for GoDuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.as_secs(), self.0.subsec_nanos());
+        if seconds == 0 && nanos > 0 {
+            let (unit, digits, name) = match nanos {
+                1_000_000.. => (1_000_000, 6, "ms"),
+                1_000.. => (1_000, 3, "µs"),
+                _ => (1, 0, "ns"),
+            };
+            return write!(f, "{}{}{name}", nanos / unit, decimals(nanos % unit, digits));
+        }
+        let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+        if hours > 0 {
+            write!(f, "{hours}h")?;
+        }
+        if hours > 0 || minutes > 0 {
+            write!(f, "{minutes}m")?;
+        }
+        write!(f, "{seconds}{}s", decimals(nanos, 9))
+    }
+}
+
+/// A fraction of so many digits behind its point, without trailing zeros; nothing if it is zero.
+fn decimals(fraction: u32, digits: usize) -> String {
+    let text = format!(".{fraction:0digits$}");
+    if fraction == 0 { String::new() } else { text.trim_end_matches('0').to_owned() }
+}
+
 impl<'de> Deserialize<'de> for GoDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
@@ -50,6 +79,18 @@ mod tests {
     fn go_s_notation_is_understood() {
         for (text, millis) in [("30s", 30_000), ("1h30m", 5_400_000), ("1.5s", 1_500), ("250ms", 250), ("0", 0)] {
             assert_eq!(text.parse(), Ok(GoDuration(Duration::from_millis(millis))), "{text}");
+        }
+        for (text, written) in [
+            ("15m", "15m0s"),
+            ("4h", "4h0m0s"),
+            ("1.5h", "1h30m0s"),
+            ("90s", "1m30s"),
+            ("1h1ms", "1h0m0.001s"),
+            ("1500us", "1.5ms"),
+            ("0s", "0s"),
+            ("7ns", "7ns"),
+        ] {
+            assert_eq!(text.parse::<GoDuration>().unwrap().to_string(), written, "{text}");
         }
         for text in ["", "30", "s", "-5s", "1x", "1s!"] {
             assert!(text.parse::<GoDuration>().is_err(), "{text}");

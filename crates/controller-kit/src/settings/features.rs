@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::Grove;
+
 /// A switch for something that a cluster may offer. Unset: used where the cluster offers it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -17,7 +19,7 @@ pub struct Feature {
 #[non_exhaustive]
 pub struct Orchestrators {
     /// Grove.
-    pub grove: Feature,
+    pub grove: Grove,
     /// LeaderWorkerSets, which need Volcano too.
     pub lws: Feature,
     /// The KAI scheduler.

@@ -5,7 +5,9 @@
 
 mod duration;
 mod features;
+mod grove;
 mod keys;
+mod pods;
 mod server;
 
 use std::{
@@ -19,6 +21,7 @@ use serde_json::Value;
 
 pub use self::duration::GoDuration;
 pub use self::features::{Checkpoint, Feature, Gpu, Orchestrators, ServiceMesh};
+pub use self::grove::Grove;
 pub use self::server::{CertProvisionMode, Mpi, Server, Webhook};
 use crate::process::LogFormat;
 

@@ -1,12 +1,7 @@
 //! The watch of docker configuration Secrets. It is no cache: of each Secret, only the registries' names are kept.
 
-use crate::component::pull_secrets::{self, PullSecrets};
-use api_types::v1beta1::DynamoComponentDeployment;
-use controller_kit::{
-    failure::ErrorType,
-    process::Context,
-    store::{Key, Packed, Pauses, Store, WATCH_TIMEOUT},
-};
+use std::pin::pin;
+
 use futures::{
     Stream, StreamExt,
     channel::{mpsc, oneshot},
@@ -16,40 +11,49 @@ use kube::runtime::{
     WatchStreamExt,
     watcher::{self, Event, watcher},
 };
-use std::pin::pin;
 use tracing::{info, warn};
 
-/// Keeps the knowledge about docker configuration Secrets up to date in the background. Returns what completes when the
-/// first list is in, or when there is no right to have it; and the components whose namespace saw a change.
-pub(super) fn follow(
-    context: &Context,
-    secrets: &PullSecrets,
-    components: &Store<Packed<DynamoComponentDeployment>>,
-) -> (oneshot::Receiver<()>, mpsc::UnboundedReceiver<Key>) {
+use super::{PullSecrets, SELECTOR};
+use crate::{
+    failure::ErrorType,
+    process::Context,
+    store::{Pauses, WATCH_TIMEOUT},
+};
+
+/// What comes of following the Secrets.
+pub struct Following {
+    /// Completes when the first list is in, or when there is no right to have it.
+    pub complete: oneshot::Receiver<()>,
+    /// Namespaces that saw a change.
+    pub changed: mpsc::UnboundedReceiver<String>,
+}
+
+/// Keeps the knowledge about docker configuration Secrets up to date in the background.
+#[must_use]
+pub fn follow(context: &Context, secrets: &PullSecrets) -> Following {
     let (done, complete) = oneshot::channel();
-    let (sender, keys) = mpsc::unbounded();
+    let (sender, changed) = mpsc::unbounded();
     let api = context.scope.api::<Secret>(context.client.clone());
     let events = watcher(api, config()).backoff(Pauses::default());
-    let (secrets, components, shutdown) = (secrets.clone(), components.clone(), context.shutdown.clone());
+    let (secrets, shutdown) = (secrets.clone(), context.shutdown.clone());
     tokio::spawn(async move {
         tokio::select! {
-            () = take_in(events, &secrets, &components, done, &sender) => {}
+            () = take_in(events, &secrets, done, &sender) => {}
             () = shutdown.requested() => {}
         }
     });
-    (complete, keys)
+    Following { complete, changed }
 }
 
 fn config() -> watcher::Config {
-    watcher::Config::default().streaming_lists().timeout(WATCH_TIMEOUT).fields(pull_secrets::SELECTOR)
+    watcher::Config::default().streaming_lists().timeout(WATCH_TIMEOUT).fields(SELECTOR)
 }
 
 async fn take_in(
     events: impl Stream<Item = Result<Event<Secret>, watcher::Error>>,
     secrets: &PullSecrets,
-    components: &Store<Packed<DynamoComponentDeployment>>,
     done: oneshot::Sender<()>,
-    keys: &mpsc::UnboundedSender<Key>,
+    changed: &mpsc::UnboundedSender<String>,
 ) {
     let mut events = pin!(events);
     let mut done = Some(done);
@@ -71,12 +75,8 @@ async fn take_in(
         };
         for namespace in event.map(|event| secrets.handle(event)).unwrap_or_default() {
             info!(namespace, "image pull secrets changed");
-            let all = components.all();
-            let concerned = all.iter().map(|component| Key::of(component.as_ref()));
-            for key in concerned.filter(|key| key.namespace == namespace) {
-                // Fails only when the controller has ended.
-                let _ = keys.unbounded_send(key);
-            }
+            // Fails only when the controller has ended.
+            let _ = changed.unbounded_send(namespace);
         }
         if complete && let Some(done) = done.take() {
             let _ = done.send(());
@@ -96,12 +96,12 @@ fn is_forbidden(error: &watcher::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{SELECTOR, WATCH_TIMEOUT, config};
 
     #[test]
     fn a_silent_connection_is_opened_anew() {
         let config = config();
         assert_eq!(config.timeout, Some(WATCH_TIMEOUT));
-        assert_eq!(config.field_selector.as_deref(), Some(pull_secrets::SELECTOR));
+        assert_eq!(config.field_selector.as_deref(), Some(SELECTOR));
     }
 }

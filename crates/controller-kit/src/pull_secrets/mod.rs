@@ -1,0 +1,131 @@
+//! Docker configuration Secrets: which registries they open, and which of them exist. Only host names are kept.
+
+mod watch;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::runtime::watcher::Event;
+use tracing::warn;
+use workload::{PullSecretIndex, RegistryHosts};
+
+pub use self::watch::{Following, follow};
+use crate::store::Key;
+
+/// Field selector for the Secrets that matter.
+const SELECTOR: &str = "type=kubernetes.io/dockerconfigjson";
+
+/// Key of a docker configuration within a Secret.
+const DATA_KEY: &str = ".dockerconfigjson";
+
+/// Everything known of docker configuration Secrets. Cheap to clone; clones share the content.
+#[derive(Clone, Debug, Default)]
+pub struct PullSecrets {
+    registry: Arc<RwLock<Registry>>,
+}
+
+impl PullSecrets {
+    /// The Secrets of one namespace by registry.
+    pub fn index(&self, namespace: &str) -> Arc<PullSecretIndex> {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        registry.namespaces.get(namespace).map(|known| Arc::clone(&known.index)).unwrap_or_default()
+    }
+
+    /// Whether a docker configuration Secret of this name is known.
+    pub fn knows(&self, namespace: &str, name: &str) -> bool {
+        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
+        registry.namespaces.get(namespace).is_some_and(|known| known.secrets.contains_key(name))
+    }
+
+    /// Takes in one event of the watch; names the namespaces in which something changed.
+    pub fn handle(&self, event: Event<Secret>) -> BTreeSet<String> {
+        self.registry.write().unwrap_or_else(PoisonError::into_inner).handle(event)
+    }
+}
+
+type Secrets = BTreeMap<String, RegistryHosts>;
+
+#[derive(Debug, Default)]
+struct Registry {
+    namespaces: HashMap<String, Namespace>,
+    /// Secrets of a list that is not complete yet.
+    incoming: HashMap<String, Secrets>,
+}
+
+#[derive(Debug, Default)]
+struct Namespace {
+    secrets: Secrets,
+    index: Arc<PullSecretIndex>,
+}
+
+impl Registry {
+    fn handle(&mut self, event: Event<Secret>) -> BTreeSet<String> {
+        match event {
+            Event::Init => {
+                self.incoming.clear();
+                BTreeSet::new()
+            }
+            Event::InitApply(secret) => {
+                let key = Key::of(&secret);
+                self.incoming.entry(key.namespace).or_default().insert(key.name, hosts(&secret));
+                BTreeSet::new()
+            }
+            Event::InitDone => self.replace_all(),
+            Event::Apply(secret) => {
+                let hosts = hosts(&secret);
+                self.change(Key::of(&secret), |secrets, name| {
+                    secrets.insert(name, hosts);
+                })
+            }
+            Event::Delete(secret) => self.change(Key::of(&secret), |secrets, name| {
+                secrets.remove(&name);
+            }),
+        }
+    }
+
+    fn replace_all(&mut self) -> BTreeSet<String> {
+        let mut incoming = std::mem::take(&mut self.incoming);
+        let known: BTreeSet<String> = self.namespaces.keys().chain(incoming.keys()).cloned().collect();
+        known
+            .into_iter()
+            .filter(|namespace| self.set(namespace, incoming.remove(namespace).unwrap_or_default()))
+            .collect()
+    }
+
+    fn change(&mut self, key: Key, edit: impl FnOnce(&mut Secrets, String)) -> BTreeSet<String> {
+        let mut secrets = self.namespaces.get(&key.namespace).map(|known| known.secrets.clone()).unwrap_or_default();
+        edit(&mut secrets, key.name);
+        if self.set(&key.namespace, secrets) { BTreeSet::from([key.namespace]) } else { BTreeSet::new() }
+    }
+
+    /// Returns whether anything changed; new credentials for the same registries are no change.
+    fn set(&mut self, namespace: &str, secrets: Secrets) -> bool {
+        if self.namespaces.get(namespace).map(|known| &known.secrets).unwrap_or(&Secrets::new()) == &secrets {
+            return false;
+        }
+        if secrets.is_empty() {
+            self.namespaces.remove(namespace);
+        } else {
+            let index = Arc::new(PullSecretIndex::new(secrets.clone()));
+            self.namespaces.insert(namespace.to_owned(), Namespace { secrets, index });
+        }
+        true
+    }
+}
+
+/// One Secret that cannot be read must not stop the others: it exists, and opens nothing.
+fn hosts(secret: &Secret) -> RegistryHosts {
+    let Some(config) = secret.data.as_ref().and_then(|data| data.get(DATA_KEY)) else {
+        return RegistryHosts::default();
+    };
+    RegistryHosts::parse(&config.0).unwrap_or_else(|error| {
+        warn!(secret = %Key::of(secret), %error, "not used for image pulls");
+        RegistryHosts::default()
+    })
+}
+
+#[cfg(test)]
+mod tests;
