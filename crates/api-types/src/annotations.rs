@@ -47,6 +47,29 @@ pub const VOLCANO_QUEUE: &str = "nvidia.com/volcano-queue";
 /// Istio's switch for sidecar injection.
 pub const ISTIO_INJECT: &str = "sidecar.istio.io/inject";
 
+/// Linkerd's switch for sidecar injection.
+pub const LINKERD_INJECT: &str = "linkerd.io/inject";
+/// `true` on checkpoints that a graph made.
+pub const AUTO_CHECKPOINT: &str = "nvidia.com/dynamo-auto-checkpoint";
+/// `Delete` or `Retain`: what becomes of a graph's checkpoint with the graph.
+pub const CHECKPOINT_DELETION_POLICY: &str = "nvidia.com/dynamo-checkpoint-deletion-policy";
+/// `true` on pods that admission makes start from a checkpoint if it is ready.
+pub const RESTORE_CANDIDATE: &str = "nvidia.com/dynamo-checkpoint-restore-candidate";
+/// Name of the checkpoint of a candidate.
+pub const CHECKPOINT_NAME: &str = "nvidia.com/dynamo-checkpoint-name";
+/// Startup policy of a candidate.
+pub const CHECKPOINT_STARTUP_POLICY: &str = "nvidia.com/dynamo-checkpoint-startup-policy";
+/// Names of the containers that are captured or restored, comma-separated.
+pub const SNAPSHOT_TARGETS: &str = "nvidia.com/snapshot-target-containers";
+/// Version of a checkpoint's artifact; another one makes a new capture.
+pub const ARTIFACT_VERSION: &str = "nvidia.com/snapshot-artifact-version";
+/// Kind of storage that holds a checkpoint.
+pub const SNAPSHOT_STORAGE_TYPE: &str = "nvidia.com/snapshot-storage-type";
+/// Folder at which pods mount that storage.
+pub const SNAPSHOT_STORAGE_PATH: &str = "nvidia.com/snapshot-storage-base-path";
+/// Prefix of the annotations with which agents tell how far a restore is.
+pub const RESTORE_PROGRESS_PREFIX: &str = "nvidia.com/snapshot-restore-";
+
 /// Prefix of everything that the Go operator does not know.
 pub const OWN_PREFIX: &str = "operator.dynamo/";
 /// Versioned fingerprint of the worker generation that a DynamoComponentDeployment belongs to.

@@ -96,3 +96,7 @@ pub const DYN_KV_TRANSFER_PREFERRED_WEIGHT: &str = "DYN_KV_TRANSFER_PREFERRED_WE
 pub const DYN_TOPOLOGY_ENABLED: &str = "DYN_TOPOLOGY_ENABLED";
 /// Folder with a file for each domain of the topology.
 pub const DYN_TOPOLOGY_MOUNT_PATH: &str = "DYN_TOPOLOGY_MOUNT_PATH";
+/// Folder in which an engine meets the agent that captures or restores it.
+pub const DYN_SNAPSHOT_CONTROL_DIR: &str = "DYN_SNAPSHOT_CONTROL_DIR";
+/// Makes an engine wait to be restored instead of starting cold.
+pub const DYN_SNAPSHOT_RESTORE_STANDBY: &str = "DYN_SNAPSHOT_RESTORE_STANDBY";

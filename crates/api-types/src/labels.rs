@@ -39,6 +39,19 @@ pub fn topology(domain: &str) -> String {
 /// `leader` or `worker` on pods of multi-node replicas.
 pub const ROLE: &str = "role";
 
+/// Identifier of a checkpoint: on the checkpoint, on pods that are captured for it and on pods restored from it.
+pub const CHECKPOINT_ID: &str = "nvidia.com/snapshot-checkpoint-id";
+/// `true` on pods whose processes are captured.
+pub const CHECKPOINT_SOURCE: &str = "nvidia.com/snapshot-is-checkpoint-source";
+/// `true` on pods whose processes are restored.
+pub const RESTORE_TARGET: &str = "nvidia.com/snapshot-is-restore-target";
+/// Name of the DynamoCheckpoint for which a pod is captured or a PodSnapshot was made.
+pub const SNAPSHOT_OWNER: &str = "nvidia.com/snapshot-owner";
+/// Value of [`APP_COMPONENT`] on claims that hold checkpoints.
+pub const CHECKPOINT_STORAGE: &str = "checkpoint-storage";
+/// Value of [`APP_COMPONENT`] on the DaemonSet that takes and restores checkpoints.
+pub const SNAPSHOT_AGENT: &str = "snapshot-agent";
+
 /// Recommended label: the tool that manages the object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Recommended label: the part of the application.

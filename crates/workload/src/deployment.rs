@@ -37,7 +37,7 @@ fn template_without_discovered_secrets(input: &RenderInput<'_>, valid: &Validate
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: some(valid.pod_labels(input)),
-            annotations: some(valid.workload_annotations()),
+            annotations: some(valid.pod_annotations(input)),
             ..ObjectMeta::default()
         }),
         spec: Some(pod::render(input, valid, None)),

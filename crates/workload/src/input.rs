@@ -1,6 +1,6 @@
 //! What rendering needs to know beside the component itself.
 
-use crate::PullSecretIndex;
+use crate::{PullSecretIndex, snapshot::Restore};
 
 /// Everything outside the component that its objects depend on; read from the cluster and the configuration before.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,8 @@ pub struct RenderInput<'a> {
     /// Live objects of a prefill or decode component still select the type `worker`, see
     /// [`legacy_type_is_worker`](crate::legacy_type_is_worker); selectors are immutable, so it stays so.
     pub legacy_type_is_worker: bool,
+    /// How the pods start.
+    pub restore: Restore<'a>,
 }
 
 /// Settings of the operator that reach pods.

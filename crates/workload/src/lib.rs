@@ -23,6 +23,7 @@
 //! | `pod` | the pod template, one file per step |
 //! | `frameworks` | which engine a worker runs, and what that changes |
 //! | [`grove`] | graphs that run on Grove |
+//! | [`snapshot`] | checkpoints: pods that are captured, pods that are restored |
 //! | `metadata` | labels and annotations of every object |
 
 mod deployment;
@@ -40,6 +41,7 @@ mod pull_secrets;
 pub mod quantity;
 mod readiness;
 mod service;
+pub mod snapshot;
 mod strategy;
 mod validate;
 
@@ -56,4 +58,4 @@ pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, Reg
 pub use readiness::{NotReady, Readiness, readiness, replica_status};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
-pub use validate::{Invalid, SharedGpus, ValidatedComponent, validate};
+pub use validate::{CheckpointUse, Invalid, SharedGpus, ValidatedComponent, validate};

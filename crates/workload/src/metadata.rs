@@ -60,6 +60,14 @@ impl ValidatedComponent<'_> {
         }
         all.insert(labels::SELECTOR.to_owned(), self.name.to_owned());
         all.extend(self.discovery_labels(input));
+        input.restore.label(&mut all);
+        all
+    }
+
+    /// Annotations of the pods.
+    pub(crate) fn pod_annotations(&self, input: &RenderInput<'_>) -> Pairs {
+        let mut all = self.workload_annotations();
+        input.restore.annotate(&mut all, self.restore_target());
         all
     }
 

@@ -4,6 +4,7 @@ use super::roles::Clique;
 use super::{GroveComponent, GroveGraph, topology};
 use crate::frameworks::{Multinode, Peers};
 use crate::metadata::Pairs;
+use crate::snapshot::Restore;
 use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, pod, quantity};
 use api_types::grove::{PodCliqueTemplate, PodCliqueTemplateSpec};
 use api_types::v1beta1::ComponentType;
@@ -44,6 +45,7 @@ pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponen
         pull_secrets: graph.pull_secrets,
         fallback_service_account: None,
         legacy_type_is_worker: component.legacy_type_is_worker,
+        restore: Restore::None,
     }
 }
 

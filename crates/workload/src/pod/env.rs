@@ -30,7 +30,7 @@ pub(crate) fn replace(container: &mut Container, variable: EnvVar) {
 }
 
 /// Sets a variable where one of that name stands, else at the end.
-pub(super) fn set(container: &mut Container, variable: EnvVar) {
+pub(crate) fn set(container: &mut Container, variable: EnvVar) {
     let all = container.env.get_or_insert_default();
     match all.iter_mut().find(|other| other.name == variable.name) {
         Some(other) => *other = variable,

@@ -9,6 +9,7 @@
 //! | engine | [`crate::frameworks`] |
 //! | sidecar that answers HTTP | `frontend_sidecar` |
 //! | GPU memory that containers share, engines that stand by | `gpu_memory`, `failover` |
+//! | start from a checkpoint | [`crate::snapshot`] |
 //! | image pull secrets | `pull_secrets` |
 
 mod cache;
@@ -18,7 +19,7 @@ pub(crate) mod env;
 mod epp;
 mod failover;
 mod frontend_sidecar;
-mod gpu_memory;
+pub(crate) mod gpu_memory;
 mod merge;
 mod probes;
 mod pull_secrets;
@@ -29,6 +30,7 @@ pub use gpu_memory::inter_pod::{hold_memory_of_rank, rank_claim, use_memory_of_r
 pub(crate) use pull_secrets::add_pull_secrets;
 
 use crate::frameworks::{self, Launch, Multinode};
+use crate::snapshot::{Restore, restore_pod};
 use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
 use api_types::names;
 use api_types::v1beta1::{EngineMode, MAIN_CONTAINER};
@@ -69,6 +71,9 @@ pub(crate) fn render(
         if shared.standbys > 0 {
             failover::apply(&mut pod, valid.spec().node_count());
         }
+    }
+    if let Restore::InTemplate(source) = input.restore {
+        restore_pod(&mut pod, source, &[valid.restore_target()]);
     }
     pod
 }

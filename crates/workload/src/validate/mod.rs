@@ -1,12 +1,14 @@
 //! The author's mistakes, all at once; and the component without them, the only input of what follows.
 
 mod cache;
+mod checkpoint;
 mod containers;
 mod invalid;
 mod scope;
 mod shared_gpus;
 
 pub(crate) use cache::CacheMount;
+pub use checkpoint::CheckpointUse;
 pub use invalid::Invalid;
 pub(crate) use invalid::Mistakes;
 pub use shared_gpus::SharedGpus;
@@ -14,7 +16,7 @@ pub use shared_gpus::SharedGpus;
 use crate::{DiscoveryBackend, RolloutStrategy, component_annotations, frameworks, quantity};
 use api_types::annotations;
 use api_types::conversion::preserved::PreservedComponent;
-use api_types::v1beta1::{BackendFramework, ComponentSpec, DynamoComponentDeployment};
+use api_types::v1beta1::{BackendFramework, ComponentSpec, DynamoComponentDeployment, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
@@ -46,6 +48,8 @@ pub struct ValidatedComponent<'a> {
     pub(crate) strategy: RolloutStrategy,
     /// `None` if each container has its GPUs for itself.
     pub(crate) shared_gpus: Option<SharedGpus<'a>>,
+    /// `None` if its pods always start cold.
+    pub(crate) checkpoint: Option<CheckpointUse<'a>>,
 }
 
 impl<'a> ValidatedComponent<'a> {
@@ -57,6 +61,16 @@ impl<'a> ValidatedComponent<'a> {
     /// GPUs that several of its processes share; `None` if each has its own.
     pub fn shared_gpus(&self) -> Option<SharedGpus<'a>> {
         self.shared_gpus
+    }
+
+    /// The checkpoint that its pods start from; `None` if they always start cold.
+    pub fn checkpoint(&self) -> Option<CheckpointUse<'a>> {
+        self.checkpoint
+    }
+
+    /// Container whose processes a checkpoint restores.
+    pub(crate) fn restore_target(&self) -> &'a str {
+        self.checkpoint.map_or(MAIN_CONTAINER, |checkpoint| checkpoint.target)
     }
 
     /// How its Deployment replaces pods.
@@ -105,9 +119,24 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
         let framework = framework.as_ref().copied().flatten();
         mistakes.keep_all(shared_gpus::check(spec, framework, pod, main))
     });
+    let checkpoint =
+        pod.zip(shared_gpus).and_then(|(pod, shared)| mistakes.keep_all(checkpoint::check(spec, pod, shared)));
 
     let mistakes = mistakes.into_inner();
-    match (name, namespace, uid, pod, main, framework, cache, shared_memory, discovery, strategy, shared_gpus) {
+    match (
+        name,
+        namespace,
+        uid,
+        pod,
+        main,
+        framework,
+        cache,
+        shared_memory,
+        discovery,
+        strategy,
+        shared_gpus,
+        checkpoint,
+    ) {
         (
             Some(name),
             Some(namespace),
@@ -120,6 +149,7 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
             Some(discovery),
             Some(strategy),
             Some(shared_gpus),
+            Some(checkpoint),
         ) if mistakes.is_empty() => Ok(ValidatedComponent {
             dcd,
             name,
@@ -135,6 +165,7 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
             discovery,
             strategy,
             shared_gpus,
+            checkpoint,
         }),
         _ => Err(mistakes),
     }

@@ -14,16 +14,4 @@ pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
             remedy: "write IntraPod, or run the graph on Grove".to_owned(),
         });
     }
-    let mut unserved = |present: bool, field: &str, what: &str| {
-        if present {
-            mistakes.push(Invalid {
-                field: format!("spec.experimental.{field}"),
-                value: String::new(),
-                problem: format!("{what} are not served for a component that does not run on Grove"),
-                remedy: "remove the field".to_owned(),
-            });
-        }
-    };
-    let checkpoint = experimental.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.enabled);
-    unserved(checkpoint, "checkpoint", "checkpoints");
 }

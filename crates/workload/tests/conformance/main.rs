@@ -13,6 +13,7 @@ mod kit;
 use api_types::v1beta1::DynamoComponentDeployment;
 use kit::{Case, Kit};
 use serde_json::Value;
+use workload::snapshot::Restore;
 use workload::{
     Invalid, PodSettings, PullSecretIndex, RenderInput, legacy_type_is_worker, render_claim_template,
     render_deployment, render_service, validate,
@@ -91,6 +92,7 @@ fn judge(case: &Case, recorded: &Value) -> Verdict {
         pull_secrets: &pull_secrets,
         fallback_service_account: None,
         legacy_type_is_worker: legacy_type_is_worker(&valid, None, None),
+        restore: Restore::None,
     };
     let deployment = defaults::deployment(serde_json::to_value(render_deployment(&input, &valid)).unwrap());
     let service = render_service(&input, &valid).map(|s| defaults::service(serde_json::to_value(s).unwrap()));

@@ -4,6 +4,7 @@ use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, Service};
 use serde_json::{Value, json};
+use workload::snapshot::{Restore, RestoreSource};
 use workload::{PodSettings, PullSecretIndex, RenderInput, render_deployment, render_service, validate};
 
 /// A component `ns/graph-worker-0a1b2c3d` of the graph `graph`, as the API server returns it.
@@ -54,6 +55,22 @@ pub struct Surroundings {
     pub pull_secrets: PullSecretIndex,
     pub fallback_service_account: Option<String>,
     pub legacy_type_is_worker: bool,
+    pub restore: Option<Start>,
+}
+
+/// How pods start, where not cold.
+pub enum Start {
+    AtAdmission(&'static str),
+    InTemplate(RestoreSource),
+}
+
+impl Start {
+    fn as_restore(&self) -> Restore<'_> {
+        match self {
+            Self::AtAdmission(checkpoint) => Restore::AtAdmission { checkpoint },
+            Self::InTemplate(source) => Restore::InTemplate(source),
+        }
+    }
 }
 
 impl Surroundings {
@@ -63,6 +80,7 @@ impl Surroundings {
             pull_secrets: &self.pull_secrets,
             fallback_service_account: self.fallback_service_account.as_deref(),
             legacy_type_is_worker: self.legacy_type_is_worker,
+            restore: self.restore.as_ref().map_or(Restore::None, Start::as_restore),
         }
     }
 

@@ -11,5 +11,6 @@ mod preserved;
 mod properties;
 mod pull_secrets;
 mod shared_gpus;
+mod snapshot;
 mod snapshots;
 mod volumes;

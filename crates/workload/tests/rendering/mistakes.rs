@@ -60,9 +60,9 @@ fn one_mistake_each() {
         (with(json!({"frontendSidecar": "api"})), "spec.frontendSidecar (\"api\")".into(), "names no container"),
         (with(json!({"frontendSidecar": "main"})), "spec.frontendSidecar (\"main\")".into(), "the component itself"),
         (
-            with(json!({"experimental": {"checkpoint": {"enabled": true}}})),
-            "spec.experimental.checkpoint".into(),
-            "not served",
+            with(json!({"experimental": {"checkpoint": {"enabled": true, "targetContainerName": "side"}}})),
+            "spec.experimental.checkpoint.targetContainerName (\"side\")".into(),
+            "names no container",
         ),
         (
             annotated("nvidia.com/deployment-rolling-update-max-surge", "many"),
@@ -162,6 +162,11 @@ fn one_mistake_each_in_shared_gpus() {
             sharing(json!({"gpuMemoryService": {"mode": "InterPod"}}), gpus("1")),
             format!("{service}.mode (\"InterPod\")"),
             "needs Grove",
+        ),
+        (
+            sharing(json!({"gpuMemoryService": {}, "failover": {}, "checkpoint": {"enabled": true}}), gpus("1")),
+            "spec.experimental.checkpoint".into(),
+            "cannot be combined with spec.experimental.failover",
         ),
         (sharing(json!({"failover": {}}), gpus("1")), "spec.experimental.failover".into(), "needs the GPU memory"),
         (

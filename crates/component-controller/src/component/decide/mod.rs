@@ -13,6 +13,7 @@ use controller_kit::apply::Desired;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Serialize;
+use workload::snapshot::Restore;
 use workload::{PodSettings, RenderInput, ValidatedComponent, legacy_type_is_worker};
 
 /// What has to be there.
@@ -36,6 +37,7 @@ pub fn decide(observed: &Observed, valid: &ValidatedComponent<'_>, settings: &Po
         pull_secrets: &observed.pull_secrets,
         fallback_service_account: observed.fallback_service_account.as_deref(),
         legacy_type_is_worker: legacy_type_is_worker(valid, live_deployment, live_service),
+        restore: Restore::None,
     };
     Ok(Decision {
         service: service::decide(&input, valid, &observed.uid, live_service)?,

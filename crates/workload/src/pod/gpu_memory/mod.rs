@@ -31,6 +31,12 @@ pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &
     }
 }
 
+/// Makes a container use the memory, and has a server for it; the pod has the claim already.
+pub(crate) fn join(pod: &mut PodSpec, container: &str) {
+    add_server(pod, container);
+    add_client(pod, container);
+}
+
 /// A device plugin has the toleration added for pods that ask for its GPUs; with a claim nobody does.
 fn tolerate_gpu_nodes(pod: &mut PodSpec) {
     let tolerations = pod.tolerations.get_or_insert_default();

@@ -1,0 +1,146 @@
+//! Pods that start from a checkpoint.
+
+use super::control::{self, FOLDER};
+use super::{FIRST_ARTIFACT, SnapshotStorage};
+use crate::metadata::Pairs;
+use crate::pod::{env, gpu_memory};
+use api_types::{annotations, env as names, labels};
+use k8s_openapi::api::core::v1::{Container, ExecAction, PodSpec, Probe};
+
+const PROBE_EVERY_SECONDS: i32 = 1;
+const LONGEST_RESTORE_SECONDS: i32 = 1800;
+
+/// How the pods of a component start.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Restore<'a> {
+    /// Cold.
+    #[default]
+    None,
+    /// From the checkpoint of that name if it is ready when they are created; admission sees to it, so that a template does
+    /// not change, and nothing rolls, when the checkpoint becomes ready.
+    AtAdmission {
+        /// Name of the DynamoCheckpoint.
+        checkpoint: &'a str,
+    },
+    /// From a checkpoint that is ready; the template says so.
+    InTemplate(&'a RestoreSource),
+}
+
+/// A checkpoint that is ready, and what pods need to start from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreSource {
+    /// Its identifier.
+    pub id: String,
+    /// Version of its artifact; the first if empty.
+    pub artifact_version: String,
+    /// Where it is kept.
+    pub storage: SnapshotStorage,
+    /// Whether agents are to be told where it is kept, because an administrator chose the place and not they.
+    pub tells_storage: bool,
+    /// Profile under which captured processes ran, a path below the node's profiles; `None` for none.
+    pub seccomp_profile: Option<String>,
+    /// Whether its processes use GPU memory that a server beside them holds.
+    pub shares_gpu_memory: bool,
+}
+
+/// What an earlier restore may have left in a template; never an author's business.
+const OWNED_LABELS: [&str; 3] = [labels::CHECKPOINT_ID, labels::CHECKPOINT_SOURCE, labels::RESTORE_TARGET];
+const OWNED_ANNOTATIONS: [&str; 7] = [
+    annotations::ARTIFACT_VERSION,
+    annotations::SNAPSHOT_TARGETS,
+    annotations::SNAPSHOT_STORAGE_TYPE,
+    annotations::SNAPSHOT_STORAGE_PATH,
+    annotations::RESTORE_CANDIDATE,
+    annotations::CHECKPOINT_NAME,
+    annotations::CHECKPOINT_STARTUP_POLICY,
+];
+
+impl Restore<'_> {
+    /// Labels pods that start from a checkpoint, and takes such labels off all others.
+    pub(crate) fn label(&self, pod_labels: &mut Pairs) {
+        pod_labels.retain(|key, _| !OWNED_LABELS.contains(&key.as_str()));
+        if let Self::InTemplate(source) = self {
+            source.label(pod_labels);
+        }
+    }
+
+    /// Annotates pods whose container `target` starts from a checkpoint, and takes such annotations off all others.
+    pub(crate) fn annotate(&self, pod_annotations: &mut Pairs, target: &str) {
+        pod_annotations.retain(|key, _| {
+            !OWNED_ANNOTATIONS.contains(&key.as_str()) && !key.starts_with(annotations::RESTORE_PROGRESS_PREFIX)
+        });
+        match self {
+            Self::None => return,
+            Self::AtAdmission { checkpoint } => {
+                insert(pod_annotations, annotations::RESTORE_CANDIDATE, labels::TRUE);
+                insert(pod_annotations, annotations::CHECKPOINT_NAME, checkpoint);
+                insert(pod_annotations, annotations::CHECKPOINT_STARTUP_POLICY, "Immediate");
+            }
+            Self::InTemplate(source) => source.annotate(pod_annotations),
+        }
+        insert(pod_annotations, annotations::SNAPSHOT_TARGETS, target);
+    }
+}
+
+impl RestoreSource {
+    /// Labels a pod as one to be restored from this checkpoint.
+    pub fn label(&self, pod_labels: &mut Pairs) {
+        insert(pod_labels, labels::RESTORE_TARGET, labels::TRUE);
+        insert(pod_labels, labels::CHECKPOINT_ID, &self.id);
+    }
+
+    /// Tells agents which artifact a pod is restored from; which containers, another annotation says.
+    pub fn annotate(&self, pod_annotations: &mut Pairs) {
+        let version = Some(self.artifact_version.trim()).filter(|version| !version.is_empty());
+        insert(pod_annotations, annotations::ARTIFACT_VERSION, version.unwrap_or(FIRST_ARTIFACT));
+        if self.tells_storage {
+            insert(pod_annotations, annotations::SNAPSHOT_STORAGE_TYPE, "pvc");
+            insert(pod_annotations, annotations::SNAPSHOT_STORAGE_PATH, &self.storage.folder);
+        }
+    }
+}
+
+/// Shapes a pod whose containers of these names start from a checkpoint. Names of containers that the pod does not have
+/// are skipped. Doing it again changes nothing.
+pub fn restore_pod(pod: &mut PodSpec, source: &RestoreSource, targets: &[&str]) {
+    control::confine(pod, source.seccomp_profile.as_deref());
+    for target in targets {
+        if control::find(pod, target).is_none() {
+            continue;
+        }
+        control::mount_storage(pod, target, &source.storage);
+        control::meet(pod, target);
+        if let Some(container) = control::find(pod, target) {
+            env::set(container, env::value(names::DYN_SNAPSHOT_RESTORE_STANDBY, "1"));
+            probe_restored(container);
+        }
+        if source.shares_gpu_memory {
+            gpu_memory::join(pod, target);
+        }
+    }
+}
+
+/// A restored process serves within seconds, so it is asked every second, and given long until the first answer.
+fn probe_restored(container: &mut Container) {
+    let own = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
+    let own = own.into_iter().flatten().next().cloned();
+    let asks = own.unwrap_or_else(|| Probe {
+        exec: Some(ExecAction { command: Some(vec!["cat".to_owned(), format!("{FOLDER}/restore-complete")]) }),
+        timeout_seconds: Some(1),
+        ..Probe::default()
+    });
+    container.startup_probe = Some(Probe {
+        initial_delay_seconds: None,
+        period_seconds: Some(PROBE_EVERY_SECONDS),
+        failure_threshold: Some(LONGEST_RESTORE_SECONDS),
+        success_threshold: Some(1),
+        ..asks
+    });
+    if let Some(readiness) = &mut container.readiness_probe {
+        readiness.period_seconds = Some(PROBE_EVERY_SECONDS);
+    }
+}
+
+fn insert(pairs: &mut Pairs, key: &str, value: &str) {
+    pairs.insert(key.to_owned(), value.to_owned());
+}

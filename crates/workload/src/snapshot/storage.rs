@@ -1,0 +1,222 @@
+//! Where checkpoints are kept: a volume that agents, captured pods and restored pods all mount.
+
+use crate::quantity;
+use api_types::labels;
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
+use thiserror::Error;
+
+const VOLUME: &str = "pvc";
+/// Kinds of storage that the configuration of the reference knows and nobody implements.
+const OTHERS: [&str; 2] = ["s3", "oci"];
+const ACCESS_MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteMany"];
+const AGENT_CONTAINER: &str = "agent";
+const AGENT_VOLUME: &str = "checkpoints";
+
+/// A volume of a namespace on which checkpoints are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotStorage {
+    /// Name of its PersistentVolumeClaim.
+    pub claim: String,
+    /// Folder at which pods mount it; absolute, without a slash at its end.
+    pub folder: String,
+}
+
+/// What an administrator says about storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StorageSettings {
+    /// Kind of storage; only `pvc` is served.
+    pub kind: String,
+    /// Name of the PersistentVolumeClaim in each namespace that needs one.
+    pub claim: String,
+    /// Folder at which pods mount it.
+    pub folder: String,
+    /// Whether the claim is made where it is missing.
+    pub create: bool,
+    /// Size of a claim that is made.
+    pub size: String,
+    /// Storage class of it; the cluster's default if empty.
+    pub storage_class: String,
+    /// Access mode of it; `ReadWriteMany` if empty.
+    pub access_mode: String,
+}
+
+/// A mistake in the settings that only an administrator can mend.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the operator's setting checkpoint.storage.{field} {problem}; {remedy}")]
+pub struct StorageProblem {
+    field: &'static str,
+    problem: String,
+    remedy: &'static str,
+}
+
+impl StorageSettings {
+    /// The storage that the settings name; `None` if they name none.
+    ///
+    /// # Errors
+    /// The first mistake.
+    pub fn storage(&self) -> Result<Option<SnapshotStorage>, StorageProblem> {
+        let kind = self.kind.trim();
+        let texts = [&self.claim, &self.folder, &self.size, &self.storage_class, &self.access_mode];
+        let says_something = self.create || texts.iter().any(|text| !text.trim().is_empty());
+        if !says_something && (kind.is_empty() || OTHERS.contains(&kind)) {
+            return Ok(None);
+        }
+        if !kind.is_empty() && kind != VOLUME {
+            return Err(problem("type", format!("is {kind:?}, which is not served"), "write pvc"));
+        }
+        let claim = self.claim.trim();
+        if claim.is_empty() {
+            return Err(problem("pvc.pvcName", "is empty", "name the claim that holds checkpoints"));
+        }
+        let folder = self.folder.trim();
+        if !folder.starts_with('/') || folder.split('/').any(|part| part == "..") {
+            let remedy = "give the absolute folder at which pods mount the claim";
+            return Err(problem("pvc.basePath", format!("is {folder:?}"), remedy));
+        }
+        let parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        Ok(Some(SnapshotStorage { claim: claim.to_owned(), folder: format!("/{}", parts.join("/")) }))
+    }
+}
+
+/// The claim that is made where it is missing, without owner: what is kept there outlives whoever needed it first. `None`
+/// if none is to be made.
+///
+/// # Errors
+/// The first mistake in the settings.
+pub fn render_storage_claim(
+    namespace: &str,
+    settings: &StorageSettings,
+) -> Result<Option<PersistentVolumeClaim>, StorageProblem> {
+    let Some(storage) = settings.storage()?.filter(|_| settings.create) else { return Ok(None) };
+    let size = settings.size.trim();
+    if quantity::nanos(size).is_none_or(|size| size <= 0) {
+        return Err(problem("pvc.size", format!("is {size:?}"), "give a size such as 100Gi"));
+    }
+    let mode = Some(settings.access_mode.trim()).filter(|mode| !mode.is_empty()).unwrap_or("ReadWriteMany");
+    if !ACCESS_MODES.contains(&mode) {
+        let remedy = "write ReadWriteMany or ReadWriteOnce";
+        return Err(problem("pvc.accessMode", format!("is {mode:?}"), remedy));
+    }
+    let class = settings.storage_class.trim();
+    let requests = BTreeMap::from([("storage".to_owned(), Quantity(size.to_owned()))]);
+    let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    Ok(Some(PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some(storage.claim),
+            namespace: Some(namespace.to_owned()),
+            labels: Some(BTreeMap::from([
+                label(labels::APP_NAME, "dynamo"),
+                label(labels::APP_COMPONENT, labels::CHECKPOINT_STORAGE),
+                label(labels::MANAGED_BY, labels::OPERATOR),
+            ])),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec![mode.to_owned()]),
+            volume_mode: Some("Filesystem".to_owned()),
+            resources: Some(VolumeResourceRequirements { requests: Some(requests), limits: None }),
+            storage_class_name: Some(class.to_owned()).filter(|class| !class.is_empty()),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    }))
+}
+
+/// The storage that the agents of a namespace mount: the first one that has any, by name.
+pub fn storage_of_agents<'a>(agents: impl IntoIterator<Item = &'a DaemonSet>) -> Option<SnapshotStorage> {
+    let mut agents: Vec<&DaemonSet> = agents.into_iter().collect();
+    agents.sort_by_key(|agent| agent.metadata.name.as_deref());
+    agents.into_iter().find_map(storage_of_agent)
+}
+
+fn storage_of_agent(agent: &DaemonSet) -> Option<SnapshotStorage> {
+    let pod = agent.spec.as_ref()?.template.spec.as_ref()?;
+    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == AGENT_VOLUME)?;
+    let claim = volume.persistent_volume_claim.as_ref()?.claim_name.trim();
+    let container = pod.containers.iter().find(|container| container.name == AGENT_CONTAINER)?;
+    let mount = container.volume_mounts.iter().flatten().find(|mount| mount.name == AGENT_VOLUME)?;
+    let folder = mount.mount_path.trim().trim_end_matches('/');
+    let known = !claim.is_empty() && !folder.is_empty();
+    known.then(|| SnapshotStorage { claim: claim.to_owned(), folder: folder.to_owned() })
+}
+
+fn problem(field: &'static str, problem: impl Into<String>, remedy: &'static str) -> StorageProblem {
+    StorageProblem { field, problem: problem.into(), remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn settings(edit: impl FnOnce(&mut StorageSettings)) -> StorageSettings {
+        let mut all = StorageSettings {
+            claim: "claim".to_owned(),
+            folder: "/checkpoints/".to_owned(),
+            create: true,
+            size: "1Ti".to_owned(),
+            ..StorageSettings::default()
+        };
+        edit(&mut all);
+        all
+    }
+
+    #[test]
+    fn storage_is_what_is_named_in_full_or_nothing() {
+        let none = StorageSettings { kind: "s3".to_owned(), ..StorageSettings::default() };
+        assert_eq!((none.storage(), StorageSettings::default().storage()), (Ok(None), Ok(None)));
+        let named = SnapshotStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() };
+        assert_eq!(settings(|_| {}).storage(), Ok(Some(named)));
+        let table: [(fn(&mut StorageSettings), &str); 4] = [
+            (|s| s.kind = "s3".to_owned(), "type"),
+            (|s| s.claim = " ".to_owned(), "pvc.pvcName"),
+            (|s| s.folder = "checkpoints".to_owned(), "pvc.basePath"),
+            (|s| s.folder = "/a/../b".to_owned(), "pvc.basePath"),
+        ];
+        for (edit, field) in table {
+            assert_eq!(settings(edit).storage().unwrap_err().field, field);
+        }
+    }
+
+    #[test]
+    fn a_claim_is_made_only_where_it_is_said_in_full() {
+        let claim = render_storage_claim("ns", &settings(|s| s.storage_class = "fast".to_owned())).unwrap().unwrap();
+        let spec = json!(claim)["spec"].clone();
+        let expected = json!({"accessModes": ["ReadWriteMany"], "volumeMode": "Filesystem",
+            "resources": {"requests": {"storage": "1Ti"}}, "storageClassName": "fast"});
+        assert_eq!(spec, expected);
+        assert_eq!(render_storage_claim("ns", &settings(|s| s.create = false)), Ok(None));
+        for edit in [
+            (|s: &mut StorageSettings| s.size = "0".to_owned()) as fn(&mut StorageSettings),
+            |s| s.size = "big".to_owned(),
+            |s| s.access_mode = "ReadOnlyMany".to_owned(),
+        ] {
+            assert!(render_storage_claim("ns", &settings(edit)).is_err());
+        }
+    }
+
+    fn agent(name: &str, pod: Value) -> DaemonSet {
+        let object = json!({"metadata": {"name": name}, "spec": {"selector": {}, "template": {"spec": pod}}});
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn agents_tell_where_they_keep_checkpoints() {
+        let pod = |claim: &str, path: &str| {
+            json!({
+                "containers": [{"name": "agent", "volumeMounts": [{"name": "checkpoints", "mountPath": path}]}],
+                "volumes": [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": claim}}],
+            })
+        };
+        let host =
+            json!({"containers": [{"name": "agent"}], "volumes": [{"name": "checkpoints", "hostPath": {"path": "/"}}]});
+        let agents = [agent("b", pod("two", "/two/")), agent("a", host), agent("c", pod("three", "/three"))];
+        let expected = SnapshotStorage { claim: "two".to_owned(), folder: "/two".to_owned() };
+        assert_eq!(storage_of_agents(&agents), Some(expected));
+        assert_eq!(storage_of_agents(&agents[1..2]), None);
+    }
+}
