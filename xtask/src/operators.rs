@@ -3,6 +3,7 @@
 
 mod build;
 mod health;
+mod install;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -78,11 +79,14 @@ impl OperatorArgs {
 
     /// Starts the operator and returns when it is ready.
     pub(crate) async fn start(&self, cluster: &Cluster, binaries: &Binaries) -> Result<Vec<Running>> {
-        cluster.apply(&[json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})]).await?;
+        let graph_controller =
+            if self.operator.is_some() { None } else { Some(binaries.controller("graph-controller")?) };
+        let configuration = install::prepare(cluster, graph_controller).await?;
         if let Some(command) = &self.operator {
             return Ok(vec![start_other(cluster, command).await?]);
         }
-        let starts = CONTROLLERS.iter().map(|controller| start_controller(cluster, *controller, binaries));
+        let start = |controller: &Controller| start_controller(cluster, *controller, binaries, &configuration);
+        let starts = CONTROLLERS.iter().map(start);
         try_join_all(starts).await
     }
 }
@@ -131,13 +135,19 @@ pub(crate) fn workspace_root() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
-async fn start_controller(cluster: &Cluster, controller: Controller, binaries: &Binaries) -> Result<Running> {
+async fn start_controller(
+    cluster: &Cluster,
+    controller: Controller,
+    binaries: &Binaries,
+    configuration: &Path,
+) -> Result<Running> {
     let executable = binaries.controller(controller.name)?;
-    let rules = rules(controller.name, &role(executable)?);
+    let rules = rules(controller.name, &role(executable, &[])?);
     let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, controller.name, &rules).await?;
     let (health, metrics) = (free_address()?, free_address()?);
     let mut args = vec![
         format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--config={}", configuration.display()),
         format!("--health-address={health}"),
         format!("--metrics-address={metrics}"),
         "--log-format=text".to_owned(),
@@ -188,9 +198,9 @@ fn last_words(cluster: &Cluster, name: &str) -> String {
     if end.is_empty() { "it logged nothing".to_owned() } else { format!("the end of its log:\n{end}") }
 }
 
-/// The role that a controller asks for.
-fn role(executable: &Path) -> Result<Value> {
-    let output = Command::new(executable).arg("access").output();
+/// A role that a controller prints: the one it asks for, unless `args` say otherwise.
+fn role(executable: &Path, args: &[&str]) -> Result<Value> {
+    let output = Command::new(executable).arg("access").args(args).output();
     let output = output.with_context(|| format!("cannot run {}", executable.display()))?;
     let what = || format!("{} access", executable.display());
     ensure!(output.status.success(), "{} failed: {}", what(), String::from_utf8_lossy(&output.stderr));

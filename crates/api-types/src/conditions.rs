@@ -36,6 +36,8 @@ pub mod graph {
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: an object that is not ours has a name that we need.
     pub const NAME_TAKEN: &str = "NameTaken";
+    /// `Stalled`: the cluster does not serve an API that the graph needs.
+    pub const API_MISSING: &str = "ApiMissing";
     /// `SpecServed`: this operator does not act on some fields yet.
     pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
     /// `Stalled`: a right or a quota is missing.

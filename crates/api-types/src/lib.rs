@@ -6,6 +6,7 @@
 //! | [`v1alpha1`] | models, checkpoints and worker metadata, which have this version only |
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
 //! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`] | the vocabulary, each string once |
+//! | [`external`] | kinds of other projects, as far as we write them |
 //! | [`grove`] | the kinds of Grove that a graph may run as |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
 //! | `schema`, `crds` (feature `schema`) | CustomResourceDefinitions made from the types |
@@ -18,6 +19,7 @@ pub mod conversion;
 #[cfg(feature = "schema")]
 pub mod crds;
 pub mod env;
+pub mod external;
 pub mod grove;
 pub mod labels;
 pub mod names;

@@ -122,6 +122,11 @@ pub fn leader_worker_set(component_deployment: &str) -> String {
     format!("{component_deployment}-0")
 }
 
+/// RoleBinding of a ServiceAccount that all graphs of a namespace share.
+pub fn account_binding(account: &str) -> String {
+    format!("{account}-binding")
+}
+
 /// Key of the program by which workers wait for their leader, and its file in their pods.
 pub const WAIT_LEADER_SCRIPT: &str = "wait-for-leader.py";
 

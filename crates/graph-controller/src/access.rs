@@ -2,6 +2,17 @@
 
 use controller_kit::access::{Access, Verb};
 
+const GRANTED_TO_DISCOVERY: &str = "granted to discovery accounts: nobody can grant what it does not hold";
+const GRANTED_TO_PLANNERS: &str = "granted to planners: nobody can grant what it does not hold";
+const GRANTED_TO_PICKERS: &str = "granted to endpoint pickers: nobody can grant what it does not hold";
+
+/// Group of the kinds of endpoint pickers that are not stable yet.
+const POOLS_ALPHA: &str = "inference.networking.x-k8s.io";
+
+/// What those get who keep objects of a kind themselves.
+const EVERYTHING: &[Verb] =
+    &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
+
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
     Access {
@@ -45,21 +56,56 @@ pub const ACCESS: &[Access] = &[
         resource: "serviceaccounts",
         subresource: None,
         verbs: Verb::OWN,
-        why: "the account under which a graph's pods discover each other",
+        why: "the accounts under which pods run",
     },
     Access {
         group: "rbac.authorization.k8s.io",
         resource: "roles",
         subresource: None,
         verbs: Verb::OWN,
-        why: "what that account may do",
+        why: "what the discovery account of a graph may do",
     },
     Access {
         group: "rbac.authorization.k8s.io",
         resource: "rolebindings",
         subresource: None,
         verbs: Verb::OWN,
-        why: "that it may do it",
+        why: "that accounts may do what they need",
+    },
+    Access {
+        group: "",
+        resource: "configmaps",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "configuration of endpoint pickers; the program that waits for a leader",
+    },
+    Access {
+        group: "",
+        resource: "secrets",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
+        why: "copies the SSH key for MPI to the namespaces of graphs whose replicas span nodes",
+    },
+    Access {
+        group: "resource.k8s.io",
+        resource: "resourceclaimtemplates",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "GPUs that the processes of one pod share",
+    },
+    Access {
+        group: "inference.networking.k8s.io",
+        resource: "inferencepools",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the workers among which a gateway's endpoint picker chooses",
+    },
+    Access {
+        group: "networking.istio.io",
+        resource: "destinationrules",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "how Istio speaks to endpoint pickers",
     },
     Access {
         group: "",
@@ -68,26 +114,69 @@ pub const ACCESS: &[Access] = &[
         verbs: Verb::CACHE,
         why: "waits for the last old worker pod before a Recreate goes on; granted to discovery accounts",
     },
-    Access {
-        group: "",
-        resource: "endpoints",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "granted to discovery accounts: nobody can grant what it does not hold",
-    },
+    Access { group: "", resource: "endpoints", subresource: None, verbs: Verb::CACHE, why: GRANTED_TO_DISCOVERY },
     Access {
         group: "discovery.k8s.io",
         resource: "endpointslices",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "granted to discovery accounts: nobody can grant what it does not hold",
+        why: GRANTED_TO_DISCOVERY,
     },
     Access {
         group: api_types::GROUP,
         resource: "dynamoworkermetadatas",
         subresource: None,
-        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete],
-        why: "granted to discovery accounts: nobody can grant what it does not hold",
+        verbs: EVERYTHING,
+        why: GRANTED_TO_DISCOVERY,
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: &[Verb::Create, Verb::Update],
+        why: GRANTED_TO_PLANNERS,
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentscalingadapters",
+        subresource: Some("scale"),
+        verbs: &[Verb::Patch],
+        why: GRANTED_TO_PLANNERS,
+    },
+    Access {
+        group: POOLS_ALPHA,
+        resource: "inferencepools",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: GRANTED_TO_PICKERS,
+    },
+    Access {
+        group: POOLS_ALPHA,
+        resource: "inferenceobjectives",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: GRANTED_TO_PICKERS,
+    },
+    Access {
+        group: POOLS_ALPHA,
+        resource: "inferencemodelrewrites",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: GRANTED_TO_PICKERS,
+    },
+    Access {
+        group: "authentication.k8s.io",
+        resource: "tokenreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: GRANTED_TO_PICKERS,
+    },
+    Access {
+        group: "authorization.k8s.io",
+        resource: "subjectaccessreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: GRANTED_TO_PICKERS,
     },
     Access {
         group: "events.k8s.io",
@@ -97,3 +186,108 @@ pub const ACCESS: &[Access] = &[
         why: "says what changed",
     },
 ];
+
+/// The ClusterRole of planners, which the chart makes and this controller binds in the namespaces of graphs.
+pub const PLANNER: &[Access] = &[
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Create, Verb::Update, Verb::Patch],
+        why: "reads its graph, and sets replicas of components without adapter",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentscalingadapters",
+        subresource: Some("scale"),
+        verbs: &[Verb::Patch],
+        why: "sets replicas of components with adapter",
+    },
+    Access { group: "", resource: "pods", subresource: None, verbs: &[Verb::List], why: "adds up the power of GPUs" },
+    SLICES,
+    WORKERS,
+];
+
+/// The ClusterRole of endpoint pickers, likewise.
+pub const PICKER: &[Access] = &[
+    Access { group: POOLS_ALPHA, resource: "inferencepools", subresource: None, verbs: Verb::CACHE, why: CHOOSES },
+    Access { group: POOLS_ALPHA, resource: "inferenceobjectives", subresource: None, verbs: Verb::CACHE, why: CHOOSES },
+    Access {
+        group: POOLS_ALPHA,
+        resource: "inferencemodelrewrites",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: CHOOSES,
+    },
+    Access {
+        group: "inference.networking.k8s.io",
+        resource: "inferencepools",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: CHOOSES,
+    },
+    Access { group: "", resource: "pods", subresource: None, verbs: Verb::CACHE, why: CHOOSES },
+    SLICES,
+    WORKERS,
+    Access {
+        group: "authentication.k8s.io",
+        resource: "tokenreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: "protects its metrics",
+    },
+    Access {
+        group: "authorization.k8s.io",
+        resource: "subjectaccessreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: "protects its metrics",
+    },
+];
+
+const CHOOSES: &str = "knows the workers it chooses from";
+const SLICES: Access = Access {
+    group: "discovery.k8s.io",
+    resource: "endpointslices",
+    subresource: None,
+    verbs: Verb::CACHE,
+    why: "the runtime's discovery",
+};
+const WORKERS: Access = Access {
+    group: api_types::GROUP,
+    resource: "dynamoworkermetadatas",
+    subresource: None,
+    verbs: EVERYTHING,
+    why: "the runtime's discovery",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::decide::discovery;
+
+    fn holds(group: &str, resource: &str, verb: &str) -> bool {
+        ACCESS.iter().any(|own| {
+            let path = own.subresource.map_or(own.resource.to_owned(), |part| format!("{}/{part}", own.resource));
+            (own.group, path.as_str()) == (group, resource) && own.verbs.iter().any(|own| own.as_str() == verb)
+        })
+    }
+
+    /// The API server refuses to bind a role that holds more than its binder.
+    #[test]
+    fn nothing_is_granted_that_is_not_held() {
+        for access in PLANNER.iter().chain(PICKER) {
+            let path =
+                access.subresource.map_or(access.resource.to_owned(), |part| format!("{}/{part}", access.resource));
+            for verb in access.verbs {
+                assert!(holds(access.group, &path, verb.as_str()), "{} {access}", verb.as_str());
+            }
+        }
+        for rule in discovery::rules() {
+            for resource in rule.resources.unwrap() {
+                let group = &rule.api_groups.as_ref().unwrap()[0];
+                assert!(rule.verbs.iter().all(|verb| holds(group, &resource, verb)), "{resource}");
+            }
+        }
+    }
+}

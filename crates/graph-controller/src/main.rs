@@ -2,9 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use controller_kit::access::{RoleScope, role_yaml};
 use controller_kit::process::{self, CommonArgs};
+use graph_controller::access;
 
 /// Turns DynamoGraphDeployments into DynamoComponentDeployments, and rolls out their changes.
 #[derive(Parser)]
@@ -19,21 +20,39 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Prints the role that the controller needs: a ClusterRole, or with --namespace a Role
-    Access,
+    Access {
+        /// Prints the role of pods that the controller binds to their account instead
+        #[arg(long, value_enum)]
+        of: Option<Pods>,
+    },
+}
+
+/// Pods with an account of their own.
+#[derive(Clone, Copy, ValueEnum)]
+enum Pods {
+    /// Planners
+    Planner,
+    /// Endpoint pickers
+    Epp,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     match args.command {
         None => process::run_elected(graph_controller::NAME, &args.common, graph_controller::run),
-        Some(Command::Access) => print_access(args.common.namespace.as_deref()),
+        Some(Command::Access { of }) => print_access(of, args.common.namespace.as_deref()),
     }
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
-fn print_access(namespace: Option<&str>) -> ExitCode {
+fn print_access(of: Option<Pods>, namespace: Option<&str>) -> ExitCode {
     let scope = namespace.map_or(RoleScope::Cluster, RoleScope::Namespace);
-    match role_yaml(graph_controller::NAME, scope, graph_controller::access::ACCESS) {
+    let (name, access) = match of {
+        None => (graph_controller::NAME, access::ACCESS),
+        Some(Pods::Planner) => ("dynamo-operator-planner", access::PLANNER),
+        Some(Pods::Epp) => ("dynamo-operator-epp", access::PICKER),
+    };
+    match role_yaml(name, scope, access) {
         Ok(yaml) => {
             print!("{yaml}");
             ExitCode::SUCCESS

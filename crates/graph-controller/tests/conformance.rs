@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use api_types::conversion::{ApiVersion, convert};
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use graph_controller::graph::decide::decide;
-use graph_controller::graph::observe::Observed;
-use graph_controller::graph::validate::{DiscoveryBackend, validate};
+use graph_controller::graph::observe::{Observed, Served};
+use graph_controller::graph::settings::Settings;
+use graph_controller::graph::validate::validate;
 use serde_json::{Value, json};
 
 fn kit() -> Option<PathBuf> {
@@ -95,7 +96,7 @@ fn real_graphs_give_the_references_components() {
         println!("skipped: no conformance kit");
         return;
     };
-    let mut wrong = BTreeMap::new();
+    let (settings, mut wrong) = (Settings::default(), BTreeMap::new());
     let mut equal = 0;
     for entry in std::fs::read_dir(kit.join("expected/base")).unwrap() {
         let path = entry.unwrap().path();
@@ -107,12 +108,17 @@ fn real_graphs_give_the_references_components() {
         }
         let mut got = BTreeMap::new();
         for graph in graphs_of(&kit, &case) {
-            match validate(&graph, DiscoveryBackend::Kubernetes) {
+            match validate(&graph, &settings, Served::default()) {
                 Err(refusal) => {
                     wrong.insert(name.to_owned(), format!("refused: {}", refusal.message));
                 }
                 Ok(valid) => {
-                    let observed = Observed { graph: graph.clone(), components: vec![], running_pods: BTreeMap::new() };
+                    let observed = Observed {
+                        graph: graph.clone(),
+                        components: vec![],
+                        running_pods: BTreeMap::new(),
+                        served: Served::default(),
+                    };
                     got.extend(decide(&valid, &observed).components.iter().map(named));
                 }
             }

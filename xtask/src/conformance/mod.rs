@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use test_cluster::{Cluster, Controllers, Options};
+use test_cluster::{Cluster, Controllers, Options, open_definition};
 
 use crate::operators::{OperatorArgs, workspace_root};
 use batch::Batch;
@@ -108,7 +108,9 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
 async fn record_all(args: &Args, cases: &[Case]) -> Result<Vec<Value>> {
     let binaries = args.operator.build()?;
     let controllers = Controllers::Only(CONTROLLERS.map(str::to_owned).into());
-    let cluster = Cluster::start(Options { controllers, crds: binaries.crds()?, ..Options::default() }).await?;
+    let mut crds = binaries.crds()?;
+    crds.push(open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"));
+    let cluster = Cluster::start(Options { controllers, crds, ..Options::default() }).await?;
     let operators = args.operator.start(&cluster, &binaries).await?;
     let server = Server::discover(cluster.client()?).await?;
     let mut movement = Movement::watch(&server, Duration::from_millis(args.settle));

@@ -28,17 +28,6 @@ pub struct Orchestrators {
     pub volcano_scheduler: Feature,
 }
 
-/// The service mesh.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct ServiceMesh {
-    /// `false` switches it off. Default unset: on, if there is a provider.
-    pub enabled: Option<bool>,
-    /// `istio`, or empty for none.
-    pub provider: String,
-}
-
 /// Checkpoints of workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -3,10 +3,12 @@
 //! It is the reference's format. Each process reads what concerns it; keys that concern other processes are known and
 //! ignored. Keys that nobody knows are reported and never fatal, so that one file can serve two releases.
 
+mod access;
 mod duration;
 mod features;
 mod grove;
 mod keys;
+mod network;
 mod pods;
 mod server;
 
@@ -19,9 +21,11 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use self::access::Rbac;
 pub use self::duration::GoDuration;
-pub use self::features::{Checkpoint, Feature, Gpu, Orchestrators, ServiceMesh};
+pub use self::features::{Checkpoint, Feature, Gpu, Orchestrators};
 pub use self::grove::Grove;
+pub use self::network::{Ingress, Istio, ServiceMesh, TlsMode};
 pub use self::server::{CertProvisionMode, Mpi, Server, Webhook};
 use crate::process::LogFormat;
 
@@ -52,8 +56,12 @@ pub struct OperatorConfiguration {
     pub orchestrators: Orchestrators,
     /// Dynamic resource allocation.
     pub dra: Feature,
+    /// How frontends are reached from outside.
+    pub ingress: Ingress,
     /// The service mesh.
     pub service_mesh: ServiceMesh,
+    /// What the chart has prepared for the accounts of pods.
+    pub rbac: Rbac,
     /// Checkpoints of workers.
     pub checkpoint: Checkpoint,
     /// GPUs of nodes.

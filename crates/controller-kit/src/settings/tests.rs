@@ -1,6 +1,6 @@
 //! The configuration file, from text.
 
-use super::{CertProvisionMode, DiscoveryBackend, Error, OperatorConfiguration, Warning, parse};
+use super::{CertProvisionMode, DiscoveryBackend, Error, Ingress, OperatorConfiguration, TlsMode, Warning, parse};
 use crate::process::LogFormat;
 
 const HEAD: &str = "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n";
@@ -66,6 +66,29 @@ fn the_webhook_server_has_the_places_of_the_reference() {
     assert_eq!((webhook.secret_name.as_str(), webhook.service_name.as_str()), ("webhook-server-cert", "s"));
     assert_eq!(webhook.cert_provision_mode, CertProvisionMode::Manual);
     assert_eq!(OperatorConfiguration::default().server.webhook.cert_provision_mode, CertProvisionMode::Auto);
+}
+
+#[test]
+fn gateways_and_meshes_have_the_places_of_the_reference() {
+    let (settings, warnings) = read(
+        "ingress: {virtualServiceGateway: g, controllerClassName: c, controllerTLSSecretName: t, hostSuffix: h}
+serviceMesh: {provider: istio, istio: {tlsMode: ISTIO_MUTUAL, insecureSkipVerify: false, caCertificates: /ca}}
+rbac: {plannerClusterRoleName: p}
+",
+    );
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let Ingress { virtual_service_gateway, controller_class_name, controller_tls_secret_name, host_suffix } =
+        &settings.ingress;
+    let read_back = [virtual_service_gateway, controller_class_name, controller_tls_secret_name, host_suffix];
+    assert_eq!(read_back, ["g", "c", "t", "h"]);
+    let istio = settings.service_mesh.active_istio().unwrap();
+    assert_eq!((istio.tls_mode.as_str(), istio.insecure_skip_verify), ("ISTIO_MUTUAL", false));
+    assert_eq!(settings.rbac.planner_cluster_role_name, "p");
+    assert_eq!(settings.rbac.epp_cluster_role_name, "dynamo-operator-epp");
+    assert!(read("").0.service_mesh.active_istio().is_none());
+    assert!(read("serviceMesh: {provider: istio, enabled: false}").0.service_mesh.active_istio().is_none());
+    let defaults = read("serviceMesh: {provider: istio, istio: {tlsMode: \"\"}}").0.service_mesh.istio;
+    assert_eq!((defaults.tls_mode, defaults.insecure_skip_verify), (TlsMode::Simple, true));
 }
 
 #[test]

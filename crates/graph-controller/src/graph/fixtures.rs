@@ -9,7 +9,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::observe::Observed;
+use super::observe::{Observed, Served};
+use super::settings::Settings;
+use super::validate::{ValidGraph, validate};
+use std::sync::LazyLock;
 
 /// A frontend and a decode worker; named so that swapped names would show.
 pub fn graph() -> DynamoGraphDeployment {
@@ -40,9 +43,28 @@ pub fn set_image(graph: &mut Value, tag: &str) {
         json!(format!("registry.example/vllm:{tag}"));
 }
 
+/// The operator's configuration: Kubernetes discovery, and roles `p` and `e` of planners and endpoint pickers.
+pub fn settings() -> &'static Settings {
+    static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+        let roles = json!({ "plannerClusterRoleName": "p", "eppClusterRoleName": "e" });
+        Settings { roles: serde_json::from_value(roles).unwrap(), ..Settings::default() }
+    });
+    &SETTINGS
+}
+
+/// A graph without mistakes.
+pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'_> {
+    valid_with(graph, settings())
+}
+
+/// The same under another configuration.
+pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a Settings) -> ValidGraph<'a> {
+    validate(graph, settings, Served::default()).unwrap()
+}
+
 /// What is live of a graph: nothing but these components.
 pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
-    Observed { graph: graph.clone(), components, running_pods: Default::default() }
+    Observed { graph: graph.clone(), components, running_pods: Default::default(), served: Served::default() }
 }
 
 /// A component as it would come back from the API server, owned by [`graph`], with `available` workers.

@@ -6,6 +6,7 @@ pub mod decide;
 pub(crate) mod fixtures;
 pub mod observe;
 mod report;
+pub mod settings;
 pub mod status;
 mod unserved;
 pub mod validate;
@@ -23,8 +24,9 @@ use controller_kit::store::{Packed, UnpackError};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use self::observe::{Caches, Observed};
-use self::validate::{DiscoveryBackend, Refusal};
+use self::observe::{Apis, Caches, Observed};
+use self::settings::Settings;
+use self::validate::Refusal;
 
 /// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.
 const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
@@ -38,8 +40,10 @@ pub struct Reconciler {
     pub applier: Applier,
     /// Where events go.
     pub events: EventSink,
-    /// How graphs discover each other unless their annotation says otherwise.
-    pub discovery: DiscoveryBackend,
+    /// What the cluster serves.
+    pub apis: Apis,
+    /// What the operator's configuration says.
+    pub settings: Arc<Settings>,
 }
 
 impl Reconciler {
@@ -52,7 +56,12 @@ impl Reconciler {
             apply::release(&self.applier, &packed).await?;
             return Ok(Action::await_change());
         }
-        let observed = match observe::observe(&self.caches, &packed) {
+        let graph = match packed.unpack() {
+            Ok(graph) => graph,
+            Err(error) => return self.unreadable(&packed, &error).await,
+        };
+        let served = self.apis.served_for(&graph).await?;
+        let observed = match observe::observe(&self.caches, graph, served) {
             Ok(observed) => observed,
             Err(error) => return self.unreadable(&packed, &error).await,
         };
@@ -78,14 +87,17 @@ impl Reconciler {
         observed: &Observed,
         now: Timestamp,
     ) -> Result<(DynamoGraphDeploymentStatus, Action), Error> {
-        let valid = match validate::validate(&observed.graph, self.discovery) {
+        let valid = match validate::validate(&observed.graph, &self.settings, observed.served) {
             Ok(valid) => valid,
             Err(refusal) => return Ok((status::of_obstacle(observed, &refusal, now), Action::await_change())),
         };
         let decision = decide::decide(&valid, observed);
         let applied = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
-        let status = status::of_decision(&observed.graph, &decision, &applied, now);
-        let unseen = !applied.waiting.is_empty();
+        let status = match &decision.obstacle {
+            Some(obstacle) => status::of_obstacle(observed, obstacle, now),
+            None => status::of_decision(&observed.graph, &decision, &applied, now),
+        };
+        let unseen = !applied.waiting.is_empty() || decision.obstacle.is_some();
         Ok((status, if unseen { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() }))
     }
 

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api_types::external::{DestinationRule, InferencePool};
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use api_types::{annotations, labels};
-use controller_kit::apply::APPLIED_ANNOTATION;
-use controller_kit::store::{Key, Packed, Store, UnpackError, controller_owner};
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
+use controller_kit::apply::{APPLIED_ANNOTATION, Error};
+use controller_kit::store::{Key, Packed, ServedApi, Store, UnpackError, controller_owner};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
 
@@ -27,6 +29,23 @@ pub struct Caches {
     pub bindings: Store<Packed<RoleBinding>>,
     /// Worker pods that have not ended, metadata only.
     pub worker_pods: Store<PartialObjectMeta<Pod>>,
+    /// ConfigMaps of graphs.
+    pub config_maps: Store<Packed<ConfigMap>>,
+    /// Claim templates of graphs.
+    pub claim_templates: Store<Packed<ResourceClaimTemplate>>,
+    /// Pools of gateways.
+    pub pools: Store<Packed<InferencePool>>,
+    /// Rules of the service mesh.
+    pub destination_rules: Store<Packed<DestinationRule>>,
+    /// Copies of the SSH key for MPI, metadata only.
+    pub mpi_keys: Store<PartialObjectMeta<Secret>>,
+}
+
+/// What the cluster serves that a graph may need. Nothing by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// LeaderWorkerSets, for replicas that span nodes.
+    pub leader_worker_sets: bool,
 }
 
 /// One graph and all that is live of it, at one moment.
@@ -38,6 +57,8 @@ pub struct Observed {
     pub components: Vec<DynamoComponentDeployment>,
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
     pub running_pods: BTreeMap<String, usize>,
+    /// What the cluster serves.
+    pub served: Served,
 }
 
 impl Observed {
@@ -55,25 +76,47 @@ impl Observed {
 /// Annotations of which at least one is on everything that an operator made, ours or the Go operator.
 pub const MARKS: [&str; 2] = [APPLIED_ANNOTATION, annotations::LAST_APPLIED_HASH];
 
-/// Reads a graph and its children.
+/// Asks what the cluster serves.
+#[derive(Clone)]
+pub struct Apis {
+    /// LeaderWorkerSets; none if they shall not be used.
+    pub leader_worker_sets: Option<ServedApi>,
+}
+
+impl Apis {
+    /// What the cluster serves of what this graph needs. Only graphs that need something ask.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn served_for(&self, graph: &DynamoGraphDeployment) -> Result<Served, Error> {
+        let mut served = Served::default();
+        if let Some(api) = &self.leader_worker_sets
+            && graph.spec.components.iter().any(|component| component.is_multinode())
+        {
+            served.leader_worker_sets = api.is_served().await?;
+        }
+        Ok(served)
+    }
+}
+
+/// Reads a graph's children. `served` is what the cluster serves.
 ///
 /// # Errors
-/// If the graph, or a component that it owns, has a form that this version does not know. Deciding without it could start
-/// its workers a second time.
-pub fn observe(caches: &Caches, graph: &Packed<DynamoGraphDeployment>) -> Result<Observed, UnpackError> {
-    let typed = graph.unpack()?;
+/// If a component that the graph owns has a form that this version does not know. Deciding without it could start its
+/// workers a second time.
+pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) -> Result<Observed, UnpackError> {
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
     let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;
-    components.extend(orphans(caches, graph).iter().filter_map(|d| d.unpack().ok()));
+    components.extend(orphans(caches, &graph).iter().filter_map(|d| d.unpack().ok()));
     // Pods are only asked about while generations change.
     let workers = components.iter().filter(|d| d.spec.component.is_worker());
     let generations: BTreeSet<_> = workers.map(|d| d.labels().get(labels::WORKER_HASH)).collect();
-    let running_pods = if generations.len() > 1 { running_pods(caches, graph) } else { BTreeMap::new() };
-    Ok(Observed { graph: typed, components, running_pods })
+    let running_pods = if generations.len() > 1 { running_pods(caches, &graph) } else { BTreeMap::new() };
+    Ok(Observed { graph, components, running_pods, served })
 }
 
 /// Components that an earlier graph of this name left behind (`--cascade=orphan`).
-fn orphans(caches: &Caches, graph: &Packed<DynamoGraphDeployment>) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {
+fn orphans(caches: &Caches, graph: &DynamoGraphDeployment) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {
     let name = graph.name_any();
     let is_orphan = |d: &Packed<DynamoComponentDeployment>| {
         controller_owner(d).is_none()
@@ -85,7 +128,7 @@ fn orphans(caches: &Caches, graph: &Packed<DynamoGraphDeployment>) -> Vec<Arc<Pa
 }
 
 /// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs.
-fn running_pods(caches: &Caches, graph: &Packed<DynamoGraphDeployment>) -> BTreeMap<String, usize> {
+fn running_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<String, usize> {
     let (namespace, name) = (graph.namespace(), graph.name_any());
     let mut running = BTreeMap::new();
     for pod in caches.worker_pods.all() {

@@ -2,19 +2,18 @@
 
 use super::*;
 use crate::graph::decide::decide;
-use crate::graph::fixtures::{graph, graph_with, live, observed, set_image};
-use crate::graph::validate::{DiscoveryBackend, validate};
+use crate::graph::fixtures::{graph, graph_with, live, observed, set_image, valid};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>) -> DynamoGraphDeploymentStatus {
-    let valid = validate(graph, DiscoveryBackend::Kubernetes).unwrap();
+    let valid = valid(graph);
     let decision = decide(&valid, &observed(graph, live.clone()));
     of_decision(graph, &decision, &Applied { live, waiting: vec![] }, NOW)
 }
 
 fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {
-    let valid = validate(graph, DiscoveryBackend::Kubernetes).unwrap();
+    let valid = valid(graph);
     let decision = decide(&valid, &observed(graph, vec![]));
     decision.components.iter().map(|d| live(d, available(d.spec.component.wanted_replicas()))).collect()
 }

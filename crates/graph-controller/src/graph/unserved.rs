@@ -1,7 +1,7 @@
 //! Fields that the API admits and this operator does not act on yet. Silence about them would be a lie: a graph that names
 //! one serves as it would without it, and its status says so.
 
-use api_types::v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec};
+use api_types::v1beta1::{ComponentSpec, DynamoGraphDeploymentSpec};
 
 /// Paths of the fields that have no effect, in the order of the spec; empty for most graphs.
 pub fn unserved_fields(spec: &DynamoGraphDeploymentSpec) -> Vec<String> {
@@ -21,16 +21,11 @@ pub fn unserved_fields(spec: &DynamoGraphDeploymentSpec) -> Vec<String> {
 }
 
 fn of_component(component: &ComponentSpec) -> Vec<&'static str> {
-    let account_made_elsewhere = matches!(component.type_, Some(ComponentType::Planner | ComponentType::Epp));
-    let shares_gpus = component.experimental.as_ref().is_some_and(|e| e.gpu_memory_service.is_some());
     let fields = [
-        (shares_gpus, "experimental.gpuMemoryService"),
-        (account_made_elsewhere, "type"),
         (component.provider_override.is_some(), "providerOverride"),
         (component.min_available.is_some(), "minAvailable"),
         (component.model_ref.is_some(), "modelRef"),
         (component.scaling_adapter.is_some(), "scalingAdapter"),
-        (component.epp_config.is_some(), "eppConfig"),
         (component.topology_constraint.is_some(), "topologyConstraint"),
     ];
     fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field).collect()
@@ -51,10 +46,11 @@ mod tests {
     fn every_field_without_effect_is_named() {
         let graph = graph_with(|g| {
             g["spec"]["restart"] = json!({ "id": "1" });
-            g["spec"]["components"][0]["type"] = json!("planner");
+            g["spec"]["components"][0]["minAvailable"] = json!(1);
             g["spec"]["components"][1]["scalingAdapter"] = json!({});
         });
-        let expected = ["spec.restart", "spec.components[Frontend].type", "spec.components[Decode].scalingAdapter"];
+        let expected =
+            ["spec.restart", "spec.components[Frontend].minAvailable", "spec.components[Decode].scalingAdapter"];
         assert_eq!(unserved_fields(&graph.spec), expected);
     }
 }

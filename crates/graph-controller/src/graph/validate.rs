@@ -7,10 +7,13 @@ use api_types::v1beta1::{
     DynamoGraphDeploymentSpec,
 };
 use api_types::{annotations, conditions, labels, names};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 use workload::Invalid;
 
 use super::decide::component::{Placement, component_deployment};
+use super::observe::Served;
+use super::settings::Settings;
 
 pub use workload::DiscoveryBackend;
 
@@ -29,6 +32,12 @@ pub struct ValidGraph<'a> {
     pub framework: Option<BackendFramework>,
     /// How the graph's pods find each other; Kubernetes if any component does so.
     pub discovery: DiscoveryBackend,
+    /// Claims of GPUs that the processes of one pod share, without owner.
+    pub claim_templates: Vec<ResourceClaimTemplate>,
+    /// What the operator's configuration says.
+    pub settings: &'a Settings,
+    /// Why none of the components can be started, although the spec has no mistake.
+    pub obstacle: Option<Refusal>,
 }
 
 impl ValidGraph<'_> {
@@ -42,9 +51,9 @@ impl ValidGraph<'_> {
         self.workers().any(|c| c.name == name)
     }
 
-    /// Whether a gateway's endpoint picker belongs to the graph.
-    pub fn has_endpoint_picker(&self) -> bool {
-        self.spec.components.iter().any(|c| c.type_ == Some(ComponentType::Epp))
+    /// The gateway's endpoint picker, if one belongs to the graph.
+    pub fn endpoint_picker(&self) -> Option<&ComponentSpec> {
+        self.spec.components.iter().find(|c| c.type_ == Some(ComponentType::Epp))
     }
 }
 
@@ -59,13 +68,16 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// Checks a graph. `default_discovery` holds unless the graph's annotation says otherwise.
+/// Checks a graph against what the cluster serves.
 ///
 /// # Errors
 /// All problems at once, each with its field path.
-pub fn validate(graph: &DynamoGraphDeployment, default_discovery: DiscoveryBackend) -> Result<ValidGraph<'_>, Refusal> {
+pub fn validate<'a>(
+    graph: &'a DynamoGraphDeployment,
+    settings: &'a Settings,
+    served: Served,
+) -> Result<ValidGraph<'a>, Refusal> {
     check_provider(graph)?;
-    check_multinode(&graph.spec)?;
     let mut problems = Vec::new();
     if graph.spec.components.is_empty() {
         problems.push(invalid("spec.components", "", "is empty", "add at least one component"));
@@ -80,10 +92,18 @@ pub fn validate(graph: &DynamoGraphDeployment, default_discovery: DiscoveryBacke
         spec: &graph.spec,
         framework: graph.spec.backend_framework,
         discovery: DiscoveryBackend::Etcd,
+        claim_templates: Vec::new(),
+        settings,
+        obstacle: lacks_orchestrator(&graph.spec, served),
     };
-    let merged: Vec<_> = graph.spec.components.iter().map(|c| candidate(&valid, graph, c)).collect();
-    valid.framework = check_components(graph, &merged, &mut problems);
-    if merged.iter().any(|d| backend_of(d, default_discovery) == DiscoveryBackend::Kubernetes) {
+    let mut merged: Vec<_> = graph.spec.components.iter().map(|c| candidate(&valid, graph, c)).collect();
+    if valid.obstacle.is_some() {
+        // Told once, with what to install, and not for each component again.
+        merged.iter_mut().for_each(|d| d.spec.component.multinode = None);
+    }
+    let checked = check_components(graph, &merged, &mut problems);
+    (valid.framework, valid.claim_templates) = (checked.framework, checked.claim_templates);
+    if merged.iter().any(|d| backend_of(d, settings.discovery) == DiscoveryBackend::Kubernetes) {
         valid.discovery = DiscoveryBackend::Kubernetes;
     }
     if !problems.is_empty() {
@@ -114,14 +134,15 @@ fn check_provider(graph: &DynamoGraphDeployment) -> Result<(), Refusal> {
     Err(Refusal { ready_reason: reason, stalled_reason: conditions::graph::INVALID_SPEC, message: problem })
 }
 
-fn check_multinode(spec: &DynamoGraphDeploymentSpec) -> Result<(), Refusal> {
+/// Replicas that span nodes need somebody who starts their pods together.
+fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Option<Refusal> {
     let names: Vec<_> = spec.components.iter().filter(|c| c.is_multinode()).map(|c| c.name.as_str()).collect();
-    if names.is_empty() {
-        return Ok(());
+    if names.is_empty() || served.leader_worker_sets {
+        return None;
     }
-    Err(Refusal {
+    Some(Refusal {
         ready_reason: conditions::graph::NO_MULTINODE_ORCHESTRATOR,
-        stalled_reason: conditions::graph::INVALID_SPEC,
+        stalled_reason: conditions::graph::API_MISSING,
         message: format!(
             "spec.components[{}].multinode: replicas that span nodes need the API leaderworkerset.x-k8s.io or grove.io, \
              and neither is served here; remove multinode or install one of them",
@@ -158,19 +179,40 @@ fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
     }
 }
 
-/// Checks every component as the component controller will, but before anything is written, and returns the engine family
-/// of the whole graph. Workers that start different ones without the author deciding are a mistake.
+/// What the components say about the graph.
+struct Checked {
+    /// Engine family of the whole graph.
+    framework: Option<BackendFramework>,
+    claim_templates: Vec<ResourceClaimTemplate>,
+}
+
+/// Checks every component as the component controller will, but before anything is written. Workers that start different
+/// engines without the author deciding are a mistake.
 fn check_components(
     graph: &DynamoGraphDeployment,
     merged: &[DynamoComponentDeployment],
     problems: &mut Vec<Invalid>,
-) -> Option<BackendFramework> {
+) -> Checked {
     let explicit = graph.spec.backend_framework;
+    let (name, namespace) = (graph.name_any(), graph.namespace().unwrap_or_default());
     let mut found: Vec<BackendFramework> = Vec::new();
+    let mut claim_templates = Vec::new();
     for candidate in merged {
+        let component = &candidate.spec.component;
         match workload::validate(candidate) {
-            Ok(valid) => found.extend(valid.framework()),
-            Err(mistakes) => problems.extend(mistakes.into_iter().map(|m| below(m, &candidate.spec.component.name))),
+            Ok(valid) => {
+                found.extend(valid.framework());
+                let shared = valid.shared_gpus().into_iter();
+                claim_templates.extend(
+                    shared.map(|gpus| workload::render_claim_template(&namespace, &name, &component.name, gpus)),
+                );
+            }
+            Err(mistakes) => problems.extend(mistakes.into_iter().map(|m| below(m, &component.name))),
+        }
+        if component.type_ == Some(ComponentType::Epp) && component.epp_config.is_none() {
+            let field = format!("spec.components[{}].eppConfig", component.name);
+            let remedy = "give config, or configMapRef with a ConfigMap that holds it";
+            problems.push(invalid(field, "", "is missing; an endpoint picker does not start without one", remedy));
         }
     }
     found.sort_unstable();
@@ -179,7 +221,7 @@ fn check_components(
         let problem = format!("is not set, and the workers start {first} and {second}");
         problems.push(invalid("spec.backendFramework", "", problem, "set it, or run one framework in a graph"));
     }
-    explicit.or(found.first().copied())
+    Checked { framework: explicit.or(found.first().copied()), claim_templates }
 }
 
 /// The component as the component controller would see it, the graph's own settings merged in.

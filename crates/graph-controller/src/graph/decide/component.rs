@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 use super::canonical::canonical;
+use super::endpoint_picker;
 use crate::graph::validate::ValidGraph;
 
 type StringMap = BTreeMap<String, String>;
@@ -46,6 +47,9 @@ pub fn component_deployment(
     let template = spec.pod_template.get_or_insert_default();
     *template = canonical(template);
     complete_template(template, graph, component, placement.origin_version);
+    if let Some(config) = spec.epp_config.as_mut().and_then(|epp| epp.config.as_mut()) {
+        endpoint_picker::complete(config);
+    }
     for key in [labels::WORKER_HASH, labels::COMPONENT_CLASS] {
         if let Some(value) = fixed_labels.get(key) {
             insert(&mut template.metadata.get_or_insert_default().labels, key, value);
@@ -107,7 +111,7 @@ fn fixed_labels(
     if let Some(suffix) = generation {
         fixed.insert(labels::WORKER_HASH, suffix.to_string());
     }
-    if component.is_worker() && graph.has_endpoint_picker() {
+    if component.is_worker() && graph.endpoint_picker().is_some() {
         fixed.insert(labels::COMPONENT_CLASS, ComponentType::Worker.to_string());
     }
     fixed

@@ -2,20 +2,19 @@
 
 use super::*;
 use crate::graph::decide::decide;
-use crate::graph::fixtures::{graph, graph_with, live, observed, set_image};
-use crate::graph::validate::{DiscoveryBackend, validate};
+use crate::graph::fixtures::{graph, graph_with, live, observed, set_image, valid};
 use api_types::v1beta1::DynamoGraphDeployment;
 
 /// What an edit is about, and the edit of the graph's JSON.
 type Edit = (&'static str, fn(&mut Value));
 
 fn target_of(graph: &DynamoGraphDeployment, workers: &[&DynamoComponentDeployment]) -> Target {
-    target(&validate(graph, DiscoveryBackend::Kubernetes).unwrap(), workers)
+    target(&valid(graph), workers)
 }
 
 /// The worker that a fresh deployment of `graph` makes.
 fn worker(graph: &DynamoGraphDeployment) -> DynamoComponentDeployment {
-    let valid = validate(graph, DiscoveryBackend::Kubernetes).unwrap();
+    let valid = valid(graph);
     let decision = decide(&valid, &observed(graph, vec![]));
     live(decision.components.iter().find(|d| d.spec.component.is_worker()).unwrap(), 4)
 }
@@ -144,8 +143,7 @@ fn an_old_generation_keeps_what_the_graph_gave_it() {
         carrying(g);
         set_image(g, "2");
     });
-    let valid = validate(&changed, DiscoveryBackend::Kubernetes).unwrap();
-    let decision = decide(&valid, &observed(&changed, vec![before.clone()]));
+    let decision = decide(&valid(&changed), &observed(&changed, vec![before.clone()]));
     let [old] = decision.old.try_into().unwrap();
     assert_eq!(old.annotations(), annotations);
 }

@@ -1,9 +1,12 @@
 //! From what is live to what shall be: pure, so that it can be read, tested and simulated.
 
+pub mod accounts;
 mod canonical;
 pub mod component;
 pub mod discovery;
+pub mod endpoint_picker;
 pub mod generation;
+pub mod objects;
 pub mod rollout;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,18 +21,17 @@ use kube::ResourceExt;
 use workload::RolloutStrategy;
 
 use self::component::{Placement, component_deployment};
-use self::discovery::{DiscoveryAccess, discovery_access};
+use self::objects::Objects;
 use self::rollout::Live;
 use super::observe::Observed;
-use super::validate::{DiscoveryBackend, ValidGraph};
+use super::validate::{Refusal, ValidGraph};
 
 /// What shall be done, in the order of the fields: an account before the pods that run under it, new workers before old
 /// ones go, and deletion last.
 #[derive(Default)]
 pub struct Decision {
-    /// The discovery account; none if no component discovers through Kubernetes. An account that is no longer wanted stays
-    /// until the graph goes: pods that still run under it must not lose it.
-    pub discovery: Option<DiscoveryAccess>,
+    /// What the graph needs beside its components.
+    pub objects: Objects,
     /// The components as they shall be, without owner.
     pub components: Vec<DynamoComponentDeployment>,
     /// Live components that the spec no longer names, workers of old generations above all: as they are, with the replicas
@@ -39,6 +41,8 @@ pub struct Decision {
     pub delete: Vec<Removal>,
     /// How far the change of worker generation is.
     pub rollout: Rollout,
+    /// Why nothing else than [`Self::objects`] is decided on; what is live of the components stays.
+    pub obstacle: Option<Refusal>,
 }
 
 /// A live DynamoComponentDeployment that shall go.
@@ -75,10 +79,10 @@ pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
     let origin_version = component::origin_version(&observed.graph, &observed.components);
     let (workers, others): (Vec<_>, Vec<_>) = observed.present().partition(|d| d.spec.component.is_worker());
 
-    let mut decision = Decision {
-        discovery: (graph.discovery == DiscoveryBackend::Kubernetes).then(|| discovery_access(graph)),
-        ..Decision::default()
-    };
+    let mut decision = Decision { objects: objects::objects(graph), ..Decision::default() };
+    if graph.obstacle.is_some() {
+        return Decision { obstacle: graph.obstacle.clone(), ..decision };
+    }
     for component in graph.spec.components.iter().filter(|c| !c.is_worker()) {
         let replicas = component.wanted_replicas();
         let placement = Placement { generation: None, fingerprint: None, replicas, origin_version: &origin_version };

@@ -3,8 +3,7 @@
 //! deployment.
 
 use super::*;
-use crate::graph::fixtures::{graph_with, live, observed, owner, report, set_image};
-use crate::graph::validate::{DiscoveryBackend, validate};
+use crate::graph::fixtures::{graph_with, live, observed, owner, report, set_image, valid};
 use api_types::v1beta1::DynamoGraphDeployment;
 use proptest::prelude::*;
 use serde_json::json;
@@ -75,7 +74,7 @@ impl System {
 
     fn reconcile(&mut self, writes: usize) {
         let graph = self.graph();
-        let valid = validate(&graph, DiscoveryBackend::Kubernetes).unwrap();
+        let valid = valid(&graph);
         let decision = decide(&valid, &observed(&graph, self.components.clone()));
         let floor = self.replicas - self.replicas / 4;
         let before = self.serving();

@@ -1,0 +1,115 @@
+//! Carries a decision out.
+//!
+//! Order: first what pods need to start, such as their account, because a pod whose account is missing is refused; then, all
+//! at once, what else the graph needs and the wanted components; old workers shrink after new ones were asked for; deletions
+//! last. A step that fails ends the pass: the next one starts from what is live.
+
+mod objects;
+mod writer;
+
+use api_types::labels;
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use controller_kit::apply::{Applier, Desired, Error};
+use controller_kit::store::{Key, Packed, controller_owner};
+use futures::future::join_all;
+use futures::join;
+use kube::{Resource, ResourceExt};
+
+use self::writer::{Writer, Written};
+use super::decide::Decision;
+use super::observe::{Caches, Observed};
+
+/// What is live after the writes.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// The graph's components.
+    pub live: Vec<DynamoComponentDeployment>,
+    /// Objects that could not be written because they have to go first, and why, one line each.
+    pub waiting: Vec<String>,
+}
+
+/// Writes what differs.
+///
+/// # Errors
+/// The first step that failed.
+pub async fn apply(
+    applier: &Applier,
+    caches: &Caches,
+    observed: &Observed,
+    decision: &Decision,
+) -> Result<Applied, Error> {
+    let writer = Writer { applier, graph: &observed.graph };
+    let mut applied = Applied { live: observed.present().cloned().collect(), waiting: Vec::new() };
+    applied.waiting.extend(objects::before_pods(writer, caches, &decision.objects).await?);
+    let components = join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
+    // One that is refused does not hold up the others.
+    let (beside, components) = join!(objects::beside_pods(writer, caches, &decision.objects), components);
+    for written in components {
+        applied.take(written?);
+    }
+    applied.waiting.extend(beside?);
+    for old in &decision.old {
+        // This may take workers away: not on the word of a cache that is behind.
+        applied.take(writer.write_as(&caches.components, old, Desired::only_if_unchanged).await?);
+    }
+    for removal in &decision.delete {
+        let gone = applied.live.iter().position(|d| d.metadata.uid.as_ref() == Some(&removal.uid));
+        if let Some(gone) = gone.map(|index| applied.live.remove(index)) {
+            applier.delete_unchanged(&gone, writer.uid()).await?;
+        }
+    }
+    if !decision.rollout.in_progress() && decision.obstacle.is_none() {
+        // Pods of an old generation may still mount what the new one does without.
+        objects::prune(writer, caches, &decision.objects).await?;
+    }
+    Ok(applied)
+}
+
+impl Applied {
+    fn take(&mut self, written: Written<DynamoComponentDeployment>) {
+        match written {
+            Written::As(after) => {
+                self.live.retain(|d| d.name_any() != after.name_any());
+                self.live.push(*after);
+            }
+            Written::Not => {}
+            Written::Waits(why) => self.waiting.push(why),
+        }
+    }
+}
+
+/// Lets a graph go that is being deleted: takes off the finalizer of another operator, and nothing else. Owner references
+/// do the rest, in whichever way the deletion asked for.
+///
+/// # Errors
+/// What the API server answered.
+pub async fn release(applier: &Applier, graph: &Packed<DynamoGraphDeployment>) -> Result<(), Error> {
+    applier.remove_finalizer(graph, api_types::LEGACY_FINALIZER).await?;
+    Ok(())
+}
+
+/// The graph that an object belongs to: by its controller owner, else by its label. The controller of a pod is a ReplicaSet.
+pub fn graph_of<K: Resource>(object: &K) -> Option<Key> {
+    let namespace = object.meta().namespace.as_deref()?;
+    let owner = controller_owner(object).filter(|owner| owner.kind == "DynamoGraphDeployment");
+    let label = || object.meta().labels.as_ref()?.get(labels::GRAPH).cloned();
+    let name = owner.map(|owner| owner.name.clone()).or_else(label)?;
+    Some(Key::new(namespace, &name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    #[test]
+    fn a_worker_pod_belongs_to_the_graph_of_its_label() {
+        let pod: Pod = serde_json::from_value(json!({ "metadata": {
+            "name": "p", "namespace": "team-a", "labels": { "nvidia.com/dynamo-graph-deployment-name": "chat" },
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u",
+                "controller": true }] } }))
+        .unwrap();
+        assert_eq!(graph_of(&pod), Some(Key::new("team-a", "chat")));
+    }
+}

@@ -1,0 +1,141 @@
+//! Writes what a graph needs beside its components.
+//!
+//! What pods mount or run under comes before them, the rest beside them.
+
+use std::collections::BTreeMap;
+
+use api_types::labels;
+use controller_kit::apply::{Error, ObjectId};
+use controller_kit::failure::Class;
+use controller_kit::store::{Key, controller_owner};
+use futures::future::join_all;
+use futures::join;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+use kube::core::ApiResource;
+
+use super::writer::{Writer, Written};
+use crate::graph::decide::accounts::SharedAccount;
+use crate::graph::decide::objects::Objects;
+use crate::graph::observe::{Caches, live_value};
+use crate::graph::settings::MpiKey;
+
+type Waits = Result<Vec<String>, Error>;
+
+/// Writes what pods cannot start without. Gives what is waited for.
+pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Waits {
+    let account = objects.account.as_slice();
+    let accounts = writer.write_all(&caches.accounts, account);
+    let shared = join_all(objects.shared_accounts.iter().map(|shared| shared_account(writer, caches, shared)));
+    let config_maps = writer.write_all(&caches.config_maps, &objects.config_maps);
+    let claims = writer.write_all(&caches.claim_templates, &objects.claim_templates);
+    let key = async {
+        match &objects.mpi_key {
+            Some(key) => copy_key(writer, caches, key).await,
+            None => Ok(Vec::new()),
+        }
+    };
+    let (accounts, shared, config_maps, claims, key) = join!(accounts, shared, config_maps, claims, key);
+    all([accounts, config_maps, claims, key].into_iter().chain(shared))
+}
+
+/// Writes what pods find sooner or later. Gives what is waited for.
+pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Waits {
+    let rights = async {
+        let role = writer.write_all(&caches.roles, objects.role.as_slice()).await?;
+        // The API server refuses a binding of a role that is not there.
+        let binding = writer.write_all(&caches.bindings, objects.binding.as_slice()).await?;
+        Ok(role.into_iter().chain(binding).collect())
+    };
+    let bindings = objects.shared_accounts.iter().map(|shared| shared_binding(writer, caches, &shared.binding));
+    let pool = writer.write_all(&caches.pools, objects.pool.as_slice());
+    let rule = writer.write_all(&caches.destination_rules, objects.destination_rule.as_slice());
+    let (rights, bindings, pool, rule) = join!(rights, join_all(bindings), pool, rule);
+    all([rights, pool, rule].into_iter().chain(bindings))
+}
+
+/// Deletes what is no longer wanted and nothing runs on.
+pub(super) async fn prune(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Result<(), Error> {
+    writer.prune(&caches.config_maps, &objects.config_maps).await?;
+    writer.prune(&caches.claim_templates, &objects.claim_templates).await?;
+    writer.prune(&caches.pools, objects.pool.as_slice()).await?;
+    writer.prune(&caches.destination_rules, objects.destination_rule.as_slice()).await
+}
+
+#[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
+fn all(parts: impl IntoIterator<Item = Waits>) -> Waits {
+    Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+async fn shared_account(writer: Writer<'_>, caches: &Caches, shared: &SharedAccount) -> Waits {
+    let account = &shared.account;
+    let live = live_value(&caches.accounts, &account.namespace().unwrap_or_default(), &account.name_any());
+    Ok(writer.write_shared(account, live.as_ref()).await?.reason().into_iter().collect())
+}
+
+/// The role of a binding cannot be changed: one of ours that names another role is made anew.
+async fn shared_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBinding) -> Waits {
+    let (namespace, name) = (wanted.namespace().unwrap_or_default(), wanted.name_any());
+    let mut live = live_value(&caches.bindings, &namespace, &name);
+    let cached =
+        caches.bindings.get(&Key::new(&namespace, &name)).filter(|cached| controller_owner(cached.as_ref()).is_none());
+    if let Some(cached) = cached
+        && cached.unpack().is_ok_and(|binding| binding.role_ref != wanted.role_ref)
+    {
+        writer.applier.delete(cached.as_ref(), writer.uid()).await?;
+        live = None;
+    }
+    match writer.write_shared(wanted, live.as_ref()).await {
+        Ok(written) => Ok(written.reason().into_iter().collect()),
+        Err(error) if error.is_not_found() => Ok(vec![format!(
+            "RoleBinding {name}: there is no ClusterRole {}, which the operator's chart brings",
+            wanted.role_ref.name
+        )]),
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies the key once. A copy that is there stays as it is: pods that run have read it.
+async fn copy_key(writer: Writer<'_>, caches: &Caches, key: &MpiKey) -> Waits {
+    let namespace = writer.graph.namespace().unwrap_or_default();
+    if caches.mpi_keys.get(&Key::new(&namespace, &key.name)).is_some() {
+        return Ok(Vec::new());
+    }
+    let resource = ApiResource::erase::<Secret>(&());
+    let source = ObjectId {
+        group: String::new(),
+        kind: resource.kind.clone(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    };
+    let Some(original) = writer.applier.get(&resource, &source).await? else {
+        return Ok(vec![format!(
+            "{source}: it holds the SSH key for MPI and does not exist; the webhook server makes it"
+        )]);
+    };
+    let read = |e: serde_json::Error| Error::Render { object: source.clone(), reason: e.to_string() };
+    let original: Secret = serde_json::from_value(original).map_err(read)?;
+    let copy = copy_of(&original.data.unwrap_or_default(), &key.name, &namespace);
+    match writer.write_shared(&copy, None).await {
+        Ok(written) => Ok(Written::reason(written).into_iter().collect()),
+        Err(error) if error.class() == Class::Foreign => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn copy_of(data: &BTreeMap<String, ByteString>, name: &str, namespace: &str) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            labels: Some(BTreeMap::from([(labels::MANAGED_BY.to_owned(), labels::OPERATOR.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        data: Some(data.clone()),
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    }
+}

@@ -1,0 +1,172 @@
+//! Writes one child, and says what became of it.
+
+use std::collections::BTreeSet;
+
+use api_types::labels;
+use api_types::v1beta1::DynamoGraphDeployment;
+use controller_kit::apply::{Applier, Desired, Error, Outcome};
+use controller_kit::failure::Class;
+use controller_kit::store::{Packed, Store};
+use futures::future::join_all;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tracing::debug;
+
+use crate::graph::observe::{MARKS, live_value};
+
+/// What became of one child.
+pub(super) enum Written<K> {
+    /// It was written, and is like this now.
+    As(Box<K>),
+    /// It is as it should be.
+    Not,
+    /// Something has to go first.
+    Waits(String),
+}
+
+impl<K> Written<K> {
+    /// What it waits for.
+    pub(super) fn reason(self) -> Option<String> {
+        match self {
+            Self::Waits(why) => Some(why),
+            Self::As(_) | Self::Not => None,
+        }
+    }
+}
+
+/// Writes the children of one graph.
+#[derive(Clone, Copy)]
+pub(super) struct Writer<'a> {
+    pub(super) applier: &'a Applier,
+    pub(super) graph: &'a DynamoGraphDeployment,
+}
+
+impl Writer<'_> {
+    pub(super) fn uid(&self) -> &str {
+        self.graph.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Applies one child.
+    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, wanted: &K) -> Result<Written<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+    {
+        self.write_as(store, wanted, |desired| desired).await
+    }
+
+    /// Applies one child under further conditions.
+    pub(super) async fn write_as<K>(
+        &self,
+        store: &Store<Packed<K>>,
+        wanted: &K,
+        conditions: impl FnOnce(Desired) -> Desired,
+    ) -> Result<Written<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+    {
+        let mut wanted = wanted.clone();
+        // A deletion in the foreground waits for children that say so.
+        let owner = self.graph.controller_owner_ref(&());
+        let owner = owner.map(|owner| OwnerReference { block_owner_deletion: Some(true), ..owner });
+        wanted.meta_mut().owner_references = owner.map(|owner| vec![owner]);
+        let live = live_value(store, &wanted.namespace().unwrap_or_default(), &wanted.name_any());
+        let mut desired = Desired::of(&wanted, self.uid())?;
+        if live.as_ref().is_none_or(was_made_by_an_operator) {
+            let (key, value) = mark_of_ours(&wanted);
+            desired = desired.adopt_if_labelled(key, &value);
+        }
+        self.send(&conditions(desired), live.as_ref()).await
+    }
+
+    /// Applies all children of one kind that shall be there, at once. Gives what they wait for, one line an object.
+    pub(super) async fn write_all<K>(&self, store: &Store<Packed<K>>, wanted: &[K]) -> Result<Vec<String>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+    {
+        if !store.is_served() {
+            return Ok(wanted.iter().map(unserved).collect());
+        }
+        let written = join_all(wanted.iter().map(|object| self.write(store, object))).await;
+        Ok(written.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().filter_map(Written::reason).collect())
+    }
+
+    /// Applies an object that belongs to no graph, because several share it. One of the same name that is somebody else's is
+    /// used as it is.
+    pub(super) async fn write_shared<K>(
+        &self,
+        wanted: &K,
+        live: Option<&serde_json::Value>,
+    ) -> Result<Written<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+    {
+        let mut desired = Desired::of(wanted, self.uid())?;
+        for key in [labels::MANAGED_BY, labels::APP_NAME] {
+            if let Some(value) = wanted.meta().labels.as_ref().and_then(|labels| labels.get(key)) {
+                desired = desired.adopt_if_labelled(key, value);
+            }
+        }
+        match self.send(&desired, live).await {
+            Err(error) if error.class() == Class::Foreign => {
+                debug!(%error, "used as it is");
+                Ok(Written::Not)
+            }
+            answer => answer,
+        }
+    }
+
+    async fn send<K: DeserializeOwned>(
+        &self,
+        desired: &Desired,
+        live: Option<&serde_json::Value>,
+    ) -> Result<Written<K>, Error> {
+        Ok(match self.applier.apply(desired, live).await? {
+            Outcome::Created(value) | Outcome::Updated(value) => {
+                serde_json::from_value(value).map_or(Written::Not, |object| Written::As(Box::new(object)))
+            }
+            Outcome::Unchanged => Written::Not,
+            Outcome::Waiting { reason } => Written::Waits(format!("{}: {reason}", desired.id())),
+        })
+    }
+
+    /// Deletes what the graph owns of a kind and no longer wants. Nothing else of those names is touched.
+    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, wanted: &[K]) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()> + Send + Sync,
+    {
+        let wanted: BTreeSet<String> = wanted.iter().map(ResourceExt::name_any).collect();
+        for child in store.children_of(self.uid()) {
+            if child.metadata.deletion_timestamp.is_none() && !wanted.contains(&child.name_any()) {
+                self.applier.delete(child.as_ref(), self.uid()).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The line for an object whose kind the cluster does not know.
+fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    format!(
+        "{} {}: the cluster does not serve {} of {}; install it, or remove what needs it from the graph",
+        K::kind(&()),
+        object.name_any(),
+        K::plural(&()),
+        K::api_version(&()),
+    )
+}
+
+/// Whether an object carries the bookkeeping that only an operator leaves. A label alone could be anybody's.
+fn was_made_by_an_operator(live: &serde_json::Value) -> bool {
+    let annotations = live.pointer("/metadata/annotations");
+    MARKS.iter().any(|mark| annotations.is_some_and(|a| a.get(*mark).is_some()))
+}
+
+/// The label by which an object that lost its owner is recognised as this graph's.
+fn mark_of_ours<K: Resource>(wanted: &K) -> (&'static str, String) {
+    let own = wanted.meta().labels.as_ref();
+    let known = [labels::GRAPH, labels::OWN_GRAPH, labels::APP_NAME].into_iter();
+    let found = known.filter_map(|key| Some((key, own?.get(key)?.clone())));
+    found.take(1).next().unwrap_or((labels::GRAPH, String::new()))
+}

@@ -1,0 +1,84 @@
+//! Objects that belong to the graph as a whole and not to one of its components.
+
+use std::collections::BTreeMap;
+
+use api_types::external::{DestinationRule, InferencePool};
+use api_types::{labels, names};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+
+use super::accounts::{SharedAccount, shared_accounts};
+use super::discovery::{DiscoveryAccess, discovery_access};
+use super::endpoint_picker;
+use crate::graph::settings::MpiKey;
+use crate::graph::validate::{DiscoveryBackend, ValidGraph};
+
+/// What the graph needs beside its components, without owner.
+#[derive(Default)]
+pub struct Objects {
+    /// The discovery account; none if no component discovers through Kubernetes. An account that is no longer wanted stays
+    /// until the graph goes: pods that still run under it must not lose it.
+    pub account: Option<ServiceAccount>,
+    /// What that account may do.
+    pub role: Option<Role>,
+    /// That it may do it.
+    pub binding: Option<RoleBinding>,
+    /// Accounts that all graphs of the namespace share. They have no owner and stay.
+    pub shared_accounts: Vec<SharedAccount>,
+    /// Configuration and programs that pods mount.
+    pub config_maps: Vec<ConfigMap>,
+    /// Claims of GPUs that the processes of a pod share.
+    pub claim_templates: Vec<ResourceClaimTemplate>,
+    /// The pods among which a gateway chooses.
+    pub pool: Option<InferencePool>,
+    /// How a service mesh speaks to the one that chooses.
+    pub destination_rule: Option<DestinationRule>,
+    /// The Secret to be copied into the namespace, if replicas span nodes.
+    pub mpi_key: Option<MpiKey>,
+}
+
+/// Decides what the graph needs beside its components.
+pub fn objects(graph: &ValidGraph<'_>) -> Objects {
+    let mut objects = Objects {
+        shared_accounts: shared_accounts(graph),
+        config_maps: endpoint_picker::config_map(graph).into_iter().collect(),
+        claim_templates: graph.claim_templates.clone(),
+        pool: endpoint_picker::pool(graph),
+        destination_rule: endpoint_picker::destination_rule(graph),
+        ..Objects::default()
+    };
+    for template in &mut objects.claim_templates {
+        mark(template, graph);
+    }
+    if graph.discovery == DiscoveryBackend::Kubernetes {
+        let DiscoveryAccess { account, role, binding } = discovery_access(graph);
+        (objects.account, objects.role, objects.binding) = (Some(account), Some(role), Some(binding));
+    }
+    if graph.spec.components.iter().any(|component| component.is_multinode()) {
+        objects.config_maps.push(wait_for_leader(graph));
+        objects.mpi_key = graph.settings.mpi_key.clone().filter(|key| key.namespace != graph.namespace);
+    }
+    objects
+}
+
+/// The label by which objects are watched that carry none of the reference's.
+pub(super) fn mark<K: Resource>(object: &mut K, graph: &ValidGraph<'_>) {
+    let labels = object.meta_mut().labels.get_or_insert_default();
+    labels.insert(labels::OWN_GRAPH.to_owned(), names::label_value(&graph.name));
+}
+
+fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(names::wait_leader_config_map(&graph.name)),
+            namespace: Some(graph.namespace.clone()),
+            labels: Some(BTreeMap::from([(labels::GRAPH.to_owned(), graph.name.clone())])),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([(names::WAIT_LEADER_SCRIPT.to_owned(), workload::WAIT_FOR_LEADER.to_owned())])),
+        ..ConfigMap::default()
+    }
+}
