@@ -64,6 +64,8 @@ pub const OPERATOR: &str = "dynamo-operator";
 pub const RBAC: &str = "rbac";
 /// Value of boolean labels.
 pub const TRUE: &str = "true";
+/// `true` on the pods of engines that stand by for each other.
+pub const FAILOVER_ENGINE: &str = "nvidia.com/dynamo-failover-engine-group-member";
 /// Queue of the KAI scheduler in which a pod waits.
 pub const KAI_QUEUE: &str = "kai.scheduler/queue";
 

@@ -32,6 +32,8 @@ pub const EPP_METRICS: i32 = 9090;
 pub const MPI_SSH: i32 = 2222;
 /// Head of a Ray cluster.
 pub const RAY: i32 = 6379;
+/// Name of [`RAY`] in Services.
+pub const RAY_NAME: &str = "ray-gcs";
 /// Where the nodes of an SGLang replica meet.
 pub const SGLANG_INIT: i32 = 29500;
 /// Where the nodes of a vLLM replica meet.

@@ -40,6 +40,8 @@ pub enum WriteVerb {
     Status,
     /// A removal of a finalizer.
     Finalizer,
+    /// A change of replicas through the scale subresource.
+    Scale,
 }
 
 /// The metrics and the registry they are in. Cheap to clone.
@@ -168,6 +170,7 @@ label_value!(WriteVerb, |verb| match verb {
     WriteVerb::Delete => "delete",
     WriteVerb::Status => "status",
     WriteVerb::Finalizer => "finalizer",
+    WriteVerb::Scale => "scale",
 });
 
 #[cfg(test)]

@@ -58,4 +58,4 @@ pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, Reg
 pub use readiness::{NotReady, Readiness, readiness, replica_status};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
-pub use validate::{CheckpointUse, Invalid, SharedGpus, ValidatedComponent, validate};
+pub use validate::{CheckpointUse, Invalid, RunsOn, SharedGpus, ValidatedComponent, validate, validate_on};

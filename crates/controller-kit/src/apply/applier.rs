@@ -275,7 +275,7 @@ fn is_successor(error: &kube::Error) -> bool {
 }
 
 /// The API server's answer to a failed `test` of a JSON patch: refused, with no field named.
-fn is_failed_test(error: &kube::Error) -> bool {
+pub(super) fn is_failed_test(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.code == 422 && status.details.iter().all(|details| details.causes.is_empty())
 }

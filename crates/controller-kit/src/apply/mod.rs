@@ -17,6 +17,7 @@ mod plan;
 mod quantity;
 mod removal;
 mod root;
+mod scale;
 mod status;
 mod takeover;
 

@@ -6,6 +6,7 @@ mod applier;
 mod controller;
 mod leader;
 mod optional_api;
+mod scale;
 mod scope;
 mod takeover;
 mod whole_object;

@@ -96,6 +96,11 @@ pub(crate) fn add_flags(main: &mut Container, flags: &str, framework: BackendFra
     command::add_flags(main, flags, false, framework);
 }
 
+/// Whether a container that runs alone starts a Ray head that others may join.
+pub(crate) fn may_be_joined(framework: Option<BackendFramework>, main: &Container) -> bool {
+    framework == Some(BackendFramework::Vllm) && vllm::may_be_joined(main)
+}
+
 /// GPUs of one pod; what is no whole number counts as none, for the API server refuses such a pod.
 fn gpus_of(main: &Container) -> i64 {
     gpus::count(main.resources.as_ref()).map_or(0, i64::from)

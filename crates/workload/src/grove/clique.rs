@@ -1,6 +1,6 @@
 //! One clique: the pods of one role of a component.
 
-use super::roles::Clique;
+use super::roles::{Clique, CliqueRole};
 use super::{GroveComponent, GroveGraph, topology};
 use crate::frameworks::{Multinode, Peers};
 use crate::metadata::Pairs;
@@ -23,8 +23,8 @@ pub(super) fn render(
     let input = render_input(graph, component);
     let mut clique = PodCliqueTemplate {
         name: plan.name.clone(),
-        labels: clique_labels(graph, &input, &component.valid),
-        annotations: clique_annotations(&input, component),
+        labels: clique_labels(graph, &input, &component.valid, plan.role),
+        annotations: clique_annotations(&input, component, plan.role),
         topology_constraint: if in_group { None } else { topology::of_component(graph.spec, component.author) },
         spec: PodCliqueTemplateSpec {
             role_name: plan.name.clone(),
@@ -50,19 +50,40 @@ pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponen
 }
 
 /// Pods of all generations have one selector: on Grove a generation replaces the other within the same clique.
-fn clique_labels(graph: &GroveGraph<'_>, input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Pairs {
+fn clique_labels(
+    graph: &GroveGraph<'_>,
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+    role: CliqueRole,
+) -> Pairs {
     let mut all = valid.pod_labels(input);
     let selector = names::component_deployment(graph.name, valid.component_name(), None);
     all.insert(labels::SELECTOR.to_owned(), selector);
+    match role {
+        // Nothing registers there, and whoever looks for the runtime need not look at it.
+        CliqueRole::MemoryOfRank(_) => {
+            all.remove(labels::DISCOVERY_BACKEND);
+            all.remove(labels::DISCOVERY_ENABLED);
+        }
+        CliqueRole::EngineOfRank(..) if valid.shared_gpus().is_some_and(|shared| shared.standbys > 0) => {
+            all.insert(labels::FAILOVER_ENGINE.to_owned(), labels::TRUE.to_owned());
+        }
+        _ => {}
+    }
     all
 }
 
-fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>) -> Pairs {
+fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>, role: CliqueRole) -> Pairs {
     let valid = &component.valid;
     let mut all = valid.annotations.clone();
-    // They count on the graph only.
-    all.remove(annotations::TOPOLOGY_LABEL_KEY);
-    all.remove(annotations::TOPOLOGY_NAME);
+    for key in [annotations::TOPOLOGY_LABEL_KEY, annotations::TOPOLOGY_NAME] {
+        // They follow from the graph's policy only, and only those who exchange caches need to know where they are.
+        all.remove(key);
+        let own = valid.dcd.metadata.annotations.as_ref().and_then(|own| own.get(key));
+        if let Some(value) = own.filter(|_| !matches!(role, CliqueRole::MemoryOfRank(_))) {
+            all.insert(key.to_owned(), value.clone());
+        }
+    }
     let backend = valid.discovery_backend(input).as_str().to_owned();
     all.insert(annotations::DISCOVERY_BACKEND.to_owned(), backend);
     if let Some(id) = component.restart_at {
@@ -72,9 +93,19 @@ fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>) -
 }
 
 fn pod_spec(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, plan: &Clique) -> PodSpec {
-    let peers = Peers::Grove { component: valid.component_name() };
-    let multinode = plan.role.map(|role| Multinode { role, nodes: valid.spec().node_count(), peers });
+    let (component, nodes) = (valid.component_name(), valid.spec().node_count());
+    let node = |role, peers| Multinode { role, nodes, peers };
+    let multinode = match plan.role {
+        CliqueRole::Alone | CliqueRole::MemoryOfRank(_) | CliqueRole::EngineOfRank(_, None) => None,
+        CliqueRole::Node(role) => Some(node(role, Peers::Grove { component })),
+        CliqueRole::EngineOfRank(rank, Some(role)) => Some(node(role, Peers::GroveRanks { component, rank })),
+    };
     let mut pod = pod::render(input, valid, multinode);
+    match (plan.role, valid.shared_gpus()) {
+        (CliqueRole::MemoryOfRank(rank), Some(shared)) => pod::hold_memory_of_rank(&mut pod, rank, shared),
+        (CliqueRole::EngineOfRank(rank, _), Some(shared)) => pod::use_memory_of_rank(&mut pod, rank, shared),
+        _ => {}
+    }
     if has_no_account(input, valid) {
         pod.service_account_name = None;
     }

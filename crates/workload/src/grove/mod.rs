@@ -4,6 +4,7 @@
 //! check(&DynamoGraphDeployment)             -> Vec<Invalid>    mistakes that only Grove makes mistakes
 //! render_pod_clique_set(&GroveGraph)        -> PodCliqueSet    without owner
 //! render_service(&GroveGraph, &component)   -> Option<Service> without owner; None: there must be none
+//! render_ray_head_service(&GroveGraph, &component) -> Option<Service>   the same, for others to join an elastic worker
 //! child_of(&ComponentSpec)                  -> ChildKind       what Grove makes of a component, and scales
 //! clique_readiness, group_readiness         -> GroveReadiness  of what Grove made
 //! ```
@@ -30,7 +31,7 @@ pub use check::check;
 pub use readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness};
 pub use roles::{ChildKind, child_of, set_name};
 pub use scheduler::Scheduler;
-pub use service::render_service;
+pub use service::{render_ray_head_service, render_service};
 pub use set::render_pod_clique_set;
 pub use topology::has_topology;
 

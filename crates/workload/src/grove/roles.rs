@@ -9,13 +9,29 @@ use api_types::v1beta1::{ComponentSpec, EngineMode};
 pub(super) struct Clique {
     /// Name within the PodCliqueSet.
     pub(super) name: String,
-    /// Place of its pods in a replica that spans nodes; `None` if each is a replica by itself.
-    pub(super) role: Option<NodeRole>,
+    /// What its pods do.
+    pub(super) role: CliqueRole,
     /// Its pods.
     pub(super) replicas: i32,
     /// Least pods that are placed together.
     pub(super) min_available: i32,
 }
+
+/// What the pods of a clique do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CliqueRole {
+    /// Each is a replica by itself.
+    Alone,
+    /// Together with another clique they are a replica.
+    Node(NodeRole),
+    /// They hold the GPU memory of a rank.
+    MemoryOfRank(i32),
+    /// They are the engines of a rank, all but one standing by. The role is that of a replica that spans nodes.
+    EngineOfRank(i32, Option<NodeRole>),
+}
+
+/// Suffix of the cliques that hold a component's GPU memory.
+const MEMORY_CLIQUE: &str = "gms";
 
 /// What Grove makes of a component, and through whose scale subresource its replicas are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,11 +44,9 @@ pub enum ChildKind {
 
 /// What Grove makes of a component.
 pub fn child_of(component: &ComponentSpec) -> ChildKind {
-    let experimental = component.experimental.as_ref();
-    let forced = experimental.and_then(|e| e.grove.as_ref()?.force_scaling_group).unwrap_or(false);
-    let shares_gpus = experimental.and_then(|e| e.gpu_memory_service.as_ref());
-    let between_pods = shares_gpus.is_some_and(|service| service.mode == EngineMode::InterPod);
-    if component.is_multinode() || forced || between_pods {
+    let grove = component.experimental.as_ref().and_then(|experimental| experimental.grove.as_ref());
+    let forced = grove.and_then(|grove| grove.force_scaling_group).unwrap_or(false);
+    if component.is_multinode() || forced || shares_memory_between_pods(component) {
         ChildKind::PodCliqueScalingGroup
     } else {
         ChildKind::PodClique
@@ -45,25 +59,59 @@ pub fn child_of(component: &ComponentSpec) -> ChildKind {
 /// scaled down once it exists.
 pub(super) fn cliques(component: &ComponentSpec) -> Vec<Clique> {
     let name = component.name.to_lowercase();
-    if component.is_multinode() {
-        let others = component.node_count() - 1;
-        let node = |suffix: &str, role, replicas| Clique {
-            name: format!("{name}-{suffix}"),
-            role: Some(role),
-            replicas,
-            // Nodes of one replica work together: without all of them there is none.
-            min_available: replicas,
-        };
-        return vec![node(LEADER_CLIQUE, NodeRole::Leader, 1), node(WORKER_CLIQUE, NodeRole::Worker, others)];
-    }
-    let (replicas, min_available) = match child_of(component) {
-        ChildKind::PodCliqueScalingGroup => (1, 1),
-        ChildKind::PodClique => {
-            let least = component.min_available.unwrap_or(1).max(1);
-            (component.wanted_replicas().max(least), least)
+    match (shares_memory_between_pods(component), component.is_multinode()) {
+        (true, _) => ranks(component, &name),
+        (false, true) => {
+            let node = |suffix: &str, role, replicas| Clique {
+                name: format!("{name}-{suffix}"),
+                role: CliqueRole::Node(role),
+                replicas,
+                // Nodes of one replica work together: without all of them there is none.
+                min_available: replicas,
+            };
+            let others = component.node_count() - 1;
+            vec![node(LEADER_CLIQUE, NodeRole::Leader, 1), node(WORKER_CLIQUE, NodeRole::Worker, others)]
         }
+        (false, false) => {
+            let (replicas, min_available) = match child_of(component) {
+                ChildKind::PodCliqueScalingGroup => (1, 1),
+                ChildKind::PodClique => {
+                    let least = component.min_available.unwrap_or(1).max(1);
+                    (component.wanted_replicas().max(least), least)
+                }
+            };
+            vec![Clique { name, role: CliqueRole::Alone, replicas, min_available }]
+        }
+    }
+}
+
+/// A clique that holds memory and a clique of engines for each rank.
+fn ranks(component: &ComponentSpec, name: &str) -> Vec<Clique> {
+    let engines = 1 + standbys(component);
+    let clique = |name, role, replicas| Clique { name, role, replicas, min_available: 1 };
+    let of_rank = |rank: i32| {
+        let (engine, node) = match (component.is_multinode(), rank) {
+            (false, _) => (name.to_owned(), None),
+            (true, 0) => (format!("{name}-{LEADER_CLIQUE}"), Some(NodeRole::Leader)),
+            (true, rank) => (format!("{name}-{WORKER_CLIQUE}-{rank}"), Some(NodeRole::Worker)),
+        };
+        [
+            clique(format!("{name}-{MEMORY_CLIQUE}-{rank}"), CliqueRole::MemoryOfRank(rank), 1),
+            clique(engine, CliqueRole::EngineOfRank(rank, node), engines),
+        ]
     };
-    vec![Clique { name, role: None, replicas, min_available }]
+    (0..component.node_count().max(1)).flat_map(of_rank).collect()
+}
+
+fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
+    let service = component.experimental.as_ref().and_then(|e| e.gpu_memory_service.as_ref());
+    service.is_some_and(|service| service.mode == EngineMode::InterPod)
+}
+
+/// Engines in pods of their own that stand by for another.
+fn standbys(component: &ComponentSpec) -> i32 {
+    let failover = component.experimental.as_ref().and_then(|e| e.failover.as_ref());
+    failover.filter(|f| f.mode == EngineMode::InterPod).map_or(0, |f| f.num_shadows.max(1))
 }
 
 /// Name of a graph's PodCliqueSet.
@@ -95,6 +143,14 @@ mod tests {
         cliques(&component(spec)).into_iter().map(|c| (c.name, c.replicas, c.min_available)).collect()
     }
 
+    fn between_pods(failover: bool) -> Value {
+        let mut experimental = json!({ "gpuMemoryService": { "mode": "InterPod" } });
+        if failover {
+            experimental["failover"] = json!({ "mode": "InterPod" });
+        }
+        experimental
+    }
+
     #[test]
     fn every_shape_has_its_cliques() {
         let table = [
@@ -109,6 +165,11 @@ mod tests {
             (
                 json!({ "name": "W", "replicas": 2, "multinode": { "nodeCount": 4 } }),
                 vec![("w-ldr", 1, 1), ("w-wkr", 3, 3)],
+            ),
+            (json!({ "name": "W", "experimental": between_pods(false) }), vec![("w-gms-0", 1, 1), ("w", 1, 1)]),
+            (
+                json!({ "name": "W", "multinode": { "nodeCount": 2 }, "experimental": between_pods(true) }),
+                vec![("w-gms-0", 1, 1), ("w-ldr", 2, 1), ("w-gms-1", 1, 1), ("w-wkr-1", 2, 1)],
             ),
         ];
         for (spec, expected) in table {

@@ -2,11 +2,12 @@
 
 use super::{GroveComponent, GroveGraph, clique};
 use crate::metadata::{Pairs, some};
-use crate::{DiscoveryBackend, service};
+use crate::{DiscoveryBackend, frameworks, service};
 use api_types::v1beta1::ComponentType;
-use api_types::{labels, names};
-use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use api_types::{labels, names, ports};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// The Service of a component, without owner; `None` if there must be none.
 pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
@@ -31,6 +32,42 @@ pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) ->
         spec: Some(ServiceSpec {
             selector: Some(service::selector(valid, component_type)),
             ports: Some(vec![service::port(component_type)]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    })
+}
+
+/// The headless Service by which others join a worker that scales over Ray and stands alone, without owner; `None` for
+/// every other component. Those who join must find the head before it is ready.
+pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
+    let (author, valid) = (component.author, &component.valid);
+    let alone = !author.is_multinode() && author.wanted_replicas() == 1;
+    if !alone || !frameworks::may_be_joined(valid.framework(), valid.main) {
+        return None;
+    }
+    let component_type = valid.workload_type(&clique::render_input(graph, component));
+    let head = ServicePort {
+        name: Some(ports::RAY_NAME.to_owned()),
+        port: ports::RAY,
+        target_port: Some(IntOrString::Int(ports::RAY)),
+        protocol: Some("TCP".to_owned()),
+        ..ServicePort::default()
+    };
+    let own = names::component_deployment(graph.name, &author.name, None);
+    Some(Service {
+        metadata: ObjectMeta {
+            name: Some(names::ray_head_service(&own)),
+            namespace: Some(graph.namespace.to_owned()),
+            labels: some(service_labels(graph, component)),
+            annotations: some(service_annotations(graph, component)),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".to_owned()),
+            publish_not_ready_addresses: Some(true),
+            selector: Some(service::selector(valid, component_type)),
+            ports: Some(vec![head, service::port(component_type)]),
             ..ServiceSpec::default()
         }),
         status: None,

@@ -1,16 +1,17 @@
 //! The PodCliqueSet of a graph.
 
-use super::roles::{self, ChildKind, Clique, child_of};
+use super::roles::{self, ChildKind, Clique, CliqueRole, child_of};
 use super::{GroveComponent, GroveGraph, clique, topology};
-use crate::NodeRole;
 use crate::metadata::some;
+use crate::{NodeRole, rank_claim};
 use api_types::grove::{
     HeadlessServiceConfig, PodCliqueSet, PodCliqueSetSpec, PodCliqueSetTemplate, PodCliqueSetUpdateStrategy,
     PodCliqueTemplate, ScalingGroupConfig,
 };
 use api_types::v1beta1::BackendFramework;
-use api_types::{annotations, labels};
+use api_types::{annotations, labels, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
 
 const ANY_ORDER: &str = "CliqueStartupTypeAnyOrder";
 const EXPLICIT: &str = "CliqueStartupTypeExplicit";
@@ -66,10 +67,12 @@ fn add(template: &mut PodCliqueSetTemplate, graph: &GroveGraph<'_>, component: &
     let in_group = child_of(author) == ChildKind::PodCliqueScalingGroup;
     let mut cliques: Vec<PodCliqueTemplate> =
         plans.iter().map(|plan| clique::render(graph, component, plan, in_group)).collect();
-    if component.valid.framework() == Some(BackendFramework::Trtllm) {
-        leader_waits_for_workers(&plans, &mut cliques);
+    let engine_over_ssh = component.valid.framework() == Some(BackendFramework::Trtllm);
+    for (plan, clique) in plans.iter().zip(&mut cliques) {
+        clique.spec.starts_after = starts_after(plan, &plans, engine_over_ssh);
     }
     template.cliques.append(&mut cliques);
+    let resource_sharing = share_gpus(template, component, &plans);
     if in_group {
         let min_available = author.min_available.unwrap_or(1).max(1);
         template.pod_clique_scaling_groups.push(ScalingGroupConfig {
@@ -78,18 +81,45 @@ fn add(template: &mut PodCliqueSetTemplate, graph: &GroveGraph<'_>, component: &
             // Grove takes none with fewer; what shall have fewer is scaled down once it exists.
             replicas: Some(author.wanted_replicas().max(min_available)),
             min_available: Some(min_available),
+            resource_sharing,
             topology_constraint: topology::of_component(graph.spec, author),
-            ..ScalingGroupConfig::default()
         });
     }
 }
 
-/// The leader of TensorRT-LLM starts the engine over SSH on nodes that must be there by then.
-fn leader_waits_for_workers(plans: &[Clique], cliques: &mut [PodCliqueTemplate]) {
-    let of = |role| plans.iter().filter(move |plan| plan.role == Some(role)).map(|plan| plan.name.clone());
-    let workers: Vec<String> = of(NodeRole::Worker).collect();
-    for leader in of(NodeRole::Leader) {
-        let clique = cliques.iter_mut().find(|clique| clique.name == leader);
-        clique.into_iter().for_each(|clique| clique.spec.starts_after.clone_from(&workers));
+/// The cliques that must run before a clique starts: the memory that its engines use, and with TensorRT-LLM, whose leader
+/// starts the engine on the other nodes over SSH, those nodes.
+fn starts_after(plan: &Clique, all: &[Clique], engine_over_ssh: bool) -> Vec<String> {
+    let is_needed = |other: &Clique| match (plan.role, other.role) {
+        (CliqueRole::EngineOfRank(rank, _), CliqueRole::MemoryOfRank(of)) => rank == of,
+        (
+            CliqueRole::Node(NodeRole::Leader) | CliqueRole::EngineOfRank(_, Some(NodeRole::Leader)),
+            CliqueRole::Node(NodeRole::Worker) | CliqueRole::EngineOfRank(_, Some(NodeRole::Worker)),
+        ) => engine_over_ssh,
+        _ => false,
+    };
+    all.iter().filter(|other| is_needed(other)).map(|other| other.name.clone()).collect()
+}
+
+/// Gives each rank of a replica its own claim of GPUs, which its memory and its engines share.
+fn share_gpus(
+    template: &mut PodCliqueSetTemplate,
+    component: &GroveComponent<'_>,
+    plans: &[Clique],
+) -> Vec<serde_json::Value> {
+    let Some(shared) = component.valid.shared_gpus() else { return Vec::new() };
+    let mut sharing = Vec::new();
+    for memory in plans {
+        let CliqueRole::MemoryOfRank(rank) = memory.role else { continue };
+        let name = names::gpu_claim_of_rank(&component.author.name, rank);
+        let of_rank = plans.iter().filter(|plan| match plan.role {
+            CliqueRole::MemoryOfRank(of) | CliqueRole::EngineOfRank(of, _) => of == rank,
+            CliqueRole::Alone | CliqueRole::Node(_) => false,
+        });
+        let cliques: Vec<&str> = of_rank.map(|plan| plan.name.as_str()).collect();
+        let claim = json!(rank_claim(shared));
+        template.resource_claim_templates.push(json!({ "name": name, "templateSpec": claim }));
+        sharing.push(json!({ "name": name, "scope": "PerReplica", "filter": { "childCliqueNames": cliques } }));
     }
+    sharing
 }

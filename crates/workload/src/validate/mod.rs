@@ -92,11 +92,28 @@ impl<'a> ValidatedComponent<'a> {
     }
 }
 
-/// Looks for every mistake that only the author can mend.
+/// What a component runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunsOn {
+    /// A workload of its own.
+    Component,
+    /// A clique or scaling group of its graph's PodCliqueSet.
+    Grove,
+}
+
+/// Looks for every mistake that only the author of a component with a workload of its own can mend.
 ///
 /// # Errors
 /// All of them at once, in the order of the spec.
 pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_>, Vec<Invalid>> {
+    validate_on(RunsOn::Component, dcd)
+}
+
+/// Looks for every mistake that only the author can mend.
+///
+/// # Errors
+/// All of them at once, in the order of the spec.
+pub fn validate_on(runs_on: RunsOn, dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_>, Vec<Invalid>> {
     let spec = &dcd.spec.component;
     let annotations = component_annotations(dcd);
     let mut mistakes = Mistakes::default();
@@ -104,7 +121,7 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
     let name = mistakes.keep(identity("name", dcd.metadata.name.as_deref()));
     let namespace = mistakes.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
     let uid = mistakes.keep(identity("uid", dcd.metadata.uid.as_deref()));
-    scope::check(spec, &mut mistakes);
+    scope::check(spec, runs_on, &mut mistakes);
     let shared_memory = mistakes.keep(shared_memory(spec.shared_memory_size.as_ref()));
     let discovery = mistakes.keep(discovery(&annotations));
     let strategy = mistakes.keep_all(RolloutStrategy::from_annotations(Some(&annotations)));

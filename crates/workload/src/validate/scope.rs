@@ -1,12 +1,14 @@
-//! What the component program does not serve.
+//! What a component may not have, given where it runs.
 
-use super::{Invalid, Mistakes};
+use super::{Invalid, Mistakes, RunsOn};
 use api_types::v1beta1::{ComponentSpec, EngineMode};
 
-/// Reports every part of the spec that the component program cannot honour.
-pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
+/// Reports every part of the spec that cannot be honoured there.
+pub(super) fn check(spec: &ComponentSpec, runs_on: RunsOn, mistakes: &mut Mistakes) {
     let Some(experimental) = &spec.experimental else { return };
-    if experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod) {
+    let between_pods =
+        experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod);
+    if between_pods && runs_on == RunsOn::Component {
         mistakes.push(Invalid {
             field: "spec.experimental.gpuMemoryService.mode".to_owned(),
             value: "InterPod".to_owned(),

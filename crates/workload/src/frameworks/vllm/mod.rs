@@ -6,6 +6,7 @@ mod ray;
 mod wait;
 
 pub(super) use executor::Executor;
+pub(crate) use ray::may_be_joined;
 pub use wait::WAIT_FOR_LEADER;
 
 use super::{Launch, Multinode, NodeRole, command};

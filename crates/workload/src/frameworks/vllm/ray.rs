@@ -63,6 +63,11 @@ pub(super) fn head_of_single_node(main: &mut Container) {
     env::replace(main, env::from_field(names::VLLM_DP_MASTER_IP, "status.podIP"));
 }
 
+/// Whether a container that runs alone starts a Ray head that others may join.
+pub(crate) fn may_be_joined(main: &Container) -> bool {
+    engine(main).is_some() && is_elastic_over_ray(main)
+}
+
 fn is_elastic_over_ray(main: &Container) -> bool {
     let words = command::words(main);
     words.contains(&ELASTIC) && command::value(&words, &PARALLEL_BACKEND) == Some(Executor::Ray.as_str())

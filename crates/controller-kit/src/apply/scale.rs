@@ -1,0 +1,61 @@
+//! Replicas of objects that somebody else makes, asked for through their scale subresource.
+
+use std::time::Instant;
+
+use json_patch::{Patch as JsonPatch, PatchOperation};
+use kube::{
+    Resource,
+    api::{Patch, PatchParams},
+    core::ApiResource,
+};
+use serde_json::json;
+use tracing::info;
+
+use super::{
+    Applier, Error, ObjectId,
+    applier::{is_failed_test, timed, to_value, uid_of, version_of},
+};
+use crate::metrics::WriteVerb;
+
+impl Applier {
+    /// Asks for `to` replicas of exactly this object (by uid), if it still has `from`. `parent_uid` is the object being
+    /// reconciled.
+    ///
+    /// Nothing but the number of replicas is touched: its maker goes on owning the rest.
+    ///
+    /// # Errors
+    /// [`Error::Changed`], which is transient, if it is another object of that name, or has other replicas by now.
+    pub async fn scale<K>(&self, object: &K, parent_uid: &str, from: i32, to: i32) -> Result<(), Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
+        let id = ObjectId::of(object);
+        let uid = uid_of(&id, object.meta())?;
+        let mut operations = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];
+        if from != 0 {
+            // A scale leaves zero out.
+            operations.push(json!({ "op": "test", "path": "/spec/replicas", "value": from }));
+        }
+        operations.push(json!({ "op": "add", "path": "/spec/replicas", "value": to }));
+        let render = |e: serde_json::Error| Error::Render { object: id.clone(), reason: e.to_string() };
+        let operations: Vec<PatchOperation> = serde_json::from_value(json!(operations)).map_err(render)?;
+        let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
+        let (api, patch) = (self.api(&resource, &id), Patch::<()>::Json(JsonPatch(operations)));
+        let answer = timed("scale", &id, api.patch_subresource("scale", &id.name, &params, &patch)).await;
+        self.metrics.write(WriteVerb::Scale, &id.kind, answer.is_ok());
+        let answer = match answer {
+            Ok(answer) => to_value(&id, &answer)?,
+            Err(Error::Api { source, .. }) if is_failed_test(&source) => {
+                return Err(Error::Changed { object: id });
+            }
+            Err(error) => return Err(error),
+        };
+        info!(object = %id, from, to, "scaled");
+        if let Some(version) = version_of(&answer) {
+            self.memory().wrote(parent_uid, &id, version, Instant::now());
+        }
+        Ok(())
+    }
+}
