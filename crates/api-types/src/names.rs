@@ -85,6 +85,21 @@ pub fn gpu_claim_of_rank(component: &str, rank: i32) -> String {
     format!("{component}-gpu-rank-{rank}")
 }
 
+/// DynamoCheckpoint that a graph makes.
+pub fn checkpoint(id: &str) -> String {
+    bounded(&format!("checkpoint-{id}"), 253)
+}
+
+/// Job whose pod is captured for a checkpoint; another version of the artifact is another Job.
+pub fn checkpoint_job(id: &str, version: &str) -> String {
+    dns_label(&format!("checkpoint-job-{id}-{version}"))
+}
+
+/// Job that removes what a checkpoint kept.
+pub fn checkpoint_cleanup_job(id: &str) -> String {
+    dns_label(&format!("checkpoint-cleanup-{id}"))
+}
+
 /// ServiceAccount with which a graph's pods discover each other.
 pub fn discovery_service_account(graph: &str) -> String {
     bounded(&format!("{graph}-k8s-service-discovery"), 253)
@@ -200,6 +215,17 @@ fn hex(bytes: &[u8], digits: usize) -> String {
         .collect()
 }
 
+/// `name` as a DNS label. One that is none, or too long, is made one and gets a hash of the whole.
+fn dns_label(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let label: String = name.chars().map(plain).collect();
+    if label == name && label.len() <= LABEL_MAX {
+        return label.trim_matches('-').to_owned();
+    }
+    let head = cut(&label, LABEL_MAX - 9);
+    format!("{}-{}", head.trim_matches('-'), sha256_hex(name.as_bytes(), 8))
+}
+
 /// `name` if it has at most `max` characters, else its beginning, a hyphen and eight digits of its hash.
 fn bounded(name: &str, max: usize) -> String {
     if name.len() <= max {
@@ -258,6 +284,17 @@ mod tests {
             ray_head_service(&format!("{graph}-vllmdecodeworker")),
             "a-rather-long-graph-deployment-name-for-test-vllmdecodewor-a92b"
         );
+    }
+
+    #[test]
+    fn names_of_jobs_are_labels_and_stay_apart() {
+        assert_eq!(checkpoint_job("4da999bc6c673b97", "1"), "checkpoint-job-4da999bc6c673b97-1");
+        let odd = [checkpoint_cleanup_job("a.b"), checkpoint_cleanup_job("a-b"), checkpoint_cleanup_job("A-b")];
+        for name in odd.iter().chain([&checkpoint_job(&"x".repeat(70), "1"), &checkpoint_job("a", "ü/")]) {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(name.len() <= LABEL_MAX && name.chars().all(plain) && !name.ends_with('-'), "{name}");
+        }
+        assert_eq!(odd.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{odd:?}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) mod gpu_memory;
 mod merge;
 mod probes;
 mod pull_secrets;
-mod shared_memory;
+pub(crate) mod shared_memory;
 mod volumes;
 
 pub use gpu_memory::inter_pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};

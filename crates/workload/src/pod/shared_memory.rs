@@ -7,7 +7,7 @@ const VOLUME: &str = "shared-memory";
 const PATH: &str = "/dev/shm";
 
 /// Mounts memory of that size last, in place of any other volume of that name and any other mount at that path.
-pub(super) fn apply(pod: &mut PodSpec, main: &mut Container, size: Option<&Quantity>) {
+pub(crate) fn apply(pod: &mut PodSpec, main: &mut Container, size: Option<&Quantity>) {
     let Some(size) = size else { return };
     let volumes = pod.volumes.get_or_insert_default();
     volumes.retain(|volume| volume.name != VOLUME);

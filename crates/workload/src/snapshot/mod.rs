@@ -8,13 +8,22 @@
 //! | `identity` | what a checkpoint is called |
 //! | `storage` | where it is kept |
 //! | `restore` | pods that start from one |
+//! | `capture`, `claims`, `prepared` | the Job whose pod is captured |
+//! | `cleanup` | the Job that removes what a checkpoint kept |
 //! | `control` | the folder in which agent and engine meet |
 
+mod capture;
+mod claims;
+mod cleanup;
 mod control;
 mod identity;
+mod prepared;
 mod restore;
 mod storage;
 
+pub use capture::{CaptureSettings, artifact_version, claims_of, render_capture_job};
+pub use claims::{Claim, ClaimSource};
+pub use cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job};
 pub use identity::{checkpoint_id, graph_checkpoint_id};
 pub use restore::{Restore, RestoreSource, restore_pod};
 pub use storage::{SnapshotStorage, StorageProblem, StorageSettings, render_storage_claim, storage_of_agents};

@@ -171,7 +171,8 @@ mod tests {
         assert_eq!((none.storage(), StorageSettings::default().storage()), (Ok(None), Ok(None)));
         let named = SnapshotStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() };
         assert_eq!(settings(|_| {}).storage(), Ok(Some(named)));
-        let table: [(fn(&mut StorageSettings), &str); 4] = [
+        type Edit = fn(&mut StorageSettings);
+        let table: [(Edit, &str); 4] = [
             (|s| s.kind = "s3".to_owned(), "type"),
             (|s| s.claim = " ".to_owned(), "pvc.pvcName"),
             (|s| s.folder = "checkpoints".to_owned(), "pvc.basePath"),
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(spec, expected);
         assert_eq!(render_storage_claim("ns", &settings(|s| s.create = false)), Ok(None));
         for edit in [
-            (|s: &mut StorageSettings| s.size = "0".to_owned()) as fn(&mut StorageSettings),
+            (|s| s.size = "0".to_owned()) as fn(&mut StorageSettings),
             |s| s.size = "big".to_owned(),
             |s| s.access_mode = "ReadOnlyMany".to_owned(),
         ] {

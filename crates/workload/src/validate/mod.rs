@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
 
 /// Size of `/dev/shm` where the author gives none.
-const DEFAULT_SHARED_MEMORY: &str = "8Gi";
+pub(crate) const DEFAULT_SHARED_MEMORY: &str = "8Gi";
 
 /// A component that can be rendered.
 ///

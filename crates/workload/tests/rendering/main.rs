@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
+mod capture;
 mod fixture;
 mod kv_transfer;
 mod merge;

@@ -11,14 +11,16 @@ use k8s_openapi::api::core::v1::{
 };
 
 /// Name, within a pod, of the claim that its containers share.
-const CLAIM: &str = "intrapod-shared-gpu";
+pub(crate) const CLAIM: &str = "intrapod-shared-gpu";
 /// Folder with the sockets of the server.
-pub(super) const SOCKET_DIR: &str = "/gms-intrapod-control";
+pub(crate) const SOCKET_DIR: &str = "/gms-intrapod-control";
 /// The server's Python module.
 const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
 
-const SOCKETS: &str = "gms-intrapod-control";
-const SERVER: &str = "gms-server";
+/// Volume of those sockets.
+pub(crate) const SOCKETS: &str = "gms-intrapod-control";
+/// Container of the server.
+pub(crate) const SERVER: &str = "gms-server";
 
 /// Gives the first container's GPUs to a claim, and the claim to the server and to everybody who uses the memory.
 pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &str) {

@@ -1,0 +1,192 @@
+//! The Job whose pod is captured: it starts the engine, and an agent takes its processes when it is ready.
+
+use super::control::{self, FOLDER};
+use super::{FIRST_ARTIFACT, SnapshotStorage, claims, prepared};
+use crate::pod::shared_memory;
+use crate::validate::{Invalid, Mistakes};
+use crate::{gpus, quantity};
+use api_types::v1alpha1::{DynamoCheckpoint, SharedMemory};
+use api_types::{annotations, labels, names};
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::{Container, ExecAction, PodSpec, PodTemplateSpec, Probe};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
+
+const POD: &str = "spec.job.podTemplateSpec.spec";
+/// Keeps the file by which several GPUs are captured together where the agent finds it.
+const LAUNCH: &str = "\
+set -eu
+kept=$1
+shift
+: \"${CUDA_CHECKPOINT_JOB_FILE:?is not set; cuda-checkpoint --launch-job needs NVIDIA's driver 610 or later}\"
+umask 077
+cat -- \"$CUDA_CHECKPOINT_JOB_FILE\" >\"$kept\"
+export CUDA_CHECKPOINT_JOB_FILE=\"$kept\"
+exec \"$@\"";
+
+/// What the Job depends on beside the checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct CaptureSettings<'a> {
+    /// Profile under which captured processes run; `None` for none.
+    pub seccomp_profile: Option<&'a str>,
+    /// Storage that an administrator chose; `None` leaves it to the agents.
+    pub storage: Option<&'a SnapshotStorage>,
+    /// GPUs that the captured container has through claims.
+    pub claimed_gpus: u32,
+}
+
+/// Version of the artifact that a checkpoint asks for.
+pub fn artifact_version(checkpoint: &DynamoCheckpoint) -> &str {
+    let given = checkpoint.metadata.annotations.as_ref().and_then(|all| all.get(annotations::ARTIFACT_VERSION));
+    given.map(|version| version.trim()).filter(|version| !version.is_empty()).unwrap_or(FIRST_ARTIFACT)
+}
+
+/// The Job of a checkpoint, without owner.
+///
+/// # Errors
+/// Every mistake of the checkpoint's author.
+pub fn render_capture_job(
+    checkpoint: &DynamoCheckpoint,
+    id: &str,
+    settings: CaptureSettings<'_>,
+) -> Result<Job, Vec<Invalid>> {
+    let job = &checkpoint.spec.job;
+    let target = job.target_container();
+    check(checkpoint, settings)?;
+    let mut template = job.pod_template_spec.clone();
+    mark(&mut template, checkpoint, id, settings);
+    let pod = template.spec.get_or_insert_default();
+    share_memory(pod, target, job.shared_memory.as_ref());
+    if let Some(storage) = settings.storage {
+        control::mount_storage(pod, target, storage);
+    }
+    pod.restart_policy = Some("Never".to_owned());
+    control::confine(pod, settings.seccomp_profile);
+    control::meet(pod, target);
+    if let Some(container) = control::find(pod, target) {
+        await_capture(container);
+        if gpus_of(container, settings) > 1 {
+            launch_together(container);
+        }
+    }
+    Ok(Job {
+        metadata: ObjectMeta {
+            name: Some(names::checkpoint_job(id, artifact_version(checkpoint))),
+            namespace: checkpoint.metadata.namespace.clone(),
+            labels: Some(BTreeMap::from([(labels::CHECKPOINT_ID.to_owned(), id.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        spec: Some(JobSpec {
+            active_deadline_seconds: Some(job.deadline_seconds()),
+            backoff_limit: Some(0),
+            template,
+            ..JobSpec::default()
+        }),
+        status: None,
+    })
+}
+
+fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result<(), Vec<Invalid>> {
+    let mut mistakes = Mistakes::default();
+    let target = checkpoint.spec.job.target_container();
+    let pod = checkpoint.spec.job.pod_template_spec.spec.as_ref();
+    match pod.and_then(|pod| pod.containers.iter().find(|container| container.name == target)) {
+        None => {
+            let problem = format!("holds no container named {target}");
+            let remedy = "name the container whose processes are captured in spec.job.targetContainerName";
+            mistakes.push(invalid(format!("{POD}.containers"), "", &problem, remedy));
+        }
+        Some(container) => check_gpus(container, settings, &mut mistakes),
+    }
+    let size = checkpoint.spec.job.shared_memory.as_ref().and_then(|memory| memory.size.as_ref());
+    if let Some(size) = size.filter(|size| quantity::nanos(&size.0).is_none_or(|size| size < 0)) {
+        let remedy = "give a size such as 8Gi";
+        mistakes.push(invalid("spec.job.sharedMemory.size".to_owned(), &size.0, "is no size", remedy));
+    }
+    mistakes.keep_all(prepared::check(checkpoint));
+    let mistakes = mistakes.into_inner();
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+fn check_gpus(container: &Container, settings: CaptureSettings<'_>, mistakes: &mut Mistakes) {
+    let at = format!("{POD}.containers[{}]", container.name);
+    match gpus::count(container.resources.as_ref()) {
+        Err(wrong) => {
+            let field = format!("{at}.resources.{}[{}]", wrong.list, wrong.resource);
+            mistakes.push(invalid(field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"));
+        }
+        Ok(count) if count + settings.claimed_gpus > 1 && container.command.iter().flatten().next().is_none() => {
+            let problem = "is empty, and several GPUs are captured together by what starts the command";
+            mistakes.push(invalid(format!("{at}.command"), "", problem, "write the command that starts the engine"));
+        }
+        Ok(_) => {}
+    }
+}
+
+fn gpus_of(container: &Container, settings: CaptureSettings<'_>) -> u32 {
+    gpus::count(container.resources.as_ref()).unwrap_or(0) + settings.claimed_gpus
+}
+
+/// Says what the pod is for. The proxies of service meshes cannot be captured with it.
+fn mark(template: &mut PodTemplateSpec, checkpoint: &DynamoCheckpoint, id: &str, settings: CaptureSettings<'_>) {
+    let metadata = template.metadata.get_or_insert_default();
+    let pod_labels = metadata.labels.get_or_insert_default();
+    pod_labels.remove(labels::RESTORE_TARGET);
+    let owner = checkpoint.metadata.name.clone().unwrap_or_default();
+    pod_labels.insert(labels::SNAPSHOT_OWNER.to_owned(), owner);
+    pod_labels.insert(labels::CHECKPOINT_SOURCE.to_owned(), labels::TRUE.to_owned());
+    pod_labels.insert(labels::CHECKPOINT_ID.to_owned(), id.to_owned());
+    let notes = metadata.annotations.get_or_insert_default();
+    let mut note = |key: &str, value: &str| notes.insert(key.to_owned(), value.to_owned());
+    note(annotations::LINKERD_INJECT, "disabled");
+    note(annotations::ISTIO_INJECT, "false");
+    note(annotations::ARTIFACT_VERSION, artifact_version(checkpoint));
+    if let Some(storage) = settings.storage {
+        note(annotations::SNAPSHOT_STORAGE_TYPE, "pvc");
+        note(annotations::SNAPSHOT_STORAGE_PATH, &storage.folder);
+    }
+}
+
+fn share_memory(pod: &mut PodSpec, target: &str, memory: Option<&SharedMemory>) {
+    let given = memory.and_then(|memory| memory.size.as_ref());
+    let given = given.filter(|size| quantity::nanos(&size.0).is_some_and(|size| size > 0)).cloned();
+    let size = match memory.and_then(|memory| memory.disabled) {
+        Some(true) => return,
+        _ => given.unwrap_or_else(|| Quantity(crate::validate::DEFAULT_SHARED_MEMORY.to_owned())),
+    };
+    let Some(index) = pod.containers.iter().position(|container| container.name == target) else { return };
+    let mut container = pod.containers.remove(index);
+    shared_memory::apply(pod, &mut container, Some(&size));
+    pod.containers.insert(index, container);
+}
+
+/// The engine itself says when it can be captured; nothing may restart it before.
+fn await_capture(container: &mut Container) {
+    let command = vec!["cat".to_owned(), format!("{FOLDER}/ready-for-snapshot")];
+    container.readiness_probe =
+        Some(Probe { exec: Some(ExecAction { command: Some(command) }), period_seconds: Some(1), ..Probe::default() });
+    container.liveness_probe = None;
+    container.startup_probe = None;
+}
+
+/// Several GPUs are captured together if what starts the engine says so from the beginning.
+fn launch_together(container: &mut Container) {
+    let kept = format!("{FOLDER}/cuda-checkpoint-job");
+    let before = ["--launch-job", "/bin/sh", "-c", LAUNCH, "capture", &kept].map(str::to_owned);
+    let engine = container.command.take().into_iter().flatten().chain(container.args.take().into_iter().flatten());
+    container.args = Some(before.into_iter().chain(engine).collect());
+    container.command = Some(vec!["cuda-checkpoint".to_owned()]);
+}
+
+/// The claims through which the captured container may have GPUs.
+pub fn claims_of(checkpoint: &DynamoCheckpoint) -> Vec<claims::Claim> {
+    let job = &checkpoint.spec.job;
+    let Some(pod) = &job.pod_template_spec.spec else { return Vec::new() };
+    let target = pod.containers.iter().find(|container| container.name == job.target_container());
+    target.map(|container| claims::of(pod, container)).unwrap_or_default()
+}
+
+fn invalid(field: String, value: &str, problem: &str, remedy: &str) -> Invalid {
+    Invalid { field, value: value.to_owned(), problem: problem.to_owned(), remedy: remedy.to_owned() }
+}

@@ -1,0 +1,71 @@
+//! GPU memory that a captured pod shares: its author prepares the pod, and here is looked whether it is.
+
+use crate::pod::gpu_memory::{CLAIM, SERVER, SOCKET_DIR, SOCKETS};
+use crate::validate::{Invalid, Mistakes};
+use api_types::env as names;
+use api_types::v1alpha1::{DynamoCheckpoint, EngineMode};
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+const SERVICE: &str = "spec.gpuMemoryService";
+const POD: &str = "spec.job.podTemplateSpec.spec";
+
+/// Looks whether the pod template has what processes need that share GPU memory.
+///
+/// # Errors
+/// Everything that is missing.
+pub(super) fn check(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<Invalid>> {
+    let Some(service) = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled) else {
+        return Ok(());
+    };
+    let mut mistakes = Mistakes::default();
+    if service.mode == EngineMode::InterPod {
+        let problem = "is not served for checkpoints";
+        mistakes.push(invalid(&format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
+        return Err(mistakes.into_inner());
+    }
+    let empty = PodSpec::default();
+    let pod = checkpoint.spec.job.pod_template_spec.spec.as_ref().unwrap_or(&empty);
+    if !pod.resource_claims.iter().flatten().any(|claim| claim.name == CLAIM) {
+        mistakes.push(missing(&format!("{POD}.resourceClaims"), CLAIM));
+    }
+    if !pod.volumes.iter().flatten().any(|volume| volume.name == SOCKETS) {
+        mistakes.push(missing(&format!("{POD}.volumes"), SOCKETS));
+    }
+    let target = checkpoint.spec.job.target_container();
+    let others = service.extra_client_containers.iter().flatten().map(String::as_str);
+    for name in std::iter::once(target).chain(others) {
+        check_client(&pod.containers, "containers", name, &mut mistakes);
+    }
+    check_client(pod.init_containers.as_deref().unwrap_or_default(), "initContainers", SERVER, &mut mistakes);
+    let mistakes = mistakes.into_inner();
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+fn check_client(all: &[Container], list: &str, name: &str, mistakes: &mut Mistakes) {
+    let Some(container) = all.iter().find(|container| container.name == name) else {
+        mistakes.push(missing(&format!("{POD}.{list}"), name));
+        return;
+    };
+    let at = format!("{POD}.{list}[{name}]");
+    let mut claims = container.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
+    if !claims.any(|claim| claim.name == CLAIM) {
+        mistakes.push(missing(&format!("{at}.resources.claims"), CLAIM));
+    }
+    let mut mounts = container.volume_mounts.iter().flatten();
+    if !mounts.any(|mount| mount.name == SOCKETS && mount.mount_path == SOCKET_DIR) {
+        mistakes.push(missing(&format!("{at}.volumeMounts"), SOCKETS));
+    }
+    let mut env = container.env.iter().flatten();
+    if !env.any(|variable| variable.name == names::GMS_SOCKET_DIR && variable.value.as_deref() == Some(SOCKET_DIR)) {
+        mistakes.push(missing(&format!("{at}.env"), names::GMS_SOCKET_DIR));
+    }
+}
+
+fn missing(field: &str, name: &str) -> Invalid {
+    let remedy = "prepare the pod as it runs in its graph, or remove spec.gpuMemoryService";
+    invalid(field, "", &format!("has no {name}, without which its processes share no GPU memory"), remedy)
+}
+
+fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {
+    Invalid { field: field.to_owned(), value: value.to_owned(), problem: problem.to_owned(), remedy: remedy.to_owned() }
+}
