@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 /// The Deployment that runs a component.
 ///
-/// It carries the digest of its template, see [`keep_live_pull_secrets`](crate::keep_live_pull_secrets).
+/// It carries the digest of its template, see [`keep_live_pull_secrets`](crate::keep_live_pull_secrets()).
 pub fn render_deployment(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Deployment {
     let mut template = template_without_discovered_secrets(input, valid);
-    let digest = TemplateDigest::of(&template);
+    let digest = TemplateDigest::of(&[&template]);
     add_pull_secrets(&mut template, input, valid);
     let mut all_annotations = valid.workload_annotations();
     all_annotations.insert(annotations::TEMPLATE_DIGEST.to_owned(), digest.to_string());
@@ -44,7 +44,12 @@ fn template_without_discovered_secrets(input: &RenderInput<'_>, valid: &Validate
     }
 }
 
-fn add_pull_secrets(template: &mut PodTemplateSpec, input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) {
+/// Adds the pull secrets that were found, unless the author wants none looked for.
+pub(crate) fn add_pull_secrets(
+    template: &mut PodTemplateSpec,
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+) {
     if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) == Some(labels::TRUE) {
         return;
     }

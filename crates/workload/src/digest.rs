@@ -1,27 +1,31 @@
-//! Which pod template a live Deployment runs, regardless of the pull secrets that were found for it.
+//! Which pod templates a live workload runs, regardless of the pull secrets that were found for it.
 
-use crate::ValidatedComponent;
+use crate::{ValidatedComponent, Workload};
 use api_types::{annotations, names};
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec, PodTemplateSpec};
 use std::fmt;
 
 const DIGITS: usize = 16;
 
-/// Digest of a rendered pod template without discovered pull secrets.
+/// Digest of rendered pod templates without discovered pull secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateDigest(String);
 
 impl TemplateDigest {
-    /// The digest of a template that holds no discovered pull secrets.
-    pub fn of(template: &PodTemplateSpec) -> Self {
-        let bytes = serde_json::to_vec(template).unwrap_or_else(|_| format!("{template:?}").into_bytes());
+    /// The digest of the templates of a workload, which hold no discovered pull secrets.
+    pub fn of(templates: &[&PodTemplateSpec]) -> Self {
+        let bytes = match templates {
+            // Deployments are marked with this form.
+            [template] => serde_json::to_vec(template),
+            templates => serde_json::to_vec(templates),
+        };
+        let bytes = bytes.unwrap_or_else(|_| format!("{templates:?}").into_bytes());
         Self(names::sha256_hex(&bytes, DIGITS))
     }
 
-    /// The digest that a Deployment carries; `None` if it is not of our making.
-    pub fn carried_by(deployment: &Deployment) -> Option<Self> {
-        let carried = deployment.metadata.annotations.as_ref()?.get(annotations::TEMPLATE_DIGEST)?;
+    /// The digest that a workload carries; `None` if it is not of our making.
+    pub fn carried_by(workload: &impl Workload) -> Option<Self> {
+        let carried = workload.object_meta().annotations.as_ref()?.get(annotations::TEMPLATE_DIGEST)?;
         Some(Self(carried.clone()))
     }
 }
@@ -32,57 +36,42 @@ impl fmt::Display for TemplateDigest {
     }
 }
 
-/// Keeps the pull secrets of the live Deployment, as long as everything else of its template is as rendered.
+/// Keeps the pull secrets of the live workload, as long as everything else of its templates is as rendered.
 ///
 /// A Secret that appears or vanishes must not roll running pods. They change with the next template, which rolls pods
-/// anyway. Pods that never came up may lack just that Secret: a Deployment that never served takes what appears.
-/// A live Deployment without a digest comes from another operator; there, the same images need the same secrets. Live
+/// anyway. Pods that never came up may lack just that Secret: a workload that never served takes what appears.
+/// A live workload without a digest comes from another operator; there, the same images need the same secrets. Live
 /// secrets that lack one of the author's are never kept.
-pub fn keep_live_pull_secrets(rendered: &mut Deployment, valid: &ValidatedComponent<'_>, live: Option<&Deployment>) {
+pub fn keep_live_pull_secrets<W: Workload>(rendered: &mut W, valid: &ValidatedComponent<'_>, live: Option<&W>) {
     let Some(live) = live else { return };
     let same_template = match TemplateDigest::carried_by(live) {
         Some(digest) => TemplateDigest::carried_by(rendered) == Some(digest),
-        None => images(rendered).eq(images(live)),
+        None => images(rendered) == images(live),
     };
     let complete = valid.declared_pull_secrets().all(|declared| has_pull_secret(live, declared));
     let nothing_new = pull_secrets(rendered).all(|secret| has_pull_secret(live, &secret.name));
-    if same_template && complete && (nothing_new || has_served(live)) {
-        let kept = pull_secrets(live).cloned().collect();
-        set_pull_secrets(rendered, kept);
+    if same_template && complete && (nothing_new || live.has_served()) {
+        for (rendered, live) in rendered.templates_mut().into_iter().zip(live.templates()) {
+            if let Some(pod) = &mut rendered.spec {
+                pod.image_pull_secrets = live.spec.as_ref().and_then(|live| live.image_pull_secrets.clone());
+            }
+        }
     }
 }
 
-/// Whether pods of a Deployment serve, or have served: the end of a rollout shows in the conditions even when pods fail
-/// later.
-fn has_served(live: &Deployment) -> bool {
-    let Some(status) = &live.status else { return false };
-    let tells = |condition: &DeploymentCondition| {
-        (condition.type_ == "Available" && condition.status == "True")
-            || (condition.type_ == "Progressing" && condition.reason.as_deref() == Some("NewReplicaSetAvailable"))
-    };
-    status.available_replicas.is_some_and(|available| available > 0) || status.conditions.iter().flatten().any(tells)
+fn has_pull_secret(workload: &impl Workload, name: &str) -> bool {
+    pods(workload).all(|pod| pod.image_pull_secrets.iter().flatten().any(|secret| secret.name == name))
 }
 
-fn has_pull_secret(deployment: &Deployment, name: &str) -> bool {
-    pull_secrets(deployment).any(|secret| secret.name == name)
+fn pull_secrets(workload: &impl Workload) -> impl Iterator<Item = &LocalObjectReference> {
+    pods(workload).flat_map(|pod| pod.image_pull_secrets.iter().flatten())
 }
 
-fn pull_secrets(deployment: &Deployment) -> impl Iterator<Item = &LocalObjectReference> {
-    pod(deployment).into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten())
+fn images(workload: &impl Workload) -> Vec<&str> {
+    let containers = pods(workload).flat_map(|pod| pod.containers.iter().chain(pod.init_containers.iter().flatten()));
+    containers.filter_map(|container| container.image.as_deref()).collect()
 }
 
-fn set_pull_secrets(deployment: &mut Deployment, secrets: Vec<LocalObjectReference>) {
-    if let Some(pod) = deployment.spec.as_mut().and_then(|spec| spec.template.spec.as_mut()) {
-        pod.image_pull_secrets = (!secrets.is_empty()).then_some(secrets);
-    }
-}
-
-fn pod(deployment: &Deployment) -> Option<&PodSpec> {
-    deployment.spec.as_ref()?.template.spec.as_ref()
-}
-
-fn images(deployment: &Deployment) -> impl Iterator<Item = &str> {
-    let pod = pod(deployment);
-    let containers = pod.into_iter().flat_map(|pod| pod.containers.iter().chain(pod.init_containers.iter().flatten()));
-    containers.filter_map(|container| container.image.as_deref())
+fn pods(workload: &impl Workload) -> impl Iterator<Item = &PodSpec> {
+    workload.templates().into_iter().filter_map(|template| template.spec.as_ref())
 }

@@ -1,9 +1,9 @@
 //! Who a component is: its name, its graph, its namespaces, its generation, its type.
 
-use crate::{RenderInput, ValidatedComponent};
+use crate::{RenderInput, ValidatedComponent, Workload};
 use api_types::v1beta1::ComponentType;
 use api_types::{GROUP, labels, names};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
 
@@ -99,13 +99,14 @@ impl<'a> ValidatedComponent<'a> {
 /// these types made them. Both selectors are part of what serves right now, so the type stays.
 pub fn legacy_type_is_worker(
     valid: &ValidatedComponent<'_>,
-    deployment: Option<&Deployment>,
+    workload: Option<&dyn Workload>,
     service: Option<&Service>,
 ) -> bool {
     let declared = valid.spec().type_;
-    let template = deployment.and_then(|d| d.spec.as_ref()?.template.metadata.as_ref()?.labels.as_ref());
+    let templates = workload.map(Workload::templates).unwrap_or_default();
+    let mut labels = templates.iter().map(|template| template.metadata.as_ref()?.labels.as_ref());
     let selector = service.and_then(|s| s.spec.as_ref()?.selector.as_ref());
-    selects_legacy_worker(template, declared) || selects_legacy_worker(selector, declared)
+    labels.any(|labels| selects_legacy_worker(labels, declared)) || selects_legacy_worker(selector, declared)
 }
 
 fn selects_legacy_worker(found: Option<&BTreeMap<String, String>>, declared: Option<ComponentType>) -> bool {

@@ -1,4 +1,4 @@
-//! Pure rendering: one `DynamoComponentDeployment` becomes a Deployment and a Service.
+//! Pure rendering: one `DynamoComponentDeployment` becomes a Deployment or a LeaderWorkerSet, and a Service.
 //!
 //! Nothing here does I/O, reads a clock or draws a random number; the same input gives the same objects, byte for byte.
 //! User mistakes are found once, by [`validate`]; everything after it is infallible.
@@ -7,13 +7,13 @@
 //! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Invalid>>   all mistakes at once
 //! render_deployment(&RenderInput, &Validated)      -> Deployment        owner, labels, strategy, template, digest
 //! render_service(&RenderInput, &Validated)         -> Option<Service>   None: there must be none
-//! keep_live_pull_secrets(&mut Deployment, &Validated, Option<&Deployment>)   before the Deployment is applied
-//! legacy_type_is_worker(&Validated, Option<&Deployment>, Option<&Service>) -> bool   from the live objects
+//! render_leader_worker_set(&RenderInput, &Validated) -> LeaderWorkerSet   where replicas span nodes
+//! keep_live_pull_secrets(&mut Workload, &Validated, Option<&Workload>)   before the workload is applied
+//! legacy_type_is_worker(&Validated, Option<&…>, …) -> bool              from the live objects
 //! render_claim_template(…, SharedGpus)             -> ResourceClaimTemplate   GPUs that a pod's processes share
 //! use_memory_of_rank, hold_memory_of_rank, rank_claim   GPU memory that the pods of a Grove group share
-//! readiness(&Deployment)                           -> Readiness         of the live Deployment
-//! replica_status(&Deployment, runtime_namespace)   -> ComponentReplicaStatus
 //! apply_kv_transfer_policy(&mut PodTemplateSpec, …)  before the template becomes a component's
+//! Workload::readiness(), replica_status()          -> Readiness, ComponentReplicaStatus   of what is live
 //! PullSecretIndex, RegistryHosts                   docker configuration Secrets by registry, no contents kept
 //! ```
 //!
@@ -24,6 +24,7 @@
 //! | `frameworks` | which engine a worker runs, and what that changes |
 //! | [`grove`] | graphs that run on Grove |
 //! | [`snapshot`] | checkpoints: pods that are captured, pods that are restored |
+//! | `lws` | replicas that span nodes, as LeaderWorkerSets |
 //! | `metadata` | labels and annotations of every object |
 
 mod deployment;
@@ -35,6 +36,8 @@ pub mod grove;
 mod identity;
 mod input;
 mod kv_transfer;
+mod live;
+mod lws;
 mod metadata;
 mod pod;
 mod pull_secrets;
@@ -52,10 +55,15 @@ pub use gpu_claims::render_claim_template;
 pub use identity::legacy_type_is_worker;
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations};
+pub use live::Workload;
+pub use lws::{
+    LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus, LeaderWorkerTemplate, render_leader_worker_set,
+    validate_leader_worker_set,
+};
 pub use metadata::component_annotations;
 pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
-pub use readiness::{NotReady, Readiness, readiness, replica_status};
+pub use readiness::{NotReady, Readiness};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
 pub use validate::{CheckpointUse, Invalid, RunsOn, SharedGpus, ValidatedComponent, validate, validate_on};

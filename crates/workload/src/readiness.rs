@@ -1,13 +1,16 @@
-//! What a live Deployment says about its component.
+//! What a live workload says about its component.
 
+use crate::Workload;
 use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use thiserror::Error;
 
-/// Whether a Deployment serves with all of its wanted pods.
+/// Whether a workload serves with all of its wanted replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It does; with no pods wanted, that none is left.
+    /// It does; with none wanted, that none is left.
     Ready,
     /// It does not, for this reason.
     NotReady(NotReady),
@@ -20,47 +23,97 @@ impl Readiness {
     }
 }
 
-/// Why a Deployment is not ready; the first reason that applies, in this order.
+/// Why a workload is not ready; the first reason that applies, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotReady {
     /// Somebody paused it.
-    #[error("the Deployment is paused")]
+    #[error("it is paused")]
     Paused,
     /// Its status speaks of an older spec.
-    #[error("the Deployment controller has not yet seen the latest spec")]
+    #[error("its controller has not yet seen the latest spec")]
     NotObserved,
-    /// Pods of the current template are missing.
-    #[error("{updated} of {wanted} pods have the latest template")]
+    /// Replicas of the current template are missing.
+    #[error("{updated} of {wanted} have the latest template")]
     Updating {
-        /// Pods of the current template.
+        /// Replicas of the current template.
         updated: i32,
-        /// Wanted pods.
+        /// Wanted replicas.
         wanted: i32,
     },
-    /// Pods are not available.
-    #[error("{available} of {wanted} pods are available")]
+    /// Replicas are not available.
+    #[error("{available} of {wanted} are available")]
     Unavailable {
-        /// Available pods.
+        /// Available replicas.
         available: i32,
-        /// Wanted pods.
+        /// Wanted replicas.
         wanted: i32,
     },
-    /// Pods are there that are not wanted any more.
-    #[error("{extra} pods that are no longer wanted are still there")]
+    /// Replicas are there that are not wanted any more.
+    #[error("{extra} that are no longer wanted are still there")]
     Surplus {
-        /// Pods above the wanted count.
+        /// Replicas above the wanted count.
         extra: i32,
     },
-    /// The counts are right, but Kubernetes does not call the Deployment available.
-    #[error("the Deployment has no condition Available=True yet")]
+    /// The counts are right, but Kubernetes does not call the workload available.
+    #[error("it has no condition Available=True yet")]
     NoAvailableCondition,
 }
 
-/// Whether a live Deployment serves with all of its wanted pods, none of them old.
-pub fn readiness(deployment: &Deployment) -> Readiness {
-    match why_not_ready(deployment) {
-        None => Readiness::Ready,
-        Some(reason) => Readiness::NotReady(reason),
+impl From<Option<NotReady>> for Readiness {
+    fn from(why_not: Option<NotReady>) -> Self {
+        why_not.map_or(Self::Ready, Self::NotReady)
+    }
+}
+
+impl Workload for Deployment {
+    fn object_meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn templates(&self) -> Vec<&PodTemplateSpec> {
+        self.spec.iter().map(|spec| &spec.template).collect()
+    }
+
+    fn templates_mut(&mut self) -> Vec<&mut PodTemplateSpec> {
+        self.spec.iter_mut().map(|spec| &mut spec.template).collect()
+    }
+
+    fn wanted(&self) -> i32 {
+        self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
+    }
+
+    fn observed_generation(&self) -> Option<i64> {
+        self.status.as_ref().and_then(|status| status.observed_generation)
+    }
+
+    /// The end of a rollout shows in the conditions.
+    fn has_served(&self) -> bool {
+        let Some(status) = &self.status else { return false };
+        let tells = |condition: &DeploymentCondition| {
+            (condition.type_ == "Available" && condition.status == "True")
+                || (condition.type_ == "Progressing" && condition.reason.as_deref() == Some("NewReplicaSetAvailable"))
+        };
+        status.available_replicas.is_some_and(|available| available > 0)
+            || status.conditions.iter().flatten().any(tells)
+    }
+
+    fn readiness(&self) -> Readiness {
+        why_not_ready(self).into()
+    }
+
+    fn replica_status(&self, runtime_namespace: String) -> ComponentReplicaStatus {
+        let none = DeploymentStatus::default();
+        let status = self.status.as_ref().unwrap_or(&none);
+        ComponentReplicaStatus {
+            component_kind: ComponentKind::Deployment,
+            component_names: self.metadata.name.iter().cloned().collect(),
+            runtime_namespace: Some(runtime_namespace),
+            replicas: status.replicas.unwrap_or(0),
+            updated_replicas: status.updated_replicas.unwrap_or(0),
+            ready_replicas: Some(status.ready_replicas.unwrap_or(0)),
+            available_replicas: Some(status.available_replicas.unwrap_or(0)),
+            scheduled_replicas: None,
+        }
     }
 }
 
@@ -69,14 +122,12 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
     if spec.and_then(|spec| spec.paused) == Some(true) {
         return Some(NotReady::Paused);
     }
-    let wanted = spec.and_then(|spec| spec.replicas).unwrap_or(1);
+    let wanted = deployment.wanted();
     let none = DeploymentStatus::default();
     let status = deployment.status.as_ref().unwrap_or(&none);
     let [updated, available, existing] =
         [status.updated_replicas, status.available_replicas, status.replicas].map(Option::unwrap_or_default);
-    let is_available = |condition: &k8s_openapi::api::apps::v1::DeploymentCondition| {
-        condition.type_ == "Available" && condition.status == "True"
-    };
+    let is_available = |condition: &DeploymentCondition| condition.type_ == "Available" && condition.status == "True";
     if status.observed_generation.unwrap_or(0) < deployment.metadata.generation.unwrap_or(0) {
         Some(NotReady::NotObserved)
     } else if updated < wanted {
@@ -92,26 +143,10 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
     }
 }
 
-/// The replica counts of a live Deployment, as the component's status states them.
-pub fn replica_status(deployment: &Deployment, runtime_namespace: String) -> ComponentReplicaStatus {
-    let none = DeploymentStatus::default();
-    let status = deployment.status.as_ref().unwrap_or(&none);
-    ComponentReplicaStatus {
-        component_kind: ComponentKind::Deployment,
-        component_names: deployment.metadata.name.iter().cloned().collect(),
-        runtime_namespace: Some(runtime_namespace),
-        replicas: status.replicas.unwrap_or(0),
-        updated_replicas: status.updated_replicas.unwrap_or(0),
-        ready_replicas: Some(status.ready_replicas.unwrap_or(0)),
-        available_replicas: Some(status.available_replicas.unwrap_or(0)),
-        scheduled_replicas: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::api::apps::v1::{DeploymentCondition, DeploymentSpec};
+    use k8s_openapi::api::apps::v1::DeploymentSpec;
 
     /// Wanted 2 at generation 3, and everything in order.
     fn ready() -> Deployment {
@@ -137,7 +172,7 @@ mod tests {
     fn with(change: impl FnOnce(&mut DeploymentSpec, &mut DeploymentStatus)) -> Readiness {
         let mut deployment = ready();
         change(deployment.spec.as_mut().unwrap(), deployment.status.as_mut().unwrap());
-        readiness(&deployment)
+        deployment.readiness()
     }
 
     #[test]
@@ -156,7 +191,7 @@ mod tests {
         );
         assert_eq!(with(|_, status| status.replicas = Some(3)), not_ready(NotReady::Surplus { extra: 1 }));
         assert_eq!(with(|_, status| status.conditions = None), not_ready(NotReady::NoAvailableCondition));
-        assert_eq!(readiness(&Deployment::default()), not_ready(NotReady::Updating { updated: 0, wanted: 1 }));
+        assert_eq!(Deployment::default().readiness(), not_ready(NotReady::Updating { updated: 0, wanted: 1 }));
     }
 
     #[test]
@@ -168,7 +203,7 @@ mod tests {
             let mut status = DeploymentStatus { observed_generation: generation, ..DeploymentStatus::default() };
             edit(&mut status);
             deployment.status = Some(status);
-            readiness(&deployment)
+            deployment.readiness()
         };
         assert_eq!(at_zero(|_| {}), Readiness::Ready);
         assert_eq!(at_zero(|status| status.observed_generation = None), Readiness::NotReady(NotReady::NotObserved));
@@ -177,8 +212,8 @@ mod tests {
 
     #[test]
     fn counts_that_the_server_leaves_out_are_zero() {
-        let status = replica_status(&Deployment::default(), "ns-graph".to_owned());
+        let status = Deployment::default().replica_status("ns-graph".to_owned());
         assert_eq!((status.replicas, status.ready_replicas, status.available_replicas), (0, Some(0), Some(0)));
-        assert_eq!(replica_status(&ready(), String::new()).available_replicas, Some(2));
+        assert_eq!(ready().replica_status(String::new()).available_replicas, Some(2));
     }
 }

@@ -1,6 +1,6 @@
 //! The Service of a component.
 
-use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
+use crate::{DiscoveryBackend, NodeRole, RenderInput, ValidatedComponent};
 use api_types::v1beta1::ComponentType;
 use api_types::{labels, names, ports};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
@@ -18,10 +18,15 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
     let component_type = valid.workload_type(input);
     let mut all_labels = valid.workload_labels();
     all_labels.extend(valid.discovery_labels(input));
+    let mut selector = selector(valid, component_type);
+    if valid.spec().is_multinode() {
+        // The other pods of a replica answer nobody.
+        selector.insert(labels::ROLE.to_owned(), NodeRole::Leader.as_str().to_owned());
+    }
     Some(Service {
         metadata: valid.object_meta(names::service(valid.name), all_labels, valid.workload_annotations()),
         spec: Some(ServiceSpec {
-            selector: Some(selector(valid, component_type)),
+            selector: Some(selector),
             ports: Some(vec![port(component_type)]),
             ..ServiceSpec::default()
         }),

@@ -1,4 +1,4 @@
-//! What the API server fills in before it stores a Deployment or a Service.
+//! What the API server fills in before it stores a workload or a Service.
 
 use serde_json::{Value, json};
 
@@ -7,6 +7,19 @@ pub fn deployment(mut object: Value) -> Value {
     let spec = &mut object["spec"];
     fill(spec, &json!({"progressDeadlineSeconds": 600, "revisionHistoryLimit": 10}));
     pod(&mut spec["template"]["spec"]);
+    object
+}
+
+/// A LeaderWorkerSet as the server would return it. Its templates stay as they are sent.
+pub fn leader_worker_set(mut object: Value) -> Value {
+    object["apiVersion"] = json!("leaderworkerset.x-k8s.io/v1");
+    object["kind"] = json!("LeaderWorkerSet");
+    let rollout = json!({
+        "type": "RollingUpdate",
+        "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1, "partition": 0},
+    });
+    fill(&mut object["spec"], &json!({"networkConfig": {"subdomainPolicy": "Shared"}, "rolloutStrategy": rollout}));
+    fill(&mut object["spec"]["leaderWorkerTemplate"], &json!({"restartPolicy": "RecreateGroupOnPodRestart"}));
     object
 }
 

@@ -30,22 +30,31 @@ impl Kit {
         names.lines().map(str::trim).filter(|name| !name.is_empty()).map(|name| self.read(name)).collect()
     }
 
-    /// Every case of the plain cluster.
-    pub fn all(&self) -> impl Iterator<Item = Case> {
-        let entries = std::fs::read_dir(self.0.join("expected/base")).unwrap();
+    /// Every case of a cluster: `base` is the plain one, `lws` has LeaderWorkerSets.
+    pub fn all(&self, cluster: &str) -> impl Iterator<Item = Case> {
+        let folder = self.0.join("expected").join(cluster);
+        let entries = std::fs::read_dir(&folder).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.ends_with(".json")).map(|name| self.read(&name))
+        let cluster = cluster.to_owned();
+        names.filter(|name| name.ends_with(".json")).map(move |file| {
+            let case = read(&folder, &file);
+            Case { name: format!("{cluster}/{file}"), ..case }
+        })
     }
 
     fn read(&self, name: &str) -> Case {
-        let text = std::fs::read(self.0.join("expected/base").join(name)).unwrap();
-        let mut case: Value = serde_json::from_slice(&text).unwrap();
-        let objects = match case["objects"].take() {
-            Value::Array(objects) => objects,
-            _ => Vec::new(),
-        };
-        Case { name: name.to_owned(), objects }
+        read(&self.0.join("expected/base"), name)
     }
+}
+
+fn read(folder: &Path, name: &str) -> Case {
+    let text = std::fs::read(folder.join(name)).unwrap();
+    let mut case: Value = serde_json::from_slice(&text).unwrap();
+    let objects = match case["objects"].take() {
+        Value::Array(objects) => objects,
+        _ => Vec::new(),
+    };
+    Case { name: name.to_owned(), objects }
 }
 
 impl Case {

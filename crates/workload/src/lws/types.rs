@@ -1,0 +1,88 @@
+//! The part of the API of LeaderWorkerSets that matters here. Objects that others made may hold more.
+
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
+use serde::{Deserialize, Serialize};
+
+/// Groups of pods: in each, a leader and the workers that follow it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LeaderWorkerSet {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: LeaderWorkerSetSpec,
+    /// What is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<LeaderWorkerSetStatus>,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaderWorkerSetSpec {
+    /// Groups; 1 if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// A group.
+    pub leader_worker_template: LeaderWorkerTemplate,
+    /// When the workers of a group are made: `LeaderCreated` or `LeaderReady`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub startup_policy: Option<String>,
+}
+
+/// A group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaderWorkerTemplate {
+    /// Its leader; like a worker if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader_template: Option<PodTemplateSpec>,
+    /// Its workers.
+    pub worker_template: PodTemplateSpec,
+    /// Pods of a group, the leader included; 1 if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<i32>,
+}
+
+/// What is there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaderWorkerSetStatus {
+    /// Conditions; `Available`, `Progressing` and `UpdateInProgress` among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Groups that serve.
+    #[serde(default)]
+    pub ready_replicas: i32,
+    /// Groups of the present template.
+    #[serde(default)]
+    pub updated_replicas: i32,
+    /// Groups.
+    #[serde(default)]
+    pub replicas: i32,
+    /// Generation that all this is about; older versions of the API do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+impl Resource for LeaderWorkerSet {
+    const API_VERSION: &'static str = "leaderworkerset.x-k8s.io/v1";
+    const GROUP: &'static str = "leaderworkerset.x-k8s.io";
+    const KIND: &'static str = "LeaderWorkerSet";
+    const VERSION: &'static str = "v1";
+    const URL_PATH_SEGMENT: &'static str = "leaderworkersets";
+    type Scope = NamespaceResourceScope;
+}
+
+impl Metadata for LeaderWorkerSet {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
