@@ -56,6 +56,10 @@ pub mod component {
     pub const DEPLOYMENT_READY: &str = "DeploymentReady";
     /// `Available`: the Deployment is not ready.
     pub const DEPLOYMENT_NOT_READY: &str = "DeploymentNotReady";
+    /// `Available`: the LeaderWorkerSet is ready.
+    pub const LEADER_WORKER_SET_READY: &str = "LeaderWorkerSetReady";
+    /// `Available`: the LeaderWorkerSet is not ready.
+    pub const LEADER_WORKER_SET_NOT_READY: &str = "LeaderWorkerSetNotReady";
     /// `DynamoComponentReady`: ready.
     pub const READY: &str = "ComponentReady";
     /// `DynamoComponentReady`: not ready.
@@ -64,6 +68,8 @@ pub mod component {
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: an object that is not ours has a name that we need.
     pub const NAME_TAKEN: &str = "NameTaken";
+    /// `Stalled`: the cluster does not serve an API that the component needs.
+    pub const API_MISSING: &str = "ApiMissing";
     /// `Reconciling`: children are being written or are coming up.
     pub const PROGRESSING: &str = "Progressing";
     /// Type: the image pull secrets that the pod template names exist.

@@ -142,6 +142,11 @@ pub fn account_binding(account: &str) -> String {
     format!("{account}-binding")
 }
 
+/// The DynamoComponentDeployment that a LeaderWorkerSet of that name is of.
+pub fn component_of_leader_worker_set(set: &str) -> Option<&str> {
+    set.strip_suffix("-0")
+}
+
 /// Key of the program by which workers wait for their leader, and its file in their pods.
 pub const WAIT_LEADER_SCRIPT: &str = "wait-for-leader.py";
 

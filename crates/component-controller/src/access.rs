@@ -1,6 +1,9 @@
 //! What this controller may do, as data. The role of its ServiceAccount is made from this list.
 
+use crate::component::leftover::PodGroup;
 use controller_kit::access::{Access, Verb};
+use k8s_openapi::Resource;
+use workload::LeaderWorkerSet;
 
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
@@ -37,8 +40,22 @@ pub const ACCESS: &[Access] = &[
         group: "apps",
         resource: "deployments",
         subresource: None,
-        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
-        why: "the pods of a component; deleted by the garbage collector, with their owner",
+        verbs: Verb::OWN,
+        why: "the pods of a component; deleted when its replicas span nodes instead",
+    },
+    Access {
+        group: LeaderWorkerSet::GROUP,
+        resource: LeaderWorkerSet::URL_PATH_SEGMENT,
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the pods of a component whose replicas span nodes; deleted when they no longer do",
+    },
+    Access {
+        group: PodGroup::GROUP,
+        resource: PodGroup::URL_PATH_SEGMENT,
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Delete],
+        why: "removes what operators that made a LeaderWorkerSet for each replica have left",
     },
     Access {
         group: "",
@@ -115,6 +132,7 @@ mod tests {
               - watch
               - create
               - patch
+              - delete
             - apiGroups:
               - events.k8s.io
               resources:
@@ -122,6 +140,17 @@ mod tests {
               verbs:
               - create
               - patch
+            - apiGroups:
+              - leaderworkerset.x-k8s.io
+              resources:
+              - leaderworkersets
+              verbs:
+              - get
+              - list
+              - watch
+              - create
+              - patch
+              - delete
             - apiGroups:
               - nvidia.com
               resources:
@@ -143,6 +172,15 @@ mod tests {
               - dynamocomponentdeployments/status
               verbs:
               - patch
+            - apiGroups:
+              - scheduling.volcano.sh
+              resources:
+              - podgroups
+              verbs:
+              - get
+              - list
+              - watch
+              - delete
             - apiGroups:
               - coordination.k8s.io
               resourceNames:

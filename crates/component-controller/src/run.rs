@@ -2,16 +2,20 @@
 
 use crate::{
     NAME,
-    component::{Reconciler, observe::Observer},
+    component::{
+        Reconciler,
+        leftover::PodGroup,
+        observe::{Caches, Observer},
+    },
 };
-use api_types::{annotations, labels, v1beta1::DynamoComponentDeployment};
+use api_types::{annotations, labels, names, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     apply::Applier,
     controller::{Controller, owner_key},
     events::EventSink,
     process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
-    store::{Key, Packed, Store, watch, watch_metadata},
+    store::{CacheView, Key, Packed, Store, watch, watch_if_served, watch_metadata},
 };
 use futures::{StreamExt, future::join, stream};
 use k8s_openapi::api::{
@@ -20,6 +24,7 @@ use k8s_openapi::api::{
 };
 use kube::Resource;
 use std::{convert::Infallible, sync::Arc};
+use workload::LeaderWorkerSet;
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
@@ -35,19 +40,32 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let (services, service_watch) = watch::<Service>(client.clone(), scope, Some(labels::COMPONENT));
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
-    let applier = Applier::new(
-        client.clone(),
-        NAME,
-        context.metrics.clone(),
-        vec![Arc::new(components.clone()), Arc::new(deployments.clone()), Arc::new(services.clone())],
-    )
-    .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+    let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
+    let sets = uses_sets.then(|| watch_if_served::<LeaderWorkerSet>(client.clone(), scope, Some(labels::COMPONENT)));
+    let groups = uses_sets.then(|| watch_if_served::<PodGroup>(client.clone(), scope, Some(labels::LEGACY_INSTANCE)));
+    let (sets, set_watch) = sets.unzip();
+    let (groups, group_watch) = groups.unzip();
+    let mut caches: Vec<Arc<dyn CacheView>> =
+        vec![Arc::new(components.clone()), Arc::new(deployments.clone()), Arc::new(services.clone())];
+    caches.extend(sets.iter().map(|sets| Arc::new(sets.clone()) as Arc<dyn CacheView>));
+    caches.extend(groups.iter().map(|groups| Arc::new(groups.clone()) as Arc<dyn CacheView>));
+    let applier = Applier::new(client.clone(), NAME, context.metrics.clone(), caches)
+        .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let controller = Controller::new(component_watch)
         .writes_with(&applier)
         .triggered_by(deployment_watch, child_keys)
         .triggered_by(service_watch, child_keys)
         // Another account for component pods counts from the next change on: labelling one must not roll what runs.
         .triggered_by(account_watch, |_| Vec::new());
+
+    let controller = match set_watch {
+        Some(watch) => controller.triggered_by(watch, set_keys),
+        None => controller,
+    };
+    let controller = match group_watch {
+        Some(watch) => controller.owns(watch),
+        None => controller,
+    };
 
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
@@ -63,8 +81,9 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         }
         None => controller,
     };
+    let caches = Caches { deployments, leader_worker_sets: sets, pod_groups: groups, services, accounts };
     let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(client.clone(), deployments, services, accounts, secrets),
+        observer: Observer::new(client.clone(), caches, secrets),
         applier,
         events: EventSink::new(client, NAME),
         settings: context.settings.pods(),
@@ -85,6 +104,14 @@ fn child_keys<K: Resource>(child: &K) -> Vec<Key> {
     let same_name = Key::of(child);
     let owner = owner_key::<DynamoComponentDeployment, K>(child).filter(|owner| *owner != same_name);
     owner.into_iter().chain([same_name]).collect()
+}
+
+/// The same for a LeaderWorkerSet, whose name is not quite its component's.
+fn set_keys<K: Resource>(set: &K) -> Vec<Key> {
+    let own = Key::of(set);
+    let same_name = names::component_of_leader_worker_set(&own.name).map(|name| Key::new(&own.namespace, name));
+    let owner = owner_key::<DynamoComponentDeployment, K>(set).filter(|owner| Some(owner) != same_name.as_ref());
+    owner.into_iter().chain(same_name).collect()
 }
 
 /// The components of one namespace.

@@ -1,7 +1,7 @@
 //! What became of a decision: the input of status, events and retries.
 
+use super::workload::LiveWorkload;
 use controller_kit::{apply::ObjectId, failure::Class};
-use k8s_openapi::api::apps::v1::Deployment;
 
 /// What became of a decision.
 #[derive(Clone, Debug, Default)]
@@ -12,8 +12,8 @@ pub struct Acted {
     pub waiting: Vec<String>,
     /// What cannot be done for now.
     pub refusals: Vec<Refusal>,
-    /// The live Deployment after all this, if it is ours.
-    pub deployment: Option<Deployment>,
+    /// The live workload after all this, if it is ours.
+    pub workload: Option<LiveWorkload>,
 }
 
 /// One object that was written.

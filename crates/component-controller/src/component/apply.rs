@@ -5,14 +5,15 @@ use super::{
     decide::{Decision, ServiceStep},
     error::Error,
     observe::Observed,
+    workload::{LiveWorkload, WorkloadKind},
 };
 use controller_kit::apply::{self, Applier, Desired, ObjectId, Outcome, Removed};
-use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::Value;
 
 /// Carries a decision out.
 ///
-/// The Service comes first: pods look for each other by its name as soon as they start. A refused object does not hold up
+/// The Service comes first: pods look for each other by its name as soon as they start. What is left over goes last, and
+/// only when there is something in its place. A refused object does not hold up
 /// the others, so that the author learns everything that is in the way at once; what is in the way of nobody's doing ends
 /// the attempt, and the whole is tried again.
 ///
@@ -26,21 +27,36 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) 
             one(applier, desired, live.map(|live| &live.value), &mut acted).await?;
         }
         (ServiceStep::Delete, Some(live)) => {
-            let object = ObjectId::of(&live.object);
-            match applier.delete(&live.object, &observed.uid).await {
-                Ok(Removed::Accepted) => acted.changes.push(Change { verb: Verb::Deleted, object, generation: None }),
-                Ok(Removed::Gone) => {}
-                Err(error) => refused(error, &mut acted)?,
-            }
+            let removed = applier.delete(&live.object, &observed.uid).await;
+            gone(ObjectId::of(&live.object), removed, &mut acted)?;
         }
         (ServiceStep::Delete | ServiceStep::Nothing, _) => {}
     }
-    let live = observed.deployment.as_ref().map(|live| &live.value);
-    acted.deployment = match one(applier, &decision.deployment, live, &mut acted).await? {
-        Some(answer) => Some(read(decision.deployment.id(), answer)?),
-        None => observed.own_deployment().cloned(),
+    let live = match decision.kind {
+        WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
+        WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| &live.value),
     };
+    acted.workload = match one(applier, &decision.workload, live, &mut acted).await? {
+        Some(answer) => Some(read(decision, answer)?),
+        None => observed.own_workload(),
+    };
+    if acted.workload.is_some() {
+        for leftover in &observed.leftovers {
+            let removed = leftover.delete(applier, &observed.uid).await;
+            gone(leftover.id(), removed, &mut acted)?;
+        }
+    }
     Ok(acted)
+}
+
+/// Takes down that an object was told to go.
+fn gone(object: ObjectId, removed: Result<Removed, apply::Error>, acted: &mut Acted) -> Result<(), Error> {
+    match removed {
+        Ok(Removed::Accepted) => acted.changes.push(Change { verb: Verb::Deleted, object, generation: None }),
+        Ok(Removed::Gone) => {}
+        Err(error) => refused(error, acted)?,
+    }
+    Ok(())
 }
 
 /// Applies one object; returns it as the API server answered, if it was written.
@@ -79,7 +95,8 @@ fn refused(error: apply::Error, acted: &mut Acted) -> Result<(), Error> {
     Ok(())
 }
 
-fn read(id: &ObjectId, answer: Value) -> Result<Deployment, Error> {
-    let unreadable = |e: serde_json::Error| apply::Error::Render { object: id.clone(), reason: e.to_string() };
-    Ok(serde_json::from_value(answer).map_err(unreadable)?)
+fn read(decision: &Decision, answer: Value) -> Result<LiveWorkload, Error> {
+    let object = decision.workload.id();
+    let unreadable = |e: serde_json::Error| apply::Error::Render { object: object.clone(), reason: e.to_string() };
+    Ok(LiveWorkload::read(decision.kind, answer).map_err(unreadable)?)
 }

@@ -74,14 +74,9 @@ pub fn refusals(acted: &Acted) -> Vec<Event> {
     acted.refusals.iter().map(tell).collect()
 }
 
-/// The event that tells of a spec that cannot be used.
-pub fn invalid_spec(message: &str) -> Event {
-    Event {
-        type_: EventType::Warning,
-        reason: conditions::component::INVALID_SPEC,
-        action: "Validate".to_owned(),
-        note: message.to_owned(),
-    }
+/// The event that tells why nothing was tried.
+pub fn stuck(reason: &'static str, message: &str) -> Event {
+    Event { type_: EventType::Warning, reason, action: "Validate".to_owned(), note: message.to_owned() }
 }
 
 #[cfg(test)]

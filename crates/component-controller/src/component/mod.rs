@@ -1,21 +1,23 @@
-//! A DynamoComponentDeployment becomes a Deployment and a Service.
+//! A DynamoComponentDeployment becomes a Deployment or a LeaderWorkerSet, and a Service.
 
 pub mod acted;
 pub mod apply;
 pub mod decide;
 pub mod error;
 pub mod events;
+pub mod leftover;
 pub mod observe;
 pub mod pull_secrets;
 pub mod retry;
 pub mod rollout;
 pub mod status;
 pub mod validate;
+pub mod workload;
 
 use acted::Acted;
 use api_types::{
-    LEGACY_FINALIZER,
-    v1beta1::{DynamoComponentDeployment, DynamoComponentDeploymentStatus},
+    LEGACY_FINALIZER, conditions,
+    v1beta1::{ComponentKind, DynamoComponentDeployment, DynamoComponentDeploymentStatus},
 };
 use controller_kit::{
     apply::{Applier, Reported},
@@ -29,8 +31,11 @@ use kube::Resource;
 use observe::{Observed, Observer};
 use pull_secrets::NamedPullSecrets;
 use status::{Facts, Standing};
-use std::sync::Arc;
-use workload::{PodSettings, replica_status};
+use std::{sync::Arc, time::Duration};
+use workload::WorkloadKind;
+
+/// How long after an API was missing it is looked for again.
+const API_RETRY: Duration = Duration::from_secs(10);
 
 /// Reconciles components.
 pub struct Reconciler {
@@ -41,7 +46,7 @@ pub struct Reconciler {
     /// Tells.
     pub events: EventSink,
     /// Settings of the operator that reach pods.
-    pub settings: PodSettings,
+    pub settings: ::workload::PodSettings,
 }
 
 impl Reconciler {
@@ -62,12 +67,17 @@ impl Reconciler {
             Ok(valid) => valid,
             Err(message) => return self.report_invalid(&packed, &observed, message).await,
         };
+        if WorkloadKind::of(&observed.component) == WorkloadKind::LeaderWorkerSet && !observed.serves_leader_worker_sets
+        {
+            return self.report_api_missing(&packed, &observed).await;
+        }
         let decision = decide::decide(&observed, &valid, &self.settings)?;
         let acted = apply::apply(&self.applier, &observed, &decision).await?;
         let facts = Facts {
             generation: observed.component.metadata.generation,
             standing: Standing::of(&acted),
-            replicas: acted.deployment.as_ref().map(|live| replica_status(live, valid.runtime_namespace())),
+            kind: decision.kind,
+            replicas: acted.workload.as_ref().map(|live| live.get().replica_status(valid.runtime_namespace())),
             pull_secrets: &observed.named_pull_secrets,
         };
         self.report(&packed, observed.component.status.as_ref(), &facts, &acted).await
@@ -87,16 +97,21 @@ impl Reconciler {
         observed: &Observed,
         message: String,
     ) -> Result<Action, Error> {
-        let live = observed.component.status.as_ref();
-        let known = live.and_then(|live| live.component.as_ref()?.runtime_namespace.clone());
-        let replicas = observed.own_deployment().map(|live| replica_status(live, known.unwrap_or_default()));
-        let facts = Facts {
-            generation: observed.component.metadata.generation,
-            standing: Standing::invalid(message.clone()),
-            replicas,
-            pull_secrets: &observed.named_pull_secrets,
-        };
-        self.report_mistake(packed, live, &facts, &message).await
+        let facts = stuck(observed, Standing::invalid(message));
+        self.report_stuck(packed, observed.component.status.as_ref(), &facts).await?;
+        Ok(Action::await_change())
+    }
+
+    /// The cluster lacks what the component needs. What runs keeps running; the API is looked for again and again.
+    async fn report_api_missing(
+        &self,
+        packed: &Packed<DynamoComponentDeployment>,
+        observed: &Observed,
+    ) -> Result<Action, Error> {
+        let message = validate::api_missing(&observed.component);
+        let facts = stuck(observed, Standing::Stuck { reason: conditions::component::API_MISSING, message });
+        self.report_stuck(packed, observed.component.status.as_ref(), &facts).await?;
+        Ok(Action::requeue(API_RETRY))
     }
 
     /// The object is not what its kind should be. Nothing of it can be relied on but its metadata.
@@ -109,24 +124,27 @@ impl Reconciler {
         let facts = Facts {
             generation: packed.metadata.generation,
             standing: Standing::invalid(error.to_string()),
+            kind: known_kind(live.as_ref()),
             replicas: live.as_ref().and_then(|live| live.component.clone()),
             pull_secrets: &NamedPullSecrets::default(),
         };
-        self.report_mistake(packed, live.as_ref(), &facts, &error.to_string()).await
+        self.report_stuck(packed, live.as_ref(), &facts).await?;
+        Ok(Action::await_change())
     }
 
-    async fn report_mistake(
+    async fn report_stuck(
         &self,
         packed: &Packed<DynamoComponentDeployment>,
         live: Option<&DynamoComponentDeploymentStatus>,
         facts: &Facts<'_>,
-        message: &str,
-    ) -> Result<Action, Error> {
+    ) -> Result<(), Error> {
         let status = status::status(live, facts, Timestamp::now());
-        if self.applier.patch_status(packed, &status).await? {
-            self.publish(packed, [events::invalid_spec(message)]);
+        if self.applier.patch_status(packed, &status).await?
+            && let Standing::Stuck { reason, message } = &facts.standing
+        {
+            self.publish(packed, [events::stuck(reason, message)]);
         }
-        Ok(Action::await_change())
+        Ok(())
     }
 
     /// Writes the status, tells what changed, and says when to look again.
@@ -154,5 +172,27 @@ impl Reconciler {
         for event in events {
             self.events.publish(&parent, event.type_, event.reason, &event.action, &event.note);
         }
+    }
+}
+
+/// Of a component that cannot go on: what runs of it, and why.
+fn stuck(observed: &Observed, standing: Standing) -> Facts<'_> {
+    let live = observed.component.status.as_ref();
+    let known = live.and_then(|live| live.component.as_ref()?.runtime_namespace.clone());
+    let workload = observed.own_workload();
+    Facts {
+        generation: observed.component.metadata.generation,
+        standing,
+        kind: WorkloadKind::of(&observed.component),
+        replicas: workload.map(|live| live.get().replica_status(known.unwrap_or_default())),
+        pull_secrets: &observed.named_pull_secrets,
+    }
+}
+
+/// The kind that the status speaks of.
+fn known_kind(live: Option<&DynamoComponentDeploymentStatus>) -> WorkloadKind {
+    match live.and_then(|live| live.component.as_ref()).map(|counts| counts.component_kind) {
+        Some(ComponentKind::LeaderWorkerSet) => WorkloadKind::LeaderWorkerSet,
+        _ => WorkloadKind::Deployment,
     }
 }

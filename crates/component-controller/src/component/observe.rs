@@ -2,7 +2,9 @@
 
 use super::{
     error::Error,
+    leftover::{Leftover, PodGroup, others},
     pull_secrets::{self, NamedPullSecrets},
+    workload::{LiveWorkload, WorkloadKind},
 };
 use api_types::{names, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
@@ -23,7 +25,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use tracing::warn;
-use workload::PullSecretIndex;
+use workload::{LeaderWorkerSet, PullSecretIndex};
 
 /// Everything that a decision needs.
 #[derive(Debug)]
@@ -34,8 +36,14 @@ pub struct Observed {
     pub uid: String,
     /// The Deployment of its name, whoever it belongs to.
     pub deployment: Option<Live<Deployment>>,
+    /// The LeaderWorkerSet of its name, whoever it belongs to.
+    pub leader_worker_set: Option<Live<LeaderWorkerSet>>,
+    /// Whether LeaderWorkerSets can be made.
+    pub serves_leader_worker_sets: bool,
     /// The Service of its name, whoever it belongs to.
     pub service: Option<Live<Service>>,
+    /// What is ours and needed no more.
+    pub leftovers: Vec<Leftover>,
     /// Image pull secrets of the namespace by registry.
     pub pull_secrets: Arc<PullSecretIndex>,
     /// The image pull secrets that the author names.
@@ -45,11 +53,22 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// The live Deployment, if it is ours.
-    pub fn own_deployment(&self) -> Option<&Deployment> {
-        let live = self.deployment.as_ref().map(|live| &live.object)?;
-        controller_owner(live).filter(|owner| owner.uid == self.uid)?;
-        Some(live)
+    /// The live workload of the kind that the component needs, if it is ours.
+    pub fn own_workload(&self) -> Option<LiveWorkload> {
+        match WorkloadKind::of(&self.component) {
+            WorkloadKind::LeaderWorkerSet => {
+                let live = self.leader_worker_set.as_ref().map(|live| &live.object)?;
+                self.is_ours(live).then(|| LiveWorkload::LeaderWorkerSet(Box::new(live.clone())))
+            }
+            WorkloadKind::Deployment => {
+                let live = self.deployment.as_ref().map(|live| &live.object)?;
+                self.is_ours(live).then(|| LiveWorkload::Deployment(Box::new(live.clone())))
+            }
+        }
+    }
+
+    fn is_ours<K: Resource>(&self, live: &K) -> bool {
+        controller_owner(live).is_some_and(|owner| owner.uid == self.uid)
     }
 }
 
@@ -76,12 +95,24 @@ where
     }
 }
 
-/// The caches that decisions rest on, and a client for what no cache holds.
+/// The caches that decisions rest on.
+pub struct Caches {
+    /// Deployments.
+    pub deployments: Store<Packed<Deployment>>,
+    /// LeaderWorkerSets; `None` if they shall not be used.
+    pub leader_worker_sets: Option<Store<Packed<LeaderWorkerSet>>>,
+    /// Pod groups that older operators made.
+    pub pod_groups: Option<Store<Packed<PodGroup>>>,
+    /// Services.
+    pub services: Store<Packed<Service>>,
+    /// ServiceAccounts that are labelled for component pods.
+    pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
+}
+
+/// The caches, and a client for what no cache holds.
 pub struct Observer {
     client: Client,
-    deployments: Store<Packed<Deployment>>,
-    services: Store<Packed<Service>>,
-    accounts: Store<PartialObjectMeta<ServiceAccount>>,
+    caches: Caches,
     /// `None` if none are looked for.
     secrets: Option<PullSecrets>,
     may_read_secrets: AtomicBool,
@@ -89,15 +120,9 @@ pub struct Observer {
 
 impl Observer {
     /// Looks into these caches. No `secrets`: none are looked for by registry.
-    pub fn new(
-        client: Client,
-        deployments: Store<Packed<Deployment>>,
-        services: Store<Packed<Service>>,
-        accounts: Store<PartialObjectMeta<ServiceAccount>>,
-        secrets: Option<PullSecrets>,
-    ) -> Self {
+    pub fn new(client: Client, caches: Caches, secrets: Option<PullSecrets>) -> Self {
         let may_read_secrets = AtomicBool::new(true);
-        Self { client, deployments, services, accounts, secrets, may_read_secrets }
+        Self { client, caches, secrets, may_read_secrets }
     }
 
     /// The snapshot for one component.
@@ -106,20 +131,42 @@ impl Observer {
     /// A cached child that cannot be read, or an API server that does not answer.
     pub async fn observe(&self, component: DynamoComponentDeployment) -> Result<Observed, Error> {
         let Key { namespace, name } = Key::of(&component);
-        let live = |packed: Option<Arc<Packed<Deployment>>>| packed.as_deref().map(Live::of).transpose();
-        let deployment = live(self.deployments.get(&Key::new(&namespace, &name)))?;
-        let service = self.services.get(&Key::new(&namespace, &names::service(&name)));
-        let service = service.as_deref().map(Live::of).transpose()?;
+        let uid = component.metadata.uid.clone().unwrap_or_default();
+        let sets = self.caches.leader_worker_sets.as_ref();
+        let set = sets.map(|sets| live(sets, &namespace, &names::leader_worker_set(&name))).transpose()?.flatten();
         let named_pull_secrets = self.named_pull_secrets(&namespace, &component).await?;
         Ok(Observed {
-            uid: component.metadata.uid.clone().unwrap_or_default(),
+            deployment: live(&self.caches.deployments, &namespace, &name)?,
+            leader_worker_set: set,
+            serves_leader_worker_sets: sets.is_some_and(Store::is_served),
+            service: live(&self.caches.services, &namespace, &names::service(&name))?,
+            leftovers: self.leftovers(&component, &uid)?,
+            uid,
             component,
-            deployment,
-            service,
             pull_secrets: self.secrets.as_ref().map(|secrets| secrets.index(&namespace)).unwrap_or_default(),
             named_pull_secrets,
             fallback_service_account: self.fallback_service_account(&namespace),
         })
+    }
+
+    /// Workloads of the kind that the component no longer needs, and what older operators made for each replica.
+    fn leftovers(&self, component: &DynamoComponentDeployment, uid: &str) -> Result<Vec<Leftover>, UnpackError> {
+        let mut all = Vec::new();
+        let name = component.metadata.name.as_deref().unwrap_or_default();
+        let set = names::leader_worker_set(name);
+        let is_set = WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet;
+        if is_set {
+            for packed in others(&self.caches.deployments, uid, None) {
+                all.push(Leftover::Deployment(Box::new(packed.unpack()?)));
+            }
+        }
+        for packed in self.caches.leader_worker_sets.iter().flat_map(|sets| others(sets, uid, is_set.then_some(&set))) {
+            all.push(Leftover::LeaderWorkerSet(Box::new(packed.unpack()?)));
+        }
+        for packed in self.caches.pod_groups.iter().flat_map(|groups| others(groups, uid, None)) {
+            all.push(Leftover::PodGroup(Box::new(packed.unpack()?)));
+        }
+        Ok(all)
     }
 
     /// Asks the API server only for what nothing else tells, and only whether it exists.
@@ -158,8 +205,17 @@ impl Observer {
     }
 
     fn fallback_service_account(&self, namespace: &str) -> Option<String> {
-        let all = self.accounts.all();
+        let all = self.caches.accounts.all();
         let here = all.iter().filter(|account| account.metadata.namespace.as_deref() == Some(namespace));
         here.filter_map(|account| account.metadata.name.clone()).min()
     }
+}
+
+/// The live object of that name.
+fn live<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Result<Option<Live<K>>, UnpackError>
+where
+    K: Resource + DeserializeOwned,
+    K::DynamicType: Default,
+{
+    store.get(&Key::new(namespace, name)).as_deref().map(Live::of).transpose()
 }

@@ -1,35 +1,41 @@
-//! What a live Deployment still lacks, in words that somebody can act on.
+//! What a live workload still lacks, in words that somebody can act on.
 
+use super::workload::{LiveWorkload, WorkloadKind};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
-use workload::{NotReady, Readiness, readiness};
+use workload::{NotReady, Readiness, Workload};
 
-/// What is missing until all wanted pods serve; `None` if nothing is.
+/// What is missing until all wanted replicas serve; `None` if nothing is.
 ///
 /// What the Deployment controller itself complains about (a quota, an admission policy, the progress deadline) comes
 /// with it: that is where the cause of missing pods shows.
-pub fn shortfall(deployment: &Deployment) -> Option<String> {
-    let Readiness::NotReady(reason) = readiness(deployment) else { return None };
-    let name = deployment.metadata.name.as_deref().unwrap_or_default();
+pub fn shortfall(live: &LiveWorkload) -> Option<String> {
+    let workload = live.get();
+    let Readiness::NotReady(reason) = workload.readiness() else { return None };
+    let name = workload.object_meta().name.as_deref().unwrap_or_default();
     let what = match reason {
-        NotReady::Updating { .. } | NotReady::Unavailable { .. } => counts(deployment),
-        // A new Deployment: the same words until its first pod exists, that they need to be written only once.
-        NotReady::NotObserved if observed_generation(deployment) == 0 => counts(deployment),
+        NotReady::Updating { .. } | NotReady::Unavailable { .. } => counts(live),
+        // A new workload: the same words until its first pod exists, that they need to be written only once.
+        NotReady::NotObserved if workload.observed_generation().unwrap_or_default() == 0 => counts(live),
         other => other.to_string(),
     };
-    let complaints = complaints(deployment).map(|complaint| format!("; {complaint}")).collect::<String>();
-    Some(format!("Deployment {name}: {what}{complaints}"))
+    let complaints = match live {
+        LiveWorkload::Deployment(deployment) => {
+            complaints(deployment).map(|complaint| format!("; {complaint}")).collect::<String>()
+        }
+        LiveWorkload::LeaderWorkerSet(_) => String::new(),
+    };
+    Some(format!("{} {name}: {what}{complaints}", live.kind()))
 }
 
-fn observed_generation(deployment: &Deployment) -> i64 {
-    deployment.status.as_ref().and_then(|status| status.observed_generation).unwrap_or_default()
-}
-
-fn counts(deployment: &Deployment) -> String {
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    let status = deployment.status.as_ref();
-    let available = status.and_then(|status| status.available_replicas).unwrap_or_default();
-    let updated = status.and_then(|status| status.updated_replicas).unwrap_or_default();
-    format!("{available} of {wanted} wanted pods are available, {updated} have the latest template")
+fn counts(live: &LiveWorkload) -> String {
+    let workload: &dyn Workload = live.get();
+    let counts = workload.replica_status(String::new());
+    let serving = counts.available_replicas.or(counts.ready_replicas).unwrap_or_default();
+    let unit = match live.kind() {
+        WorkloadKind::LeaderWorkerSet => "groups of pods are ready",
+        WorkloadKind::Deployment => "pods are available",
+    };
+    format!("{serving} of {} wanted {unit}, {} have the latest template", workload.wanted(), counts.updated_replicas)
 }
 
 /// Conditions by which the Deployment controller says that it cannot go on as it should.
@@ -54,13 +60,13 @@ mod tests {
     use super::*;
     use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
 
-    fn deployment(observed: i64, status: DeploymentStatus) -> Deployment {
+    fn deployment(observed: i64, status: DeploymentStatus) -> LiveWorkload {
         let mut deployment = Deployment::default();
         deployment.metadata.name = Some("w".into());
         deployment.metadata.generation = Some(2);
         deployment.spec = Some(DeploymentSpec { replicas: Some(2), ..DeploymentSpec::default() });
         deployment.status = Some(DeploymentStatus { observed_generation: Some(observed), ..status });
-        deployment
+        LiveWorkload::Deployment(Box::new(deployment))
     }
 
     fn condition(type_: &str, status: &str, reason: &str, message: &str) -> DeploymentCondition {
@@ -93,7 +99,7 @@ mod tests {
         };
         assert_eq!(shortfall(&deployment(2, status.clone())), None);
         let message = shortfall(&deployment(1, status)).unwrap();
-        assert_eq!(message, "Deployment w: the Deployment controller has not yet seen the latest spec");
+        assert_eq!(message, "Deployment w: its controller has not yet seen the latest spec");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{
     acted::{Acted, Cause, Refusal},
     pull_secrets::NamedPullSecrets,
     rollout,
+    workload::WorkloadKind,
 };
 use api_types::{
     conditions::{self, component as reason},
@@ -20,7 +21,9 @@ pub struct Facts<'a> {
     pub generation: Option<i64>,
     /// How far the component is.
     pub standing: Standing,
-    /// Replica counts, if a Deployment of ours is there.
+    /// Kind of what runs the pods.
+    pub kind: WorkloadKind,
+    /// Replica counts, if a workload of ours is there.
     pub replicas: Option<ComponentReplicaStatus>,
     /// The image pull secrets that the author names.
     pub pull_secrets: &'a NamedPullSecrets,
@@ -60,9 +63,9 @@ impl Standing {
             // Quotas and rights come back without a change of the spec, and it is tried again.
             Some(Cause::Forbidden) => Self::Underway(message(&refusals)),
             None if !acted.waiting.is_empty() => Self::Underway(acted.waiting.join("; ")),
-            None => acted.deployment.as_ref().map_or_else(
-                || Self::Underway("the Deployment is being created".to_owned()),
-                |deployment| rollout::shortfall(deployment).map_or(Self::Ready, Self::Underway),
+            None => acted.workload.as_ref().map_or_else(
+                || Self::Underway("the workload is being created".to_owned()),
+                |workload| rollout::shortfall(workload).map_or(Self::Ready, Self::Underway),
             ),
         }
     }
@@ -96,8 +99,12 @@ fn set_readiness(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
         Standing::Ready => reason::READY,
     };
     let pick = |yes, no| if ready { yes } else { no };
+    let available = match facts.kind {
+        WorkloadKind::LeaderWorkerSet => pick(reason::LEADER_WORKER_SET_READY, reason::LEADER_WORKER_SET_NOT_READY),
+        WorkloadKind::Deployment => pick(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_NOT_READY),
+    };
     for (type_, reason) in [
-        (conditions::AVAILABLE, pick(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_NOT_READY)),
+        (conditions::AVAILABLE, available),
         (conditions::COMPONENT_READY, pick(reason::READY, reason::NOT_READY)),
         (conditions::READY, main),
     ] {

@@ -9,7 +9,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn facts(standing: Standing, pull_secrets: &NamedPullSecrets) -> Facts<'_> {
-    Facts { generation: Some(3), standing, replicas: None, pull_secrets }
+    Facts { generation: Some(3), standing, kind: WorkloadKind::Deployment, replicas: None, pull_secrets }
 }
 
 /// `Type=Status/Reason` of every condition.

@@ -1,7 +1,8 @@
 //! The author's mistakes, in one message. Whoever holds a validated component need not look for mistakes again.
 
+use super::workload::WorkloadKind;
 use api_types::v1beta1::DynamoComponentDeployment;
-use workload::{Invalid, ValidatedComponent};
+use workload::{Invalid, ValidatedComponent, validate_leader_worker_set};
 
 /// The component without mistakes.
 ///
@@ -9,19 +10,19 @@ use workload::{Invalid, ValidatedComponent};
 /// The message for the author: all mistakes, each with the field, its value and the remedy.
 pub fn validate(component: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_>, String> {
     let valid = workload::validate(component).map_err(|mistakes| message(&mistakes))?;
-    let spec = &component.spec.component;
-    if spec.is_multinode() {
-        return Err(message(&[Invalid {
-            field: "spec.multinode.nodeCount".to_owned(),
-            value: spec.node_count().to_string(),
-            problem:
-                "needs the API leaderworkerset.x-k8s.io (LeaderWorkerSet) or grove.io (Grove), and neither serves \
-                      this component"
-                    .to_owned(),
-            remedy: "install one of the two on the cluster, or remove spec.multinode".to_owned(),
-        }]));
+    if WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet {
+        validate_leader_worker_set(&valid).map_err(|mistakes| message(&mistakes))?;
     }
     Ok(valid)
+}
+
+/// The message that replicas cannot span nodes here.
+pub fn api_missing(component: &DynamoComponentDeployment) -> String {
+    let nodes = component.spec.component.node_count();
+    format!(
+        "spec.multinode.nodeCount ({nodes}): needs the API leaderworkerset.x-k8s.io, which this cluster does not serve or \
+         the operator is told not to use; install LeaderWorkerSet, or remove spec.multinode"
+    )
 }
 
 fn message(mistakes: &[Invalid]) -> String {

@@ -1,28 +1,31 @@
 //! What has to be there, from one snapshot. Pure: no I/O, no clock.
 
 mod deployment;
+mod leader_worker_set;
 mod service;
 #[cfg(test)]
 mod tests;
 
 pub use service::ServiceStep;
 
-use super::{error::Error, observe::Observed};
+use super::{error::Error, observe::Observed, workload::WorkloadKind};
 use api_types::labels;
 use controller_kit::apply::Desired;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Serialize;
 use workload::snapshot::Restore;
-use workload::{PodSettings, RenderInput, ValidatedComponent, legacy_type_is_worker};
+use workload::{PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker};
 
 /// What has to be there.
 #[derive(Debug)]
 pub struct Decision {
     /// What becomes of the Service.
     pub service: ServiceStep,
-    /// The Deployment that runs the pods.
-    pub deployment: Desired,
+    /// Kind of what runs the pods.
+    pub kind: WorkloadKind,
+    /// What runs the pods.
+    pub workload: Desired,
 }
 
 /// Decides what has to be there for a component without mistakes.
@@ -30,18 +33,28 @@ pub struct Decision {
 /// # Errors
 /// An object that cannot be written as JSON; never for what validation accepts.
 pub fn decide(observed: &Observed, valid: &ValidatedComponent<'_>, settings: &PodSettings) -> Result<Decision, Error> {
+    let kind = WorkloadKind::of(&observed.component);
     let live_deployment = observed.deployment.as_ref().map(|live| &live.object);
+    let live_set = observed.leader_worker_set.as_ref().map(|live| &live.object);
+    let live_workload = match kind {
+        WorkloadKind::LeaderWorkerSet => live_set.map(|set| set as &dyn Workload),
+        WorkloadKind::Deployment => live_deployment.map(|deployment| deployment as &dyn Workload),
+    };
     let live_service = observed.service.as_ref().map(|live| &live.object);
     let input = RenderInput {
         settings,
         pull_secrets: &observed.pull_secrets,
         fallback_service_account: observed.fallback_service_account.as_deref(),
-        legacy_type_is_worker: legacy_type_is_worker(valid, live_deployment, live_service),
+        legacy_type_is_worker: legacy_type_is_worker(valid, live_workload, live_service),
         restore: Restore::None,
     };
     Ok(Decision {
         service: service::decide(&input, valid, &observed.uid, live_service)?,
-        deployment: deployment::decide(&input, valid, &observed.uid, live_deployment)?,
+        kind,
+        workload: match kind {
+            WorkloadKind::LeaderWorkerSet => leader_worker_set::decide(&input, valid, &observed.uid, live_set)?,
+            WorkloadKind::Deployment => deployment::decide(&input, valid, &observed.uid, live_deployment)?,
+        },
     })
 }
 

@@ -44,7 +44,10 @@ fn observed(component: Value) -> Observed {
         component: serde_json::from_value(component).unwrap(),
         uid: UID.to_owned(),
         deployment: None,
+        leader_worker_set: None,
+        serves_leader_worker_sets: true,
         service: None,
+        leftovers: Vec::new(),
         pull_secrets: Arc::default(),
         named_pull_secrets: NamedPullSecrets::default(),
         fallback_service_account: None,
@@ -82,7 +85,7 @@ fn applied(desired: &Desired) -> Value {
 #[test]
 fn a_worker_gets_a_deployment_and_a_service() {
     let decision = decision(&observed(component("worker")), &PodSettings::default());
-    let deployment = decision.deployment.object();
+    let deployment = decision.workload.object();
     let mut summary = json!({
         "deployment": {
             "metadata": deployment["metadata"],
@@ -199,12 +202,12 @@ fn a_worker_gets_a_deployment_and_a_service() {
 fn deciding_again_on_what_was_applied_writes_nothing() {
     let mut observed = observed(component("worker"));
     let first = decision(&observed, &PodSettings::default());
-    observed.deployment = live(applied(&first.deployment));
+    observed.deployment = live(applied(&first.workload));
     let ServiceStep::Apply(desired) = &first.service else { panic!("{first:?}") };
     observed.service = live(applied(desired));
     let second = decision(&observed, &PodSettings::default());
     let plan = |desired: &Desired, live: &Value| plan_write(desired.object(), Some(live), UID, false);
-    assert_eq!(plan(&second.deployment, &observed.deployment.as_ref().unwrap().value), Write::Skip);
+    assert_eq!(plan(&second.workload, &observed.deployment.as_ref().unwrap().value), Write::Skip);
     let ServiceStep::Apply(desired) = &second.service else { panic!("{second:?}") };
     assert_eq!(plan(desired, &observed.service.as_ref().unwrap().value), Write::Skip);
 }
@@ -252,22 +255,21 @@ fn secrets(names: &[&str]) -> Arc<PullSecretIndex> {
 #[test]
 fn a_secret_that_appears_reaches_pods_that_never_came_up() {
     let mut observed = observed(component("worker"));
-    let first = decision(&observed, &PodSettings::default()).deployment;
+    let first = decision(&observed, &PodSettings::default()).workload;
     assert_eq!(first.object()["spec"]["template"]["spec"].get("imagePullSecrets"), None);
     observed.deployment = live(applied(&first));
     observed.pull_secrets = secrets(&["late"]);
-    let second = decision(&observed, &PodSettings::default()).deployment;
+    let second = decision(&observed, &PodSettings::default()).workload;
     assert_eq!(second.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "late" }]));
 }
 
 #[test]
 fn a_secret_that_appears_rolls_nothing_that_serves() {
-    let template = |observed: &Observed| {
-        decision(observed, &PodSettings::default()).deployment.object()["spec"]["template"].clone()
-    };
+    let template =
+        |observed: &Observed| decision(observed, &PodSettings::default()).workload.object()["spec"]["template"].clone();
     let mut observed = observed(component("worker"));
     observed.pull_secrets = secrets(&["one"]);
-    let first = decision(&observed, &PodSettings::default()).deployment;
+    let first = decision(&observed, &PodSettings::default()).workload;
     assert_eq!(first.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "one" }]));
     let mut serving = applied(&first);
     serving["status"] = json!({ "replicas": 2, "availableReplicas": 1 });
@@ -285,7 +287,7 @@ fn a_prefill_component_that_was_selected_as_worker_stays_one() {
     let mut observed = observed(component("prefill"));
     let pod_type = |observed: &Observed| {
         let decision = decision(observed, &PodSettings::default());
-        let labels = &decision.deployment.object()["spec"]["template"]["metadata"]["labels"];
+        let labels = &decision.workload.object()["spec"]["template"]["metadata"]["labels"];
         (
             labels[labels::COMPONENT_TYPE].clone(),
             service(&decision.service)["spec"]["selector"][labels::COMPONENT_TYPE].clone(),
@@ -302,15 +304,87 @@ fn a_prefill_component_that_was_selected_as_worker_stays_one() {
 #[test]
 fn the_go_operators_bookkeeping_is_not_ours_to_say() {
     let mut observed = observed(component("worker"));
-    let first = decision(&observed, &PodSettings::default()).deployment;
+    let first = decision(&observed, &PodSettings::default()).workload;
     let mut theirs = applied(&first);
     theirs["metadata"]["annotations"] = json!({ annotations::LAST_APPLIED_HASH: "h" });
     observed.deployment = live::<Deployment>(theirs.clone());
-    let second = decision(&observed, &PodSettings::default()).deployment;
+    let second = decision(&observed, &PodSettings::default()).workload;
     let Write::Update { differences, .. } = plan_write(second.object(), Some(&theirs), UID, false) else {
         panic!("our own marks are missing, so there is something to write")
     };
     let paths: Vec<&str> = differences.iter().map(|d| d.path.as_str()).collect();
     assert!(paths.iter().all(|path| path.starts_with("metadata.annotations")), "{paths:?}");
     assert!(!second.object()["metadata"]["annotations"].to_string().contains(annotations::LAST_APPLIED_HASH));
+}
+
+/// A component whose replicas span four nodes.
+fn spanning(type_: &str) -> Value {
+    let mut component = component(type_);
+    component["spec"]["multinode"] = json!({ "nodeCount": 4 });
+    component
+}
+
+#[test]
+fn replicas_that_span_nodes_are_groups_of_a_leader_worker_set() {
+    let decision = decision(&observed(spanning("worker")), &PodSettings::default());
+    assert_eq!(decision.workload.id().to_string(), "LeaderWorkerSet team/chat-worker-0");
+    let set = decision.workload.object();
+    assert_eq!(set["apiVersion"], "leaderworkerset.x-k8s.io/v1");
+    assert_eq!(set["metadata"]["ownerReferences"][0]["uid"], UID);
+    let spec = &set["spec"];
+    assert_eq!((&spec["replicas"], &spec["startupPolicy"]), (&json!(2), &json!("LeaderCreated")));
+    let group = &spec["leaderWorkerTemplate"];
+    assert_eq!(group["size"], 4);
+    for role in ["leader", "worker"] {
+        let pod_labels = &group[format!("{role}Template")]["metadata"]["labels"];
+        assert_eq!(pod_labels[labels::ROLE], role);
+        assert_eq!(pod_labels.get(labels::SELECTOR), None, "the set selects its pods itself");
+    }
+    let selector = &service(&decision.service)["spec"]["selector"];
+    assert_eq!(selector[labels::ROLE], "leader", "the others answer nobody");
+}
+
+#[test]
+fn deciding_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
+    let mut observed = observed(spanning("worker"));
+    let first = decision(&observed, &PodSettings::default()).workload;
+    observed.leader_worker_set = live(applied(&first));
+    let plan = |observed: &Observed| {
+        let second = decision(observed, &PodSettings::default()).workload;
+        plan_write(second.object(), Some(&observed.leader_worker_set.as_ref().unwrap().value), UID, false)
+    };
+    assert_eq!(plan(&observed), Write::Skip);
+    observed.component.spec.component.replicas = Some(0);
+    let Write::Update { differences, .. } = plan(&observed) else { panic!("the count differs") };
+    let paths: Vec<&str> = differences.iter().map(|d| d.path.as_str()).collect();
+    assert!(paths.iter().all(|path| *path == "spec.replicas" || path.starts_with("metadata.annotations")), "{paths:?}");
+}
+
+#[test]
+fn a_secret_that_appears_restarts_no_group_that_serves() {
+    let mut observed = observed(spanning("worker"));
+    observed.pull_secrets = secrets(&["one"]);
+    let first = decision(&observed, &PodSettings::default()).workload;
+    let mut serving = applied(&first);
+    serving["status"] = json!({ "replicas": 2, "readyReplicas": 1, "updatedReplicas": 2 });
+    observed.leader_worker_set = live(serving);
+    observed.pull_secrets = secrets(&["one", "two"]);
+    let second = decision(&observed, &PodSettings::default()).workload;
+    assert_eq!(second.object()["spec"], first.object()["spec"]);
+}
+
+#[test]
+fn what_keeps_a_group_from_running_is_told_with_its_field() {
+    let mistake = |change: fn(&mut Value)| {
+        let mut component = spanning("worker");
+        change(&mut component);
+        validate(&serde_json::from_value(component).unwrap()).unwrap_err()
+    };
+    let nothing = mistake(|component| {
+        let main = &mut component["spec"]["podTemplate"]["spec"]["containers"][0];
+        main.as_object_mut().unwrap().retain(|key, _| key != "command" && key != "args");
+    });
+    assert!(nothing.starts_with("spec.podTemplate.spec.containers[main].args: is empty"), "{nothing}");
+    let long = mistake(|component| component["metadata"]["name"] = json!("a".repeat(58)));
+    assert!(long.starts_with("metadata.name (") && long.contains("63 characters"), "{long}");
 }
