@@ -56,6 +56,8 @@ pub const LEGACY_INSTANCE: &str = "instance-id";
 
 /// Recommended label: the tool that manages the object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Recommended label: what the object is a part of.
+pub const PART_OF: &str = "app.kubernetes.io/part-of";
 /// Recommended label: the part of the application.
 pub const APP_COMPONENT: &str = "app.kubernetes.io/component";
 /// Recommended label: the name of the application.
@@ -64,6 +66,8 @@ pub const APP_NAME: &str = "app.kubernetes.io/name";
 pub const OPERATOR: &str = "dynamo-operator";
 /// Value of [`APP_COMPONENT`] on ServiceAccounts, Roles and RoleBindings.
 pub const RBAC: &str = "rbac";
+/// Namespace that the operator is installed in, on its webhook configurations.
+pub const OPERATOR_NAMESPACE: &str = "nvidia.com/dynamo-operator-namespace";
 /// Value of boolean labels.
 pub const TRUE: &str = "true";
 /// `true` on the pods of engines that stand by for each other.

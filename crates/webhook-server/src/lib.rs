@@ -4,5 +4,27 @@
 //! | module | what |
 //! |---|---|
 //! | [`admission`] | the rules: defaults, validation, protections; pure |
+//! | [`review`] | `AdmissionReview` in and out |
+//! | [`facts`] | what the rules need to know of the cluster |
+//! | [`serve`] | HTTPS |
+//! | [`certificates`] | certificates, and the CA wherever the API server looks it up |
+//! | [`configurations`] | what the API server is told to ask |
+//! | [`access`] | what the server may do, as data |
+//! | [`run`] | all of it together |
+//!
+//! Any number of replicas may run; none of them leads. Conversion needs none of the rest but a certificate, so that objects
+//! can be read whatever else is broken.
 
+pub mod access;
 pub mod admission;
+pub mod certificates;
+pub mod configurations;
+pub mod facts;
+pub mod review;
+mod run;
+pub mod serve;
+
+pub use run::{RunError, ServerArgs, run};
+
+/// Name of the program; also user agent and field manager, so it never changes.
+pub const NAME: &str = "dynamo-webhook-server";

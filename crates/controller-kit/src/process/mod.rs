@@ -219,6 +219,20 @@ fn warn_about(warnings: &[Warning]) {
 }
 
 async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, StartError> {
+    let builder = ClientBuilder::try_from(client_config(name, args).await?);
+    Ok(builder.map_err(|error| StartError::Client(Box::new(error)))?.with_layer(fence).build())
+}
+
+/// A client that no fence keeps from anything: for what belongs to the install itself, such as its certificates, and not to
+/// the namespaces that it serves.
+///
+/// # Errors
+/// If the credentials cannot be used.
+pub async fn install_client(name: &str, args: &CommonArgs) -> Result<Client, StartError> {
+    Client::try_from(client_config(name, args).await?).map_err(|error| StartError::Client(Box::new(error)))
+}
+
+async fn client_config(name: &str, args: &CommonArgs) -> Result<kube::Config, StartError> {
     let credentials = |error: &dyn std::fmt::Display| StartError::Credentials(error.to_string());
     let mut config = match &args.kubeconfig {
         Some(path) => {
@@ -231,8 +245,7 @@ async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, 
     let agent = format!("{name}/{}", env!("CARGO_PKG_VERSION"));
     let agent = http::HeaderValue::try_from(agent).map_err(|e| credentials(&e))?;
     config.headers.push((http::header::USER_AGENT, agent));
-    let builder = ClientBuilder::try_from(config).map_err(|error| StartError::Client(Box::new(error)))?;
-    Ok(builder.with_layer(fence).build())
+    Ok(config)
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ pub use cache::{CacheView, Change, Store};
 pub use optional::{ServedApi, watch_if_served};
 pub use packed::{Packed, UnpackError};
 pub use pause::Pauses;
-pub use watch::{Scope, WATCH_TIMEOUT, Watch, controller_owner, watch, watch_metadata, watch_metadata_by, watch_named};
+pub use watch::{
+    Scope, WATCH_TIMEOUT, Watch, controller_owner, watch, watch_api, watch_metadata, watch_metadata_by, watch_named,
+};
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

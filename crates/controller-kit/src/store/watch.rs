@@ -70,7 +70,7 @@ where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    follow(scope.api(client), labels, None)
+    watch_api(scope.api(client), labels, None)
 }
 
 /// Caches the objects of one name, one a namespace. A role that names the object is enough to follow it.
@@ -80,7 +80,7 @@ where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    follow(scope.api(client), None, Some(&format!("metadata.name={name}")))
+    watch_api(scope.api(client), None, Some(&format!("metadata.name={name}")))
 }
 
 /// Caches metadata only; the API server sends nothing else.
@@ -110,10 +110,13 @@ where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
     K::DynamicType: Default,
 {
-    follow::<PartialObjectMeta<K>>(scope.api(client), labels, fields)
+    watch_api::<PartialObjectMeta<K>>(scope.api(client), labels, fields)
 }
 
-fn follow<O>(api: Api<O>, labels: Option<&str>, fields: Option<&str>) -> (Store<O>, Watch<O>)
+/// Caches what an `Api` gives, in the form that its type has: for objects of the whole cluster, and for those of which a small
+/// part is enough.
+#[must_use]
+pub fn watch_api<O>(api: Api<O>, labels: Option<&str>, fields: Option<&str>) -> (Store<O>, Watch<O>)
 where
     O: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     O::DynamicType: Default,

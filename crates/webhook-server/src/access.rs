@@ -1,0 +1,58 @@
+//! What the webhook server may do, as data. The roles of its ServiceAccount are made from these lists.
+
+use controller_kit::access::{Access, Verb};
+
+/// Rights in the whole cluster, and why they are needed.
+pub const ACCESS: &[Access] = &[
+    Access {
+        group: "admissionregistration.k8s.io",
+        resource: "validatingwebhookconfigurations",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
+        why: "sets the CA by which the API server knows this server",
+    },
+    Access {
+        group: "admissionregistration.k8s.io",
+        resource: "mutatingwebhookconfigurations",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
+        why: "sets the CA by which the API server knows this server",
+    },
+    Access {
+        group: "apiextensions.k8s.io",
+        resource: "customresourcedefinitions",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
+        why: "sets the CA for conversion",
+    },
+    Access {
+        group: "coordination.k8s.io",
+        resource: "leases",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "leaves namespaces alone that an operator for one namespace has marked",
+    },
+    Access {
+        group: "grove.io",
+        resource: "clustertopologybindings",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "checks the topology that a graph names",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocheckpoints",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "finds the checkpoint that a pod is to start from",
+    },
+];
+
+/// Rights in the operator's own namespace.
+pub const OWN_NAMESPACE: &[Access] = &[Access {
+    group: "",
+    resource: "secrets",
+    subresource: None,
+    verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update],
+    why: "its certificates",
+}];

@@ -1,0 +1,186 @@
+//! Writes the Secret, and sets CA bundles.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api_types::labels;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Client, Error};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use tracing::{debug, info};
+
+use super::decide::Write;
+use super::issue::{IssueError, carry_out};
+use super::{Contents, Host, Place, PlaceKind};
+use crate::NAME;
+
+/// The longest one request may take.
+const STEP: Duration = Duration::from_secs(10);
+/// Type of the Secret.
+const TLS: &str = "kubernetes.io/tls";
+/// Value of the label that tells what the Secret is for.
+const COMPONENT: &str = "webhook";
+
+/// What went wrong. It is tried again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ActError {
+    /// A certificate could not be made.
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+    /// The API server refused or did not answer.
+    #[error("cannot {action}: {source}")]
+    Api {
+        /// What was to be done.
+        action: String,
+        /// Why not.
+        source: Box<Error>,
+    },
+    /// No answer.
+    #[error("cannot {action}: no answer within {} s", STEP.as_secs())]
+    Time {
+        /// What was to be done.
+        action: String,
+    },
+}
+
+/// Writes.
+pub(super) struct Hand {
+    client: Client,
+    host: Host,
+    secret_name: String,
+}
+
+impl Hand {
+    pub(super) fn new(client: Client, host: Host, secret_name: String) -> Self {
+        Self { client, host, secret_name }
+    }
+
+    /// Makes what is to be made and stores it, unless another replica was faster.
+    ///
+    /// # Errors
+    /// The API server refuses for another reason.
+    pub(super) async fn store(&self, write: &Write, secret: Option<Secret>, now: Timestamp) -> Result<(), ActError> {
+        let contents = carry_out(write, &self.host, now)?;
+        let (api, params) = (self.secrets(), self.params());
+        let done = match secret {
+            None => self.step("create", api.create(&params, &self.new_secret(&contents))).await,
+            Some(mut secret) => {
+                contents.put(secret.data.get_or_insert_default());
+                self.step("update", api.replace(&self.secret_name, &params, &secret)).await
+            }
+        };
+        match done {
+            Ok(_) => info!(secret = self.secret_name, why = write.why, "wrote certificates"),
+            Err(error) if lost_race(&error) => debug!(secret = self.secret_name, "another replica was faster"),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Sets the bundle in all these places, if the Secret is still the one that it comes from: a replica that lags must not
+    /// put back what others have replaced.
+    ///
+    /// # Errors
+    /// The API server refuses for another reason than a write that came between.
+    pub(super) async fn inject(&self, places: &[Place], bundle: &[u8], from: Option<&str>) -> Result<(), ActError> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        let secret = self.step("read", self.secrets().get_opt(&self.secret_name)).await?;
+        if secret.and_then(|secret| secret.metadata.resource_version).as_deref() != from {
+            return Ok(());
+        }
+        for place in places {
+            match self.inject_one(place, bundle).await {
+                Ok(()) => info!(kind = %place.kind, name = place.name, "set the CA bundle"),
+                Err(error) if lost_race(&error) => debug!(name = place.name, "somebody else has written it"),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn inject_one(&self, place: &Place, bundle: &[u8]) -> Result<(), ActError> {
+        let (group, kind, plural) = match place.kind {
+            PlaceKind::Validating => {
+                ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
+            }
+            PlaceKind::Mutating => {
+                ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
+            }
+            PlaceKind::Definition => ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
+        };
+        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        let set = |path: &str, value| json!({ "op": "add", "path": path, "value": value });
+        let version = set("/metadata/resourceVersion", json!(place.resource_version));
+        let bundle = json!(ByteString(bundle.to_vec()));
+        let bundles = place.bundles.iter().map(|(path, _)| set(path, bundle.clone()));
+        let patch: Vec<Value> = std::iter::once(version).chain(bundles).collect();
+        let params = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
+        let action = format!("set the CA bundle of {kind} {}", place.name);
+        let request = async {
+            let patch = serde_json::from_value(Value::Array(patch)).map_err(Error::SerdeError)?;
+            api.patch_metadata(&place.name, &params, &Patch::<DynamicObject>::Json(patch)).await
+        };
+        timed(action, request).await?;
+        Ok(())
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.host.namespace)
+    }
+
+    fn params(&self) -> PostParams {
+        PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() }
+    }
+
+    fn new_secret(&self, contents: &Contents) -> Secret {
+        let mut data = BTreeMap::new();
+        contents.put(&mut data);
+        let labels = [
+            (labels::MANAGED_BY, labels::OPERATOR),
+            (labels::APP_COMPONENT, COMPONENT),
+            (labels::PART_OF, labels::OPERATOR),
+        ];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Secret {
+            metadata: ObjectMeta {
+                name: Some(self.secret_name.clone()),
+                namespace: Some(self.host.namespace.clone()),
+                labels: Some(labels.into()),
+                ..ObjectMeta::default()
+            },
+            type_: Some(TLS.to_owned()),
+            data: Some(data),
+            ..Secret::default()
+        }
+    }
+
+    async fn step<T>(&self, verb: &str, request: impl Future<Output = Result<T, Error>>) -> Result<T, ActError> {
+        timed(format!("{verb} Secret {}/{}", self.host.namespace, self.secret_name), request).await
+    }
+}
+
+async fn timed<T>(action: String, request: impl Future<Output = Result<T, Error>>) -> Result<T, ActError> {
+    match timeout(STEP, request).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(source)) => Err(ActError::Api { action, source: Box::new(source) }),
+        Err(_) => Err(ActError::Time { action }),
+    }
+}
+
+/// Whether somebody else wrote, made or deleted the object first. What they did is seen next.
+fn lost_race(error: &ActError) -> bool {
+    match error {
+        ActError::Api { source, .. } => {
+            matches!(&**source, Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_not_found())
+        }
+        ActError::Issue(_) | ActError::Time { .. } => false,
+    }
+}

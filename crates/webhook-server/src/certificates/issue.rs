@@ -1,0 +1,95 @@
+//! Makes CAs and certificates.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
+};
+
+use super::decide::{Key, Serving, Signer, Write};
+use super::material::Authority;
+use super::{BACKDATE, CA_LIFETIME, Contents, Host, SERVING_LIFETIME};
+
+/// Names of the CA, as the Go operator has them.
+const CA_NAME: &str = "Dynamo-Webhook-CA";
+const ORGANISATION: &str = "NVIDIA";
+
+/// Why a certificate could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum IssueError {
+    /// The library refuses.
+    #[error("cannot make a certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// A key is not text.
+    #[error("cannot make a certificate: the key of the CA is no PEM")]
+    Key,
+}
+
+/// Makes what is to be made, and puts it together with what is kept.
+///
+/// # Errors
+/// If the CA that is to sign cannot be used.
+pub fn carry_out(write: &Write, host: &Host, now: Timestamp) -> Result<Contents, IssueError> {
+    let (authority, ca_key, issuer) = signer(&write.signer, now)?;
+    let trust = write.trust.iter().map(Authority::to_pem);
+    let ca = std::iter::once(authority).chain(trust).collect::<String>().into_bytes();
+    let (certificate, key) = match &write.serving {
+        Serving::Keep { chain, key } => (chain.clone(), key.0.clone()),
+        Serving::Make => serving(&issuer, host, now)?,
+    };
+    Ok(Contents { ca, ca_key, certificate, key })
+}
+
+/// Certificate and key of the CA as PEM, and the CA ready to sign.
+fn signer(signer: &Signer, now: Timestamp) -> Result<(String, Vec<u8>, Issuer<'static, KeyPair>), IssueError> {
+    match signer {
+        Signer::Keep { authority, key: Key(pem) } => {
+            let text = std::str::from_utf8(pem).map_err(|_| IssueError::Key)?;
+            let issuer = Issuer::from_ca_cert_der(&authority.der.as_slice().into(), KeyPair::from_pem(text)?)?;
+            Ok((authority.to_pem(), pem.clone(), issuer))
+        }
+        Signer::Make => {
+            let key = KeyPair::generate()?;
+            let pem = key.serialize_pem().into_bytes();
+            let params = authority_params(now);
+            let certificate = CertifiedIssuer::self_signed(params.clone(), key)?.pem();
+            let key = KeyPair::from_pem(std::str::from_utf8(&pem).map_err(|_| IssueError::Key)?)?;
+            Ok((certificate, pem, Issuer::new(params, key)))
+        }
+    }
+}
+
+fn authority_params(now: Timestamp) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, ORGANISATION);
+    params.distinguished_name.push(DnType::CommonName, CA_NAME);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
+    set_validity(&mut params, now, CA_LIFETIME);
+    params
+}
+
+/// A serving certificate and its key, as PEM.
+fn serving(issuer: &Issuer<'_, KeyPair>, host: &Host, now: Timestamp) -> Result<(Vec<u8>, Vec<u8>), IssueError> {
+    let mut params = CertificateParams::new(host.names())?;
+    params.distinguished_name = DistinguishedName::new();
+    // A common name holds 64 characters. Nobody reads it, the names of the Service are what counts.
+    let name = host.name();
+    params.distinguished_name.push(DnType::CommonName, if name.len() <= 64 { name.as_str() } else { CA_NAME });
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.use_authority_key_identifier_extension = true;
+    set_validity(&mut params, now, SERVING_LIFETIME);
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, issuer)?;
+    Ok((certificate.pem().into_bytes(), key.serialize_pem().into_bytes()))
+}
+
+fn set_validity(params: &mut CertificateParams, now: Timestamp, lifetime: Duration) {
+    let now = SystemTime::from(now);
+    params.not_before = (now - BACKDATE).into();
+    params.not_after = (now + lifetime).into();
+}

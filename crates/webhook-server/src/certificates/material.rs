@@ -1,0 +1,161 @@
+//! Certificates and keys as they stand in Secrets. Reading takes any bytes whatever.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use rcgen::{KeyPair, PublicKeyData};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// A CA certificate.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Authority {
+    /// The certificate.
+    pub der: Vec<u8>,
+    /// When it begins to be valid.
+    pub not_before: Timestamp,
+    /// When it ends to be valid.
+    pub not_after: Timestamp,
+}
+
+impl Authority {
+    /// Reads all CA certificates of a bundle; what else it holds is left out.
+    #[must_use]
+    pub fn read_all(bundle: &[u8]) -> Vec<Self> {
+        certificates(bundle).iter().filter_map(|der| Self::read(der)).collect()
+    }
+
+    fn read(der: &[u8]) -> Option<Self> {
+        let parsed = parse(der)?;
+        let (not_before, not_after) = validity(&parsed)?;
+        // The library that signs with the CA does not stand empty parts of names.
+        let named = parsed.subject().iter().all(|part| part.iter().next().is_some());
+        (parsed.is_ca() && named).then(|| Self { der: der.to_owned(), not_before, not_after })
+    }
+
+    /// Whether it is valid at a time.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now < self.not_after
+    }
+
+    /// Whether a private key is that of this CA, and can sign.
+    #[must_use]
+    pub fn fits(&self, key: &[u8]) -> bool {
+        let Some(key) = std::str::from_utf8(key).ok().and_then(|pem| KeyPair::from_pem(pem).ok()) else { return false };
+        let Some(parsed) = parse(&self.der) else { return false };
+        parsed.public_key().raw == key.subject_public_key_info().as_slice()
+    }
+
+    /// As PEM.
+    #[must_use]
+    pub fn to_pem(&self) -> String {
+        to_pem(&self.der)
+    }
+}
+
+/// Names the CA by its time; certificates are no secret, but long.
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Authority({} to {})", self.not_before, self.not_after)
+    }
+}
+
+/// A certificate to serve, with its key.
+#[derive(Clone)]
+pub struct Pair {
+    certificate: Vec<u8>,
+    /// When it begins to be valid.
+    pub not_before: Timestamp,
+    /// When it ends to be valid.
+    pub not_after: Timestamp,
+    names: Vec<String>,
+    key: CertifiedKey,
+}
+
+impl Pair {
+    /// Reads a certificate chain and its key, if they belong together.
+    #[must_use]
+    pub fn read(chain: &[u8], key: &[u8]) -> Option<Self> {
+        let chain = certificates(chain);
+        let certificate = chain.first()?.to_vec();
+        let parsed = parse(&certificate)?;
+        let (not_before, not_after) = validity(&parsed)?;
+        let names = dns_names(&parsed);
+        let key = PrivateKeyDer::from_pem_slice(key).ok()?;
+        let key = CertifiedKey::from_der(chain, key, &ring::default_provider()).ok()?;
+        Some(Self { certificate, not_before, not_after, names, key })
+    }
+
+    /// Whether it is valid at a time.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now < self.not_after
+    }
+
+    /// Whether it is good for this name.
+    #[must_use]
+    pub fn is_for(&self, name: &str) -> bool {
+        self.names.iter().any(|own| own == name)
+    }
+
+    /// Whether this CA has signed it.
+    #[must_use]
+    pub fn is_signed_by(&self, authority: &Authority) -> bool {
+        let (Some(own), Some(parsed)) = (parse(&self.certificate), parse(&authority.der)) else { return false };
+        own.issuer().as_raw() == parsed.subject().as_raw() && own.verify_signature(Some(parsed.public_key())).is_ok()
+    }
+
+    /// In the form in which it is served.
+    #[must_use]
+    pub fn certified_key(&self) -> CertifiedKey {
+        self.key.clone()
+    }
+}
+
+/// Names the certificate by its time; the key is never shown.
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pair({} to {})", self.not_before, self.not_after)
+    }
+}
+
+impl PartialEq for Pair {
+    fn eq(&self, other: &Self) -> bool {
+        self.certificate == other.certificate
+    }
+}
+
+/// A certificate as PEM.
+fn to_pem(der: &[u8]) -> String {
+    pem::encode_config(
+        &pem::Pem::new("CERTIFICATE", der),
+        pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF),
+    )
+}
+
+fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(pem).filter_map(Result::ok).collect()
+}
+
+fn parse(der: &[u8]) -> Option<X509Certificate<'_>> {
+    X509Certificate::from_der(der).ok().map(|(_, certificate)| certificate)
+}
+
+fn validity(certificate: &X509Certificate<'_>) -> Option<(Timestamp, Timestamp)> {
+    let validity = certificate.validity();
+    let time = |seconds| Timestamp::from_second(seconds).ok();
+    Some((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
+}
+
+fn dns_names(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let names = names.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    });
+    names.collect()
+}

@@ -1,0 +1,151 @@
+//! Watches the Secret and the places.
+
+use std::sync::Arc;
+
+use api_types::{GROUP, labels};
+use controller_kit::store::{Key, Packed, Scope, Store, Watch, watch_api, watch_named};
+use futures::stream::{BoxStream, select_all};
+use futures::{Stream, StreamExt};
+use k8s_openapi::ClusterResourceScope;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Api, Client, Resource};
+use serde::Deserialize;
+
+use super::{Host, Place};
+use crate::configurations::CONVERTED;
+
+/// The little of a CustomResourceDefinition that matters here. Whole, ours take a megabyte each.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Definition {
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    spec: DefinitionSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct DefinitionSpec {
+    conversion: Option<CustomResourceConversion>,
+}
+
+impl Definition {
+    /// How the API server reaches what converts the objects.
+    #[must_use]
+    pub fn client_config(&self) -> Option<&WebhookClientConfig> {
+        self.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()
+    }
+}
+
+impl Resource for Definition {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> std::borrow::Cow<'_, str> {
+        CustomResourceDefinition::kind(&())
+    }
+
+    fn group((): &()) -> std::borrow::Cow<'_, str> {
+        CustomResourceDefinition::group(&())
+    }
+
+    fn version((): &()) -> std::borrow::Cow<'_, str> {
+        CustomResourceDefinition::version(&())
+    }
+
+    fn plural((): &()) -> std::borrow::Cow<'_, str> {
+        CustomResourceDefinition::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// Everything that certificates depend on, as of the last event of each watch.
+pub(super) struct Sight {
+    host: Host,
+    secret_name: String,
+    secrets: Store<Packed<Secret>>,
+    validating: Store<ValidatingWebhookConfiguration>,
+    mutating: Store<MutatingWebhookConfiguration>,
+    definitions: Vec<Store<Definition>>,
+}
+
+impl Sight {
+    /// Begins to watch. The stream tells that something has changed, and not what. Nothing is seen unless it is polled.
+    pub(super) fn new(
+        client: &Client,
+        host: &Host,
+        secret_name: &str,
+        converts: bool,
+    ) -> (Self, BoxStream<'static, ()>) {
+        let client = || client.clone();
+        let (secrets, secret_watch) =
+            watch_named::<Secret>(client(), &Scope::Namespace(host.namespace.clone()), secret_name);
+        let ours =
+            format!("{}={},{}={}", labels::PART_OF, labels::OPERATOR, labels::OPERATOR_NAMESPACE, host.namespace);
+        let (validating, validating_watch) = watch_api(Api::all(client()), Some(&ours), None);
+        let (mutating, mutating_watch) = watch_api(Api::all(client()), Some(&ours), None);
+        let mut changes = vec![ticks(secret_watch), ticks(validating_watch), ticks(mutating_watch)];
+        let mut definitions = Vec::new();
+        for plural in CONVERTED.iter().filter(|_| converts) {
+            let field = format!("metadata.name={plural}.{GROUP}");
+            let (store, watch) = watch_api::<Definition>(Api::all(client()), None, Some(&field));
+            definitions.push(store);
+            changes.push(ticks(watch));
+        }
+        let (host, secret_name) = (host.clone(), secret_name.to_owned());
+        (Self { host, secret_name, secrets, validating, mutating, definitions }, select_all(changes).boxed())
+    }
+
+    /// Returns once it is known whether there is a Secret.
+    pub(super) async fn secret_known(&self) {
+        self.secrets.wait_until_ready().await;
+    }
+
+    /// Returns once all places are known.
+    pub(super) async fn places_known(&self) {
+        self.validating.wait_until_ready().await;
+        self.mutating.wait_until_ready().await;
+        for definitions in &self.definitions {
+            definitions.wait_until_ready().await;
+        }
+    }
+
+    /// The Secret. One that cannot be read is as good as empty.
+    pub(super) fn secret(&self) -> Option<Secret> {
+        let packed = self.secrets.get(&Key::new(&self.host.namespace, &self.secret_name))?;
+        let metadata = packed.metadata.clone();
+        Some(packed.unpack().unwrap_or(Secret { metadata, ..Secret::default() }))
+    }
+
+    /// All places with bundles of ours, if they are known.
+    pub(super) fn places(&self) -> Option<Vec<Place>> {
+        let ready =
+            self.validating.is_ready() && self.mutating.is_ready() && self.definitions.iter().all(Store::is_ready);
+        let validating = || all(&self.validating).map(|object| Place::of_validating(&object, &self.host));
+        let mutating = || all(&self.mutating).map(|object| Place::of_mutating(&object, &self.host));
+        let definitions = self.definitions.iter().flat_map(all).map(|object| Place::of_definition(&object, &self.host));
+        ready.then(|| validating().chain(mutating()).chain(definitions).collect())
+    }
+}
+
+fn all<O: Resource>(store: &Store<O>) -> impl Iterator<Item = Arc<O>> + use<O> {
+    store.all().into_iter()
+}
+
+fn ticks<O>(watch: Watch<O>) -> BoxStream<'static, ()>
+where
+    Watch<O>: Stream + Send + 'static,
+{
+    watch.map(|_| ()).boxed()
+}

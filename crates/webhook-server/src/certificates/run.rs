@@ -1,0 +1,125 @@
+//! The loop that keeps certificates and places true.
+
+use std::time::{Duration, Instant};
+
+use controller_kit::process::Gate;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use jiff::Timestamp;
+use kube::Client;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use super::Contents;
+use super::apply::{ActError, Hand};
+use super::decide::{Decision, Observed, Policy, decide};
+use super::material::Pair;
+use super::observe::Sight;
+use crate::serve::Serving;
+
+/// After something failed.
+const RETRY: Duration = Duration::from_secs(2);
+/// Several changes at once are one: configurations come in groups.
+const GATHER: Duration = Duration::from_millis(50);
+/// The least time between two certificates of one replica, so that replicas whose clocks contradict each other do not write
+/// without end.
+const BETWEEN_WRITES: Duration = Duration::from_secs(5);
+
+/// Keeps the serving certificate, the Secret and all CA bundles true, for as long as the process lives.
+pub struct Keeper {
+    policy: Policy,
+    serving: Serving,
+    trusted: Gate,
+    sight: Sight,
+    changes: BoxStream<'static, ()>,
+    hand: Hand,
+}
+
+impl Keeper {
+    /// `converts`: whether the CRDs are ours to look after. `trusted` opens when the API server can call us.
+    #[must_use]
+    pub fn new(
+        client: Client,
+        policy: Policy,
+        secret_name: &str,
+        converts: bool,
+        serving: Serving,
+        trusted: Gate,
+    ) -> Self {
+        let (sight, changes) = Sight::new(&client, &policy.host, secret_name, converts);
+        let hand = Hand::new(client, policy.host.clone(), secret_name.to_owned());
+        Self { policy, serving, trusted, sight, changes, hand }
+    }
+
+    /// Never returns.
+    pub async fn run(mut self) {
+        tokio::select! {
+            () = self.sight.secret_known() => {}
+            () = drain(&mut self.changes) => {}
+        }
+        let (mut memory, mut served, mut last_write) = (Observed::default(), None, None);
+        loop {
+            let observed = self.observe(memory);
+            let decision = decide(&observed, &self.policy, Timestamp::now());
+            self.serve(&decision, &mut served);
+            let pause = match self.act(&decision, &mut last_write).await {
+                Ok(pause) => pause,
+                Err(error) => {
+                    warn!(%error, "certificates are not as they should be; trying again");
+                    RETRY
+                }
+            };
+            memory = Observed { remembered: decision.remember, spread: decision.spread, ..Observed::default() };
+            self.wait(pause.min(decision.again), observed.places.is_some()).await;
+        }
+    }
+
+    fn observe(&self, memory: Observed) -> Observed {
+        let stored = self.sight.secret().map(|secret| Contents::of(&secret.data.unwrap_or_default()));
+        Observed { stored, places: self.sight.places(), ..memory }
+    }
+
+    fn serve(&self, decision: &Decision, served: &mut Option<Pair>) {
+        if let Some(pair) = decision.serve.as_ref().filter(|pair| served.as_ref() != Some(*pair)) {
+            info!(not_before = %pair.not_before, not_after = %pair.not_after, "serving this certificate from now on");
+            self.serving.replace(pair.certified_key());
+            *served = Some(pair.clone());
+        }
+        if decision.trusted && self.serving.is_loaded() {
+            // Never closed again: while a certificate is served, somebody may be able to use it.
+            self.trusted.open();
+        }
+    }
+
+    /// Does what was decided. Returns when to look again at the latest.
+    async fn act(&self, decision: &Decision, last_write: &mut Option<Instant>) -> Result<Duration, ActError> {
+        let secret = self.sight.secret();
+        let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
+        self.hand.inject(&decision.inject, &decision.bundle, version.as_deref()).await?;
+        let Some(write) = &decision.write else { return Ok(Duration::MAX) };
+        let left = last_write.map_or(Duration::ZERO, |last| BETWEEN_WRITES.saturating_sub(last.elapsed()));
+        if left.is_zero() {
+            *last_write = Some(Instant::now());
+            self.hand.store(write, secret, Timestamp::now()).await?;
+            return Ok(BETWEEN_WRITES);
+        }
+        Ok(left)
+    }
+
+    /// Waits until something has changed, or time alone may change what is to be done.
+    async fn wait(&mut self, pause: Duration, places_known: bool) {
+        tokio::select! {
+            _ = self.changes.next() => {}
+            () = self.sight.places_known(), if !places_known => {}
+            () = sleep(pause) => {}
+        }
+        // Ends by running out of time.
+        let _ = timeout(GATHER, drain(&mut self.changes)).await;
+    }
+}
+
+/// Reads changes, for ever: the watches are read by that.
+async fn drain(changes: &mut BoxStream<'static, ()>) {
+    while changes.next().await.is_some() {}
+    std::future::pending().await
+}

@@ -1,0 +1,107 @@
+//! The places where the API server looks up the CA of the server.
+
+use std::fmt;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::Host;
+use super::observe::Definition;
+
+/// An object that holds CA bundles for our Service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its kind.
+    pub kind: PlaceKind,
+    /// Its name.
+    pub name: String,
+    /// As it was read. A write of another version is refused.
+    pub resource_version: String,
+    /// The bundles for our Service, each with where it stands (as JSON pointer). Those for other servers are none of ours.
+    pub bundles: Vec<(String, Vec<u8>)>,
+}
+
+/// Kinds that hold CA bundles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PlaceKind {
+    /// A ValidatingWebhookConfiguration.
+    Validating,
+    /// A MutatingWebhookConfiguration.
+    Mutating,
+    /// A CustomResourceDefinition, for conversion.
+    Definition,
+}
+
+impl fmt::Display for PlaceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Validating => "ValidatingWebhookConfiguration",
+            Self::Mutating => "MutatingWebhookConfiguration",
+            Self::Definition => "CustomResourceDefinition",
+        })
+    }
+}
+
+impl Place {
+    /// The places in a ValidatingWebhookConfiguration.
+    #[must_use]
+    pub fn of_validating(object: &ValidatingWebhookConfiguration, host: &Host) -> Self {
+        let configs = object.webhooks.iter().flatten().map(|webhook| &webhook.client_config);
+        Self::of_webhooks(PlaceKind::Validating, &object.metadata, configs, host)
+    }
+
+    /// The places in a MutatingWebhookConfiguration.
+    #[must_use]
+    pub fn of_mutating(object: &MutatingWebhookConfiguration, host: &Host) -> Self {
+        let configs = object.webhooks.iter().flatten().map(|webhook| &webhook.client_config);
+        Self::of_webhooks(PlaceKind::Mutating, &object.metadata, configs, host)
+    }
+
+    /// The place in a CustomResourceDefinition.
+    #[must_use]
+    pub fn of_definition(object: &Definition, host: &Host) -> Self {
+        let config = object.client_config().filter(|config| {
+            let service = config.service.as_ref();
+            is_ours(service.map(|service| (&*service.name, &*service.namespace)), host)
+        });
+        let bundle = config.map(|config| bundle(config.ca_bundle.as_ref()));
+        let bundles = bundle.map(|bundle| ("/spec/conversion/webhook/clientConfig/caBundle".to_owned(), bundle));
+        Self::new(PlaceKind::Definition, &object.metadata, bundles.into_iter().collect())
+    }
+
+    fn of_webhooks<'a>(
+        kind: PlaceKind,
+        metadata: &ObjectMeta,
+        configs: impl Iterator<Item = &'a WebhookClientConfig>,
+        host: &Host,
+    ) -> Self {
+        let ours = configs.enumerate().filter(|(_, config)| {
+            is_ours(config.service.as_ref().map(|service| (&*service.name, &*service.namespace)), host)
+        });
+        let bundles = ours.map(|(index, config)| {
+            (format!("/webhooks/{index}/clientConfig/caBundle"), bundle(config.ca_bundle.as_ref()))
+        });
+        Self::new(kind, metadata, bundles.collect())
+    }
+
+    fn new(kind: PlaceKind, metadata: &ObjectMeta, bundles: Vec<(String, Vec<u8>)>) -> Self {
+        Self {
+            kind,
+            name: metadata.name.clone().unwrap_or_default(),
+            resource_version: metadata.resource_version.clone().unwrap_or_default(),
+            bundles,
+        }
+    }
+}
+
+fn bundle(bundle: Option<&ByteString>) -> Vec<u8> {
+    bundle.map(|bundle| bundle.0.clone()).unwrap_or_default()
+}
+
+/// Whether a server is ours, by name and namespace of its Service.
+fn is_ours(service: Option<(&str, &str)>, host: &Host) -> bool {
+    service == Some((&host.service, &host.namespace))
+}

@@ -1,0 +1,236 @@
+//! The webhook configurations: what the API server asks us about, and where. The chart and the tests install what is made here.
+
+use api_types::{GROUP, annotations, labels};
+use serde_json::{Value, json};
+
+use crate::admission::Path;
+use crate::certificates::Host;
+
+/// Plural names of the kinds that have more than one version.
+pub const CONVERTED: [&str; 4] = [
+    "dynamographdeployments",
+    "dynamocomponentdeployments",
+    "dynamographdeploymentrequests",
+    "dynamographdeploymentscalingadapters",
+];
+
+/// What the API server does when it gets no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum FailurePolicy {
+    /// It refuses the object.
+    Fail,
+    /// It takes the object as it is.
+    Ignore,
+}
+
+impl FailurePolicy {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Fail => "Fail",
+            Self::Ignore => "Ignore",
+        }
+    }
+}
+
+/// How the configurations are installed.
+#[derive(Debug, Clone)]
+pub struct Install {
+    /// What the names of both configurations begin with.
+    pub name: String,
+    /// The Service by which the API server finds the server.
+    pub host: Host,
+    /// Its port.
+    pub port: u16,
+    /// The only namespace to ask about; `None`: all.
+    pub namespace: Option<String>,
+    /// For everything but pods.
+    pub failure_policy: FailurePolicy,
+    /// For pods that start from a checkpoint.
+    pub pod_failure_policy: FailurePolicy,
+    /// How long the API server waits for an answer.
+    pub timeout_seconds: u8,
+}
+
+/// One thing to be asked about.
+struct Entry {
+    /// Names of entries are known to those who look for them, so they are the Go operator's.
+    name: &'static str,
+    path: Path,
+    group: &'static str,
+    version: &'static str,
+    resource: &'static str,
+    operations: &'static [&'static str],
+    /// Whether objects of other versions are left out, instead of being converted first.
+    exact: bool,
+}
+
+const WRITES: &[&str] = &["CREATE", "UPDATE"];
+
+const fn entry(name: &'static str, path: Path, version: &'static str, resource: &'static str) -> Entry {
+    Entry { name, path, group: GROUP, version, resource, operations: WRITES, exact: false }
+}
+
+const VALIDATING: [Entry; 5] = [
+    entry("vdynamocomponentdeployment.kb.io", Path::ValidateComponent, "v1beta1", "dynamocomponentdeployments"),
+    entry("vdynamographdeployment.kb.io", Path::ValidateGraph, "v1beta1", "dynamographdeployments"),
+    entry("vdynamocheckpoint.kb.io", Path::ValidateCheckpoint, "v1alpha1", "dynamocheckpoints"),
+    entry("vdynamomodel.kb.io", Path::ValidateModel, "v1alpha1", "dynamomodels"),
+    entry("vdynamographdeploymentrequest.kb.io", Path::ValidateRequest, "v1beta1", "dynamographdeploymentrequests"),
+];
+
+const MUTATING: [Entry; 4] = [
+    entry("mdynamographdeployment.kb.io", Path::DefaultGraph, "v1beta1", "dynamographdeployments"),
+    Entry {
+        exact: true,
+        ..entry(
+            "mdynamocomponentdeploymentv1beta1.kb.io",
+            Path::DefaultComponent,
+            "v1beta1",
+            "dynamocomponentdeployments",
+        )
+    },
+    entry(
+        "mdynamographdeploymentrequestv1beta1.kb.io",
+        Path::DefaultRequest,
+        "v1beta1",
+        "dynamographdeploymentrequests",
+    ),
+    Entry {
+        group: "",
+        operations: &["CREATE"],
+        ..entry("mpodcheckpointrestore.kb.io", Path::RestorePod, "v1", "pods")
+    },
+];
+
+/// Both configurations, the validating one first.
+#[must_use]
+pub fn configurations(install: &Install) -> [Value; 2] {
+    [
+        configuration("ValidatingWebhookConfiguration", "validating", &VALIDATING, install),
+        configuration("MutatingWebhookConfiguration", "mutating", &MUTATING, install),
+    ]
+}
+
+fn configuration(kind: &str, suffix: &str, entries: &[Entry], install: &Install) -> Value {
+    let own = &install.host.namespace;
+    // Configurations belong to the cluster; installs for one namespace each have their own.
+    let of_install = install.namespace.as_ref().map(|_| format!("-{own}")).unwrap_or_default();
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {
+            "name": format!("{}-{suffix}{of_install}", install.name),
+            "labels": { (labels::PART_OF): labels::OPERATOR, (labels::OPERATOR_NAMESPACE): own },
+        },
+        "webhooks": entries.iter().map(|entry| webhook(entry, install)).collect::<Vec<_>>(),
+    })
+}
+
+fn webhook(entry: &Entry, install: &Install) -> Value {
+    let pods = entry.path == Path::RestorePod;
+    let failure_policy = if pods { install.pod_failure_policy } else { install.failure_policy };
+    let Host { service, namespace } = &install.host;
+    let mut webhook = json!({
+        "name": entry.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {
+            "service": { "name": service, "namespace": namespace, "path": entry.path.as_str(), "port": install.port },
+        },
+        "failurePolicy": failure_policy.as_str(),
+        "matchPolicy": if entry.exact { "Exact" } else { "Equivalent" },
+        "rules": [{
+            "apiGroups": [entry.group],
+            "apiVersions": [entry.version],
+            "resources": [entry.resource],
+            "operations": entry.operations,
+        }],
+        "sideEffects": "None",
+        "timeoutSeconds": install.timeout_seconds,
+    });
+    if pods {
+        webhook["matchConditions"] =
+            json!([{ "name": "checkpoint-restore-candidate", "expression": restore_candidate() }]);
+    }
+    if let Some(namespace) = &install.namespace {
+        webhook["namespaceSelector"] = json!({ "matchLabels": { "kubernetes.io/metadata.name": namespace } });
+    }
+    webhook
+}
+
+/// All other pods start without anybody being asked.
+fn restore_candidate() -> String {
+    let (of, key) = ("object.metadata.annotations", annotations::RESTORE_CANDIDATE);
+    format!("has({of}) && '{key}' in {of} && {of}['{key}'] == 'true'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn install(namespace: Option<&str>) -> Install {
+        Install {
+            name: "dynamo".to_owned(),
+            host: Host { service: "webhook".to_owned(), namespace: "system".to_owned() },
+            port: 443,
+            namespace: namespace.map(str::to_owned),
+            failure_policy: FailurePolicy::Fail,
+            pod_failure_policy: FailurePolicy::Ignore,
+            timeout_seconds: 10,
+        }
+    }
+
+    fn webhooks(configuration: &Value) -> &Vec<Value> {
+        configuration["webhooks"].as_array().unwrap()
+    }
+
+    #[test]
+    fn every_path_but_the_one_of_old_releases_is_asked_once() {
+        let all = configurations(&install(None));
+        let mut asked: Vec<_> = all
+            .iter()
+            .flat_map(webhooks)
+            .map(|webhook| webhook["clientConfig"]["service"]["path"].as_str().unwrap())
+            .collect();
+        let wanted = Path::ALL.into_iter().filter(|path| *path != Path::ValidateComponentAlpha).map(Path::as_str);
+        let mut wanted: Vec<_> = wanted.collect();
+        asked.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(asked, wanted);
+        for (configuration, mutates) in all.iter().zip([false, true]) {
+            for webhook in webhooks(configuration) {
+                let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
+                let path = Path::ALL.into_iter().find(|known| known.as_str() == path).unwrap();
+                assert_eq!(path.mutates(), mutates, "{path:?}");
+            }
+        }
+    }
+
+    /// Defect: the pod mutator of the Go operator is called for every pod of the cluster.
+    #[test]
+    fn pods_are_asked_about_only_if_they_want_to_start_from_a_checkpoint() {
+        let [_, mutating] = configurations(&install(None));
+        let pods = webhooks(&mutating).last().unwrap();
+        assert_eq!(pods["failurePolicy"], "Ignore");
+        assert_eq!(
+            pods["matchConditions"][0]["expression"],
+            "has(object.metadata.annotations) && \
+             'nvidia.com/dynamo-checkpoint-restore-candidate' in object.metadata.annotations && \
+             object.metadata.annotations['nvidia.com/dynamo-checkpoint-restore-candidate'] == 'true'"
+        );
+        assert!(webhooks(&mutating)[..3].iter().all(|webhook| webhook.get("matchConditions").is_none()));
+    }
+
+    #[test]
+    fn an_install_for_one_namespace_is_asked_about_that_one_only() {
+        for configuration in configurations(&install(Some("true"))) {
+            let name = configuration["metadata"]["name"].as_str().unwrap();
+            assert!(name.ends_with("ing-system"), "{name}");
+            for webhook in webhooks(&configuration) {
+                assert_eq!(webhook["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"], "true");
+            }
+        }
+        let [validating, _] = configurations(&install(None));
+        assert_eq!(validating["metadata"]["name"], "dynamo-validating");
+        assert!(webhooks(&validating)[0].get("namespaceSelector").is_none());
+    }
+}

@@ -1,0 +1,141 @@
+//! Gathers what the rules of admission need to know.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use api_types::GROUP;
+use controller_kit::scope::Fence;
+use controller_kit::settings::OperatorConfiguration;
+use futures::future::join_all;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Client, Error};
+use serde_json::Value;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use super::{ISTIO, Offer, SNAPSHOTS, features, missing};
+use crate::admission::{Facts, Features, Found, Lookup};
+
+/// Between two looks at what the API server serves. Somebody who installs Grove waits that long.
+const REFRESH: Duration = Duration::from_secs(15);
+/// The longest one lookup may take.
+const LOOKUP: Duration = Duration::from_secs(3);
+
+/// Where the facts come from. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Source {
+    client: Client,
+    settings: Arc<OperatorConfiguration>,
+    fence: Fence,
+    /// What does not change while the process runs.
+    fixed: Arc<Facts>,
+    features: Arc<RwLock<Features>>,
+}
+
+impl Source {
+    /// `fixed` holds everything but features and what is looked up.
+    #[must_use]
+    pub fn new(client: Client, settings: Arc<OperatorConfiguration>, fence: Fence, fixed: Facts) -> Self {
+        let offer = Offer::default();
+        let found = features(&offer, &settings);
+        Self { client, settings, fence, fixed: Arc::new(fixed), features: Arc::new(RwLock::new(found)) }
+    }
+
+    /// Whether another install has taken the namespace.
+    #[must_use]
+    pub fn is_taken(&self, namespace: &str) -> bool {
+        self.fence.is_taken(namespace)
+    }
+
+    /// All facts for one request.
+    pub async fn facts(&self, lookups: Vec<Lookup>) -> Facts {
+        let found = join_all(lookups.into_iter().map(|lookup| async {
+            let found = self.look_up(&lookup).await;
+            (lookup, found)
+        }));
+        let found: BTreeMap<_, _> = found.await.into_iter().collect();
+        let features = *self.features.read().unwrap_or_else(PoisonError::into_inner);
+        Facts { features, found, ..(*self.fixed).clone() }
+    }
+
+    /// Looks at what the API server serves, again and again. The first look is over before `ready` is called.
+    pub async fn follow(&self, ready: impl FnOnce()) {
+        let mut ready = Some(ready);
+        let mut last = None;
+        loop {
+            match offer(&self.client).await {
+                Ok(offer) => {
+                    if last.as_ref() != Some(&offer) {
+                        self.take_in(&offer);
+                    }
+                    last = Some(offer);
+                }
+                Err(error) => warn!(%error, "cannot tell what the API server serves; what was known still holds"),
+            }
+            if let Some(ready) = ready.take() {
+                ready();
+            }
+            sleep(REFRESH).await;
+        }
+    }
+
+    fn take_in(&self, offer: &Offer) {
+        let found = features(offer, &self.settings);
+        let before = std::mem::replace(&mut *self.features.write().unwrap_or_else(PoisonError::into_inner), found);
+        if before != found {
+            info!(features = ?found, "the features that can be used have changed");
+        }
+        let missing = missing(offer, &self.settings);
+        if !missing.is_empty() {
+            warn!(keys = missing.join(", "), "the configuration asks for APIs that are not served (yet)");
+        }
+    }
+
+    async fn look_up(&self, lookup: &Lookup) -> Found {
+        match timeout(LOOKUP, self.get(lookup)).await {
+            Ok(Ok(Some(object))) => Found::Object(object),
+            Ok(Ok(None)) => Found::Missing,
+            Ok(Err(error)) => Found::Unreadable(error.to_string()),
+            Err(_) => Found::Unreadable(format!("no answer within {} s", LOOKUP.as_secs())),
+        }
+    }
+
+    async fn get(&self, lookup: &Lookup) -> Result<Option<Value>, Error> {
+        let resource = |group: &str, kind: &str, plural: &str| {
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1alpha1", kind), plural)
+        };
+        let (api, name): (Api<DynamicObject>, _) = match lookup {
+            Lookup::TopologyBinding { name } => {
+                let resource = resource(super::GROVE, "ClusterTopologyBinding", "clustertopologybindings");
+                (Api::all_with(self.client.clone(), &resource), name)
+            }
+            Lookup::Checkpoint { namespace, name } => {
+                let resource = resource(GROUP, "DynamoCheckpoint", "dynamocheckpoints");
+                (Api::namespaced_with(self.client.clone(), namespace, &resource), name)
+            }
+        };
+        let Some(object) = api.get_opt(name).await? else { return Ok(None) };
+        Ok(Some(serde_json::to_value(object).map_err(Error::SerdeError)?))
+    }
+}
+
+/// Asks the API server what it serves.
+async fn offer(client: &Client) -> Result<Offer, Error> {
+    let mut offer = Offer::default();
+    for group in client.list_api_groups().await?.groups {
+        offer.versions.extend(group.versions.into_iter().map(|version| version.group_version));
+        offer.groups.insert(group.name);
+    }
+    offer.istio = serves(client, &offer, ISTIO.0, ISTIO.1).await?;
+    offer.snapshots = serves(client, &offer, &format!("{GROUP}/{}", SNAPSHOTS.0), SNAPSHOTS.1).await?;
+    Ok(offer)
+}
+
+async fn serves(client: &Client, offer: &Offer, version: &str, plural: &str) -> Result<bool, Error> {
+    if !offer.versions.contains(version) {
+        return Ok(false);
+    }
+    let resources = client.list_api_group_resources(version).await?.resources;
+    Ok(resources.iter().any(|resource| resource.name == plural))
+}

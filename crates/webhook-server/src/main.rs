@@ -1,0 +1,109 @@
+//! The webhook server's process.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use controller_kit::access::{RoleScope, role_yaml};
+use controller_kit::process::{self, CommonArgs, StartError};
+use controller_kit::settings::Webhook;
+use webhook_server::configurations::{FailurePolicy, Install, configurations};
+use webhook_server::{NAME, RunError, ServerArgs, access};
+
+/// Answers the API server about objects of the Dynamo operator: admission, defaults, conversion between versions.
+#[derive(Parser)]
+#[command(name = "webhook-server", version)]
+struct Args {
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Prints the roles that the server needs: one for the cluster, one for the operator's own namespace
+    Access,
+    /// Prints the webhook configurations; with --namespace for that namespace only
+    Configurations(ConfigurationArgs),
+}
+
+#[derive(clap::Args)]
+struct ConfigurationArgs {
+    /// What the names of the configurations begin with
+    #[arg(long, value_name = "NAME", default_value = "dynamo-operator")]
+    name: String,
+    /// Port of the Service
+    #[arg(long, default_value_t = 443)]
+    port: u16,
+    /// What the API server does when it gets no answer
+    #[arg(long, value_enum, default_value = "fail")]
+    failure_policy: FailurePolicy,
+    /// The same for pods that start from a checkpoint
+    #[arg(long, value_enum, default_value = "ignore")]
+    pod_failure_policy: FailurePolicy,
+    /// How long the API server waits for an answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=30))]
+    timeout_seconds: u8,
+}
+
+/// Why the server ended.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match &args.command {
+        None => process::run(NAME, &args.common, |context| {
+            let (common, server) = (args.common.clone(), args.server.clone());
+            async move {
+                let install = process::install_client(NAME, &common).await?;
+                Ok::<(), Failure>(webhook_server::run(context, server, install).await?)
+            }
+        }),
+        Some(Command::Access) => print(roles(&args)),
+        Some(Command::Configurations(own)) => print(webhooks(&args, own)),
+    }
+}
+
+fn roles(args: &Args) -> Result<String, Box<dyn std::error::Error>> {
+    let scope = args.common.namespace.as_deref().map_or(RoleScope::Cluster, RoleScope::Namespace);
+    let own = args.server.operator_namespace.as_deref().ok_or("set --operator-namespace")?;
+    let all = role_yaml(NAME, scope, access::ACCESS)?;
+    let own = role_yaml(NAME, RoleScope::Namespace(own), access::OWN_NAMESPACE)?;
+    Ok(format!("{all}---\n{own}"))
+}
+
+fn webhooks(args: &Args, own: &ConfigurationArgs) -> Result<String, Box<dyn std::error::Error>> {
+    let install = Install {
+        name: own.name.clone(),
+        host: args.server.host(&Webhook::default())?,
+        port: own.port,
+        namespace: args.common.namespace.clone(),
+        failure_policy: own.failure_policy,
+        pod_failure_policy: own.pod_failure_policy,
+        timeout_seconds: own.timeout_seconds,
+    };
+    let documents = configurations(&install).iter().map(serde_saphyr::to_string).collect::<Result<Vec<_>, _>>()?;
+    Ok(documents.join("---\n"))
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
+fn print(text: Result<String, Box<dyn std::error::Error>>) -> ExitCode {
+    match text {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("webhook-server: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

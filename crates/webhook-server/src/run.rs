@@ -1,0 +1,151 @@
+//! The server as a whole.
+
+use std::net::SocketAddr;
+
+use api_types::{REFERENCE_VERSION, names};
+use controller_kit::process::Context;
+use controller_kit::settings::{self, Webhook};
+use controller_kit::store::Scope;
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tracing::info;
+
+use crate::admission::{DiscoveryBackend, Facts, Principals};
+use crate::certificates::decide::Policy;
+use crate::certificates::{Host, Keeper};
+use crate::facts::observe::Source;
+use crate::serve::{Drain, RequestMetrics, Service, Serving, serve};
+
+/// Where a pod finds its own namespace.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// Flags of the webhook server.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServerArgs {
+    /// Namespace that the operator is installed in; default: that of the pod
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", global = true)]
+    pub operator_namespace: Option<String>,
+
+    /// Service by which the API server finds this server; default: server.webhook.serviceName of the configuration
+    #[arg(long, value_name = "NAME", env = "DYNAMO_WEBHOOK_SERVICE", global = true)]
+    pub service_name: Option<String>,
+
+    /// Where admission and conversion are served; default: server.webhook.host and .port of the configuration
+    #[arg(long, value_name = "ADDRESS", env = "DYNAMO_WEBHOOK_ADDRESS", global = true)]
+    pub webhook_address: Option<SocketAddr>,
+
+    /// Version that new graphs are stamped with
+    #[arg(long, value_name = "VERSION", default_value = REFERENCE_VERSION, env = "DYNAMO_OPERATOR_VERSION", global = true)]
+    pub operator_version: String,
+
+    /// Image for DynamoGraphDeploymentRequests that name none; default: made from the operator's version
+    #[arg(long, value_name = "IMAGE", env = "DYNAMO_DGDR_DEFAULT_IMAGE", global = true)]
+    pub dgdr_default_image: Option<String>,
+
+    /// User names of the operator's own ServiceAccounts, separated by commas: what only the operator may do, they may
+    #[arg(long, value_name = "USERS", value_delimiter = ',', env = "DYNAMO_OPERATOR_ACCOUNTS", global = true)]
+    pub operator_accounts: Vec<String>,
+}
+
+/// Why the server cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Certificates are made for a Service.
+    #[error("no Service: set --service-name, or server.webhook.serviceName in the configuration")]
+    NoService,
+    /// The certificates' Secret is in the operator's namespace.
+    #[error("no namespace: set --operator-namespace, or run in a pod with a ServiceAccount")]
+    NoNamespace,
+    /// The configured host is no address.
+    #[error("server.webhook.host: {0:?} is no IP address")]
+    Host(String),
+    /// The address is not free.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// As configured.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// TLS.
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+impl ServerArgs {
+    /// The Service that the API server calls.
+    ///
+    /// # Errors
+    /// If its name or namespace is not known.
+    pub fn host(&self, configured: &Webhook) -> Result<Host, RunError> {
+        let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+        let service = given(self.service_name.as_deref()).or_else(|| given(Some(&configured.service_name)));
+        let of_pod = || std::fs::read_to_string(NAMESPACE_FILE).ok();
+        let namespace = given(self.operator_namespace.as_deref()).or_else(|| given(of_pod().as_deref()));
+        Ok(Host { service: service.ok_or(RunError::NoService)?, namespace: namespace.ok_or(RunError::NoNamespace)? })
+    }
+
+    fn address(&self, configured: &Webhook) -> Result<SocketAddr, RunError> {
+        let Some(address) = self.webhook_address else {
+            let host = configured.host.parse().map_err(|_| RunError::Host(configured.host.clone()))?;
+            return Ok(SocketAddr::new(host, configured.port));
+        };
+        Ok(address)
+    }
+
+    /// What rules know and never changes.
+    fn facts(&self, context: &Context) -> Facts {
+        Facts {
+            principals: Principals {
+                operators: self.operator_accounts.clone(),
+                planners: vec![names::PLANNER_SERVICE_ACCOUNT.to_owned()],
+            },
+            discovery: match context.settings.discovery.backend {
+                settings::DiscoveryBackend::Kubernetes => DiscoveryBackend::Kubernetes,
+                settings::DiscoveryBackend::Etcd => DiscoveryBackend::Etcd,
+            },
+            operator_version: self.operator_version.clone(),
+            request_image: self.dgdr_default_image.clone(),
+            ..Facts::default()
+        }
+    }
+}
+
+/// Runs until the process is told to stop, then drains.
+///
+/// `install` is a client for what belongs to the install itself: no fence keeps it from that.
+///
+/// # Errors
+/// If the server cannot start. What goes wrong later is retried, and shows in logs and metrics.
+pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<(), RunError> {
+    let configured = &context.settings.server.webhook;
+    let (host, address) = (args.host(configured)?, args.address(configured)?);
+    let listener = TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })?;
+    let converts = context.scope == Scope::Cluster;
+    info!(%address, service = host.name(), converts, "serving admission and conversion");
+
+    let serving = Serving::default();
+    let policy = Policy { mode: configured.cert_provision_mode, host };
+    let trusted = context.readiness.gate("a certificate that the API server trusts");
+    let keeper = Keeper::new(install, policy, &configured.secret_name, converts, serving.clone(), trusted);
+
+    let facts = args.facts(&context);
+    let source = Source::new(context.client.clone(), context.settings.clone(), context.fence.clone(), facts);
+    let looked = context.readiness.gate("what the API server serves");
+    let service = Service::new(source.clone(), converts, RequestMetrics::new(&context.metrics));
+
+    let staying = context.readiness.gate("nothing; the process is about to stop");
+    staying.open();
+    let stop = async {
+        context.shutdown.requested().await;
+        staying.close();
+    };
+    let tls = TlsAcceptor::from(std::sync::Arc::new(serving.config()?));
+    tokio::select! {
+        () = serve(listener, tls, service, stop, Drain::default()) => {}
+        () = keeper.run() => {}
+        () = source.follow(|| looked.open()) => {}
+    }
+    Ok(())
+}

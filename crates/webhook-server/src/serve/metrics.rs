@@ -1,0 +1,95 @@
+//! Figures about requests, in the families of the reference's dashboards, and about conversions.
+
+use std::time::Duration;
+
+use controller_kit::metrics::Metrics;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+
+use crate::admission::{Answer, Request};
+
+/// Upper bounds in seconds. The budget for an admission is 3 ms, for an object's conversion 0.1 ms.
+const BUCKETS: [f64; 14] = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    resource_type: String,
+    operation: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    resource_type: String,
+    operation: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Denied {
+    resource_type: String,
+    operation: &'static str,
+    reason: &'static str,
+}
+
+/// Counts what is asked and answered. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RequestMetrics {
+    duration: Family<Asked, Histogram, fn() -> Histogram>,
+    requests: Family<Answered, Counter>,
+    denials: Family<Denied, Counter>,
+    conversion: Histogram,
+    objects: Counter,
+    failures: Counter,
+}
+
+impl RequestMetrics {
+    /// Registers the families.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        let this = Self {
+            duration: Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram),
+            requests: Family::default(),
+            denials: Family::default(),
+            conversion: Histogram::new(BUCKETS),
+            objects: Counter::default(),
+            failures: Counter::default(),
+        };
+        let own = this.clone();
+        metrics.register(|registry| {
+            // Counters get `_total` appended when they are written out.
+            registry.register("webhook_duration_seconds", "Time one admission took", own.duration);
+            registry.register("webhook_requests", "Admissions, by how they ended", own.requests);
+            registry.register("webhook_denials", "Refused admissions, by reason", own.denials);
+            registry.register("conversion_duration_seconds", "Time one conversion request took", own.conversion);
+            registry.register("conversion_objects", "Converted objects", own.objects);
+            registry.register("conversion_failures", "Conversion requests that failed", own.failures);
+        });
+        this
+    }
+
+    /// Counts an admission.
+    pub fn admitted(&self, request: &Request, answer: &Answer, took: Duration) {
+        let (resource_type, operation) = (request.kind.kind.clone(), request.operation.as_str());
+        let asked = Asked { resource_type: resource_type.clone(), operation };
+        self.duration.get_or_create(&asked).observe(took.as_secs_f64());
+        let result = match answer {
+            Answer::Allow { .. } => "allowed",
+            Answer::Deny { .. } => "denied",
+        };
+        self.requests.get_or_create(&Answered { resource_type: resource_type.clone(), operation, result }).inc();
+        if result == "denied" {
+            self.denials.get_or_create(&Denied { resource_type, operation, reason: "validation" }).inc();
+        }
+    }
+
+    /// Counts a conversion request of so many objects; `None`: it failed.
+    pub fn converted(&self, objects: Option<usize>, took: Duration) {
+        self.conversion.observe(took.as_secs_f64());
+        match objects {
+            Some(objects) => self.objects.inc_by(u64::try_from(objects).unwrap_or(u64::MAX)),
+            None => self.failures.inc(),
+        };
+    }
+}
