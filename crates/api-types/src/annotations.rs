@@ -44,6 +44,8 @@ pub const GROVE_UPDATE_STRATEGY: &str = "nvidia.com/grove-update-strategy";
 pub const KAI_QUEUE: &str = "nvidia.com/kai-scheduler-queue";
 /// Queue of the Volcano scheduler; its own default if unset.
 pub const VOLCANO_QUEUE: &str = "nvidia.com/volcano-queue";
+/// On a CustomResourceDefinition: the generation for which all objects were migrated.
+pub const MIGRATED_GENERATION: &str = "crd-migration.nvidia.com/observed-generation";
 /// Istio's switch for sidecar injection.
 pub const ISTIO_INJECT: &str = "sidecar.istio.io/inject";
 

@@ -1,5 +1,7 @@
 //! `crds apply`.
 
+use crate::migrate::{self, Migration};
+use crate::stored;
 use anyhow::{Context, anyhow, bail};
 use api_types::crds::{self, ConversionService};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -13,10 +15,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Owner of the fields of the definitions on the API server.
-const FIELD_MANAGER: &str = "dynamo-crds";
+pub(crate) const FIELD_MANAGER: &str = "dynamo-crds";
 
-/// How often an apply that lost a race against another writer is tried again.
-const ATTEMPTS: u32 = 5;
+/// How often a write that lost a race against another writer is tried again.
+pub(crate) const ATTEMPTS: u32 = 5;
 
 /// Which cluster, and how long.
 #[derive(clap::Args)]
@@ -28,20 +30,23 @@ pub(crate) struct Args {
     #[arg(long)]
     context: Option<String>,
     /// Longest time in seconds for everything
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
     /// Service that converts between versions, NAMESPACE/NAME[:PORT]
     #[arg(long, value_name = "SERVICE", default_value_t)]
     webhook_service: ConversionService,
+    /// Leave objects stored as they are; a later run without this flag stores them in today's version
+    #[arg(long)]
+    skip_migration: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let work = async { apply_all(client(args).await?, &args.webhook_service).await };
+    let work = async { apply_all(client(args).await?, args).await };
     runtime.block_on(async {
         tokio::time::timeout(Duration::from_secs(args.timeout), work).await.unwrap_or_else(|_| {
             Err(anyhow!(
-                "not done after {} s; is the API server reachable? --timeout allows for more time",
+                "not done after {} s; are the API server and the conversion webhook reachable? --timeout allows for more time",
                 args.timeout
             ))
         })
@@ -62,9 +67,15 @@ async fn client(args: &Args) -> anyhow::Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-async fn apply_all(client: Client, webhook_service: &ConversionService) -> anyhow::Result<()> {
-    let api: Api<CustomResourceDefinition> = Api::all(client);
-    let crds = crds::all_converted_by(webhook_service)?;
+async fn apply_all(client: Client, args: &Args) -> anyhow::Result<()> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let crds = crds::all_converted_by(&args.webhook_service)?;
+    // All of them before the first is written, so that a refusal leaves the cluster as it was.
+    for crd in &crds {
+        let name = crd.name_any();
+        let live = api.get_opt(&name).await.with_context(|| format!("cannot apply {name}"))?;
+        live.map_or(Ok(()), |live| stored::refuse_downgrade(&live, crd))?;
+    }
     let mut outcomes = Vec::new();
     for crd in &crds {
         let name = crd.name_any();
@@ -74,6 +85,19 @@ async fn apply_all(client: Client, webhook_service: &ConversionService) -> anyho
         let name = crd.name_any();
         established(&api, &name).await.with_context(|| format!("{name} was applied but is not served"))?;
         println!("{name} {outcome}");
+    }
+    if args.skip_migration {
+        return Ok(());
+    }
+    for crd in &crds {
+        let name = crd.name_any();
+        let Migration { rewritten, cleaned } =
+            migrate::migrate(&client, &name).await.with_context(|| format!("{name}: not all objects are migrated"))?;
+        if rewritten + cleaned > 0 {
+            println!(
+                "{name} migrated: {rewritten} objects stored anew, {cleaned} freed of versions not served any more"
+            );
+        }
     }
     Ok(())
 }
@@ -85,7 +109,8 @@ async fn apply(api: &Api<CustomResourceDefinition>, crd: &CustomResourceDefiniti
     let mut attempt = 1;
     loop {
         let before = api.get_opt(&name).await?;
-        match api.patch(&name, &params, &Patch::Apply(crd)).await {
+        let wanted = before.as_ref().map_or_else(|| crd.clone(), |live| stored::with_versions_of(crd, live));
+        match api.patch(&name, &params, &Patch::Apply(&wanted)).await {
             Ok(after) => {
                 return Ok(match before {
                     None => "created",

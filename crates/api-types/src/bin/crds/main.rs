@@ -3,7 +3,9 @@
 
 mod apply;
 mod convert;
+mod migrate;
 mod print;
+mod stored;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -29,8 +31,12 @@ enum Command {
     Print(print::Args),
     /// Apply the definitions to a cluster and wait until it serves them
     ///
-    /// Server-side apply as field manager `dynamo-crds`; fields that others set before are taken over. A definition
-    /// that is up to date is not written. Several may run at once.
+    /// Server-side apply as field manager `dynamo-crds`; fields that others set before are taken over, and what others
+    /// added (a CA bundle, another version) stays. A definition that is up to date is not written. A cluster that stores
+    /// objects in a newer version is left as it is. Several may run at once.
+    ///
+    /// Then objects that are still stored in an older version are stored anew, so that the older version is no longer
+    /// needed. Reading them takes the conversion webhook: until it answers, the program waits.
     #[command(after_help = EXIT_CODES)]
     Apply(apply::Args),
     /// Convert manifests between v1alpha1 and v1beta1; needs no cluster

@@ -1,90 +1,13 @@
-//! The program `crds`, as its users run it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+//! `crds apply` on clusters of its own.
 
+use crate::converter::Converter;
+use crate::{apply, failure, stdout};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use serde_json::json;
 use std::time::Duration;
 use test_cluster::{Cluster, Controllers, Options};
-
-fn crds() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_crds"));
-    command.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST").stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn apply(kubeconfig: &Path) -> Command {
-    let mut command = crds();
-    command.arg("apply").arg("--kubeconfig").arg(kubeconfig);
-    command
-}
-
-fn stdout(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-/// Exit code and standard error of a run that fails.
-fn failure(mut command: Command) -> (i32, String) {
-    let output = command.output().unwrap();
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
-
-#[test]
-fn print_gives_the_same_in_every_form() {
-    let expected: Vec<Value> = api_types::crds::all().unwrap().iter().map(|crd| json!(crd)).collect();
-    let typed = |value: Value| json!(serde_json::from_value::<CustomResourceDefinition>(value).unwrap());
-
-    let yaml = stdout(&crds().arg("print").output().unwrap());
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&yaml).unwrap();
-    assert_eq!(documents.into_iter().map(typed).collect::<Vec<_>>(), expected);
-
-    let list = stdout(&crds().args(["print", "--format", "json"]).output().unwrap());
-    let list: Value = serde_json::from_str(&list).unwrap();
-    assert_eq!((&list["apiVersion"], &list["kind"]), (&json!("v1"), &json!("List")));
-    assert_eq!(list["items"], json!(expected));
-
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("crds-print");
-    for format in ["yaml", "json"] {
-        stdout(&crds().args(["print", "--format", format, "--dir"]).arg(&folder).output().unwrap());
-    }
-    for crd in &expected {
-        let name = crd["spec"]["names"]["plural"].as_str().unwrap();
-        for format in ["yaml", "json"] {
-            let text = std::fs::read_to_string(folder.join(format!("nvidia.com_{name}.{format}"))).unwrap();
-            assert_eq!(typed(serde_saphyr::from_str(&text).unwrap()), *crd, "{name}.{format}");
-        }
-    }
-}
-
-#[test]
-fn mistakes_are_told_apart_by_exit_code_and_text() {
-    let (code, text) = failure({
-        let mut command = crds();
-        command.args(["print", "--format", "toml"]);
-        command
-    });
-    assert_eq!(code, 2, "{text}");
-
-    let (code, text) = failure(apply(Path::new("/nowhere/kubeconfig")));
-    assert!(code == 1 && text.contains("cannot read the kubeconfig /nowhere/kubeconfig"), "{text}");
-
-    // A port that nobody listens on: taken and given back.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let kubeconfig = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unreachable.kubeconfig");
-    let content = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{ "name": "u", "user": {} }],
-        "clusters": [{ "name": "s", "cluster": { "server": format!("http://127.0.0.1:{port}") } }],
-        "contexts": [{ "name": "c", "context": { "cluster": "s", "user": "u" } }],
-    });
-    std::fs::write(&kubeconfig, content.to_string()).unwrap();
-    let (code, text) = failure(apply(&kubeconfig));
-    assert!(code == 1 && text.contains("cannot apply dynamographdeployments.nvidia.com"), "{text}");
-}
 
 /// A definition of somebody else that already has the kind of our graphs.
 fn rival() -> CustomResourceDefinition {
@@ -159,11 +82,71 @@ async fn apply_installs_once_and_repairs() {
     assert_eq!(json!(schema), json!(api_types::crds::all().unwrap()[0].spec.versions[0].schema));
 }
 
-async fn wait(condition: impl AsyncFn() -> bool) {
+pub async fn wait(condition: impl AsyncFn() -> bool) {
     let what = "the API server to follow";
     test_cluster::wait::until(what, Duration::from_secs(30), async || -> Result<(), &str> {
         if condition().await { Ok(()) } else { Err("not yet") }
     })
     .await
     .unwrap();
+}
+
+const GRAPHS: &str = "dynamographdeployments.nvidia.com";
+const MODELS: &str = "dynamomodels.nvidia.com";
+
+/// What stands in the definitions already: of another program, of a later release.
+#[tokio::test]
+async fn apply_respects_what_others_wrote() {
+    let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+    let client: Client = cluster.client().unwrap();
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let kubeconfig = cluster.kubeconfig().to_owned();
+    let params = PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+
+    // A later release stores models in a version that this one does not know.
+    let mut later = api_types::crds::all().unwrap().into_iter().find(|crd| crd.name_any() == MODELS).unwrap();
+    let mut version = later.spec.versions[0].clone();
+    version.name = "v1beta1".to_owned();
+    later.spec.versions[0].storage = false;
+    later.spec.versions.push(version);
+    api.create(&PostParams::default(), &later).await.unwrap();
+    wait(async || is_established(&api, MODELS).await).await;
+    let before = versions(&api).await;
+    let (code, text) = failure(apply(&kubeconfig));
+    assert_eq!(code, 1, "{text}");
+    for part in [MODELS, "v1beta1", "v1alpha1", "older", "newer one"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(versions(&api).await, before, "nothing was written");
+
+    // It is rolled back the right way: it stores models in the old version again, and serves the new one.
+    later.spec.versions[0].storage = true;
+    later.spec.versions[1].storage = false;
+    later.metadata.managed_fields = None;
+    let rolled_back = Patch::Apply(&later);
+    api.patch(MODELS, &PatchParams::apply("somebody").force(), &rolled_back).await.unwrap();
+    stdout(&apply(&kubeconfig).output().unwrap());
+    let served = api.get(MODELS).await.unwrap().spec.versions;
+    let served: Vec<_> = served.iter().map(|version| (version.name.as_str(), version.served)).collect();
+    assert_eq!(served, [("v1alpha1", true), ("v1beta1", true)]);
+
+    // Whoever owns the certificate put its CA bundle in.
+    let converter = Converter::start(&client).await;
+    converter.inject(&client).await;
+    let conversion = async || json!(api.get(GRAPHS).await.unwrap().spec.conversion)["webhook"]["clientConfig"].clone();
+    let injected = conversion().await["caBundle"].clone();
+    assert!(injected.is_string());
+    let again = stdout(&apply(&kubeconfig).output().unwrap());
+    assert!(again.contains(&format!("{GRAPHS} unchanged\n")), "{again}");
+    let moved = stdout(&apply(&kubeconfig).args(["--webhook-service", "here/there:8443"]).output().unwrap());
+    assert!(moved.contains(&format!("{GRAPHS} updated\n")), "{moved}");
+    let service = json!({ "namespace": "here", "name": "there", "path": "/convert", "port": 8443 });
+    assert_eq!(conversion().await, json!({ "service": service, "caBundle": injected }));
+
+    // Another program's annotations stay as well.
+    let note = json!({ "metadata": { "annotations": { "cert-manager.io/inject-ca-from": "a/b" } } });
+    api.patch(GRAPHS, &params, &Patch::Merge(note)).await.unwrap();
+    stdout(&apply(&kubeconfig).output().unwrap());
+    assert_eq!(api.get(GRAPHS).await.unwrap().annotations()["cert-manager.io/inject-ca-from"], "a/b");
+    assert_eq!(conversion().await["service"]["port"], 443, "a port that is not asked for goes");
 }

@@ -1,0 +1,163 @@
+//! What a definition says of the versions in which objects are stored, and what has to be done about it.
+
+use anyhow::{Context, bail};
+use api_types::annotations;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
+use kube::ResourceExt;
+use kube::core::Version;
+use serde_json::json;
+
+/// Fails if objects are stored in a newer version than ours: whatever only that version can say would be lost.
+pub(crate) fn refuse_downgrade(live: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> anyhow::Result<()> {
+    let storage = |crd: &CustomResourceDefinition| {
+        let version = crd.spec.versions.iter().find(|version| version.storage);
+        version.map(|version| version.name.clone()).unwrap_or_default()
+    };
+    let (live_version, our_version) = (storage(live), storage(ours));
+    let priority = |version: &str| Version::parse(version).priority();
+    if priority(&live_version) > priority(&our_version) {
+        bail!(
+            "{} stores its objects in {live_version}; this program would store them in {our_version}, which is older. \
+             Nothing was changed. Use the program of the release that installed the definition, or of a newer one",
+            live.name_any()
+        );
+    }
+    Ok(())
+}
+
+/// `ours` with the versions that only the live definition has: somebody reads or stores objects in them. They are one list
+/// of which an apply replaces the whole.
+pub(crate) fn with_versions_of(
+    ours: &CustomResourceDefinition,
+    live: &CustomResourceDefinition,
+) -> CustomResourceDefinition {
+    let mut all = ours.clone();
+    for version in &live.spec.versions {
+        if !ours.spec.versions.iter().any(|known| known.name == version.name) {
+            all.spec.versions.push(version.clone());
+        }
+    }
+    all
+}
+
+/// What is to be done with the objects of a definition.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Work {
+    /// `group/version` in which they are stored today.
+    pub storage: String,
+    /// The version alone.
+    pub storage_version: String,
+    /// Every `group/version` in which they can be read.
+    pub served: Vec<String>,
+    /// Some may be stored in another version.
+    pub rewrite: bool,
+    /// Whether they have a status of their own.
+    pub status: bool,
+    /// Generation of the definition for which this holds.
+    pub generation: i64,
+}
+
+/// What is to be done; none if it was done for this generation of the definition.
+pub(crate) fn work(crd: &CustomResourceDefinition) -> anyhow::Result<Option<Work>> {
+    let Some(version) = crd.spec.versions.iter().find(|version| version.storage) else {
+        bail!("no version is the one that is stored");
+    };
+    let stored = crd.status.as_ref().and_then(|status| status.stored_versions.as_deref()).unwrap_or_default();
+    let generation = crd.metadata.generation.context("the definition has no generation")?;
+    let rewrite = *stored != [version.name.clone()];
+    let seen = crd.annotations().get(annotations::MIGRATED_GENERATION).is_some_and(|g| *g == generation.to_string());
+    if seen && !rewrite {
+        return Ok(None);
+    }
+    let in_group = |version: &str| format!("{}/{version}", crd.spec.group);
+    Ok(Some(Work {
+        storage: in_group(&version.name),
+        storage_version: version.name.clone(),
+        served: crd.spec.versions.iter().filter(|version| version.served).map(|v| in_group(&v.name)).collect(),
+        rewrite,
+        status: version.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some()),
+        generation,
+    }))
+}
+
+impl Work {
+    /// The managed fields of an object without those of versions that are not served any more, in which nobody could
+    /// merge them; none if there are no such fields. They are never empty: the API server would take that for a wish to
+    /// begin anew.
+    pub fn kept(&self, managed: &[ManagedFieldsEntry], manager: &str) -> Option<Vec<ManagedFieldsEntry>> {
+        let is_kept = |entry: &&ManagedFieldsEntry| {
+            entry.api_version.as_ref().is_none_or(|version| self.served.contains(version))
+        };
+        let mut kept: Vec<_> = managed.iter().filter(is_kept).cloned().collect();
+        if kept.len() == managed.len() {
+            return None;
+        }
+        if kept.is_empty() {
+            kept.push(ManagedFieldsEntry {
+                api_version: Some(self.storage.clone()),
+                fields_type: Some("FieldsV1".to_owned()),
+                fields_v1: Some(FieldsV1(json!({ "f:metadata": { "f:name": {} } }))),
+                manager: Some(manager.to_owned()),
+                operation: Some("Apply".to_owned()),
+                ..ManagedFieldsEntry::default()
+            });
+        }
+        Some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A definition whose versions are served or not; the last one is stored.
+    fn crd(versions: &[(&str, bool)], stored: &[&str], migrated: Option<&str>) -> CustomResourceDefinition {
+        let last = versions.len() - 1;
+        let version = |(index, (name, served)): (usize, &(&str, bool))| json!({ "name": name, "served": served, "storage": index == last });
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": "x", "generation": 3,
+                "annotations": migrated.map(|generation| json!({ annotations::MIGRATED_GENERATION: generation })),
+            },
+            "spec": {
+                "group": "g", "names": { "kind": "K", "plural": "ks" }, "scope": "Namespaced",
+                "versions": versions.iter().enumerate().map(version).collect::<Vec<_>>(),
+            },
+            "status": { "storedVersions": stored },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn objects_are_rewritten_while_another_version_may_be_stored() {
+        let both = [("v1alpha1", true), ("v1beta1", true)];
+        for (stored, migrated, rewrite) in [
+            (&["v1alpha1", "v1beta1"][..], None, Some(true)),
+            (&["v1alpha1", "v1beta1"], Some("3"), Some(true)),
+            (&["v1alpha1"], None, Some(true)),
+            (&["v1beta1"], None, Some(false)),
+            (&["v1beta1"], Some("2"), Some(false)),
+            (&["v1beta1"], Some("3"), None),
+        ] {
+            let found = work(&crd(&both, stored, migrated)).unwrap();
+            assert_eq!(found.map(|work| work.rewrite), rewrite, "{stored:?} {migrated:?}");
+        }
+    }
+
+    #[test]
+    fn only_fields_of_served_versions_are_kept() {
+        let work = work(&crd(&[("v1alpha1", false), ("v1beta1", true)], &["v1beta1"], None)).unwrap().unwrap();
+        let entry = |version: &str| ManagedFieldsEntry {
+            api_version: Some(format!("g/{version}")),
+            manager: Some("m".to_owned()),
+            ..ManagedFieldsEntry::default()
+        };
+        assert_eq!(work.kept(&[entry("v1beta1")], "us"), None);
+        assert_eq!(work.kept(&[], "us"), None);
+        assert_eq!(work.kept(&[entry("v1alpha1"), entry("v1beta1")], "us"), Some(vec![entry("v1beta1")]));
+        let seeded = work.kept(&[entry("v1alpha1")], "us").unwrap();
+        assert_eq!((seeded.len(), seeded[0].api_version.as_deref()), (1, Some("g/v1beta1")));
+        assert_eq!(seeded[0].manager.as_deref(), Some("us"));
+    }
+}
