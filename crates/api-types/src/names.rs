@@ -115,6 +115,11 @@ pub fn discovery_role_binding(graph: &str) -> String {
     bounded(&format!("{graph}-k8s-service-discovery-binding"), 253)
 }
 
+/// Scaling adapter of a component.
+pub fn scaling_adapter(graph: &str, component: &str) -> String {
+    bounded(&format!("{graph}-{}", component.to_lowercase()), 253)
+}
+
 /// ServiceAccount of planners.
 pub const PLANNER_SERVICE_ACCOUNT: &str = "planner-serviceaccount";
 /// ServiceAccount of endpoint pickers.

@@ -27,7 +27,8 @@ pub const ACCESS: &[Access] = &[
         resource: "dynamographdeployments",
         subresource: None,
         verbs: &[Verb::Patch],
-        why: "removes the finalizer that the Go operator left on a graph that is being deleted",
+        why: "removes the finalizer that the Go operator left on a graph that is being deleted; sets the replicas of components \
+              with a scaling adapter",
     },
     Access {
         group: api_types::GROUP,
@@ -50,6 +51,20 @@ pub const ACCESS: &[Access] = &[
         subresource: None,
         verbs: Verb::OWN,
         why: "the components of a graph, one object for each generation",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentscalingadapters",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the replicas of components that somebody else scales",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentscalingadapters",
+        subresource: Some("status"),
+        verbs: &[Verb::Patch],
+        why: "says how many replicas there are, and which pods they are",
     },
     Access {
         group: "",

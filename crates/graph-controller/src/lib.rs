@@ -4,12 +4,14 @@
 //! | module | what |
 //! |---|---|
 //! | [`graph`] | reconciling one graph: observe, validate, decide, apply, report |
+//! | [`scaling_adapter`] | handing the replicas of an adapter to its graph |
 //! | [`access`] | what the controller may do, as data |
 //! | [`run`] | caches, triggers, the loop |
 
 pub mod access;
 pub mod graph;
 mod run;
+pub mod scaling_adapter;
 
 pub use run::run;
 

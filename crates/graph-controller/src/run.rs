@@ -4,19 +4,20 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use api_types::external::{DestinationRule, InferencePool};
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use api_types::{annotations, labels};
 use controller_kit::apply::Applier;
 use controller_kit::controller::{Controller, owner_key};
 use controller_kit::events::EventSink;
 use controller_kit::process::Context;
 use controller_kit::store::{
-    Key, Packed, ServedApi, Store, controller_owner, watch, watch_if_served, watch_metadata_by,
+    CacheView, Key, Packed, ServedApi, Store, Watch, controller_owner, watch, watch_if_served, watch_metadata_by,
 };
+use futures::join;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
 use kube::{Resource, ResourceExt};
 
 use crate::NAME;
@@ -24,100 +25,163 @@ use crate::graph::Reconciler;
 use crate::graph::apply::graph_of;
 use crate::graph::observe::{Apis, Caches};
 use crate::graph::settings::Settings;
+use crate::scaling_adapter::{self, observe::adapters_of};
 
 /// Pods that still hold resources.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// Runs the controller until the process is told to stop.
+/// The watches that feed the caches of graphs, except that of graphs themselves.
+struct Watches {
+    components: Watch<Packed<DynamoComponentDeployment>>,
+    accounts: Watch<Packed<ServiceAccount>>,
+    roles: Watch<Packed<Role>>,
+    bindings: Watch<Packed<RoleBinding>>,
+    worker_pods: Watch<PartialObjectMeta<Pod>>,
+    config_maps: Watch<Packed<ConfigMap>>,
+    claim_templates: Watch<Packed<ResourceClaimTemplate>>,
+    pools: Watch<Packed<InferencePool>>,
+    destination_rules: Watch<Packed<DestinationRule>>,
+    mpi_keys: Watch<PartialObjectMeta<Secret>>,
+}
+
+/// Runs the controllers of this process until it is told to stop.
 ///
 /// # Errors
 /// Never: what goes wrong is retried, and shows in logs, metrics and status.
 pub async fn run(context: Context) -> Result<(), Infallible> {
     let (client, scope) = (|| context.client.clone(), &context.scope);
+    let settings = Arc::new(Settings::of(&context.settings, scope, std::env::var("POD_NAMESPACE").ok()));
+    let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(client(), scope, None);
+    let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(client(), scope, None);
+    // Each of the two controllers hears of the other's objects.
+    let known = adapters.clone();
+    let (graph_watch, adapters_to_look_at) = graph_watch.and_keys(move |graph| adapters_of(&known, graph));
+    let (adapter_watch, graphs_to_look_at) = adapter_watch.and_keys(|adapter| graph_of(adapter).into_iter().collect());
+
+    let (caches, watches) = open(&context, &settings, graphs.clone(), adapters.clone());
+    let applier = applier(&context, &caches);
+    let events = EventSink::new(client(), NAME);
+    let reconciler = scaling_adapter::Reconciler {
+        caches: scaling_adapter::observe::Caches { graphs, adapters },
+        applier: applier.clone(),
+        events: events.clone(),
+    };
+    let scaling = Controller::new(adapter_watch).writes_with(&applier).also(adapters_to_look_at);
+    let scaling = scaling.run(&context, move |adapter| {
+        let reconciler = reconciler.clone();
+        async move { reconciler.reconcile(adapter).await }
+    });
+    let apis = apis(&context, &settings);
+    let reconciler = Reconciler { applier: applier.clone(), events, apis, settings, caches };
+    let serving = watches.into_controller(graph_watch, &reconciler).also(graphs_to_look_at);
+    let serving = serving.run(&context, move |graph| {
+        let reconciler = reconciler.clone();
+        async move { reconciler.reconcile(graph).await }
+    });
+    join!(serving, scaling);
+    Ok(())
+}
+
+/// Opens the watches of what belongs to graphs, each with a selector.
+fn open(
+    context: &Context,
+    settings: &Settings,
+    graphs: Store<Packed<DynamoGraphDeployment>>,
+    adapters: Store<Packed<DynamoGraphDeploymentScalingAdapter>>,
+) -> (Caches, Watches) {
+    let (client, scope) = (|| context.client.clone(), &context.scope);
     let accounts_of_graphs =
         format!("{}={},{}={}", labels::MANAGED_BY, labels::OPERATOR, labels::APP_COMPONENT, labels::RBAC);
-    let worker_pods = format!("{},{}", labels::GRAPH, labels::WORKER_HASH);
-
-    let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(client(), scope, None);
-    let (components, component_watch) = watch::<DynamoComponentDeployment>(client(), scope, Some(labels::GRAPH));
-    let (accounts, account_watch) = watch::<ServiceAccount>(client(), scope, Some(&accounts_of_graphs));
-    let (roles, role_watch) = watch::<Role>(client(), scope, Some(&accounts_of_graphs));
-    let (bindings, binding_watch) = watch::<RoleBinding>(client(), scope, Some(&accounts_of_graphs));
-    let (pods, pod_watch) = watch_metadata_by::<Pod>(client(), scope, Some(&worker_pods), Some(NOT_ENDED));
-
-    let (config_maps, config_map_watch) = watch::<ConfigMap>(client(), scope, Some(labels::GRAPH));
-    let (claim_templates, claim_watch) =
-        watch_if_served::<ResourceClaimTemplate>(client(), scope, Some(labels::OWN_GRAPH));
-    let (pools, pool_watch) = watch_if_served::<InferencePool>(client(), scope, Some(labels::GRAPH));
-    let (destination_rules, rule_watch) = watch_if_served::<DestinationRule>(client(), scope, Some(labels::OWN_GRAPH));
-
-    let own_namespace = std::env::var("POD_NAMESPACE").ok();
-    let settings = Arc::new(Settings::of(&context.settings, scope, own_namespace));
+    let workers = format!("{},{}", labels::GRAPH, labels::WORKER_HASH);
     // Without a key to copy, the selector matches nothing.
     let copies = format!("metadata.name={}", settings.mpi_key.as_ref().map_or("-", |key| key.name.as_str()));
-    let (mpi_keys, key_watch) = watch_metadata_by::<Secret>(client(), scope, None, Some(&copies));
 
+    let components = watch::<DynamoComponentDeployment>(client(), scope, Some(labels::GRAPH));
+    let accounts = watch::<ServiceAccount>(client(), scope, Some(&accounts_of_graphs));
+    let roles = watch::<Role>(client(), scope, Some(&accounts_of_graphs));
+    let bindings = watch::<RoleBinding>(client(), scope, Some(&accounts_of_graphs));
+    let worker_pods = watch_metadata_by::<Pod>(client(), scope, Some(&workers), Some(NOT_ENDED));
+    let config_maps = watch::<ConfigMap>(client(), scope, Some(labels::GRAPH));
+    let claim_templates = watch_if_served::<ResourceClaimTemplate>(client(), scope, Some(labels::OWN_GRAPH));
+    let pools = watch_if_served::<InferencePool>(client(), scope, Some(labels::GRAPH));
+    let destination_rules = watch_if_served::<DestinationRule>(client(), scope, Some(labels::OWN_GRAPH));
+    let mpi_keys = watch_metadata_by::<Secret>(client(), scope, None, Some(&copies));
     let caches = Caches {
         graphs,
-        components,
-        accounts,
-        roles,
-        bindings,
-        worker_pods: pods,
-        config_maps,
-        claim_templates,
-        pools,
-        destination_rules,
-        mpi_keys,
+        adapters,
+        components: components.0,
+        accounts: accounts.0,
+        roles: roles.0,
+        bindings: bindings.0,
+        worker_pods: worker_pods.0,
+        config_maps: config_maps.0,
+        claim_templates: claim_templates.0,
+        pools: pools.0,
+        destination_rules: destination_rules.0,
+        mpi_keys: mpi_keys.0,
     };
-    let applier = Applier::new(
-        client(),
-        NAME,
-        context.metrics.clone(),
-        vec![
-            Arc::new(caches.graphs.clone()),
-            Arc::new(caches.components.clone()),
-            Arc::new(caches.accounts.clone()),
-            Arc::new(caches.roles.clone()),
-            Arc::new(caches.bindings.clone()),
-            Arc::new(caches.config_maps.clone()),
-            Arc::new(caches.claim_templates.clone()),
-            Arc::new(caches.pools.clone()),
-            Arc::new(caches.destination_rules.clone()),
-            Arc::new(caches.mpi_keys.clone()),
-        ],
-    )
-    .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
-    let leader_worker_sets = GroupVersionKind::gvk("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
-    let leader_worker_sets = ServedApi::new(client(), ApiResource::from_gvk(&leader_worker_sets));
-    let reconciler = Reconciler {
-        applier: applier.clone(),
-        events: EventSink::new(client(), NAME),
-        apis: Apis { leader_worker_sets: settings.leader_worker_sets.then_some(leader_worker_sets) },
-        settings,
-        caches,
+    let watches = Watches {
+        components: components.1,
+        accounts: accounts.1,
+        roles: roles.1,
+        bindings: bindings.1,
+        worker_pods: worker_pods.1,
+        config_maps: config_maps.1,
+        claim_templates: claim_templates.1,
+        pools: pools.1,
+        destination_rules: destination_rules.1,
+        mpi_keys: mpi_keys.1,
     };
-    let graphs = &reconciler.caches.graphs;
-    let (by_account, by_binding, by_key) = (concerned_by(graphs), concerned_by(graphs), concerned_by(graphs));
+    (caches, watches)
+}
 
-    Controller::new(graph_watch)
-        .writes_with(&applier)
-        .triggered_by(component_watch, |d| graph_of(d).into_iter().collect())
-        .triggered_by(account_watch, by_account)
-        .owns(role_watch)
-        .triggered_by(binding_watch, by_binding)
-        .owns(config_map_watch)
-        .owns(claim_watch)
-        .owns(pool_watch)
-        .owns(rule_watch)
-        .triggered_by(key_watch, by_key)
-        .triggered_by(pod_watch, |pod| graph_of(pod).into_iter().collect())
-        .run(&context, move |graph| {
-            let reconciler = reconciler.clone();
-            async move { reconciler.reconcile(graph).await }
-        })
-        .await;
-    Ok(())
+impl Watches {
+    /// The controller of graphs, with everything that wakes it.
+    fn into_controller(
+        self,
+        graphs: Watch<Packed<DynamoGraphDeployment>>,
+        reconciler: &Reconciler,
+    ) -> Controller<DynamoGraphDeployment> {
+        let all = &reconciler.caches.graphs;
+        Controller::new(graphs)
+            .writes_with(&reconciler.applier)
+            .triggered_by(self.components, |d| graph_of(d).into_iter().collect())
+            .triggered_by(self.accounts, concerned_by(all))
+            .owns(self.roles)
+            .triggered_by(self.bindings, concerned_by(all))
+            .owns(self.config_maps)
+            .owns(self.claim_templates)
+            .owns(self.pools)
+            .owns(self.destination_rules)
+            .triggered_by(self.mpi_keys, concerned_by(all))
+            .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect())
+    }
+}
+
+/// The only way to write; it knows the caches that decisions rest on.
+fn applier(context: &Context, caches: &Caches) -> Applier {
+    let views: Vec<Arc<dyn CacheView>> = vec![
+        Arc::new(caches.graphs.clone()),
+        Arc::new(caches.adapters.clone()),
+        Arc::new(caches.components.clone()),
+        Arc::new(caches.accounts.clone()),
+        Arc::new(caches.roles.clone()),
+        Arc::new(caches.bindings.clone()),
+        Arc::new(caches.config_maps.clone()),
+        Arc::new(caches.claim_templates.clone()),
+        Arc::new(caches.pools.clone()),
+        Arc::new(caches.destination_rules.clone()),
+        Arc::new(caches.mpi_keys.clone()),
+    ];
+    let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), views);
+    applier.with_predecessors(&[annotations::LAST_APPLIED_HASH])
+}
+
+/// What the cluster may serve and needs no cache.
+fn apis(context: &Context, settings: &Settings) -> Apis {
+    let leader_worker_sets = GroupVersionKind::gvk("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
+    let leader_worker_sets = ServedApi::new(context.client.clone(), ApiResource::from_gvk(&leader_worker_sets));
+    Apis { leader_worker_sets: settings.leader_worker_sets.then_some(leader_worker_sets) }
 }
 
 /// The graphs that an object concerns: its owner, or all of its namespace if they share it.

@@ -116,6 +116,7 @@ fn real_graphs_give_the_references_components() {
                     let observed = Observed {
                         graph: graph.clone(),
                         components: vec![],
+                        adapters: vec![],
                         running_pods: BTreeMap::new(),
                         served: Served::default(),
                     };

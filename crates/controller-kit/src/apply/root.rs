@@ -103,6 +103,34 @@ impl Applier {
         Ok(true)
     }
 
+    /// Changes single fields of an object that is somebody else's otherwise, by a JSON patch. `operations` should hold `test`s
+    /// of what the change rests on; the uid is tested anyway. `parent_uid` is the object being reconciled. Returns whether
+    /// something was written.
+    ///
+    /// # Errors
+    /// What the API server answered. [`Error::Changed`] if a test failed. An object that is gone is no error.
+    pub async fn edit_fields<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
+        let id = ObjectId::of(object);
+        let uid = uid_of(&id, object.meta())?;
+        let mut all = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];
+        all.extend(operations);
+        match self.edit("change", (&resource, &id), WriteVerb::Update, Value::Array(all)).await {
+            Ok(answer) => {
+                if let Some(version) = version_of(&answer) {
+                    self.memory().wrote(parent_uid, &id, version, Instant::now());
+                }
+                Ok(true)
+            }
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Removes one finalizer, if the object carries it. Returns whether something was written.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures::{Stream, StreamExt, stream, stream::BoxStream};
+use futures::{Stream, StreamExt, channel::mpsc, stream, stream::BoxStream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Client, Resource,
@@ -19,7 +19,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::{Change, Packed, Store, packed::prune, pause::Pauses};
+use super::{Change, Key, Packed, Store, packed::prune, pause::Pauses};
 
 /// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a connection that
 /// died silently goes unnoticed.
@@ -150,6 +150,20 @@ where
     O: Resource + Send + Sync + 'static,
     O::DynamicType: Default,
 {
+    /// The same watch, and the keys that `map` names for every changed object, as it was and as it is. With them a second
+    /// controller of the process hears of the changes without a watch of its own, see
+    /// [`Controller::also`](crate::controller::Controller::also).
+    #[must_use]
+    pub fn and_keys(self, map: impl Fn(&O) -> Vec<Key> + Send + 'static) -> (Self, BoxStream<'static, Key>) {
+        let (sender, keys) = mpsc::unbounded();
+        let tell = move |change: &Change<O>| {
+            let both = change.before.iter().chain(&change.after);
+            // Fails only when nobody listens any more.
+            both.flat_map(|object| map(object)).for_each(|key| drop(sender.unbounded_send(key)));
+        };
+        (Self { changes: self.changes.inspect(tell).boxed(), ..self }, keys.boxed())
+    }
+
     /// Follows any stream of watch events.
     pub(crate) fn new(events: impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static) -> Self {
         Self::into_store(Store::new(), events)

@@ -64,7 +64,13 @@ pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a Settings) 
 
 /// What is live of a graph: nothing but these components.
 pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
-    Observed { graph: graph.clone(), components, running_pods: Default::default(), served: Served::default() }
+    Observed {
+        graph: graph.clone(),
+        components,
+        adapters: Vec::new(),
+        running_pods: Default::default(),
+        served: Served::default(),
+    }
 }
 
 /// A component as it would come back from the API server, owned by [`graph`], with `available` workers.

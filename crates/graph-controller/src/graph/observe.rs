@@ -4,15 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api_types::external::{DestinationRule, InferencePool};
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use api_types::{annotations, labels};
+use api_types::v1beta1::{
+    DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
+};
+use api_types::{annotations, labels, names};
 use controller_kit::apply::{APPLIED_ANNOTATION, Error};
 use controller_kit::store::{Key, Packed, ServedApi, Store, UnpackError, controller_owner};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use kube::ResourceExt;
 use kube::core::PartialObjectMeta;
+use kube::{Resource, ResourceExt};
 
 /// The caches of this controller.
 #[derive(Clone)]
@@ -37,6 +39,8 @@ pub struct Caches {
     pub pools: Store<Packed<InferencePool>>,
     /// Rules of the service mesh.
     pub destination_rules: Store<Packed<DestinationRule>>,
+    /// Scaling adapters.
+    pub adapters: Store<Packed<Adapter>>,
     /// Copies of the SSH key for MPI, metadata only.
     pub mpi_keys: Store<PartialObjectMeta<Secret>>,
 }
@@ -55,6 +59,8 @@ pub struct Observed {
     pub graph: DynamoGraphDeployment,
     /// Its components: those it owns, and orphans of the same graph name that it may adopt.
     pub components: Vec<DynamoComponentDeployment>,
+    /// Scaling adapters under the names of those that its components ask for, whoever owns them.
+    pub adapters: Vec<Adapter>,
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
     pub running_pods: BTreeMap<String, usize>,
     /// What the cluster serves.
@@ -69,7 +75,12 @@ impl Observed {
 
     /// Whether the graph is the controller of a live component.
     pub fn owns(&self, d: &DynamoComponentDeployment) -> bool {
-        controller_owner(d).is_some_and(|owner| Some(&owner.uid) == self.graph.metadata.uid.as_ref())
+        self.is_owner(d)
+    }
+
+    /// Whether the graph is the controller of an object.
+    pub fn is_owner<K: Resource>(&self, object: &K) -> bool {
+        controller_owner(object).is_some_and(|owner| Some(&owner.uid) == self.graph.metadata.uid.as_ref())
     }
 }
 
@@ -112,7 +123,8 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     let workers = components.iter().filter(|d| d.spec.component.is_worker());
     let generations: BTreeSet<_> = workers.map(|d| d.labels().get(labels::WORKER_HASH)).collect();
     let running_pods = if generations.len() > 1 { running_pods(caches, &graph) } else { BTreeMap::new() };
-    Ok(Observed { graph, components, running_pods, served })
+    let adapters = adapters(caches, &graph)?;
+    Ok(Observed { graph, components, adapters, running_pods, served })
 }
 
 /// Components that an earlier graph of this name left behind (`--cascade=orphan`).
@@ -125,6 +137,16 @@ fn orphans(caches: &Caches, graph: &DynamoGraphDeployment) -> Vec<Arc<Packed<Dyn
             && MARKS.iter().any(|mark| d.annotations().contains_key(*mark))
     };
     caches.components.all().into_iter().filter(|d| is_orphan(d)).collect()
+}
+
+/// The scaling adapters under the names of those that the components ask for.
+fn adapters(caches: &Caches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapter>, UnpackError> {
+    let namespace = graph.namespace().unwrap_or_default();
+    let names = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
+    let names =
+        names.map(|component| Key::new(&namespace, &names::scaling_adapter(&graph.name_any(), &component.name)));
+    let named = names.filter_map(|key| caches.adapters.get(&key));
+    named.map(|adapter| adapter.unpack()).collect()
 }
 
 /// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs.

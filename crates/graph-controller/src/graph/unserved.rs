@@ -25,7 +25,6 @@ fn of_component(component: &ComponentSpec) -> Vec<&'static str> {
         (component.provider_override.is_some(), "providerOverride"),
         (component.min_available.is_some(), "minAvailable"),
         (component.model_ref.is_some(), "modelRef"),
-        (component.scaling_adapter.is_some(), "scalingAdapter"),
         (component.topology_constraint.is_some(), "topologyConstraint"),
     ];
     fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field).collect()
@@ -47,10 +46,9 @@ mod tests {
         let graph = graph_with(|g| {
             g["spec"]["restart"] = json!({ "id": "1" });
             g["spec"]["components"][0]["minAvailable"] = json!(1);
-            g["spec"]["components"][1]["scalingAdapter"] = json!({});
+            g["spec"]["components"][1]["modelRef"] = json!({ "name": "m" });
         });
-        let expected =
-            ["spec.restart", "spec.components[Frontend].minAvailable", "spec.components[Decode].scalingAdapter"];
+        let expected = ["spec.restart", "spec.components[Frontend].minAvailable", "spec.components[Decode].modelRef"];
         assert_eq!(unserved_fields(&graph.spec), expected);
     }
 }

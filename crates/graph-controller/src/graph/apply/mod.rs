@@ -58,6 +58,7 @@ pub async fn apply(
             applier.delete_unchanged(&gone, writer.uid()).await?;
         }
     }
+    objects::prune_adapters(writer, caches, &decision.objects).await?;
     if !decision.rollout.in_progress() && decision.obstacle.is_none() {
         // Pods of an old generation may still mount what the new one does without.
         objects::prune(writer, caches, &decision.objects).await?;

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use api_types::labels;
-use controller_kit::apply::{Error, ObjectId};
+use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
+use controller_kit::apply::{Desired, Error, ObjectId};
 use controller_kit::failure::Class;
 use controller_kit::store::{Key, controller_owner};
 use futures::future::join_all;
@@ -14,8 +15,8 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
 use kube::core::ApiResource;
+use kube::{Resource, ResourceExt};
 
 use super::writer::{Writer, Written};
 use crate::graph::decide::accounts::SharedAccount;
@@ -53,16 +54,33 @@ pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     let bindings = objects.shared_accounts.iter().map(|shared| shared_binding(writer, caches, &shared.binding));
     let pool = writer.write_all(&caches.pools, objects.pool.as_slice());
     let rule = writer.write_all(&caches.destination_rules, objects.destination_rule.as_slice());
-    let (rights, bindings, pool, rule) = join!(rights, join_all(bindings), pool, rule);
-    all([rights, pool, rule].into_iter().chain(bindings))
+    let adapters = write_adapters(writer, caches, &objects.adapters.write);
+    let (rights, bindings, pool, rule, adapters) = join!(rights, join_all(bindings), pool, rule, adapters);
+    all([rights, pool, rule, adapters].into_iter().chain(bindings))
+}
+
+/// Others scale by them meanwhile: what was decided on an older count must not be written.
+async fn write_adapters(writer: Writer<'_>, caches: &Caches, adapters: &[Adapter]) -> Waits {
+    let write = |adapter| writer.write_as(&caches.adapters, adapter, Desired::only_if_unchanged);
+    let written = join_all(adapters.iter().map(write)).await;
+    Ok(written.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().filter_map(Written::reason).collect())
+}
+
+/// Deletes the adapters of components that no longer ask for one.
+pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Result<(), Error> {
+    writer.prune(&caches.adapters, |name| objects.adapters.wanted.iter().any(|wanted| wanted == name)).await
 }
 
 /// Deletes what is no longer wanted and nothing runs on.
 pub(super) async fn prune(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Result<(), Error> {
-    writer.prune(&caches.config_maps, &objects.config_maps).await?;
-    writer.prune(&caches.claim_templates, &objects.claim_templates).await?;
-    writer.prune(&caches.pools, objects.pool.as_slice()).await?;
-    writer.prune(&caches.destination_rules, objects.destination_rule.as_slice()).await
+    writer.prune(&caches.config_maps, named_in(&objects.config_maps)).await?;
+    writer.prune(&caches.claim_templates, named_in(&objects.claim_templates)).await?;
+    writer.prune(&caches.pools, named_in(objects.pool.as_slice())).await?;
+    writer.prune(&caches.destination_rules, named_in(objects.destination_rule.as_slice())).await
+}
+
+fn named_in<K: Resource>(objects: &[K]) -> impl Fn(&str) -> bool {
+    move |name| objects.iter().any(|object| object.meta().name.as_deref() == Some(name))
 }
 
 #[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]

@@ -1,7 +1,5 @@
 //! Writes one child, and says what became of it.
 
-use std::collections::BTreeSet;
-
 use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeployment;
 use controller_kit::apply::{Applier, Desired, Error, Outcome};
@@ -132,13 +130,12 @@ impl Writer<'_> {
     }
 
     /// Deletes what the graph owns of a kind and no longer wants. Nothing else of those names is touched.
-    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, wanted: &[K]) -> Result<(), Error>
+    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, is_wanted: impl Fn(&str) -> bool) -> Result<(), Error>
     where
         K: Resource<DynamicType = ()> + Send + Sync,
     {
-        let wanted: BTreeSet<String> = wanted.iter().map(ResourceExt::name_any).collect();
         for child in store.children_of(self.uid()) {
-            if child.metadata.deletion_timestamp.is_none() && !wanted.contains(&child.name_any()) {
+            if child.metadata.deletion_timestamp.is_none() && !is_wanted(&child.name_any()) {
                 self.applier.delete(child.as_ref(), self.uid()).await?;
             }
         }

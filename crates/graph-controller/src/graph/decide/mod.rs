@@ -1,6 +1,7 @@
 //! From what is live to what shall be: pure, so that it can be read, tested and simulated.
 
 pub mod accounts;
+pub mod adapters;
 mod canonical;
 pub mod component;
 pub mod discovery;
@@ -79,7 +80,7 @@ pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
     let origin_version = component::origin_version(&observed.graph, &observed.components);
     let (workers, others): (Vec<_>, Vec<_>) = observed.present().partition(|d| d.spec.component.is_worker());
 
-    let mut decision = Decision { objects: objects::objects(graph), ..Decision::default() };
+    let mut decision = Decision { objects: objects::objects(graph, observed), ..Decision::default() };
     if graph.obstacle.is_some() {
         return Decision { obstacle: graph.obstacle.clone(), ..decision };
     }

@@ -11,8 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use super::accounts::{SharedAccount, shared_accounts};
+use super::adapters::{Adapters, adapters};
 use super::discovery::{DiscoveryAccess, discovery_access};
 use super::endpoint_picker;
+use crate::graph::observe::Observed;
 use crate::graph::settings::MpiKey;
 use crate::graph::validate::{DiscoveryBackend, ValidGraph};
 
@@ -36,18 +38,21 @@ pub struct Objects {
     pub pool: Option<InferencePool>,
     /// How a service mesh speaks to the one that chooses.
     pub destination_rule: Option<DestinationRule>,
+    /// Scaling adapters.
+    pub adapters: Adapters,
     /// The Secret to be copied into the namespace, if replicas span nodes.
     pub mpi_key: Option<MpiKey>,
 }
 
 /// Decides what the graph needs beside its components.
-pub fn objects(graph: &ValidGraph<'_>) -> Objects {
+pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
     let mut objects = Objects {
         shared_accounts: shared_accounts(graph),
         config_maps: endpoint_picker::config_map(graph).into_iter().collect(),
         claim_templates: graph.claim_templates.clone(),
         pool: endpoint_picker::pool(graph),
         destination_rule: endpoint_picker::destination_rule(graph),
+        adapters: adapters(graph, observed),
         ..Objects::default()
     };
     for template in &mut objects.claim_templates {

@@ -1,0 +1,69 @@
+//! Reconciles one `DynamoGraphDeploymentScalingAdapter`: what an autoscaler, a planner or a user asks of the adapter, the
+//! component of the graph gets.
+//!
+//! The replica count of such a component is the one field of a user's spec that this operator writes. The adapter is the
+//! source of truth: a count that is set on the graph is brought back.
+
+mod apply;
+pub mod decide;
+pub mod observe;
+
+use std::sync::Arc;
+
+use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
+use controller_kit::apply::{Applier, Error};
+use controller_kit::controller::Action;
+use controller_kit::events::{EventSink, EventType};
+use controller_kit::store::Packed;
+use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
+use tracing::warn;
+
+use self::observe::Caches;
+
+/// What reconciling needs beside the adapter.
+#[derive(Clone)]
+pub struct Reconciler {
+    /// The caches.
+    pub caches: Caches,
+    /// The only way to write.
+    pub applier: Applier,
+    /// Where events go.
+    pub events: EventSink,
+}
+
+impl Reconciler {
+    /// Gives the component the replicas that the adapter asks for, and says in the adapter's status how many it has.
+    ///
+    /// # Errors
+    /// What the API server answered.
+    pub async fn reconcile(&self, packed: Arc<Packed<Adapter>>) -> Result<Action, Error> {
+        if packed.metadata.deletion_timestamp.is_some() {
+            return Ok(Action::await_change());
+        }
+        let observed = match observe::observe(&self.caches, &packed) {
+            Ok(observed) => observed,
+            Err(error) => {
+                warn!(%error, "left alone");
+                return Ok(Action::await_change());
+            }
+        };
+        let decision = decide::decide(&observed, Timestamp::now());
+        let applied = apply::apply(&self.applier, &packed, &observed, &decision).await?;
+        if let Some(told) = decision.event(applied) {
+            self.events.publish(&packed.object_ref(&()), told.type_, told.reason, "Scale", &told.note);
+        }
+        Ok(Action::await_change())
+    }
+}
+
+/// One event on the adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Normal or Warning.
+    pub type_: EventType,
+    /// One CamelCase word.
+    pub reason: &'static str,
+    /// What happened.
+    pub note: String,
+}

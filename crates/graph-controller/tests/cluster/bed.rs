@@ -1,0 +1,224 @@
+//! A namespace with a graph controller of its own in it.
+
+use api_types::v1beta1::{
+    ComponentKind, ComponentReplicaStatus, DynamoComponentDeployment, DynamoComponentDeploymentStatus,
+    DynamoGraphDeployment,
+};
+use controller_kit::access::{RoleScope, role};
+use controller_kit::metrics::Metrics;
+use controller_kit::process::{Context, Readiness, Shutdown};
+use controller_kit::scope::Fence;
+use controller_kit::settings::OperatorConfiguration;
+use controller_kit::store::Scope;
+use graph_controller::{NAME, access::ACCESS};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use test_cluster::{TestNamespace, open_definition, shared, wait};
+
+/// How long anything may take; generous, because the machine may have much to do.
+pub const LIMIT: Duration = Duration::from_secs(90);
+
+/// A namespace with a graph controller of its own in it.
+pub struct Bed {
+    pub namespace: String,
+    pub client: Client,
+    context: Context,
+    // Dropped last: the namespace goes when the controller has been told to stop.
+    _guard: TestNamespace,
+}
+
+impl Bed {
+    /// A namespace with a running controller that has the rights of production and no more.
+    pub async fn new(prefix: &str) -> Self {
+        let access = shared(&definitions()).await.unwrap();
+        let guard = TestNamespace::new(access, prefix).await.unwrap();
+        let namespace = guard.name().to_owned();
+        access.apply(&account(&namespace)).await.unwrap();
+        let token = access.token(&namespace, NAME).await.unwrap();
+        let context = Context {
+            name: NAME,
+            client: access.client_for_token(&token).unwrap(),
+            settings: Arc::new(OperatorConfiguration::default()),
+            scope: Scope::Namespace(namespace.clone()),
+            fence: Fence::unfenced(),
+            readiness: Readiness::default(),
+            metrics: Metrics::new(),
+            shutdown: Shutdown::manual(),
+            concurrency: 4,
+        };
+        let running = context.clone();
+        tokio::spawn(async move { graph_controller::run(running).await.unwrap() });
+        Self { client: guard.client(), namespace, context, _guard: guard }
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Applies a graph as a user does.
+    pub async fn apply(&self, graph: &Value) -> DynamoGraphDeployment {
+        let name = graph["metadata"]["name"].as_str().unwrap();
+        let params = PatchParams::apply("user").force();
+        self.api::<DynamoGraphDeployment>().patch(name, &params, &Patch::Apply(graph)).await.unwrap()
+    }
+
+    /// Merges a patch into a graph, as somebody else.
+    pub async fn edit(&self, name: &str, patch: &Value) {
+        let params = PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+        self.api::<DynamoGraphDeployment>().patch(name, &params, &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Waits until an object is as it shall be.
+    pub async fn until<K>(&self, name: &str, what: &str, fits: impl Fn(&K) -> bool) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
+    {
+        let api = self.api::<K>();
+        let look = async || match api.get_opt(name).await {
+            Ok(Some(object)) if fits(&object) => Ok(object),
+            Ok(Some(object)) => Err(serde_json::to_string(&object).unwrap()),
+            Ok(None) => Err("nothing".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        wait::until(format!("{} {name} to be {what}", K::kind(&())), LIMIT, look).await.unwrap()
+    }
+
+    /// Waits until there is no such object.
+    pub async fn gone<K>(&self, name: &str)
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let api = self.api::<K>();
+        let look = async || match api.get_opt(name).await {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => Err("it is there".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        wait::until(format!("{} {name} to be gone", K::kind(&())), LIMIT, look).await.unwrap();
+    }
+
+    /// The graph's components, by the name of the component; the newest of each.
+    pub async fn components(&self, graph: &str) -> Vec<DynamoComponentDeployment> {
+        let selector = format!("nvidia.com/dynamo-graph-deployment-name={graph}");
+        self.api().list(&ListParams::default().labels(&selector)).await.unwrap().items
+    }
+
+    /// Waits for the object of one component.
+    pub async fn component(&self, graph: &str, component: &str) -> DynamoComponentDeployment {
+        let look = async || {
+            let found = self.components(graph).await;
+            found.into_iter().find(|d| d.spec.component.name == component).ok_or("none")
+        };
+        wait::until(format!("component {component}"), LIMIT, look).await.unwrap()
+    }
+
+    /// Says of one object what the component controller says once all its pods serve.
+    pub async fn serve(&self, d: &DynamoComponentDeployment) {
+        let replicas = d.spec.component.wanted_replicas();
+        let condition = Condition {
+            type_: "Available".into(),
+            status: "True".into(),
+            reason: "DeploymentReady".into(),
+            message: String::new(),
+            observed_generation: d.metadata.generation,
+            last_transition_time: Time(Timestamp::now()),
+        };
+        let status = DynamoComponentDeploymentStatus {
+            observed_generation: d.metadata.generation,
+            conditions: vec![condition],
+            component: Some(ComponentReplicaStatus {
+                component_kind: ComponentKind::Deployment,
+                component_names: vec![d.name_any()],
+                runtime_namespace: None,
+                replicas,
+                updated_replicas: replicas,
+                ready_replicas: Some(replicas),
+                available_replicas: Some(replicas),
+                scheduled_replicas: None,
+            }),
+        };
+        let patch = Patch::Merge(json!({ "status": status }));
+        let api = self.api::<DynamoComponentDeployment>();
+        api.patch_status(&d.name_any(), &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Says of all components of a graph that they serve, until the graph is ready.
+    pub async fn ready(&self, graph: &str) -> DynamoGraphDeployment {
+        let look = async || {
+            for d in self.components(graph).await {
+                if d.status.as_ref().and_then(|status| status.observed_generation) != d.metadata.generation {
+                    self.serve(&d).await;
+                }
+            }
+            let graph = self.api::<DynamoGraphDeployment>().get(graph).await.unwrap();
+            if is_ready(&graph) { Ok(graph) } else { Err(serde_json::to_string(&graph.status).unwrap()) }
+        };
+        wait::until(format!("{graph} to be ready"), LIMIT, look).await.unwrap()
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.context.shutdown.request();
+    }
+}
+
+pub fn is_ready(graph: &DynamoGraphDeployment) -> bool {
+    let Some(status) = &graph.status else { return false };
+    let ready = status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
+    ready && status.observed_generation == graph.metadata.generation
+}
+
+/// A frontend and a worker, after an edit of the JSON.
+pub fn graph(name: &str, edit: impl FnOnce(&mut Value)) -> Value {
+    let component = |name: &str, type_: &str| {
+        let image = format!("registry.example.com/{type_}:1.5.0");
+        json!({ "name": name, "type": type_, "replicas": 1,
+            "podTemplate": { "spec": { "containers": [{ "name": "main", "image": image }] } } })
+    };
+    let mut graph = json!({
+        "apiVersion": "nvidia.com/v1beta1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": { "name": name },
+        "spec": { "backendFramework": "vllm",
+            "components": [component("Frontend", "frontend"), component("Decode", "decode")] },
+    });
+    edit(&mut graph);
+    graph
+}
+
+/// The controller's own account, with the role that is made from its rights.
+fn account(namespace: &str) -> [Value; 3] {
+    let metadata = json!({ "name": NAME, "namespace": namespace });
+    let group = "rbac.authorization.k8s.io";
+    [
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }),
+        role(NAME, RoleScope::Namespace(namespace), ACCESS),
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": { "apiGroup": group, "kind": "Role", "name": NAME },
+            "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": namespace }],
+        }),
+    ]
+}
+
+fn definitions() -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let own = files.filter(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+    let own = own.map(|path| serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap());
+    own.chain([open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")]).collect()
+}

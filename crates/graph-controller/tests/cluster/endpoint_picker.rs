@@ -1,0 +1,64 @@
+//! What a graph with an endpoint picker gets, and when it goes.
+
+use api_types::external::InferencePool;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, graph};
+
+fn with_picker(name: &str) -> Value {
+    graph(name, |g| {
+        g["spec"]["components"][0]["type"] = json!("epp");
+        g["spec"]["components"][0]["eppConfig"] = json!({ "config": {
+            "plugins": [{ "type": "picker" }],
+            "schedulingProfiles": [{ "name": "default", "plugins": [{ "pluginRef": "picker" }] }] } });
+    })
+}
+
+#[tokio::test]
+async fn pool_and_configuration_come_with_the_picker_are_repaired_and_go_with_it() {
+    let bed = Bed::new("picker").await;
+    bed.apply(&with_picker("chat")).await;
+    bed.ready("chat").await;
+    let pool = bed.until("chat-pool", "there", |_: &InferencePool| true).await;
+    assert_eq!(pool.spec.endpoint_picker_ref.name, "chat-frontend");
+    let file =
+        |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["epp-config-dynamo.yaml"].contains("picker"));
+    bed.until("chat-epp-config", "there", file).await;
+
+    // The reference notices no change of an object that has no generation (defect 6).
+    let emptied = json!({ "data": { "epp-config-dynamo.yaml": "" } });
+    let maps = bed.api::<ConfigMap>();
+    maps.patch("chat-epp-config", &Default::default(), &kube::api::Patch::Merge(emptied)).await.unwrap();
+    bed.until("chat-epp-config", "repaired", file).await;
+    bed.api::<InferencePool>().delete("chat-pool", &DeleteParams::default()).await.unwrap();
+    bed.until("chat-pool", "made again", |_: &InferencePool| true).await;
+
+    // An ordinary frontend needs neither. Workers that a gateway chooses are labelled, so they change generation first.
+    bed.edit("chat", &json!({ "spec": { "components": graph("chat", |_| {})["spec"]["components"] } })).await;
+    bed.ready("chat").await;
+    bed.gone::<InferencePool>("chat-pool").await;
+    bed.gone::<ConfigMap>("chat-epp-config").await;
+}
+
+/// The reference deletes some objects by name alone (defect 5).
+#[tokio::test]
+async fn an_object_of_somebody_else_is_neither_changed_nor_deleted() {
+    let bed = Bed::new("foreign-pool").await;
+    let theirs: ConfigMap = serde_json::from_value(json!({
+        "metadata": { "name": "chat-epp-config", "labels": { "nvidia.com/dynamo-graph-deployment-name": "chat" } },
+        "data": { "mine": "yes" } }))
+    .unwrap();
+    bed.api().create(&PostParams::default(), &theirs).await.unwrap();
+    bed.apply(&with_picker("chat")).await;
+    let told = |g: &api_types::v1beta1::DynamoGraphDeployment| {
+        let conditions = g.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|c| c.reason == "NameTaken" && c.message.contains("chat-epp-config"))
+    };
+    bed.until("chat", "told of the name", told).await;
+    bed.apply(&graph("chat", |_| {})).await;
+    bed.ready("chat").await;
+    let left: ConfigMap = bed.api().get("chat-epp-config").await.unwrap();
+    assert_eq!(left.data, theirs.data);
+}

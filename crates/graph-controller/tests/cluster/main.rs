@@ -1,0 +1,7 @@
+//! The graph controller on a real API server. What the component controller would report is played.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bed;
+mod endpoint_picker;
+mod scaling;

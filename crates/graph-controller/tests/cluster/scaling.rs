@@ -1,0 +1,102 @@
+//! Scaling adapters, as autoscalers and users use them.
+
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, graph};
+
+type Adapter = DynamoGraphDeploymentScalingAdapter;
+
+fn with_adapter(name: &str) -> Value {
+    graph(name, |g| g["spec"]["components"][1]["scalingAdapter"] = json!({}))
+}
+
+fn replicas(graph: &DynamoGraphDeployment) -> Option<i32> {
+    graph.spec.components.iter().find(|component| component.name == "Decode")?.replicas
+}
+
+/// `kubectl scale`, and every autoscaler, speaks to the scale subresource.
+async fn scale(bed: &Bed, adapter: &str, replicas: i32) {
+    let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
+    bed.api::<Adapter>().patch_scale(adapter, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_asked_of_the_adapter_reaches_the_workers_and_the_status() {
+    let bed = Bed::new("scaling").await;
+    bed.apply(&with_adapter("chat")).await;
+    bed.ready("chat").await;
+    let adapter = bed.until("chat-decode", "there", |a: &Adapter| a.status.is_some()).await;
+    assert_eq!(adapter.spec.replicas, 1);
+
+    for wanted in [3, 0, 2] {
+        scale(&bed, "chat-decode", wanted).await;
+        bed.until("chat", "scaled", |g: &DynamoGraphDeployment| replicas(g) == Some(wanted)).await;
+        let worker = bed.component("chat", "Decode").await;
+        let is_scaled = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(wanted);
+        bed.until(worker.metadata.name.as_deref().unwrap(), "scaled", is_scaled).await;
+        bed.ready("chat").await;
+        let counted =
+            |a: &Adapter| a.status.as_ref().is_some_and(|s| s.replicas == wanted && s.last_scale_time.is_some());
+        bed.until("chat-decode", "counted", counted).await;
+    }
+    assert_eq!(bed.components("chat").await.len(), 2, "scaling makes no new generation");
+    let scale = bed.api::<Adapter>().get_scale("chat-decode").await.unwrap();
+    let selector = scale.status.unwrap().selector.unwrap();
+    assert_eq!(selector, "nvidia.com/dynamo-component=Decode,nvidia.com/dynamo-graph-deployment-name=chat");
+}
+
+#[tokio::test]
+async fn a_count_that_is_set_on_the_graph_is_brought_back() {
+    let bed = Bed::new("truth").await;
+    bed.apply(&with_adapter("chat")).await;
+    bed.until("chat-decode", "there", |_: &Adapter| true).await;
+    scale(&bed, "chat-decode", 3).await;
+    bed.until("chat", "scaled", |g: &DynamoGraphDeployment| replicas(g) == Some(3)).await;
+    // The author's file says 1, and the author forces it.
+    bed.apply(&with_adapter("chat")).await;
+    bed.until("chat", "brought back", |g: &DynamoGraphDeployment| replicas(g) == Some(3)).await;
+    assert_eq!(bed.api::<Adapter>().get("chat-decode").await.unwrap().spec.replicas, 3);
+}
+
+/// The reference sends a deletion for every component without adapter, whosever object has that name (defects 5 and 14).
+#[tokio::test]
+async fn an_adapter_goes_with_its_marker_and_others_stay() {
+    let bed = Bed::new("marker").await;
+    let theirs = json!({ "metadata": { "name": "chat-frontend" },
+        "spec": { "replicas": 5, "dgdRef": { "name": "chat", "componentName": "Frontend" } } });
+    let theirs: Adapter = serde_json::from_value(theirs).unwrap();
+    bed.api().create(&PostParams::default(), &theirs).await.unwrap();
+    bed.apply(&with_adapter("chat")).await;
+    bed.until("chat-decode", "there", |_: &Adapter| true).await;
+    bed.edit("chat", &json!({ "spec": { "components": graph("chat", |_| {})["spec"]["components"] } })).await;
+    bed.gone::<Adapter>("chat-decode").await;
+    bed.ready("chat").await;
+    let left = bed.api::<Adapter>().get("chat-frontend").await.unwrap();
+    assert_eq!((left.spec.replicas, left.status), (5, None), "the component does not ask for it");
+    let graph = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
+    assert_eq!(graph.spec.components[0].replicas, Some(1));
+}
+
+#[tokio::test]
+async fn a_real_autoscaler_scales_the_component() {
+    let bed = Bed::new("autoscaler").await;
+    bed.apply(&with_adapter("chat")).await;
+    bed.ready("chat").await;
+    bed.until("chat-decode", "there", |a: &Adapter| a.status.is_some()).await;
+    // Below its minimum an autoscaler acts even without a metric, which nobody serves here.
+    let autoscaler: HorizontalPodAutoscaler = serde_json::from_value(json!({
+        "metadata": { "name": "decode" },
+        "spec": {
+            "scaleTargetRef": { "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentScalingAdapter",
+                "name": "chat-decode" },
+            "minReplicas": 2, "maxReplicas": 4,
+            "metrics": [{ "type": "Resource",
+                "resource": { "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 50 } } }],
+        } }))
+    .unwrap();
+    bed.api().create(&PostParams::default(), &autoscaler).await.unwrap();
+    bed.until("chat", "scaled by the autoscaler", |g: &DynamoGraphDeployment| replicas(g) == Some(2)).await;
+}
