@@ -1,9 +1,11 @@
-//! What the webhook server may do, as data. The roles of its ServiceAccount are made from these lists.
+//! What the webhook server may do, as data. The roles of its ServiceAccount are made from these lists. An install for one
+//! namespace has no right that reaches beyond it, except where it makes its own certificates: webhook configurations belong to
+//! the cluster.
 
 use controller_kit::access::{Access, Verb};
 
-/// Rights in the whole cluster, and why they are needed.
-pub const ACCESS: &[Access] = &[
+/// Rights on objects of the cluster, and why they are needed.
+pub const CLUSTER: &[Access] = &[
     Access {
         group: "admissionregistration.k8s.io",
         resource: "validatingwebhookconfigurations",
@@ -26,18 +28,22 @@ pub const ACCESS: &[Access] = &[
         why: "sets the CA for conversion",
     },
     Access {
-        group: "coordination.k8s.io",
-        resource: "leases",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "leaves namespaces alone that an operator for one namespace has marked",
-    },
-    Access {
         group: "grove.io",
         resource: "clustertopologybindings",
         subresource: None,
         verbs: &[Verb::Get],
         why: "checks the topology that a graph names",
+    },
+];
+
+/// Rights in the namespaces that are served.
+pub const SERVED: &[Access] = &[
+    Access {
+        group: "coordination.k8s.io",
+        resource: "leases",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "leaves namespaces alone that an operator for one namespace has marked",
     },
     Access {
         group: api_types::GROUP,
@@ -49,10 +55,10 @@ pub const ACCESS: &[Access] = &[
 ];
 
 /// Rights in the operator's own namespace.
-pub const OWN_NAMESPACE: &[Access] = &[Access {
+pub const OWN: &[Access] = &[Access {
     group: "",
     resource: "secrets",
     subresource: None,
     verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update],
-    why: "its certificates",
+    why: "its certificates, and the SSH key for MPI",
 }];

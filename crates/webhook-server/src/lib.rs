@@ -8,6 +8,7 @@
 //! | [`facts`] | what the rules need to know of the cluster |
 //! | [`serve`] | HTTPS |
 //! | [`certificates`] | certificates, and the CA wherever the API server looks it up |
+//! | [`mpi_key`] | the SSH key of engines that span nodes |
 //! | [`configurations`] | what the API server is told to ask |
 //! | [`access`] | what the server may do, as data |
 //! | [`run`] | all of it together |
@@ -20,6 +21,7 @@ pub mod admission;
 pub mod certificates;
 pub mod configurations;
 pub mod facts;
+pub mod mpi_key;
 pub mod review;
 mod run;
 pub mod serve;

@@ -23,10 +23,21 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Prints the roles that the server needs: one for the cluster, one for the operator's own namespace
-    Access,
+    /// Prints the role that the server needs: a ClusterRole, or with --namespace a Role
+    Access {
+        /// Prints a role that it needs beside that instead
+        #[arg(long, value_enum)]
+        of: Option<Place>,
+    },
     /// Prints the webhook configurations; with --namespace for that namespace only
     Configurations(ConfigurationArgs),
+}
+
+/// Where further rights are needed.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Place {
+    /// In the operator's own namespace
+    Own,
 }
 
 #[derive(clap::Args)]
@@ -67,17 +78,22 @@ fn main() -> ExitCode {
                 Ok::<(), Failure>(webhook_server::run(context, server, install).await?)
             }
         }),
-        Some(Command::Access) => print(roles(&args)),
+        Some(Command::Access { of }) => print(role(&args, *of)),
         Some(Command::Configurations(own)) => print(webhooks(&args, own)),
     }
 }
 
-fn roles(args: &Args) -> Result<String, Box<dyn std::error::Error>> {
-    let scope = args.common.namespace.as_deref().map_or(RoleScope::Cluster, RoleScope::Namespace);
-    let own = args.server.operator_namespace.as_deref().ok_or("set --operator-namespace")?;
-    let all = role_yaml(NAME, scope, access::ACCESS)?;
-    let own = role_yaml(NAME, RoleScope::Namespace(own), access::OWN_NAMESPACE)?;
-    Ok(format!("{all}---\n{own}"))
+fn role(args: &Args, of: Option<Place>) -> Result<String, Box<dyn std::error::Error>> {
+    let served = args.common.namespace.as_deref();
+    let role = match (of, served) {
+        (None, None) => role_yaml(NAME, RoleScope::Cluster, &[access::CLUSTER, access::SERVED].concat()),
+        (None, Some(namespace)) => role_yaml(NAME, RoleScope::Namespace(namespace), access::SERVED),
+        (Some(Place::Own), _) => {
+            let own = args.server.operator_namespace.as_deref().ok_or("set --operator-namespace")?;
+            role_yaml(&format!("{NAME}-own"), RoleScope::Namespace(own), access::OWN)
+        }
+    };
+    Ok(role?)
 }
 
 fn webhooks(args: &Args, own: &ConfigurationArgs) -> Result<String, Box<dyn std::error::Error>> {

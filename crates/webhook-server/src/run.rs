@@ -15,6 +15,7 @@ use crate::admission::{DiscoveryBackend, Facts, Principals};
 use crate::certificates::decide::Policy;
 use crate::certificates::{Host, Keeper};
 use crate::facts::observe::Source;
+use crate::mpi_key::KeyMaker;
 use crate::serve::{Drain, RequestMetrics, Service, Serving, serve};
 
 /// Where a pod finds its own namespace.
@@ -128,6 +129,7 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let serving = Serving::default();
     let policy = Policy { mode: configured.cert_provision_mode, host };
     let trusted = context.readiness.gate("a certificate that the API server trusts");
+    let key_maker = KeyMaker::new(install.clone(), &context.settings.mpi, &policy.host.namespace);
     let keeper = Keeper::new(install, policy, &configured.secret_name, converts, serving.clone(), trusted);
 
     let facts = args.facts(&context);
@@ -145,7 +147,13 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     tokio::select! {
         () = serve(listener, tls, service, stop, Drain::default()) => {}
         () = keeper.run() => {}
+        Some(()) = run_if_any(key_maker) => {}
         () = source.follow(|| looked.open()) => {}
     }
     Ok(())
+}
+
+async fn run_if_any(maker: Option<KeyMaker>) -> Option<()> {
+    maker?.run().await;
+    Some(())
 }

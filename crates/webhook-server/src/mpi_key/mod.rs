@@ -1,0 +1,69 @@
+//! The SSH key with which the nodes of one worker reach each other, for engines that start their processes by MPI.
+//!
+//! It is made once, and never again while its Secret exists: pods that run have read it. The graph controller copies it to
+//! the namespaces that need it.
+
+mod run;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use ssh_key::private::{Ed25519Keypair, Ed25519PrivateKey, KeypairData};
+use ssh_key::public::Ed25519PublicKey;
+use ssh_key::{LineEnding, PrivateKey};
+
+pub use run::KeyMaker;
+
+/// Keys of the Secret, known to what reads it in pods.
+const PRIVATE: &str = "private.key";
+const PUBLIC: &str = "private.key.pub";
+/// What the public key says it is for.
+const COMMENT: &str = "dynamo-mpi";
+
+/// Why no key could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The operating system.
+    #[error("cannot make an SSH key: no random numbers")]
+    Random,
+    /// The format.
+    #[error("cannot write an SSH key: {0}")]
+    Format(#[from] ssh_key::Error),
+}
+
+/// A new key pair as the data of its Secret: the private key in the format of OpenSSH, the public one as a line of
+/// `authorized_keys`.
+///
+/// # Errors
+/// If there are no random numbers.
+pub fn make() -> Result<BTreeMap<String, ByteString>, KeyError> {
+    let mut seed = [0; Ed25519PrivateKey::BYTE_SIZE];
+    SystemRandom::new().fill(&mut seed).map_err(|_| KeyError::Random)?;
+    let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|_| KeyError::Random)?;
+    let public = Ed25519PublicKey::try_from(pair.public_key().as_ref())?;
+    let pair = Ed25519Keypair { public, private: Ed25519PrivateKey::from_bytes(&seed) };
+    let key = PrivateKey::new(KeypairData::Ed25519(pair), COMMENT)?;
+    let (private, public) = (key.to_openssh(LineEnding::LF)?, key.public_key().to_openssh()?);
+    let data = [(PRIVATE, private.as_bytes().to_vec()), (PUBLIC, (public + "\n").into_bytes())];
+    Ok(data.map(|(key, value)| (key.to_owned(), ByteString(value))).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use ssh_key::PublicKey;
+
+    use super::*;
+
+    #[test]
+    fn both_halves_belong_together_and_no_two_keys_are_equal() {
+        let (one, two) = (make().unwrap(), make().unwrap());
+        let text = |data: &BTreeMap<String, ByteString>, key: &str| String::from_utf8(data[key].0.clone()).unwrap();
+        let private = PrivateKey::from_openssh(text(&one, PRIVATE)).unwrap();
+        let public = PublicKey::from_openssh(&text(&one, PUBLIC)).unwrap();
+        assert_eq!(private.public_key(), &public);
+        assert!(text(&one, PUBLIC).ends_with(" dynamo-mpi\n"));
+        assert_ne!(text(&one, PRIVATE), text(&two, PRIVATE));
+    }
+}
