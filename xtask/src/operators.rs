@@ -4,6 +4,7 @@
 mod build;
 mod health;
 mod install;
+mod webhook;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -35,8 +36,11 @@ pub(crate) struct Controller {
 }
 
 /// All controllers. A new one is one more line.
-pub(crate) const CONTROLLERS: [Controller; 2] =
-    [Controller { name: "graph-controller", args: &[] }, Controller { name: "component-controller", args: &[] }];
+pub(crate) const CONTROLLERS: [Controller; 3] = [
+    Controller { name: "graph-controller", args: &[] },
+    Controller { name: "component-controller", args: &[] },
+    Controller { name: webhook::NAME, args: &[] },
+];
 
 /// Which operator runs, and how it is built.
 #[derive(Debug, Clone, clap::Args)]
@@ -67,27 +71,29 @@ impl OperatorArgs {
     }
 
     /// Builds what is needed. Cargo's messages go to standard error.
-    pub(crate) fn build(&self) -> Result<Binaries, BuildError> {
+    pub(crate) fn build(&self) -> Result<Binaries> {
         let controllers: &[Controller] = if self.operator.is_some() { &[] } else { &CONTROLLERS };
-        Binaries::build(controllers, self.profile(), build::Messages::Show)
+        Ok(Binaries::build(controllers, self.profile(), build::Messages::Show, free_address()?)?)
     }
 
     /// Builds again, without a word unless it fails.
-    pub(crate) fn build_again(&self) -> Result<Binaries, BuildError> {
-        Binaries::build(&CONTROLLERS, self.profile(), build::Messages::Keep)
+    pub(crate) fn build_again(&self, before: &Binaries) -> Result<Binaries, BuildError> {
+        Binaries::build(&CONTROLLERS, self.profile(), build::Messages::Keep, before.webhook)
     }
 
     /// Starts the operator and returns when it is ready.
     pub(crate) async fn start(&self, cluster: &Cluster, binaries: &Binaries) -> Result<Vec<Running>> {
         let graph_controller =
             if self.operator.is_some() { None } else { Some(binaries.controller("graph-controller")?) };
-        let configuration = install::prepare(cluster, graph_controller).await?;
+        let configuration = install::prepare(cluster, graph_controller, binaries.webhook).await?;
         if let Some(command) = &self.operator {
             return Ok(vec![start_other(cluster, command).await?]);
         }
+        cluster.apply(&webhook::objects(binaries.controller(webhook::NAME)?, binaries.webhook)?).await?;
         let start = |controller: &Controller| start_controller(cluster, *controller, binaries, &configuration);
-        let starts = CONTROLLERS.iter().map(start);
-        try_join_all(starts).await
+        let running = try_join_all(CONTROLLERS.iter().map(start)).await?;
+        webhook::until_answering(cluster).await?;
+        Ok(running)
     }
 }
 
@@ -142,7 +148,10 @@ async fn start_controller(
     configuration: &Path,
 ) -> Result<Running> {
     let executable = binaries.controller(controller.name)?;
-    let rules = rules(controller.name, &role(executable, &[])?);
+    let mut rules = rules(controller.name, &role(executable, &[])?).to_vec();
+    if controller.name == webhook::NAME {
+        rules.extend(webhook::own_rules(executable)?);
+    }
     let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, controller.name, &rules).await?;
     let (health, metrics) = (free_address()?, free_address()?);
     let mut args = vec![
@@ -153,6 +162,9 @@ async fn start_controller(
         "--log-format=text".to_owned(),
     ];
     args.extend(controller.args.iter().map(|&arg| arg.to_owned()));
+    if controller.name == webhook::NAME {
+        args.extend(webhook::args());
+    }
     let program = Program { name: controller.name.to_owned(), executable: executable.to_owned(), args, env: vec![] };
     let took = start(cluster, &program, Some(health)).await?;
     let user = user(controller.name);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Controller, workspace_root};
+use super::{Controller, webhook, workspace_root};
 
 /// What goes wrong when building.
 #[derive(Debug, thiserror::Error)]
@@ -52,13 +53,20 @@ const OF_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 #[derive(Debug, Clone)]
 pub(crate) struct Binaries {
     binaries: BTreeMap<&'static str, (PathBuf, Hash)>,
+    /// Where the webhook server is to listen. The CRDs tell the API server.
+    pub(super) webhook: SocketAddr,
 }
 
 type Hash = [u8; 32];
 
 impl Binaries {
     /// Builds the controllers with a profile, and the CRDs.
-    pub(super) fn build(controllers: &[Controller], profile: &str, messages: Messages) -> Result<Self, BuildError> {
+    pub(super) fn build(
+        controllers: &[Controller],
+        profile: &str,
+        messages: Messages,
+        webhook: SocketAddr,
+    ) -> Result<Self, BuildError> {
         let mut found = build(&["--package", "api-types", "--features", "cli", "--bin", CRDS], messages)?;
         if !controllers.is_empty() {
             let mut args = vec!["--bins", "--profile", profile];
@@ -71,7 +79,7 @@ impl Binaries {
             let content = fs::read(&path).map_err(|source| BuildError::Unreadable { path: path.clone(), source })?;
             binaries.insert(name, (path, Sha256::digest(content).into()));
         }
-        Ok(Self { binaries })
+        Ok(Self { binaries, webhook })
     }
 
     /// The binary of a controller.
@@ -94,7 +102,9 @@ impl Binaries {
     /// The CRDs.
     pub(crate) fn crds(&self) -> Result<Vec<Value>> {
         let program = self.controller(CRDS)?;
-        let output = Command::new(program).args(["print", "--format", "json"]).output().context("cannot run crds")?;
+        let service = webhook::service_for_crds(self.webhook);
+        let args = ["print", "--format", "json", "--webhook-service", &service];
+        let output = Command::new(program).args(args).output().context("cannot run crds")?;
         ensure!(output.status.success(), "crds print failed: {}", String::from_utf8_lossy(&output.stderr));
         let list: Value = serde_json::from_slice(&output.stdout).context("crds print printed no JSON")?;
         let items = list.get("items").and_then(Value::as_array).context("crds print printed no list")?;
@@ -162,7 +172,8 @@ mod tests {
 
     #[test]
     fn a_changed_binary_is_told_by_its_content() {
-        let binaries = |hash: u8| Binaries { binaries: [("a", (PathBuf::from("/a"), [hash; 32]))].into() };
+        let webhook = SocketAddr::from(([127, 0, 0, 1], 1));
+        let binaries = |hash: u8| Binaries { binaries: [("a", (PathBuf::from("/a"), [hash; 32]))].into(), webhook };
         assert!(binaries(1).differs(&binaries(2), "a"));
         assert!(!binaries(1).differs(&binaries(1), "a"));
     }

@@ -1,38 +1,39 @@
 //! What the chart installs beside the controllers.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use test_cluster::Cluster;
 
+use super::webhook::SERVICE;
 use super::{NAMESPACE, role};
 
 const MPI_KEY: &str = "mpi-run-ssh-secret";
 
 /// Prepares the operator's namespace. Gives the file with its configuration.
-pub(super) async fn prepare(cluster: &Cluster, graph_controller: Option<&Path>) -> Result<PathBuf> {
-    let mut objects = vec![
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}),
-        // Nobody logs in on fake nodes: any text will do.
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": MPI_KEY, "namespace": NAMESPACE},
-            "stringData": {"private.key": "fake", "private.key.pub": "fake"},
-        }),
-    ];
+pub(super) async fn prepare(
+    cluster: &Cluster,
+    graph_controller: Option<&Path>,
+    webhook: SocketAddr,
+) -> Result<PathBuf> {
+    let mut objects = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})];
     for pods in ["planner", "epp"] {
         objects.extend(graph_controller.map(|program| role(program, &["--of", pods])).transpose()?);
     }
     cluster.apply(&objects).await?;
     let path = cluster.dir().join("operator.json");
-    std::fs::write(&path, configuration().to_string()).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(&path, configuration(webhook).to_string())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
 
-fn configuration() -> Value {
+fn configuration(webhook: SocketAddr) -> Value {
     json!({
         "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1",
         "kind": "OperatorConfiguration",
+        "server": {"webhook": {"host": webhook.ip(), "port": webhook.port(), "serviceName": SERVICE}},
         "mpi": {"sshSecretName": MPI_KEY, "sshSecretNamespace": NAMESPACE},
     })
 }

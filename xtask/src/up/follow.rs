@@ -115,8 +115,9 @@ impl Follow {
     async fn renew(&mut self, args: &OperatorArgs) -> Result<()> {
         self.screen.say("building")?;
         let begin = Instant::now();
-        let own = args.clone();
-        let built = tokio::task::spawn_blocking(move || own.build_again()).await.context("the build was cancelled")?;
+        let (own, before) = (args.clone(), self.stack.binaries.clone());
+        let built =
+            tokio::task::spawn_blocking(move || own.build_again(&before)).await.context("the build was cancelled")?;
         let binaries = match built {
             Ok(binaries) => binaries,
             Err(error) => return Ok(self.screen.say(&error.to_string())?),
