@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api_types::labels;
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -95,13 +96,16 @@ impl Hand {
         if secret.and_then(|secret| secret.metadata.resource_version).as_deref() != from {
             return Ok(());
         }
-        for place in places {
+        // A CRD takes the API server most of a second.
+        let set = places.iter().map(|place| async {
             match self.inject_one(place, bundle).await {
                 Ok(()) => info!(kind = %place.kind, name = place.name, "set the CA bundle"),
                 Err(error) if lost_race(&error) => debug!(name = place.name, "somebody else has written it"),
                 Err(error) => return Err(error),
             }
-        }
+            Ok(())
+        });
+        try_join_all(set).await?;
         Ok(())
     }
 
