@@ -79,3 +79,29 @@ pub mod component {
     /// `ImagePullSecretsFound`: at least one does not exist.
     pub const SECRET_MISSING: &str = "SecretMissing";
 }
+
+/// Types and reasons of a model's conditions.
+pub mod model {
+    /// Type: the model is served on every endpoint.
+    pub const ENDPOINTS_READY: &str = "EndpointsReady";
+    /// Type: there are Services for workers of the base model.
+    pub const SERVICES_FOUND: &str = "ServicesFound";
+    /// `ServicesFound`: there are none.
+    pub const NO_SERVICES_FOUND: &str = "NoServicesFound";
+    /// `EndpointsReady`, of adapters: loaded on every endpoint.
+    pub const ALL_ENDPOINTS_READY: &str = "AllEndpointsReady";
+    /// `EndpointsReady`, of base models: every endpoint is ready.
+    pub const ENDPOINTS_DISCOVERED: &str = "EndpointsDiscovered";
+    /// `EndpointsReady`: not on every endpoint.
+    pub const NOT_READY: &str = "NotReady";
+    /// `EndpointsReady`: there is no endpoint.
+    pub const NO_ENDPOINTS: &str = "NoEndpoints";
+    /// `Stalled`: the spec has a mistake that only its author can mend.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// `Stalled`: another model has loaded an adapter of this name from another source.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// `Stalled`: workers keep refusing the adapter.
+    pub const LOAD_FAILED: &str = "LoadFailed";
+    /// `Reconciling`: adapters are being loaded, or workers are coming up.
+    pub const PROGRESSING: &str = "Progressing";
+}

@@ -100,3 +100,5 @@ pub const DYN_TOPOLOGY_MOUNT_PATH: &str = "DYN_TOPOLOGY_MOUNT_PATH";
 pub const DYN_SNAPSHOT_CONTROL_DIR: &str = "DYN_SNAPSHOT_CONTROL_DIR";
 /// Makes an engine wait to be restored instead of starting cold.
 pub const DYN_SNAPSHOT_RESTORE_STANDBY: &str = "DYN_SNAPSHOT_RESTORE_STANDBY";
+/// Set by users: switches on the API by which adapters are loaded.
+pub const DYN_LORA_ENABLED: &str = "DYN_LORA_ENABLED";

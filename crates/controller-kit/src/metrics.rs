@@ -1,5 +1,7 @@
 //! Metrics of a controller process, in the families the reference dashboards use, and ours.
 
+mod resources;
+
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -11,7 +13,11 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::failure::ErrorType;
+use self::resources::Resources;
+use crate::{
+    failure::ErrorType,
+    store::{Packed, Store},
+};
 
 /// Upper bounds of the reconcile histogram, in seconds.
 const BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -53,6 +59,7 @@ pub struct Metrics {
     errors: Family<ErrorLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
     skipped: Family<KindLabels, Counter>,
+    resources: Resources,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -95,12 +102,26 @@ impl Metrics {
         registry.register("reconcile_errors", "Failed reconciles, by why they failed", Family::clone(&errors));
         registry.register("api_writes", "Writes sent to the API server", Family::clone(&writes));
         registry.register("api_writes_skipped", "Writes not sent, because nothing differed", Family::clone(&skipped));
-        Self { registry: Arc::new(Mutex::new(registry)), duration, total, errors, writes, skipped }
+        let resources = Resources::default();
+        registry.register_collector(Box::new(resources.clone()));
+        Self { registry: Arc::new(Mutex::new(registry)), duration, total, errors, writes, skipped, resources }
     }
 
     /// Adds metrics of a controller's own. Names get the prefix `dynamo_operator_`.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Counts the objects of a cache by namespace and state, anew whenever the metrics are read.
+    pub fn count_resources<K>(
+        &self,
+        store: &Store<Packed<K>>,
+        state: impl Fn(&Packed<K>) -> &'static str + Send + Sync + 'static,
+    ) where
+        K: kube::Resource + Send + Sync + 'static,
+        K::DynamicType: Default,
+    {
+        self.resources.count(store, state);
     }
 
     /// Everything in the OpenMetrics text format.

@@ -50,7 +50,7 @@ mod validate;
 
 pub use deployment::render_deployment;
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
-pub use frameworks::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE};
+pub use frameworks::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of};
 pub use gpu_claims::render_claim_template;
 pub use identity::legacy_type_is_worker;
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};

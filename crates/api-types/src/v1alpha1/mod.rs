@@ -16,6 +16,8 @@ pub use checkpoint::{
     DynamoCheckpointSpec, DynamoCheckpointStatus,
 };
 pub use gpu_memory_service::{EngineMode, GpuMemoryService};
-pub use model::{DynamoModel, DynamoModelSpec, DynamoModelStatus, ModelEndpoint, ModelSource, ModelType};
+pub use model::{
+    AdapterMemory, DynamoModel, DynamoModelSpec, DynamoModelStatus, ModelEndpoint, ModelSource, ModelType,
+};
 pub use shared_memory::SharedMemory;
 pub use worker_metadata::{DynamoWorkerMetadata, DynamoWorkerMetadataSpec};

@@ -74,6 +74,32 @@ pub struct DynamoModelStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
     pub conditions: Vec<Condition>,
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What the operator has asked workers to load, written before it asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapter: Option<AdapterMemory>,
+}
+
+/// What the operator has asked workers to load for a model. It outlives restarts of the operator, so that an adapter under
+/// an earlier name, or from an earlier source, is not left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AdapterMemory {
+    /// Name under which the adapter is loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_name: Option<String>,
+    /// Digest of the URI from which it is loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_digest: Option<String>,
+    /// Whether some workers may still hold it from an earlier source; those that are ready hold the new one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub reloading: bool,
+    /// Earlier names under which some workers may still hold it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub superseded: Vec<String>,
 }
 
 fn is_zero(count: &i32) -> bool {
@@ -90,7 +116,7 @@ pub struct ModelEndpoint {
     /// Name of the worker's pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_name: Option<String>,
-    /// Whether the model is loaded there; never for base models, which nobody asks.
+    /// Whether the model is served there: the worker's pod is ready, and an adapter is loaded.
     pub ready: bool,
     /// Whether the worker cannot load adapters itself and is covered by one that can.
     #[serde(default, skip_serializing_if = "is_false")]

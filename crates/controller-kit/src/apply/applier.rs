@@ -22,6 +22,7 @@ use super::{
     error::Error,
     memory::Memory,
     plan::{APPLIED_ANNOTATION, fingerprint_of, plan_write, text},
+    root::PACE,
 };
 use crate::{
     failure::{ErrorType, Failure},
@@ -58,6 +59,8 @@ pub struct Applier {
     memory: Arc<Mutex<Memory>>,
     /// Annotations by which a predecessor marked what it made.
     pub(super) marks: Arc<[String]>,
+    /// Least time between two statuses that differ in counts and wording only.
+    pub(super) pace: Duration,
 }
 
 impl Applier {
@@ -67,7 +70,15 @@ impl Applier {
     pub fn new(client: Client, field_manager: &str, metrics: Metrics, caches: Vec<Arc<dyn CacheView>>) -> Self {
         let memory = Arc::default();
         let (field_manager, caches, marks) = (field_manager.into(), caches.into(), Arc::default());
-        Self { client, field_manager, metrics, caches, memory, marks }
+        Self { client, field_manager, metrics, caches, memory, marks, pace: PACE }
+    }
+
+    /// Sets the least time between two statuses of one object that differ in counts and wording only. For kinds whose
+    /// status is large.
+    #[must_use]
+    pub fn with_pace(mut self, pace: Duration) -> Self {
+        self.pace = pace;
+        self
     }
 
     /// Names the annotations by which another operator, which came before us, marked the objects it wrote by plain

@@ -18,10 +18,14 @@ use super::{
     plan::fingerprint,
     same_status,
 };
-use crate::{metrics::WriteVerb, store::Packed};
+use crate::{
+    failure::{ErrorType, Failure},
+    metrics::WriteVerb,
+    store::Packed,
+};
 
-/// Least time between two statuses of one object that differ in counts and wording only.
-const PACE: Duration = Duration::from_millis(500);
+/// Least time between two statuses of one object that differ in counts and wording only, unless told otherwise.
+pub(super) const PACE: Duration = Duration::from_millis(500);
 
 /// What [`Applier::report_status`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +40,7 @@ pub enum Reported {
 
 impl Applier {
     /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while its
-    /// pods come up: what nobody waits for is written at most every 500 ms.
+    /// pods come up: what nobody waits for is written at most every 500 ms, or as [`Applier::with_pace`] says.
     ///
     /// # Errors
     /// As [`Applier::patch_status`].
@@ -49,7 +53,7 @@ impl Applier {
         let id = ObjectId::of(object);
         let uid = uid_of(&id, &object.metadata)?;
         let (live, wanted) = (object.status(), to_value(&id, status)?);
-        let early = self.memory().since_report(uid, Instant::now()).and_then(|since| PACE.checked_sub(since));
+        let early = self.memory().since_report(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
         if let Some(rest) = early.filter(|_| !same_status(&live, &wanted) && !is_urgent(&live, &wanted)) {
             return Ok(Reported::Later(rest));
         }
@@ -127,6 +131,47 @@ impl Applier {
                 Ok(true)
             }
             Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds one finalizer, if the object does not carry it. Returns whether something was written.
+    ///
+    /// # Errors
+    /// What the API server answered. [`Error::Changed`] if the object is gone, replaced by another of its name, or being
+    /// deleted by now.
+    pub async fn add_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        if object.meta().finalizers.iter().flatten().any(|known| known == finalizer) {
+            return Ok(false);
+        }
+        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
+        let id = ObjectId::of(object);
+        let uid = uid_of(&id, object.meta())?;
+        // An apply of this one item: the list is a set, and the items of others stay.
+        let body = json!({
+            "apiVersion": resource.api_version, "kind": resource.kind,
+            "metadata": { "name": id.name, "namespace": id.namespace, "uid": uid, "finalizers": [finalizer] },
+        });
+        let params = PatchParams::apply(&format!("{}/finalizer", self.field_manager)).force();
+        let api = self.api(&resource, &id);
+        let answer = timed("add a finalizer to", &id, api.patch(&id.name, &params, &Patch::Apply(&body))).await;
+        self.metrics.write(WriteVerb::Finalizer, &id.kind, answer.is_ok());
+        match answer {
+            Ok(answer) => {
+                info!(object = %id, finalizer, "added finalizer");
+                if let Some(version) = version_of(&to_value(&id, &answer)?) {
+                    self.memory().wrote(uid, &id, version, Instant::now());
+                }
+                Ok(true)
+            }
+            // Nothing new may be added to what is being deleted; to what is gone, nothing at all.
+            Err(error) if matches!(error.error_type(), ErrorType::Validation | ErrorType::Conflict) => {
+                Err(Error::Changed { object: id })
+            }
             Err(error) => Err(error),
         }
     }

@@ -36,7 +36,8 @@ pub fn carry_transition_times(desired: &mut Value, live: &Value) {
 }
 
 /// Fields that hold counts, which pass through many values on the way from one state to the next.
-const COUNTS: &[&str] = &["component", "components"];
+const COUNTS: &[&str] =
+    &["component", "components", "endpoints", "readyEndpoints", "totalEndpoints", "loraFallbackCoveredEndpoints"];
 
 /// Counts that say how much of a workload can be used. What they lose is bad news.
 const USABLE: &[&str] = &["readyReplicas", "availableReplicas"];
@@ -90,6 +91,8 @@ mod tests {
         };
         assert!(!with(|s| s["components"]["a"]["replicas"] = json!(2)));
         assert!(!with(|s| s["conditions"][0]["message"] = json!("1 of 1")));
+        assert!(!with(|s| s["endpoints"] = json!([{ "podName": "p", "ready": true }])));
+        assert!(!with(|s| s["readyEndpoints"] = json!(1)));
         assert!(with(|s| s["conditions"][0]["status"] = json!("True")));
         assert!(with(|s| s["conditions"][0]["reason"] = json!("other")));
         assert!(with(|s| s["state"] = json!("successful")));

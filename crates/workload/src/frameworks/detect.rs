@@ -2,6 +2,7 @@
 
 use crate::Invalid;
 use api_types::v1beta1::{BackendFramework, DynamoComponentDeployment, MAIN_CONTAINER};
+use k8s_openapi::api::core::v1::Container;
 
 const ALL: [BackendFramework; 3] = [BackendFramework::Sglang, BackendFramework::Trtllm, BackendFramework::Vllm];
 
@@ -34,6 +35,16 @@ pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFr
             ),
             remedy: "set spec.backendFramework to the one that counts, or start only one".to_owned(),
         }),
+    }
+}
+
+/// The engine that a container starts; `None` if it starts none, or several.
+pub fn framework_of(container: &Container) -> Option<BackendFramework> {
+    let words = container.command.iter().chain(&container.args).flatten();
+    let line = words.map(String::as_str).collect::<Vec<_>>().join(" ");
+    match started_by(&line).as_slice() {
+        [one] => Some(*one),
+        _ => None,
     }
 }
 

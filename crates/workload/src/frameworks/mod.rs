@@ -16,6 +16,7 @@ mod trtllm;
 mod vllm;
 
 pub(crate) use detect::detect;
+pub use detect::framework_of;
 pub use multinode::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WORKER_CLIQUE};
 pub use vllm::WAIT_FOR_LEADER;
 

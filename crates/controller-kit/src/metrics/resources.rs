@@ -1,0 +1,111 @@
+//! How many objects there are, by state: `resources_total`, counted from the caches whenever somebody reads the metrics. A
+//! state without objects has no line, so nothing that is gone keeps its last value.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
+    metrics::{MetricType, gauge::ConstGauge},
+};
+
+use crate::store::{Packed, Store};
+
+/// Counts of one kind: namespace and state, and how many.
+type Counts = BTreeMap<(String, &'static str), i64>;
+type Count = Box<dyn Fn() -> Counts + Send + Sync>;
+
+/// What is counted, by kind. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Resources(Arc<Mutex<BTreeMap<String, Count>>>);
+
+#[derive(Debug, EncodeLabelSet)]
+struct Labels {
+    resource_type: String,
+    namespace: String,
+    status: String,
+}
+
+impl Resources {
+    /// Counts a kind from now on. Whoever counts it already is replaced.
+    pub(super) fn count<K>(
+        &self,
+        store: &Store<Packed<K>>,
+        state: impl Fn(&Packed<K>) -> &'static str + Send + Sync + 'static,
+    ) where
+        K: kube::Resource + Send + Sync + 'static,
+        K::DynamicType: Default,
+    {
+        let (kind, store) = (store.kind().to_owned(), store.clone());
+        let count = move || {
+            let mut counts = Counts::new();
+            for object in store.all() {
+                let namespace = object.metadata.namespace.clone().unwrap_or_default();
+                *counts.entry((namespace, state(&object))).or_default() += 1;
+            }
+            counts
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Box::new(count));
+    }
+}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resources(…)")
+    }
+}
+
+impl Collector for Resources {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kinds.is_empty() {
+            return Ok(());
+        }
+        let mut family = encoder.encode_descriptor("resources_total", "Objects, by state", None, MetricType::Gauge)?;
+        for (kind, count) in kinds.iter() {
+            for ((namespace, status), objects) in count() {
+                let labels = Labels { resource_type: kind.clone(), namespace, status: status.to_owned() };
+                ConstGauge::new(objects).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::super::Metrics;
+    use crate::store::{Packed, Store};
+
+    #[test]
+    fn what_is_gone_is_not_counted() {
+        let store = Store::<Packed<Deployment>>::new();
+        let metrics = Metrics::new();
+        assert!(!metrics.text().contains("resources_total"));
+        metrics.count_resources(&store, |d| if d.status()["readyReplicas"] == 1 { "ready" } else { "not_ready" });
+        let object = |name: &str, ready: u8| {
+            let metadata = json!({ "namespace": "n", "name": name });
+            Packed::from_value(json!({ "metadata": metadata, "status": { "readyReplicas": ready } })).unwrap()
+        };
+        let line = |status: &str, count: u8| {
+            format!(
+                "dynamo_operator_resources_total{{resource_type=\"Deployment\",namespace=\"n\",status=\"{status}\"}} {count}\n"
+            )
+        };
+        store.handle(Event::Apply(object("a", 1)));
+        store.handle(Event::Apply(object("b", 0)));
+        let text = metrics.text();
+        assert!(text.contains(&line("ready", 1)) && text.contains(&line("not_ready", 1)), "{text}");
+        store.handle(Event::Delete(object("b", 0)));
+        let text = metrics.text();
+        assert!(text.contains(&line("ready", 1)) && !text.contains("not_ready"), "{text}");
+    }
+}

@@ -1,0 +1,116 @@
+//! What this controller may do, as data. The role of its ServiceAccount is made from this list.
+
+use controller_kit::access::{Access, Verb};
+
+/// Every right of the controller, and why it needs it.
+pub const ACCESS: &[Access] = &[
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamomodels",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "the objects it serves",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamomodels",
+        subresource: None,
+        verbs: &[Verb::Patch],
+        why: "its finalizer: adapters are unloaded before their model goes",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamomodels",
+        subresource: Some("status"),
+        verbs: &[Verb::Patch],
+        why: "says where a model is served, and remembers what was loaded",
+    },
+    Access {
+        group: "discovery.k8s.io",
+        resource: "endpointslices",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "finds the workers of a base model",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: None,
+        verbs: &[Verb::List],
+        why: "tells which workers may do without adapters of their own; looked at only when a worker says that it \
+              manages none",
+    },
+    Access {
+        group: "events.k8s.io",
+        resource: "events",
+        subresource: None,
+        verbs: &[Verb::Create, Verb::Patch],
+        why: "says what changed",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::ACCESS;
+    use controller_kit::access::{RoleScope, role_yaml};
+    use expect_test::expect;
+
+    #[test]
+    fn the_role_grants_what_is_needed_and_no_more() {
+        expect![[r#"
+            apiVersion: rbac.authorization.k8s.io/v1
+            kind: Role
+            metadata:
+              name: r
+              namespace: team
+            rules:
+            - apiGroups:
+              - ""
+              resources:
+              - pods
+              verbs:
+              - list
+            - apiGroups:
+              - discovery.k8s.io
+              resources:
+              - endpointslices
+              verbs:
+              - get
+              - list
+              - watch
+            - apiGroups:
+              - events.k8s.io
+              resources:
+              - events
+              verbs:
+              - create
+              - patch
+            - apiGroups:
+              - nvidia.com
+              resources:
+              - dynamomodels
+              verbs:
+              - get
+              - list
+              - watch
+              - patch
+            - apiGroups:
+              - nvidia.com
+              resources:
+              - dynamomodels/status
+              verbs:
+              - patch
+            - apiGroups:
+              - coordination.k8s.io
+              resourceNames:
+              - dynamo-operator-namespace-scope
+              resources:
+              - leases
+              verbs:
+              - get
+              - list
+              - watch
+        "#]]
+        .assert_eq(&role_yaml("r", RoleScope::Namespace("team"), ACCESS).unwrap());
+    }
+}

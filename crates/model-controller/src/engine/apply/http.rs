@@ -1,0 +1,105 @@
+//! One request to one engine, over a connection of its own.
+
+use crate::{
+    engine::{
+        Outcome, Request,
+        protocol::{LONGEST_ANSWER, encode, judge},
+    },
+    metrics::EngineMetrics,
+};
+use bytes::Bytes;
+use http::{StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::{
+    fmt,
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::net::TcpStream;
+
+/// A pod that listens accepts a connection at once.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where a connection to an engine really goes.
+#[derive(Clone, Default)]
+pub struct Dial(Option<Arc<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>>);
+
+impl Dial {
+    /// Connections go elsewhere. For tests, whose engines listen where no endpoint of Kubernetes may be.
+    pub fn through(map: impl Fn(SocketAddr) -> SocketAddr + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(map)))
+    }
+
+    fn resolve(&self, socket: SocketAddr) -> SocketAddr {
+        self.0.as_ref().map_or(socket, |map| map(socket))
+    }
+}
+
+impl fmt::Debug for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Dial::through(…)" } else { "Dial::default()" })
+    }
+}
+
+/// Asks engines. Cheap to clone.
+///
+/// Every request has a connection of its own: there are few of them, and engines need not keep hundreds open in between.
+/// Redirects are not followed; there is no authentication and no TLS, as the runtime has none on this port.
+#[derive(Clone, Debug)]
+pub struct Http {
+    dial: Dial,
+    metrics: EngineMetrics,
+}
+
+impl Http {
+    /// Counts in `metrics` what it asks.
+    pub fn new(dial: Dial, metrics: EngineMetrics) -> Self {
+        Self { dial, metrics }
+    }
+
+    /// Sends one request and says what became of it, within the patience that it deserves.
+    pub async fn ask(&self, engine: SocketAddr, request: &Request) -> Outcome {
+        let start = Instant::now();
+        let exchange = exchange(engine, self.dial.resolve(engine), request);
+        let outcome = match tokio::time::timeout(request.patience(), exchange).await {
+            Ok(Ok((status, body))) => judge(request, status, &body),
+            Ok(Err(reason)) => Outcome::Unreachable { reason },
+            Err(_) => Outcome::TimedOut,
+        };
+        self.metrics.asked(request, &outcome, start.elapsed());
+        outcome
+    }
+}
+
+async fn exchange(engine: SocketAddr, socket: SocketAddr, request: &Request) -> Result<(StatusCode, Bytes), String> {
+    let (method, path, body) = encode(request);
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, engine.to_string())
+        .header(header::USER_AGENT, concat!("dynamo-model-controller/", env!("CARGO_PKG_VERSION")))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONNECTION, "close")
+        .body(Full::new(Bytes::from(body.unwrap_or_default())))
+        .map_err(|error| error.to_string())?;
+    let stream = tokio::time::timeout(CONNECT_PATIENCE, TcpStream::connect(socket)).await;
+    let stream = stream.map_err(|_| "no connection in time".to_owned())?.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let exchange = async {
+        let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
+        // Whatever an answer this long says, its status still counts.
+        Ok((status, body.map(http_body_util::Collected::to_bytes).unwrap_or_default()))
+    };
+    let mut exchange = pin!(exchange);
+    tokio::select! {
+        answer = &mut exchange => answer,
+        // The connection is closed as soon as everything is read; what was read is still to be handed on.
+        _ = connection => exchange.await,
+    }
+}

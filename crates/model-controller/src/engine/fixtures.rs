@@ -1,0 +1,209 @@
+//! Engines in simulated time, to see what a fleet does to them.
+
+use super::{
+    AdapterName, Endpoint, Outcome, Pace, PoolId, Request,
+    fleet::{Fleet, Job},
+    view::Stand,
+    wishes::{Trust, Wanted, Wishes},
+};
+use controller_kit::store::Key;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr},
+    time::{Duration, Instant},
+};
+
+/// How an engine behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As it should.
+    Healthy,
+    /// Says no to loading and unloading.
+    Refusing,
+    /// Says yes to everything and does nothing.
+    Lying,
+    /// No connection.
+    Gone,
+    /// Never answers.
+    Mute,
+    /// Has no handlers for adapters.
+    Unmanaged,
+}
+
+/// An engine.
+#[derive(Clone, Debug)]
+pub struct Mock {
+    /// What it holds, by name; the values are sources.
+    pub holds: BTreeMap<String, String>,
+    pub mode: Mode,
+    /// Whether it tells what it holds.
+    pub lists: bool,
+    endpoint: Endpoint,
+}
+
+/// A fleet, its engines, and a clock.
+pub struct Simulation {
+    pub fleet: Fleet,
+    pub engines: Vec<Mock>,
+    pub wishes: Wishes,
+    /// Every request that was sent: engine and what was asked, in the order in which they were sent.
+    pub log: Vec<(usize, String)>,
+    /// Most requests that ran at the same time, over all engines and on one.
+    pub peaks: (usize, usize),
+    latency: Duration,
+    start: Instant,
+    now: Instant,
+    flights: Vec<(Instant, Job)>,
+    replaced: usize,
+}
+
+pub fn pool() -> PoolId {
+    PoolId { namespace: "n".into(), base_model_hash: "h".into() }
+}
+
+pub fn wanted(source: &str) -> Wanted {
+    Wanted { source: source.into(), models: BTreeSet::from([Key::new("n", source)]), trust: Trust::Everywhere }
+}
+
+impl Simulation {
+    /// So many healthy engines that answer after 50 ms.
+    pub fn new(engines: usize) -> Self {
+        let engine = |index: usize| {
+            let index = u8::try_from(index % 250).unwrap();
+            let endpoint = Endpoint {
+                pod_name: format!("w-{index}").as_str().into(),
+                pod: format!("uid-{index}").as_str().into(),
+                address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, index + 1)),
+                ready: true,
+            };
+            Mock { holds: BTreeMap::new(), mode: Mode::Healthy, lists: true, endpoint }
+        };
+        let now = Instant::now();
+        let mut simulation = Self {
+            fleet: Fleet::new(Pace::default()),
+            engines: (0..engines).map(engine).collect(),
+            wishes: Wishes::default(),
+            log: Vec::new(),
+            peaks: (0, 0),
+            latency: Duration::from_millis(50),
+            start: now,
+            now,
+            flights: Vec::new(),
+            replaced: 0,
+        };
+        simulation.sync();
+        simulation
+    }
+
+    /// Wishes for these adapters, as `name=source`.
+    pub fn wish(&mut self, adapters: &[&str]) {
+        self.wishes.load = adapters
+            .iter()
+            .map(|adapter| {
+                let (name, source) = adapter.split_once('=').unwrap();
+                (AdapterName::from(name), wanted(source))
+            })
+            .collect();
+        self.sync();
+    }
+
+    /// Tells the fleet what Kubernetes and the models say.
+    pub fn sync(&mut self) {
+        let endpoints: Vec<Endpoint> = self.engines.iter().map(|engine| engine.endpoint.clone()).collect();
+        self.fleet.sync(&pool(), &endpoints, self.wishes.clone(), self.now);
+    }
+
+    /// Kubernetes sees a pod become ready, or stop being so.
+    pub fn set_ready(&mut self, engine: usize, ready: bool) {
+        self.engines[engine].endpoint.ready = ready;
+        self.sync();
+    }
+
+    /// A pod is replaced by another one with the same name and address.
+    pub fn replace(&mut self, engine: usize) {
+        self.engines[engine].holds.clear();
+        self.replaced += 1;
+        self.engines[engine].endpoint.pod = format!("uid-{engine}-{}", self.replaced).as_str().into();
+        self.sync();
+    }
+
+    /// Another process takes over, which knows nothing.
+    pub fn restart_controller(&mut self) {
+        self.fleet = Fleet::new(*self.fleet.pace());
+        self.flights.clear();
+        self.sync();
+    }
+
+    /// Time since the beginning.
+    pub fn elapsed(&self) -> Duration {
+        self.now - self.start
+    }
+
+    /// Lets time pass. Returns what was asked meanwhile, and starts the log anew.
+    pub fn run(&mut self, time: Duration) -> Vec<(usize, String)> {
+        let end = self.now + time;
+        loop {
+            let (jobs, wake) = self.fleet.advance(self.now);
+            jobs.into_iter().for_each(|job| self.launch(job));
+            let landing = self.flights.iter().map(|(at, _)| *at).min();
+            let Some(next) = landing.into_iter().chain(wake).min().filter(|next| *next <= end) else { break };
+            self.now = self.now.max(next);
+            while let Some(index) = self.flights.iter().position(|(at, _)| *at <= self.now) {
+                let (_, job) = self.flights.remove(index);
+                let outcome = self.answer(&job);
+                self.fleet.finish(&job, outcome, self.now);
+            }
+        }
+        self.now = end;
+        std::mem::take(&mut self.log)
+    }
+
+    /// How an adapter stands on each engine.
+    pub fn stands(&self, adapter: &str) -> Vec<Stand> {
+        let (name, source) = adapter.split_once('=').unwrap();
+        let stands = self.fleet.stands(&pool(), &name.into(), &wanted(source));
+        self.engines.iter().map(|engine| stands[&engine.endpoint.pod].clone()).collect()
+    }
+
+    fn launch(&mut self, job: Job) {
+        let engine = self.engine(&job);
+        let text = match &job.request {
+            Request::List => "list".to_owned(),
+            Request::Load { name, source, .. } => format!("load {name}={}", source.uri()),
+            Request::Unload { name } => format!("unload {name}"),
+        };
+        self.log.push((engine, text));
+        let takes = if self.engines[engine].mode == Mode::Mute { job.request.patience() } else { self.latency };
+        self.flights.push((self.now + takes, job));
+        let on_one = self.flights.iter().filter(|(_, job)| self.engine(job) == engine && job.request != Request::List);
+        self.peaks = (self.peaks.0.max(self.flights.len()), self.peaks.1.max(on_one.count()));
+    }
+
+    fn engine(&self, job: &Job) -> usize {
+        self.engines.iter().position(|engine| engine.endpoint.socket() == job.socket).unwrap()
+    }
+
+    fn answer(&mut self, job: &Job) -> Outcome {
+        let index = self.engine(job);
+        let engine = &mut self.engines[index];
+        let refused = Outcome::Refused { status: 500, message: "no".to_owned() };
+        match (engine.mode, &job.request) {
+            (Mode::Gone, _) => Outcome::Unreachable { reason: "refused".to_owned() },
+            (Mode::Mute, _) => Outcome::TimedOut,
+            (Mode::Unmanaged, _) => Outcome::Unmanaged,
+            (_, Request::List) if !engine.lists => Outcome::NoList,
+            (_, Request::List) => Outcome::Listed(engine.holds.keys().map(|name| name.as_str().into()).collect()),
+            (Mode::Refusing, _) => refused,
+            (Mode::Lying, _) => Outcome::Done,
+            (Mode::Healthy, Request::Load { name, source, .. }) => {
+                // As the runtime does: what is there already stays as it is.
+                engine.holds.entry(name.to_string()).or_insert_with(|| source.uri().to_owned());
+                Outcome::Done
+            }
+            (Mode::Healthy, Request::Unload { name }) => match engine.holds.remove(name.as_str()) {
+                Some(_) => Outcome::Done,
+                None => Outcome::NotThere,
+            },
+        }
+    }
+}

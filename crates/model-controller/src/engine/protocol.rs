@@ -1,0 +1,190 @@
+//! Requests and answers as HTTP has them.
+//!
+//! | request | HTTP |
+//! |---|---|
+//! | list | `GET /v1/loras`, answered with `{"loras": {"<name>": <id>, …}}` |
+//! | load | `POST /v1/loras` with `{"lora_name": "<name>", "source": {"uri": "<uri>"}}` |
+//! | unload | `DELETE /v1/loras/<name>` |
+
+use super::{AdapterName, Outcome, Request};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+const PATH: &str = "/v1/loras";
+
+/// Most of an answer that is read; a longer list is none.
+pub const LONGEST_ANSWER: usize = 1024 * 1024;
+
+/// Most of an error's text that is read; of a longer one, only the status counts.
+const LONGEST_ERROR: usize = 64 * 1024;
+
+/// Method, path and body of a request.
+pub fn encode(request: &Request) -> (Method, String, Option<String>) {
+    match request {
+        Request::List => (Method::GET, PATH.to_owned(), None),
+        Request::Load { name, source, .. } => {
+            let body = json!({ "lora_name": name.as_str(), "source": { "uri": source.uri() } });
+            (Method::POST, PATH.to_owned(), Some(body.to_string()))
+        }
+        Request::Unload { name } => (Method::DELETE, format!("{PATH}/{}", segment(name)), None),
+    }
+}
+
+/// A name as one segment of a path: slashes separate nothing, and dots lead nowhere.
+fn segment(name: &AdapterName) -> String {
+    let only_dots = name.as_str().bytes().all(|byte| byte == b'.');
+    let mut segment = String::new();
+    for byte in name.as_str().bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) || (byte == b'.' && !only_dots) {
+            segment.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    segment
+}
+
+/// What an answer means.
+pub fn judge(request: &Request, status: StatusCode, body: &[u8]) -> Outcome {
+    if status.is_success() {
+        return match request {
+            Request::List => names(body).map_or(Outcome::NoList, Outcome::Listed),
+            Request::Load { .. } | Request::Unload { .. } => Outcome::Done,
+        };
+    }
+    let text = if body.len() > LONGEST_ERROR { String::new() } else { String::from_utf8_lossy(body).into_owned() };
+    match (request, status) {
+        (_, StatusCode::INTERNAL_SERVER_ERROR) if is_unmanaged(request, &text) => Outcome::Unmanaged,
+        (Request::List, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED) => {
+            Outcome::NoList
+        }
+        (Request::Unload { .. }, StatusCode::NOT_FOUND) => Outcome::NotThere,
+        (Request::Unload { .. }, _) if text.to_lowercase().contains("not found") => Outcome::NotThere,
+        _ => Outcome::Refused { status: status.as_u16(), message: message(&text) },
+    }
+}
+
+/// Whether a worker says that no handler for adapters is registered, in the words of its present and its older versions.
+fn is_unmanaged(request: &Request, text: &str) -> bool {
+    let operation = match request {
+        Request::List => "list_loras",
+        Request::Load { .. } => "load_lora",
+        Request::Unload { .. } => "unload_lora",
+    };
+    let text = text.to_lowercase();
+    text.contains("lora management not available")
+        || text.contains(&format!("endpoint '{operation}' not found in local registry"))
+}
+
+/// The message in an error's JSON, or its text as it is.
+fn message(text: &str) -> String {
+    let json: Option<Value> = serde_json::from_str(text).ok();
+    let field = |name: &str| json.as_ref()?.get(name)?.as_str().map(str::to_owned);
+    field("message").or_else(|| field("detail")).or_else(|| field("error")).unwrap_or_else(|| text.to_owned())
+}
+
+/// The names in a list; `None` if it is no list.
+fn names(body: &[u8]) -> Option<Vec<AdapterName>> {
+    let answer: Value = serde_json::from_slice(body).ok()?;
+    if answer.get("status").and_then(Value::as_str) == Some("error") {
+        return None;
+    }
+    match answer.get("loras")? {
+        // A negative id is a place that is kept for an adapter on its way.
+        Value::Object(ids) => {
+            let there = ids.iter().filter(|(_, id)| id.as_i64().is_none_or(|id| id >= 0));
+            Some(there.map(|(name, _)| name.as_str().into()).collect())
+        }
+        Value::Array(items) => items.iter().map(|item| name_of(item).map(AdapterName::from)).collect(),
+        _ => None,
+    }
+}
+
+fn name_of(item: &Value) -> Option<&str> {
+    let field = |name: &str| item.get(name).and_then(Value::as_str);
+    item.as_str().or_else(|| field("lora_name")).or_else(|| field("name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn load(name: &str) -> Request {
+        Request::Load { name: name.into(), source: "s3://b/a".into(), patience: Duration::from_secs(1) }
+    }
+
+    fn unload(name: &str) -> Request {
+        Request::Unload { name: name.into() }
+    }
+
+    #[test]
+    fn requests_are_those_of_the_runtime() {
+        let (method, path, body) = encode(&load("org/name"));
+        assert_eq!((method, path.as_str()), (Method::POST, "/v1/loras"));
+        let body: Value = serde_json::from_str(&body.unwrap()).unwrap();
+        assert_eq!(body, json!({ "lora_name": "org/name", "source": { "uri": "s3://b/a" } }));
+        assert_eq!(encode(&Request::List), (Method::GET, "/v1/loras".to_owned(), None));
+    }
+
+    /// component.md §7.14: a name with slashes was several segments, and `..` led out of the path.
+    #[test]
+    fn a_name_is_one_segment_whatever_it_holds() {
+        for (name, path) in [
+            ("plain-1.5_x~", "/v1/loras/plain-1.5_x~"),
+            ("org/name", "/v1/loras/org%2Fname"),
+            ("a/../b", "/v1/loras/a%2F..%2Fb"),
+            ("..", "/v1/loras/%2E%2E"),
+            (".", "/v1/loras/%2E"),
+            ("a b?c#d%", "/v1/loras/a%20b%3Fc%23d%25"),
+            ("ü", "/v1/loras/%C3%BC"),
+        ] {
+            assert_eq!(encode(&unload(name)), (Method::DELETE, path.to_owned(), None));
+        }
+    }
+
+    #[test]
+    fn lists_are_understood_in_all_their_forms() {
+        let listed = |names: &[&str]| Outcome::Listed(names.iter().map(|name| AdapterName::from(*name)).collect());
+        for (body, outcome) in [
+            (r#"{"status":"success","loras":{"a":1,"org/b":7},"count":2}"#, listed(&["a", "org/b"])),
+            (r#"{"loras":{"coming":-1,"there":0}}"#, listed(&["there"])),
+            (r#"{"loras":{}}"#, listed(&[])),
+            (r#"{"loras":["a",{"lora_name":"b"},{"name":"c"}]}"#, listed(&["a", "b", "c"])),
+            (r#"{"loras":[{"other":"a"}]}"#, Outcome::NoList),
+            (r#"{"status":"error","loras":{}}"#, Outcome::NoList),
+            (r#"{"status":"success"}"#, Outcome::NoList),
+            ("ok", Outcome::NoList),
+        ] {
+            assert_eq!(judge(&Request::List, StatusCode::OK, body.as_bytes()), outcome, "{body}");
+        }
+    }
+
+    #[test]
+    fn errors_are_told_apart() {
+        let refused = |status, message: &str| Outcome::Refused { status, message: message.to_owned() };
+        let unmanaged = r#"{"status":"error","message":"LoRA management not available: no 'load_lora' handler"}"#;
+        let older = r#"{"message":"Endpoint 'load_lora' not found in local registry"}"#;
+        for (request, status, body, outcome) in [
+            (load("a"), 500, unmanaged, Outcome::Unmanaged),
+            (load("a"), 500, older, Outcome::Unmanaged),
+            (load("a"), 503, unmanaged, refused(503, "LoRA management not available: no 'load_lora' handler")),
+            (unload("a"), 500, older, Outcome::NotThere),
+            (load("a"), 500, r#"{"message":"LoRA capacity exceeded"}"#, refused(500, "LoRA capacity exceeded")),
+            (load("a"), 307, "", refused(307, "")),
+            (load("a"), 404, "", refused(404, "")),
+            (unload("a"), 404, "", Outcome::NotThere),
+            (unload("a"), 500, r#"{"message":"LoRA adapter 'a' not found."}"#, Outcome::NotThere),
+            (unload("a"), 500, "busy", refused(500, "busy")),
+            (Request::List, 404, "", Outcome::NoList),
+            (Request::List, 503, "warming up", refused(503, "warming up")),
+        ] {
+            let status = StatusCode::from_u16(status).unwrap();
+            assert_eq!(judge(&request, status, body.as_bytes()), outcome, "{request:?} {status} {body}");
+        }
+        let long = "x".repeat(LONGEST_ERROR + 1);
+        assert_eq!(judge(&load("a"), StatusCode::BAD_GATEWAY, long.as_bytes()), refused(502, ""));
+    }
+}

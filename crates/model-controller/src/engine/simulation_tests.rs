@@ -1,0 +1,306 @@
+//! What a fleet does to its engines, in simulated time.
+
+use super::{
+    fixtures::{Mode, Simulation, pool},
+    state::Problem,
+    view::Stand,
+};
+use controller_kit::store::Key;
+use proptest::prelude::*;
+use std::{collections::BTreeSet, time::Duration};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn texts(log: &[(usize, String)]) -> Vec<&str> {
+    log.iter().map(|(_, text)| text.as_str()).collect()
+}
+
+fn loads(log: &[(usize, String)]) -> usize {
+    log.iter().filter(|(_, text)| text.starts_with("load")).count()
+}
+
+/// component.md §7.13: every adapter was posted again at each reconcile.
+#[test]
+fn an_adapter_is_loaded_once_and_then_only_audited() {
+    let mut simulation = Simulation::new(1);
+    simulation.wish(&["a=1"]);
+    assert_eq!(texts(&simulation.run(MINUTE)), ["list", "load a=1", "list"]);
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    let audits = simulation.run(20 * MINUTE);
+    assert!(texts(&audits).iter().all(|text| *text == "list"), "{audits:?}");
+    assert!((3..=5).contains(&audits.len()), "every five minutes, more or less: {audits:?}");
+}
+
+#[test]
+fn what_the_engine_holds_already_is_not_loaded_again() {
+    let mut simulation = Simulation::new(1);
+    simulation.engines[0].holds.insert("a".into(), "1".into());
+    simulation.wish(&["a=1"]);
+    assert_eq!(texts(&simulation.run(MINUTE)), ["list"]);
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    simulation.restart_controller();
+    assert_eq!(simulation.stands("a=1"), [Stand::Unknown]);
+    assert_eq!(texts(&simulation.run(MINUTE)), ["list"]);
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+}
+
+/// field-reports.md §1.32: an adapter counted as loaded although the engine did not have it.
+#[test]
+fn an_engine_that_says_yes_and_does_nothing_is_not_believed() {
+    let mut simulation = Simulation::new(1);
+    simulation.engines[0].mode = Mode::Lying;
+    simulation.wish(&["a=1"]);
+    let log = simulation.run(MINUTE);
+    assert!(loads(&log) >= 3 && loads(&log) < 10, "tried again, later each time: {log:?}");
+    assert!(matches!(&simulation.stands("a=1")[..], [Stand::Failing { problem: Problem::NotListed, .. }]));
+    simulation.engines[0].mode = Mode::Healthy;
+    simulation.run(5 * MINUTE);
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+}
+
+/// component.md §7.14: the runtime keeps what it has under a name, so another source has to be preceded by an unload.
+#[test]
+fn another_source_is_loaded_after_the_old_one_is_gone() {
+    let mut simulation = Simulation::new(1);
+    simulation.wish(&["a=1"]);
+    simulation.run(MINUTE);
+    simulation.wish(&["a=2"]);
+    assert_eq!(simulation.stands("a=2"), [Stand::Coming]);
+    assert_eq!(texts(&simulation.run(MINUTE)), ["unload a", "list", "load a=2", "list"]);
+    assert_eq!(simulation.engines[0].holds["a"], "2");
+    assert_eq!(simulation.stands("a=2"), [Stand::Loaded]);
+}
+
+#[test]
+fn names_that_are_no_longer_wanted_go_and_those_of_others_stay() {
+    let mut simulation = Simulation::new(1);
+    simulation.engines[0].holds.insert("by-hand".into(), "x".into());
+    simulation.wish(&["a=1"]);
+    simulation.run(MINUTE);
+    simulation.wishes.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
+    simulation.wish(&["b=1"]);
+    assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"]);
+    assert_eq!(texts(&simulation.run(MINUTE)), ["unload a", "load b=1", "list"]);
+    assert!(simulation.fleet.may_hold(&pool(), &"a".into()).is_empty());
+    assert_eq!(simulation.engines[0].holds.keys().collect::<Vec<_>>(), ["b", "by-hand"]);
+}
+
+#[test]
+fn an_engine_that_restarts_gets_its_own_adapters_again_and_nobody_else_is_asked() {
+    let mut simulation = Simulation::new(3);
+    simulation.wish(&["a=1", "b=1"]);
+    simulation.run(MINUTE);
+    simulation.set_ready(1, false);
+    simulation.engines[1].holds.clear();
+    assert!(simulation.run(Duration::from_secs(10)).is_empty(), "nothing is asked of a pod that is not ready");
+    simulation.set_ready(1, true);
+    let log = simulation.run(Duration::from_secs(10));
+    assert!(log.iter().all(|(engine, _)| *engine == 1), "{log:?}");
+    assert_eq!(texts(&log), ["list", "load a=1", "load b=1", "list"]);
+    // A new pod under the same name.
+    simulation.replace(2);
+    let log = simulation.run(Duration::from_secs(10));
+    assert!(log.iter().all(|(engine, _)| *engine == 2), "{log:?}");
+    assert_eq!(texts(&log), ["list", "load a=1", "load b=1", "list"]);
+}
+
+#[test]
+fn a_restart_that_nobody_saw_is_found_by_the_audit() {
+    let mut simulation = Simulation::new(1);
+    simulation.wish(&["a=1"]);
+    simulation.run(MINUTE);
+    simulation.engines[0].holds.clear();
+    let log = simulation.run(6 * MINUTE);
+    assert_eq!(texts(&log)[..3], ["list", "load a=1", "list"]);
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+}
+
+/// component.md §7.13: one bad endpoint held up all others, and was tried at a fixed pace for ever.
+#[test]
+fn an_engine_in_trouble_is_tried_later_each_time_and_holds_up_nobody() {
+    for mode in [Mode::Gone, Mode::Mute, Mode::Refusing] {
+        let mut simulation = Simulation::new(20);
+        simulation.engines[7].mode = mode;
+        simulation.wish(&["a=1", "b=1"]);
+        simulation.run(Duration::from_secs(1));
+        let loaded = simulation.stands("a=1").iter().filter(|stand| **stand == Stand::Loaded).count();
+        assert_eq!(loaded, 19, "{mode:?}");
+        let log = simulation.run(4 * MINUTE);
+        let tried = log.iter().filter(|(engine, _)| *engine == 7).count();
+        assert!((2..=24).contains(&tried), "{mode:?}: {tried}");
+        assert!(matches!(simulation.stands("a=1")[7], Stand::Failing { .. }), "{mode:?}");
+        simulation.engines[7].mode = Mode::Healthy;
+        simulation.run(11 * MINUTE);
+        assert_eq!(simulation.stands("b=1")[7], Stand::Loaded, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_becomes_ready_is_tried_at_once_whatever_went_wrong_before() {
+    let mut simulation = Simulation::new(1);
+    simulation.engines[0].mode = Mode::Gone;
+    simulation.wish(&["a=1"]);
+    simulation.run(20 * MINUTE);
+    simulation.set_ready(0, false);
+    simulation.engines[0].mode = Mode::Healthy;
+    simulation.set_ready(0, true);
+    simulation.run(Duration::from_secs(1));
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+}
+
+#[test]
+fn an_engine_that_is_lost_for_a_moment_keeps_what_it_holds() {
+    let mut simulation = Simulation::new(1);
+    simulation.wish(&["a=1"]);
+    simulation.run(MINUTE);
+    simulation.engines[0].mode = Mode::Gone;
+    // Until the first audit has failed.
+    while simulation.run(Duration::from_millis(100)).is_empty() {}
+    simulation.run(Duration::from_millis(100));
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded], "one failed audit says little");
+    simulation.run(Duration::from_secs(10));
+    assert!(matches!(&simulation.stands("a=1")[..], [Stand::Failing { .. }]));
+    simulation.engines[0].mode = Mode::Healthy;
+    let log = simulation.run(5 * MINUTE);
+    assert_eq!(loads(&log), 0, "it still has it: {log:?}");
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+}
+
+#[test]
+fn an_engine_without_a_list_is_taken_at_its_word() {
+    let mut simulation = Simulation::new(1);
+    simulation.engines[0].lists = false;
+    simulation.wish(&["a=1"]);
+    assert_eq!(texts(&simulation.run(MINUTE)), ["list", "load a=1"]);
+    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(loads(&simulation.run(20 * MINUTE)), 0, "no repetition");
+    simulation.wish(&["a=2"]);
+    assert_eq!(texts(&simulation.run(MINUTE))[..2], ["unload a", "load a=2"]);
+    simulation.wishes.unload.insert("old".into(), BTreeSet::new());
+    simulation.sync();
+    assert_eq!(texts(&simulation.run(Duration::from_secs(1))), ["unload old"]);
+    assert!(simulation.fleet.may_hold(&pool(), &"old".into()).is_empty());
+}
+
+#[test]
+fn a_worker_without_handlers_is_told_apart() {
+    let mut simulation = Simulation::new(1);
+    simulation.engines[0].mode = Mode::Unmanaged;
+    simulation.wish(&["a=1"]);
+    simulation.run(MINUTE);
+    assert_eq!(simulation.stands("a=1"), [Stand::Unmanaged]);
+}
+
+#[test]
+fn concurrency_is_bounded_over_all_engines_and_on_each() {
+    let mut simulation = Simulation::new(200);
+    let adapters: Vec<String> = (0..50).map(|adapter| format!("a{adapter}=1")).collect();
+    simulation.wish(&adapters.iter().map(String::as_str).collect::<Vec<_>>());
+    let log = simulation.run(Duration::from_secs(15));
+    assert_eq!(loads(&log), 10_000);
+    assert!(simulation.stands("a49=1").iter().all(|stand| *stand == Stand::Loaded));
+    let (all, one) = simulation.peaks;
+    assert!(all <= 128 && one <= 2, "{all} at the same time, {one} on one engine");
+    assert_eq!(simulation.elapsed(), Duration::from_secs(15));
+}
+
+#[test]
+fn a_pool_without_wishes_has_no_engines() {
+    let mut simulation = Simulation::new(2);
+    assert_eq!(simulation.fleet.engines(), 0);
+    simulation.wish(&["a=1"]);
+    simulation.run(MINUTE);
+    assert_eq!(simulation.fleet.engines(), 2);
+    simulation.wish(&[]);
+    assert_eq!((simulation.fleet.engines(), simulation.fleet.pools().len()), (0, 0));
+    assert!(simulation.run(20 * MINUTE).is_empty());
+}
+
+#[test]
+fn models_are_told_what_concerns_them() {
+    let mut simulation = Simulation::new(1);
+    simulation.wish(&["a=1", "b=2"]);
+    let told = |simulation: &mut Simulation| -> Vec<String> {
+        simulation.fleet.take_changed().into_iter().map(|key| key.name).collect()
+    };
+    assert_eq!(told(&mut simulation), ["1", "2"], "their wishes are new");
+    simulation.run(MINUTE);
+    assert_eq!(told(&mut simulation), ["1", "2"]);
+    simulation.run(20 * MINUTE);
+    assert!(told(&mut simulation).is_empty(), "audits that find nothing tell nobody");
+    simulation.engines[0].holds.remove("b");
+    simulation.run(6 * MINUTE);
+    assert_eq!(told(&mut simulation), ["2"]);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Mode(usize, Mode),
+    Forget(usize),
+    Replace(usize),
+    Ready(usize, bool),
+    Wish(usize),
+    RestartController,
+}
+
+const WISHES: [&[&str]; 4] = [&["a=1", "b=1"], &["a=2", "c=1"], &["b=1"], &["a=1", "b=2", "c=1"]];
+
+fn event() -> impl Strategy<Value = Event> {
+    let mode =
+        prop_oneof![Just(Mode::Healthy), Just(Mode::Refusing), Just(Mode::Lying), Just(Mode::Gone), Just(Mode::Mute),];
+    prop_oneof![
+        (0..3_usize, mode).prop_map(|(engine, mode)| Event::Mode(engine, mode)),
+        (0..3_usize).prop_map(Event::Forget),
+        (0..3_usize).prop_map(Event::Replace),
+        (0..3_usize, any::<bool>()).prop_map(|(engine, ready)| Event::Ready(engine, ready)),
+        (0..WISHES.len()).prop_map(Event::Wish),
+        Just(Event::RestartController),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever happened, once engines behave they come to hold what is wished, and then nothing is asked but audits.
+    #[test]
+    fn everything_comes_right_in_the_end(
+        events in prop::collection::vec((event(), 0..20_000_u64), 1..12),
+        lists in prop::collection::vec(any::<bool>(), 3),
+    ) {
+        let mut simulation = Simulation::new(3);
+        for (engine, lists) in simulation.engines.iter_mut().zip(lists) {
+            engine.lists = lists;
+        }
+        simulation.wish(WISHES[0]);
+        let mut last = 0;
+        for (event, pause) in events {
+            match event {
+                // Whoever has no list is believed, so that a lie or a silent loss is never found out.
+                Event::Mode(engine, Mode::Lying) if !simulation.engines[engine].lists => {}
+                Event::Mode(engine, mode) => simulation.engines[engine].mode = mode,
+                Event::Forget(engine) if simulation.engines[engine].lists => simulation.engines[engine].holds.clear(),
+                Event::Forget(_) => {}
+                Event::Replace(engine) => simulation.replace(engine),
+                Event::Ready(engine, ready) => simulation.set_ready(engine, ready),
+                Event::Wish(wish) => {
+                    last = wish;
+                    simulation.wish(WISHES[wish]);
+                }
+                Event::RestartController => simulation.restart_controller(),
+            }
+            simulation.run(Duration::from_millis(pause));
+        }
+        for engine in 0..3 {
+            simulation.engines[engine].mode = Mode::Healthy;
+            simulation.set_ready(engine, true);
+        }
+        simulation.run(Duration::from_secs(3600));
+        for adapter in WISHES[last] {
+            let (name, _) = adapter.split_once('=').unwrap();
+            prop_assert!(simulation.stands(adapter).iter().all(|stand| *stand == Stand::Loaded), "{adapter}");
+            prop_assert!(simulation.engines.iter().all(|engine| engine.holds.contains_key(name)), "{adapter}");
+        }
+        let log = simulation.run(Duration::from_secs(3600));
+        prop_assert!(texts(&log).iter().all(|text| *text == "list"), "{log:?}");
+    }
+}

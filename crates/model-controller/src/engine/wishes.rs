@@ -1,0 +1,93 @@
+//! What the engines of a base model shall hold.
+
+use super::{AdapterName, Endpoint, Source};
+use controller_kit::store::Key;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What the engines of a base model shall hold. Adapters in neither list are nobody's business: somebody loaded them by
+/// hand, and they stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes {
+    /// Adapters that every engine shall hold.
+    pub load: BTreeMap<AdapterName, Wanted>,
+    /// Adapters that no engine shall hold any more, with the models that loaded them.
+    pub unload: BTreeMap<AdapterName, BTreeSet<Key>>,
+}
+
+/// An adapter that every engine shall hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Where it is loaded from.
+    pub source: Source,
+    /// The models that ask for it.
+    pub models: BTreeSet<Key>,
+    /// Which copies count that were there before this process.
+    pub trust: Trust,
+}
+
+/// Which copies count that are listed by an engine although this process did not load them. A list has names, but no
+/// sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// All: the source has not changed since it was first loaded.
+    #[default]
+    Everywhere,
+    /// Those on these endpoints: the source changed, and these have loaded the new one. Others may hold the old one.
+    Only(Arc<BTreeSet<String>>),
+}
+
+impl Trust {
+    /// Whether a copy on this endpoint counts.
+    pub fn holds_for(&self, endpoint: &Endpoint) -> bool {
+        match self {
+            Self::Everywhere => true,
+            Self::Only(proven) => proven.contains(&endpoint.url()),
+        }
+    }
+}
+
+impl Wishes {
+    /// True if there is nothing to do or to watch.
+    pub fn is_empty(&self) -> bool {
+        self.load.is_empty() && self.unload.is_empty()
+    }
+
+    /// The models that an adapter concerns.
+    pub fn models(&self, name: &AdapterName) -> impl Iterator<Item = &Key> {
+        let loading = self.load.get(name).into_iter().flat_map(|wanted| &wanted.models);
+        loading.chain(self.unload.get(name).into_iter().flatten())
+    }
+}
+
+impl Endpoint {
+    /// URL of the engine's system server, as the status shows it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.socket())
+    }
+
+    /// Where the engine's system server listens.
+    pub fn socket(&self) -> std::net::SocketAddr {
+        (self.address, SYSTEM_PORT).into()
+    }
+}
+
+/// Port of the system server. Engines listen on the port that their container declares under this number.
+const SYSTEM_PORT: u16 = 9090;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_families_become_urls() {
+        assert_eq!(i32::from(SYSTEM_PORT), api_types::ports::SYSTEM);
+        for (address, url) in [("10.0.1.5", "http://10.0.1.5:9090"), ("fd00::7", "http://[fd00::7]:9090")] {
+            let endpoint =
+                Endpoint { pod_name: "p".into(), pod: "u".into(), address: address.parse().unwrap(), ready: true };
+            assert_eq!(endpoint.url(), url);
+        }
+    }
+}

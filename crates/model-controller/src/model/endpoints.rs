@@ -1,0 +1,144 @@
+//! From EndpointSlices to endpoints.
+
+use crate::engine::Endpoint;
+use k8s_openapi::api::discovery::v1::{self, EndpointSlice};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+/// Label by which Kubernetes names the Service of a slice.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// What one slice says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// Its Service.
+    pub service: Option<String>,
+    /// Its pods that are not on their way out.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// What all slices of a base model say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Names of the Services.
+    pub services: BTreeSet<String>,
+    /// One endpoint for each pod, by name.
+    pub endpoints: Vec<Endpoint>,
+}
+
+impl Slice {
+    /// Reads a slice. Only pods count; of several addresses, the first does.
+    pub fn of(slice: &EndpointSlice) -> Self {
+        let service = slice.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME)).cloned();
+        Self { service, endpoints: slice.endpoints.iter().flatten().filter_map(endpoint).collect() }
+    }
+}
+
+fn endpoint(endpoint: &v1::Endpoint) -> Option<Endpoint> {
+    let target = endpoint.target_ref.as_ref().filter(|target| target.kind.as_deref() == Some("Pod"))?;
+    let address: IpAddr = endpoint.addresses.first()?.parse().ok()?;
+    let conditions = endpoint.conditions.as_ref();
+    if conditions.and_then(|conditions| conditions.terminating) == Some(true) {
+        return None;
+    }
+    let pod_name: Arc<str> = target.name.as_deref()?.into();
+    let pod = target.uid.as_deref().map_or_else(|| Arc::clone(&pod_name), Into::into);
+    // The API says: no word on readiness is to be taken for ready.
+    let ready = conditions.and_then(|conditions| conditions.ready).unwrap_or(true);
+    Some(Endpoint { pod_name, pod, address, ready })
+}
+
+impl Found {
+    /// Merges slices. A pod that is in several of them counts once; it is ready if one says so, and has its lowest IPv4
+    /// address, or its lowest IPv6 address if it has no other.
+    pub fn of<'a>(slices: impl Iterator<Item = &'a Slice>) -> Self {
+        let mut services = BTreeSet::new();
+        let mut pods: BTreeMap<Arc<str>, Endpoint> = BTreeMap::new();
+        for slice in slices {
+            services.extend(slice.service.clone());
+            for endpoint in &slice.endpoints {
+                let known = pods.entry(Arc::clone(&endpoint.pod)).or_insert_with(|| endpoint.clone());
+                known.ready |= endpoint.ready;
+                // V4 comes before V6 in the order of addresses.
+                known.address = known.address.min(endpoint.address);
+            }
+        }
+        let mut endpoints: Vec<Endpoint> = pods.into_values().collect();
+        endpoints.sort();
+        Self { services, endpoints }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn slice(service: Option<&str>, endpoints: Value) -> Slice {
+        let labels = service.map(|service| json!({ SERVICE_NAME: service }));
+        let slice =
+            json!({ "metadata": { "name": "s", "labels": labels }, "addressType": "IPv4", "endpoints": endpoints });
+        Slice::of(&serde_json::from_value(slice).unwrap())
+    }
+
+    fn pod(name: &str, address: &str, conditions: Value) -> Value {
+        let target = json!({ "kind": "Pod", "name": name, "uid": format!("uid-{name}") });
+        json!({ "addresses": [address], "conditions": conditions, "targetRef": target })
+    }
+
+    fn shown(found: &Found) -> Vec<String> {
+        found.endpoints.iter().map(|e| format!("{} {} {}", e.pod_name, e.url(), e.ready)).collect()
+    }
+
+    #[test]
+    fn pods_become_endpoints_and_nothing_else_does() {
+        let found = Found::of(
+            [
+                slice(
+                    Some("b"),
+                    json!([
+                        pod("w-2", "10.0.0.2", json!({ "ready": false })),
+                        pod("w-1", "10.0.0.1", json!({ "ready": true })),
+                        pod("w-3", "10.0.0.3", json!({})),
+                        pod("leaving", "10.0.0.4", json!({ "ready": false, "serving": true, "terminating": true })),
+                        { "addresses": ["10.0.0.5"], "targetRef": { "kind": "Node", "name": "n" } },
+                        { "addresses": ["10.0.0.6"] },
+                    ]),
+                ),
+                slice(None, json!([])),
+                slice(Some("a"), json!([])),
+            ]
+            .iter(),
+        );
+        assert_eq!(
+            shown(&found),
+            ["w-1 http://10.0.0.1:9090 true", "w-2 http://10.0.0.2:9090 false", "w-3 http://10.0.0.3:9090 true"]
+        );
+        assert_eq!(found.services.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_pod_in_several_slices_is_one_endpoint_in_whatever_order_they_come() {
+        let slices = [
+            slice(Some("s"), json!([pod("w", "fd00::1", json!({ "ready": false }))])),
+            slice(Some("s"), json!([pod("w", "10.0.0.9", json!({ "ready": true }))])),
+            slice(Some("t"), json!([pod("w", "10.0.0.8", json!({ "ready": false }))])),
+        ];
+        let expected = ["w http://10.0.0.8:9090 true"];
+        assert_eq!(shown(&Found::of(slices.iter())), expected);
+        assert_eq!(shown(&Found::of(slices.iter().rev())), expected);
+        assert_eq!(shown(&Found::of(slices[..1].iter())), ["w http://[fd00::1]:9090 false"]);
+    }
+
+    #[test]
+    fn a_pod_of_the_same_name_with_another_uid_is_another_endpoint() {
+        let mut reborn = pod("w-0", "10.0.0.1", json!({ "ready": true }));
+        reborn["targetRef"]["uid"] = json!("other");
+        let one = Found::of([slice(None, json!([pod("w-0", "10.0.0.1", json!({ "ready": true }))]))].iter());
+        let other = Found::of([slice(None, json!([reborn]))].iter());
+        assert_ne!(one.endpoints[0].pod, other.endpoints[0].pod);
+    }
+}

@@ -1,0 +1,76 @@
+//! Events: what changed for a model, once. Pure.
+
+use api_types::{
+    conditions::{self, model as reason},
+    v1alpha1::DynamoModelStatus,
+};
+use controller_kit::events::EventType;
+use std::collections::BTreeSet;
+
+/// One event to be published on the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Normal or Warning.
+    pub type_: EventType,
+    /// One CamelCase word.
+    pub reason: &'static str,
+    /// One CamelCase word.
+    pub action: &'static str,
+    /// What a user should know.
+    pub note: String,
+}
+
+impl Event {
+    fn normal(reason: &'static str, action: &'static str, note: impl Into<String>) -> Self {
+        Self { type_: EventType::Normal, reason, action, note: note.into() }
+    }
+
+    fn warning(reason: &'static str, action: &'static str, note: impl Into<String>) -> Self {
+        Self { type_: EventType::Warning, reason, action, note: note.into() }
+    }
+}
+
+/// What to tell when a status is replaced by the next one.
+pub fn between(before: Option<&DynamoModelStatus>, after: &DynamoModelStatus) -> Option<Event> {
+    let was = before.and_then(|status| ready(status));
+    let (is, message) = ready(after)?;
+    if was.map(|(reason, _)| reason) == Some(is) {
+        return None;
+    }
+    let was_served = matches!(was, Some((reason::ALL_ENDPOINTS_READY | reason::ENDPOINTS_DISCOVERED, _)));
+    let total = after.total_endpoints;
+    match is {
+        reason::ALL_ENDPOINTS_READY => {
+            Some(Event::normal(reason::ENDPOINTS_READY, "Update", format!("served by {total} of {total} endpoints")))
+        }
+        reason::ENDPOINTS_DISCOVERED => {
+            Some(Event::normal(reason::ENDPOINTS_DISCOVERED, "Get", format!("served by {total} of {total} endpoints")))
+        }
+        reason::NO_ENDPOINTS => Some(Event::warning("NoEndpointsFound", "Get", message)),
+        reason::NOT_READY if was_served => Some(Event::warning(reason::NOT_READY, "Update", message)),
+        reason::LOAD_FAILED => Some(Event::warning("PartialEndpointFailure", "Update", message)),
+        reason::INVALID_SPEC => Some(Event::warning(reason::INVALID_SPEC, "Validate", message)),
+        reason::NAME_TAKEN => Some(Event::warning(reason::NAME_TAKEN, "Update", message)),
+        _ => None,
+    }
+}
+
+/// Reason and message of `Ready`.
+fn ready(status: &DynamoModelStatus) -> Option<(&str, &str)> {
+    let condition = status.conditions.iter().find(|condition| condition.type_ == conditions::READY)?;
+    Some((condition.reason.as_str(), condition.message.as_str()))
+}
+
+/// What to tell when a deleted model goes; `holders` are the pods that may still hold its adapter.
+pub fn farewell(holders: &BTreeSet<String>) -> Event {
+    if holders.is_empty() {
+        return Event::normal("LoRAUnloaded", "Cleanup", "no endpoint holds the adapter any more");
+    }
+    let named: Vec<&str> = holders.iter().take(10).map(String::as_str).collect();
+    let note = format!(
+        "endpoints that may still hold the adapter, until their pods are restarted: {} ({})",
+        holders.len(),
+        named.join(", ")
+    );
+    Event::warning("LoRAUnloadFailed", "Cleanup", note)
+}

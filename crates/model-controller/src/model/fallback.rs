@@ -1,0 +1,113 @@
+//! Prefill workers that manage no adapters: in an upgrade, an older one is covered by a newer one of the same graph, which
+//! publishes the adapter for both. Pure.
+
+use super::endpoints::Found;
+use crate::engine::view::Stand;
+use api_types::{
+    labels,
+    v1beta1::{BackendFramework, ComponentType, MAIN_CONTAINER},
+};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+/// Workers that can stand in for each other; by name.
+pub type Group = Arc<str>;
+
+/// The group of a pod, if it is a prefill worker of vLLM: its graph, or without one its workload.
+pub fn group_of(pod: &Pod) -> Option<Group> {
+    let label = |key: &str| pod.labels().get(key).map(String::as_str).filter(|value| !value.is_empty());
+    let mut role = label(labels::COMPONENT_TYPE)?;
+    if role == ComponentType::Worker.as_str() {
+        role = label(labels::SUB_COMPONENT_TYPE)?;
+    }
+    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    let main = containers.iter().find(|container| container.name == MAIN_CONTAINER)?;
+    if role != ComponentType::Prefill.as_str() || workload::framework_of(main) != Some(BackendFramework::Vllm) {
+        return None;
+    }
+    let owner = || pod.owner_references().iter().find(|owner| owner.controller == Some(true));
+    if let Some(graph) = label(labels::GRAPH) {
+        return Some(format!("graph:{graph}").into());
+    }
+    let workload = label(labels::SELECTOR).or_else(|| owner().map(|owner| owner.name.as_str()))?;
+    Some(format!("workload:{workload}").into())
+}
+
+/// Pods that manage no adapters and are covered by one of their group that serves the adapter.
+pub fn covered(
+    found: &Found,
+    stands: &HashMap<Arc<str>, Stand>,
+    groups: &HashMap<Arc<str>, Group>,
+) -> HashSet<Arc<str>> {
+    let standing = |wanted: Stand| {
+        let ready = found.endpoints.iter().filter(|endpoint| endpoint.ready);
+        ready.filter(move |endpoint| stands.get(&endpoint.pod) == Some(&wanted))
+    };
+    let capable: HashSet<&Group> = standing(Stand::Loaded).filter_map(|endpoint| groups.get(&endpoint.pod)).collect();
+    let lame = standing(Stand::Unmanaged);
+    let lame = lame.filter(|endpoint| groups.get(&endpoint.pod).is_some_and(|group| capable.contains(group)));
+    lame.map(|endpoint| Arc::clone(&endpoint.pod)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Endpoint;
+    use serde_json::json;
+
+    fn pod(labels: &[(&str, &str)], module: &str) -> Pod {
+        let labels: HashMap<_, _> = labels.iter().copied().collect();
+        serde_json::from_value(json!({
+            "metadata": { "labels": labels, "ownerReferences": [
+                { "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u", "controller": true } ] },
+            "spec": { "containers": [{ "name": "main", "command": ["python3", "-m", module] }] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_prefill_workers_of_vllm_can_be_covered() {
+        let (kind, sub) = (labels::COMPONENT_TYPE, labels::SUB_COMPONENT_TYPE);
+        for (labels, module, group) in [
+            (vec![(kind, "prefill"), (labels::GRAPH, "g")], "dynamo.vllm", Some("graph:g")),
+            (vec![(kind, "worker"), (sub, "prefill"), (labels::GRAPH, "g")], "dynamo.vllm", Some("graph:g")),
+            (vec![(kind, "prefill"), (labels::SELECTOR, "w")], "dynamo.vllm", Some("workload:w")),
+            (vec![(kind, "prefill")], "dynamo.vllm", Some("workload:rs")),
+            (vec![(kind, "prefill"), (labels::GRAPH, "g")], "dynamo.sglang", None),
+            (vec![(kind, "decode"), (labels::GRAPH, "g")], "dynamo.vllm", None),
+            (vec![(kind, "worker"), (labels::GRAPH, "g")], "dynamo.vllm", None),
+            (vec![(labels::GRAPH, "g")], "dynamo.vllm", None),
+        ] {
+            assert_eq!(group_of(&pod(&labels, module)).as_deref(), group, "{labels:?} {module}");
+        }
+    }
+
+    #[test]
+    fn a_worker_is_covered_by_one_of_its_group_while_both_are_ready() {
+        let endpoint = |pod: &str, ready| Endpoint {
+            pod_name: pod.into(),
+            pod: pod.into(),
+            address: "10.0.0.1".parse().unwrap(),
+            ready,
+        };
+        let groups = |pods: &[(&str, &str)]| -> HashMap<Arc<str>, Group> {
+            pods.iter().map(|(pod, group)| ((*pod).into(), (*group).into())).collect()
+        };
+        let stands = HashMap::from([("old".into(), Stand::Unmanaged), ("new".into(), Stand::Loaded)]);
+        for (old_ready, new_ready, groups, expected) in [
+            (true, true, groups(&[("old", "g"), ("new", "g")]), 1),
+            (false, true, groups(&[("old", "g"), ("new", "g")]), 0),
+            (true, false, groups(&[("old", "g"), ("new", "g")]), 0),
+            (true, true, groups(&[("old", "g"), ("new", "h")]), 0),
+            (true, true, groups(&[("new", "g")]), 0),
+        ] {
+            let endpoints = vec![endpoint("old", old_ready), endpoint("new", new_ready)];
+            let found = Found { endpoints, ..Found::default() };
+            assert_eq!(covered(&found, &stands, &groups).len(), expected);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! I/O in: one snapshot of everything that a decision needs.
+
+use super::{
+    claim::{Asks, Claim, Settlement, settle},
+    endpoints::{Found, Slice},
+    error::Error,
+    fallback::{self, Group},
+};
+use crate::engine::{
+    AdapterName, PoolId,
+    apply::SharedFleet,
+    view::Stand,
+    wishes::{Wanted, Wishes},
+};
+use api_types::{
+    labels,
+    v1alpha1::{DynamoModel, DynamoModelStatus},
+};
+use controller_kit::{
+    apply::STEP_TIMEOUT,
+    store::{Key, Packed, Store},
+};
+use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
+use kube::{
+    Api, Client,
+    api::{ListParams, ObjectMeta},
+};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Everything that a decision needs.
+#[derive(Debug)]
+pub struct Observed {
+    /// What the model claims.
+    pub claim: Arc<Claim>,
+    /// Its mistakes, if it has any.
+    pub mistakes: Option<String>,
+    /// Its status.
+    pub live: Option<DynamoModelStatus>,
+    /// Generation of its spec.
+    pub generation: Option<i64>,
+    /// The workers of its base model.
+    pub found: Found,
+    /// The model that has the name which this one wants for its adapter.
+    pub taken_by: Option<Key>,
+    /// How the adapter stands on each engine, by the uid of its pod.
+    pub stands: HashMap<Arc<str>, Stand>,
+    /// Adapters of earlier names that an engine may still hold.
+    pub lingering: BTreeSet<AdapterName>,
+    /// Pods that do without adapters of their own.
+    pub covered: HashSet<Arc<str>>,
+}
+
+/// The caches that decisions rest on, the engines, and a client for what no cache holds.
+pub struct Observer {
+    client: Client,
+    models: Store<Packed<DynamoModel>>,
+    slices: Store<Packed<EndpointSlice>>,
+    fleet: SharedFleet,
+    read: Mutex<Read>,
+}
+
+/// What was read from cached objects, by their version: a status of hundreds of endpoints is not read again for every
+/// change of another model.
+#[derive(Debug, Default)]
+struct Read {
+    claims: HashMap<Key, (Option<String>, Option<Arc<Claim>>)>,
+    slices: HashMap<Key, (Option<String>, Arc<Slice>)>,
+    /// Prefill workers that can be covered, and pods that cannot, by uid.
+    groups: HashMap<Arc<str>, Option<Group>>,
+}
+
+impl Observer {
+    /// Looks into these caches.
+    pub fn new(
+        client: Client,
+        models: Store<Packed<DynamoModel>>,
+        slices: Store<Packed<EndpointSlice>>,
+        fleet: SharedFleet,
+    ) -> Self {
+        Self { client, models, slices, fleet, read: Mutex::default() }
+    }
+
+    /// The snapshot for one model. The engines of its base model learn what is wished of them on the way.
+    ///
+    /// # Errors
+    /// An API server that does not answer.
+    pub async fn observe(&self, model: &DynamoModel) -> Result<Observed, Error> {
+        let claim = Arc::new(Claim::of(model));
+        let (found, settlement) = self.sync(&claim.pool);
+        let stands = self.stands(&claim);
+        let groups = if stands.values().any(|stand| *stand == Stand::Unmanaged) {
+            self.groups(&claim.pool, &found).await?
+        } else {
+            HashMap::new()
+        };
+        Ok(Observed {
+            mistakes: super::validate::validate(&model.spec).err(),
+            live: model.status.clone(),
+            generation: model.metadata.generation,
+            taken_by: settlement.taken.get(&claim.key).cloned(),
+            covered: fallback::covered(&found, &stands, &groups),
+            lingering: self.lingering(&claim, &settlement.wishes).into_keys().collect(),
+            stands,
+            found,
+            claim,
+        })
+    }
+
+    /// Pods that may still hold an adapter which this model loaded and nobody wants any more.
+    pub fn holders(&self, model: &DynamoModel) -> BTreeSet<String> {
+        let claim = Claim::of(model);
+        let (_, settlement) = self.sync(&claim.pool);
+        self.lingering(&claim, &settlement.wishes).into_values().flatten().collect()
+    }
+
+    /// Tells the engines of a pool what is wished of them, as the caches are at this moment. Returns both.
+    pub fn sync(&self, pool: &PoolId) -> (Found, Settlement) {
+        // Held to the end: of two that do this at the same time, the one that read later also writes later.
+        let mut read = self.read();
+        let slices: Vec<Arc<Slice>> = self.slices_of(&mut read, pool);
+        let found = Found::of(slices.iter().map(AsRef::as_ref));
+        let claims = self.claims(&mut read);
+        let settlement = settle(claims.iter().filter(|claim| claim.pool == *pool).map(AsRef::as_ref));
+        self.fleet.sync(pool, &found.endpoints, settlement.wishes.clone());
+        (found, settlement)
+    }
+
+    /// Looks at all pools again, and forgets what is gone. Objects that vanish without a last word are noticed here.
+    pub fn sweep(&self) {
+        {
+            let mut read = self.read();
+            let live: HashSet<Key> = self.models.keys().into_iter().collect();
+            read.claims.retain(|key, _| live.contains(key));
+            let live: HashSet<Key> = self.slices.keys().into_iter().collect();
+            read.slices.retain(|key, _| live.contains(key));
+            let pods: HashSet<Arc<str>> = read
+                .slices
+                .values()
+                .flat_map(|(_, slice)| slice.endpoints.iter().map(|endpoint| Arc::clone(&endpoint.pod)))
+                .collect();
+            read.groups.retain(|pod, _| pods.contains(pod));
+        }
+        let pools = self.fleet.lock().pools();
+        for pool in pools {
+            self.sync(&pool);
+        }
+    }
+
+    /// The models that a slice concerns.
+    pub fn models_of(&self, slice: &ObjectMeta) -> Vec<Key> {
+        let Some(hash) = slice.labels.as_ref().and_then(|labels| labels.get(labels::BASE_MODEL_HASH)) else {
+            return Vec::new();
+        };
+        let namespace = slice.namespace.as_deref().unwrap_or_default();
+        let mut read = self.read();
+        let concerned = self
+            .claims(&mut read)
+            .into_iter()
+            .filter(|claim| *claim.pool.base_model_hash == **hash && *claim.pool.namespace == *namespace);
+        concerned.map(|claim| claim.key.clone()).collect()
+    }
+
+    fn stands(&self, claim: &Claim) -> HashMap<Arc<str>, Stand> {
+        let Asks::Adapter { name, source } = &claim.asks else { return HashMap::new() };
+        let wanted = Wanted { source: source.clone(), models: BTreeSet::new(), trust: claim.trust.clone() };
+        self.fleet.lock().stands(&claim.pool, name, &wanted)
+    }
+
+    /// Adapters that nobody wants any more and some engine may still hold, with the pods.
+    fn lingering(&self, claim: &Claim, wishes: &Wishes) -> HashMap<AdapterName, Vec<String>> {
+        let fleet = self.fleet.lock();
+        let unwanted = claim.leftovers().into_iter().filter(|name| wishes.unload.contains_key(name));
+        let holders = unwanted.map(|name| (name.clone(), fleet.may_hold(&claim.pool, &name)));
+        holders.filter(|(_, pods)| !pods.is_empty()).collect()
+    }
+
+    fn claims(&self, read: &mut Read) -> Vec<Arc<Claim>> {
+        let claim = |model: Arc<Packed<DynamoModel>>| {
+            let (key, version) = (Key::of(model.as_ref()), &model.metadata.resource_version);
+            if let Some((known, claim)) = read.claims.get(&key)
+                && known == version
+            {
+                return claim.clone();
+            }
+            // One that cannot be read says so in its own reconcile.
+            let claim = model.unpack().ok().map(|model| Arc::new(Claim::of(&model)));
+            read.claims.insert(key, (version.clone(), claim.clone()));
+            claim
+        };
+        self.models.all().into_iter().filter_map(claim).collect()
+    }
+
+    fn slices_of(&self, read: &mut Read, pool: &PoolId) -> Vec<Arc<Slice>> {
+        let of_pool = |slice: &Arc<Packed<EndpointSlice>>| {
+            let hash = slice.metadata.labels.as_ref().and_then(|labels| labels.get(labels::BASE_MODEL_HASH));
+            slice.metadata.namespace.as_deref() == Some(&pool.namespace)
+                && hash.map(String::as_str) == Some(&pool.base_model_hash)
+        };
+        let slice = |slice: Arc<Packed<EndpointSlice>>| {
+            let (key, version) = (Key::of(slice.as_ref()), &slice.metadata.resource_version);
+            if let Some((known, slice)) = read.slices.get(&key)
+                && known == version
+            {
+                return Arc::clone(slice);
+            }
+            let content = Arc::new(slice.unpack().map(|slice| Slice::of(&slice)).unwrap_or_default());
+            read.slices.insert(key, (version.clone(), Arc::clone(&content)));
+            content
+        };
+        self.slices.all().into_iter().filter(of_pool).map(slice).collect()
+    }
+
+    /// Which prefill workers can be covered. The API server is asked once for pods not seen before.
+    async fn groups(&self, pool: &PoolId, found: &Found) -> Result<HashMap<Arc<str>, Group>, Error> {
+        let new = {
+            let read = self.read();
+            found.endpoints.iter().any(|endpoint| !read.groups.contains_key(&endpoint.pod))
+        };
+        if new {
+            let pods = self.pods(pool).await?;
+            let mut read = self.read();
+            for endpoint in &found.endpoints {
+                read.groups.insert(Arc::clone(&endpoint.pod), None);
+            }
+            for pod in &pods {
+                if let Some(uid) = pod.metadata.uid.as_deref() {
+                    read.groups.insert(uid.into(), fallback::group_of(pod));
+                }
+            }
+        }
+        let read = self.read();
+        let known = found.endpoints.iter().filter_map(|endpoint| {
+            let group = read.groups.get(&endpoint.pod)?.clone()?;
+            Some((Arc::clone(&endpoint.pod), group))
+        });
+        Ok(known.collect())
+    }
+
+    async fn pods(&self, pool: &PoolId) -> Result<Vec<Pod>, Error> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pool.namespace);
+        let selector = format!("{}={}", labels::BASE_MODEL_HASH, pool.base_model_hash);
+        let params = ListParams::default().labels(&selector);
+        let failed = |source| Error::Pods { namespace: pool.namespace.to_string(), selector: selector.clone(), source };
+        match tokio::time::timeout(STEP_TIMEOUT, api.list(&params)).await {
+            Ok(Ok(pods)) => Ok(pods.items),
+            Ok(Err(error)) => Err(failed(Some(Box::new(error)))),
+            Err(_) => Err(failed(None)),
+        }
+    }
+
+    fn read(&self) -> MutexGuard<'_, Read> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,100 @@
+//! The author's mistakes, in one message. Whoever holds a [`Valid`] model need not look for mistakes again.
+
+use crate::engine::{AdapterName, Source};
+use api_types::v1alpha1::{DynamoModelSpec, ModelType};
+
+/// Where adapters may come from.
+const SCHEMES: [&str; 3] = ["s3://", "hf://", "file:///"];
+
+/// A model without mistakes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Valid {
+    /// Nothing is to be loaded: the workers serve the model as they are.
+    Base,
+    /// An adapter to load on every worker.
+    Adapter {
+        /// Under which name.
+        name: AdapterName,
+        /// Where from.
+        source: Source,
+    },
+}
+
+/// The model without mistakes.
+///
+/// # Errors
+/// The message for the author: all mistakes, each with the field and the remedy. A source is never repeated, because it
+/// may hold credentials.
+pub fn validate(spec: &DynamoModelSpec) -> Result<Valid, String> {
+    let mut mistakes = Vec::new();
+    for (field, value) in [("modelName", &spec.model_name), ("baseModelName", &spec.base_model_name)] {
+        if value.trim().is_empty() {
+            mistakes.push(format!("spec.{field} is empty; name the model as requests do"));
+        }
+    }
+    let uri = spec.source.as_ref().map(|source| source.uri.trim());
+    let is_adapter = spec.model_type == ModelType::Lora;
+    if is_adapter {
+        match uri {
+            None | Some("") => {
+                mistakes.push(format!("spec.source.uri is missing; say where the adapter is: {}", schemes()));
+            }
+            Some(uri) if !SCHEMES.iter().any(|scheme| uri.starts_with(scheme)) => {
+                mistakes.push(format!("spec.source.uri has a scheme that workers do not load from; use {}", schemes()));
+            }
+            Some(_) => {}
+        }
+    }
+    if !mistakes.is_empty() {
+        return Err(mistakes.join("\n"));
+    }
+    match uri {
+        Some(uri) if is_adapter => Ok(Valid::Adapter { name: spec.model_name.as_str().into(), source: uri.into() }),
+        _ => Ok(Valid::Base),
+    }
+}
+
+fn schemes() -> String {
+    let [first, second, last] = SCHEMES;
+    format!("{first}…, {second}… or {last}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api_types::v1alpha1::ModelSource;
+
+    fn spec(model_type: ModelType, uri: Option<&str>) -> DynamoModelSpec {
+        DynamoModelSpec {
+            model_name: "org/adapter".into(),
+            base_model_name: "org/base".into(),
+            model_type,
+            source: uri.map(|uri| ModelSource { uri: uri.into() }),
+        }
+    }
+
+    #[test]
+    fn only_lora_models_are_loaded() {
+        for model_type in [ModelType::Base, ModelType::Adapter] {
+            assert_eq!(validate(&spec(model_type, Some("nonsense"))), Ok(Valid::Base));
+        }
+        for uri in ["s3://b/a", "hf://o/a@main", "file:///a"] {
+            let adapter = Valid::Adapter { name: "org/adapter".into(), source: uri.into() };
+            assert_eq!(validate(&spec(ModelType::Lora, Some(uri))), Ok(adapter));
+        }
+    }
+
+    #[test]
+    fn mistakes_come_all_at_once_and_without_the_source() {
+        for uri in [None, Some(""), Some(" ")] {
+            let message = validate(&spec(ModelType::Lora, uri)).unwrap_err();
+            assert!(message.starts_with("spec.source.uri is missing;"), "{message}");
+        }
+        for uri in ["https://user:secret@host/a", "file://relative-secret", "secret"] {
+            let message = validate(&spec(ModelType::Lora, Some(uri))).unwrap_err();
+            assert!(message.contains("scheme") && !message.contains("secret"), "{message}");
+        }
+        let message = validate(&DynamoModelSpec { model_type: ModelType::Lora, ..DynamoModelSpec::default() });
+        assert_eq!(message.unwrap_err().lines().count(), 3);
+    }
+}

@@ -1,0 +1,94 @@
+//! Caches, triggers and the loop.
+
+use crate::{
+    NAME,
+    engine::{
+        Pace,
+        apply::{Dial, Http, SharedFleet},
+        fleet::Fleet,
+    },
+    metrics::EngineMetrics,
+    model::{Reconciler, observe::Observer},
+};
+use api_types::{conditions, labels, v1alpha1::DynamoModel};
+use controller_kit::{apply::Applier, controller::Controller, events::EventSink, process::Context, store::watch};
+use futures::{StreamExt, channel::mpsc};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use std::{collections::HashMap, convert::Infallible, sync::Arc, sync::Mutex, time::Duration};
+
+/// Least time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large, and
+/// loading changes it all the time.
+const STATUS_PACE: Duration = Duration::from_secs(3);
+
+/// Time between two looks at everything: models and engines that vanished without a last word.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// What differs between a cluster and a test.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How fast things go.
+    pub pace: Pace,
+    /// Where engines really are.
+    pub dial: Dial,
+}
+
+/// Runs the controller until the process is to stop.
+///
+/// # Errors
+/// None: what goes wrong is tried again.
+pub async fn run(context: Context) -> Result<(), Infallible> {
+    run_with(context, Options::default()).await
+}
+
+/// As [`run`], with other options.
+///
+/// # Errors
+/// None: what goes wrong is tried again.
+pub async fn run_with(context: Context, options: Options) -> Result<(), Infallible> {
+    let (client, scope) = (context.client.clone(), &context.scope);
+    let (models, model_watch) = watch::<DynamoModel>(client.clone(), scope, None);
+    let (slices, slice_watch) = watch::<EndpointSlice>(client.clone(), scope, Some(labels::BASE_MODEL_HASH));
+    context.metrics.count_resources(&models, |model| state(&model.status()));
+    let http = Http::new(options.dial, EngineMetrics::register(&context.metrics));
+    let fleet = SharedFleet::new(Fleet::new(options.pace));
+    let observer = Arc::new(Observer::new(client.clone(), models.clone(), slices, fleet.clone()));
+    let applier =
+        Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(models)]).with_pace(STATUS_PACE);
+    let reconciler = Arc::new(Reconciler {
+        observer: Arc::clone(&observer),
+        applier: applier.clone(),
+        events: EventSink::new(client, NAME),
+        farewell: options.pace.farewell,
+        leaving: Mutex::new(HashMap::new()),
+    });
+    let (changed, keys) = mpsc::unbounded();
+    let of_slice = Arc::clone(&observer);
+    let controller = Controller::new(model_watch)
+        .writes_with(&applier)
+        .triggered_by(slice_watch, move |slice| of_slice.models_of(&slice.metadata))
+        .also(keys.boxed());
+    let running = controller.run(&context, move |model| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(model).await }
+    });
+    tokio::select! {
+        () = running => {}
+        () = fleet.work(http, changed, &context.fence) => {}
+        () = sweep(&observer) => {}
+    }
+    Ok(())
+}
+
+async fn sweep(observer: &Observer) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        observer.sweep();
+    }
+}
+
+/// State of a model in the metric that counts them, as the Go operator names it.
+fn state(status: &serde_json::Value) -> &'static str {
+    let conditions = status["conditions"].as_array();
+    let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == conditions::READY);
+    if ready.is_some_and(|condition| condition["status"] == "True") { "ready" } else { "not_ready" }
+}
