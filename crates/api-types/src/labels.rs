@@ -51,6 +51,8 @@ pub const SNAPSHOT_OWNER: &str = "nvidia.com/snapshot-owner";
 pub const CHECKPOINT_STORAGE: &str = "checkpoint-storage";
 /// Value of [`APP_COMPONENT`] on the DaemonSet that takes and restores checkpoints.
 pub const SNAPSHOT_AGENT: &str = "snapshot-agent";
+/// On the pods of a LeaderWorkerSet: its name.
+pub const LEADER_WORKER_SET: &str = "leaderworkerset.sigs.k8s.io/name";
 /// On LeaderWorkerSets and pod groups of operators that made a set for each replica.
 pub const LEGACY_INSTANCE: &str = "instance-id";
 

@@ -5,6 +5,7 @@
 //! `dynamo-operator/cluster/<hash>/bin`, where the hash is over all that decides what is built. What is missing there is
 //! built from `xtask/cluster/go.mod` by the Go toolchain, which takes some minutes once.
 
+mod apis;
 mod build;
 mod toolchain;
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+pub use apis::ForeignApi;
 pub use toolchain::GoVersion;
 
 /// The directory to look in first.
@@ -185,6 +187,8 @@ impl ToolSet {
 pub struct Assets {
     given: Option<PathBuf>,
     cache: PathBuf,
+    /// What is kept of other projects' APIs.
+    apis: PathBuf,
 }
 
 impl Assets {
@@ -207,7 +211,8 @@ impl Assets {
                 }
             }
         }
-        Ok(Self { given, cache: cache_base.join("dynamo-operator/cluster").join(hash()) })
+        let ours = cache_base.join("dynamo-operator");
+        Ok(Self { given, cache: ours.join("cluster").join(hash(build::inputs())), apis: ours.join("apis") })
     }
 
     /// The path of a program. What is missing is built first, which blocks for minutes and shows its progress on standard error.
@@ -245,10 +250,10 @@ impl Assets {
     }
 }
 
-/// Names the result of the build by all that goes into it.
-fn hash() -> String {
+/// Names a result by all that goes into it.
+fn hash(inputs: impl Iterator<Item = &'static str>) -> String {
     let mut sha = Sha256::new();
-    for part in build::inputs() {
+    for part in inputs {
         sha.update(part.as_bytes());
         sha.update([0]);
     }

@@ -18,6 +18,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{fmt::Debug, path::Path, sync::Arc, time::Duration};
+use test_cluster::assets::{Assets, ForeignApi};
 use test_cluster::{TestNamespace, shared, wait};
 use tokio::task::JoinHandle;
 
@@ -70,6 +71,11 @@ impl Bed {
             concurrency: 4,
         };
         Self { namespace, client, context, controller: None, _guard: guard }
+    }
+
+    /// The settings of the controller, as long as it is not started.
+    pub fn settings(&mut self) -> &mut OperatorConfiguration {
+        Arc::make_mut(&mut self.context.settings)
     }
 
     /// Starts the controller.
@@ -152,13 +158,7 @@ impl Bed {
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
     {
         let api = self.api::<K>();
-        let look = async || match api.get_opt(NAME_OF_COMPONENT).await {
-            Ok(Some(object)) if fits(&object) => Ok(object),
-            Ok(Some(object)) => Err(serde_json::to_string(&object).unwrap()),
-            Ok(None) => Err("nothing".to_owned()),
-            Err(error) => Err(error.to_string()),
-        };
-        wait::until(format!("{} to be {what}", K::kind(&())), LIMIT, look).await.unwrap()
+        until(&api, NAME_OF_COMPONENT, what, fits).await
     }
 
     /// Waits until the component has a condition, for its present generation.
@@ -222,6 +222,20 @@ impl Bed {
     }
 }
 
+/// Waits until an object is as it shall be.
+pub async fn until<K>(api: &Api<K>, name: &str, what: &str, fits: impl Fn(&K) -> bool) -> K
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
+{
+    let look = async || match api.get_opt(name).await {
+        Ok(Some(object)) if fits(&object) => Ok(object),
+        Ok(Some(object)) => Err(serde_json::to_string(&object).unwrap()),
+        Ok(None) => Err("nothing".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    wait::until(format!("{} {name} to be {what}", K::kind(&())), LIMIT, look).await.unwrap()
+}
+
 impl Drop for Bed {
     fn drop(&mut self) {
         self.context.shutdown.request();
@@ -283,8 +297,46 @@ fn account(namespace: &str, rights: &[Rights]) -> [Value; 3] {
     ]
 }
 
+/// Everything that all tests need; of other projects what can be had.
 fn crds() -> Vec<Value> {
+    own_crds().into_iter().chain(leader_worker_sets().unwrap_or_default()).chain([pod_groups()]).collect()
+}
+
+/// The definition of components.
+pub fn own_crds() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let file = folder.join("nvidia.com_dynamocomponentdeployments.yaml");
-    vec![serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()]
+    vec![read_yaml(&folder.join("nvidia.com_dynamocomponentdeployments.yaml"))]
+}
+
+/// The definition of LeaderWorkerSets; says so if it cannot be had.
+pub fn leader_worker_sets() -> Option<Vec<Value>> {
+    let files = Assets::from_env().and_then(|assets| assets.definitions(ForeignApi::LeaderWorkerSet));
+    match files {
+        Ok(files) => Some(files.iter().map(|file| read_yaml(file)).collect()),
+        Err(error) => {
+            println!("skipped: no definition of LeaderWorkerSets: {error}");
+            None
+        }
+    }
+}
+
+fn read_yaml(file: &Path) -> Value {
+    serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// A definition of pod groups that knows nothing of them but their name.
+fn pod_groups() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "podgroups.scheduling.volcano.sh",
+            "annotations": { "api-approved.kubernetes.io": "unapproved, a stand-in for tests" },
+        },
+        "spec": {
+            "group": "scheduling.volcano.sh", "scope": "Namespaced",
+            "names": { "kind": "PodGroup", "plural": "podgroups", "singular": "podgroup" },
+            "versions": [{ "name": "v1beta1", "served": true, "storage": true, "schema": { "openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }],
+        },
+    })
 }

@@ -5,6 +5,7 @@ mod bed;
 mod conflicts;
 mod deletion;
 mod mistakes;
+mod nodes;
 mod rollout;
 mod secrets;
 mod takeover;

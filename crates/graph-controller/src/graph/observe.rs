@@ -157,12 +157,18 @@ fn running_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<Stri
         let labels = pod.labels();
         if pod.namespace() == namespace
             && labels.get(labels::GRAPH) == Some(&name)
-            && let Some(selector) = labels.get(labels::SELECTOR)
+            && let Some(component) = component_of(labels)
         {
-            *running.entry(selector.clone()).or_default() += 1;
+            *running.entry(component.to_owned()).or_default() += 1;
         }
     }
     running
+}
+
+/// The DynamoComponentDeployment that a pod is of. LeaderWorkerSets select their pods by a label of their own.
+fn component_of(pod: &BTreeMap<String, String>) -> Option<&str> {
+    let set = || names::component_of_leader_worker_set(pod.get(labels::LEADER_WORKER_SET)?);
+    pod.get(labels::SELECTOR).map(String::as_str).or_else(set)
 }
 
 /// The live object of a wanted one, as the apply engine compares it.

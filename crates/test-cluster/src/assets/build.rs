@@ -74,7 +74,7 @@ pub(super) fn ensure(root: &Path, set: ToolSet) -> Result<(), AssetsError> {
 }
 
 /// Holds the lock until the file is dropped; the kernel takes it from a process that dies.
-fn lock(path: &Path) -> Result<File, AssetsError> {
+pub(super) fn lock(path: &Path) -> Result<File, AssetsError> {
     let file = File::create(path).map_err(AssetsError::io("make", path))?;
     match file.try_lock() {
         Ok(()) => {}
@@ -191,6 +191,6 @@ fn remove(dir: &Path) -> Result<(), AssetsError> {
     }
 }
 
-fn write(path: &Path, content: &str) -> Result<(), AssetsError> {
+pub(super) fn write(path: &Path, content: &str) -> Result<(), AssetsError> {
     fs::write(path, content).map_err(AssetsError::io("write", path))
 }

@@ -1,0 +1,223 @@
+//! Replicas that span nodes. Nobody here runs LeaderWorkerSets, so the tests say themselves how far one is.
+
+use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition, is_current, leader_worker_sets, uid, until};
+use api_types::v1beta1::{ComponentKind, DynamoComponentDeployment};
+use api_types::{annotations, labels};
+use component_controller::component::leftover::PodGroup;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::{Api, Resource};
+use serde_json::{Value, json};
+use workload::LeaderWorkerSet;
+
+const SET: &str = "chat-worker-0";
+
+/// A component of two replicas, each on two nodes.
+fn spanning() -> Value {
+    let mut component = component();
+    component["spec"]["replicas"] = json!(2);
+    component["spec"]["multinode"] = json!({ "nodeCount": 2 });
+    let main = &mut component["spec"]["podTemplate"]["spec"]["containers"][0];
+    main["args"] = json!(["-m", "dynamo.vllm", "--tensor-parallel-size", "16"]);
+    main["resources"] = json!({ "limits": { "nvidia.com/gpu": "8" } });
+    component
+}
+
+fn sets(bed: &Bed) -> Api<LeaderWorkerSet> {
+    bed.api()
+}
+
+/// Says that all groups of the set serve, as its controller would.
+async fn play_ready(bed: &Bed) -> LeaderWorkerSet {
+    let set = sets(bed).get(SET).await.unwrap();
+    let groups = set.spec.replicas.unwrap();
+    let status = json!({ "status": {
+        "observedGeneration": set.metadata.generation,
+        "replicas": groups, "readyReplicas": groups, "updatedReplicas": groups,
+        "conditions": [{
+            "type": "Available", "status": "True", "reason": "AllGroupsReady", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+    } });
+    sets(bed).patch_status(SET, &PatchParams::default(), &Patch::Merge(status)).await.unwrap()
+}
+
+async fn until_set(bed: &Bed, what: &str, fits: impl Fn(&LeaderWorkerSet) -> bool) -> LeaderWorkerSet {
+    until(&sets(bed), SET, what, fits).await
+}
+
+async fn until_ready(bed: &Bed) -> DynamoComponentDeployment {
+    bed.until_condition("Available", "True", "LeaderWorkerSetReady").await
+}
+
+/// A namespace with a running controller, if LeaderWorkerSets can be had.
+async fn bed(prefix: &str) -> Option<Bed> {
+    leader_worker_sets()?;
+    Some(Bed::new(prefix).await)
+}
+
+#[tokio::test]
+async fn groups_of_pods_become_ready_with_few_writes() {
+    let Some(bed) = bed("nodes").await else { return };
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let set = until_set(&bed, "made", |_| true).await;
+    let waiting = bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
+    let message = condition(&waiting, "Ready").unwrap().2;
+    assert!(message.starts_with("LeaderWorkerSet chat-worker-0: 0 of 2 wanted groups"), "{message}");
+    assert_eq!(set.spec.leader_worker_template.size, Some(2));
+    play_ready(&bed).await;
+    let ready = until_ready(&bed).await;
+    for type_ in ["DynamoComponentReady", "Ready"] {
+        assert_eq!(condition(&ready, type_).unwrap().0, "True", "{type_}");
+    }
+    let counts = ready.status.unwrap().component.unwrap();
+    assert_eq!(counts.component_kind, ComponentKind::LeaderWorkerSet);
+    assert_eq!(counts.component_names, [SET]);
+    assert_eq!((counts.replicas, counts.ready_replicas, counts.available_replicas), (2, Some(2), None));
+    assert_eq!(bed.service().await.spec.unwrap().selector.unwrap()[labels::ROLE], "leader");
+    let status_writes = bed.status_writes();
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    bed.until_reconciled().await;
+    assert_eq!((bed.writes_of("LeaderWorkerSet"), bed.writes_of("Service")), (1, 1));
+    assert_eq!((bed.writes_of("Deployment"), bed.status_writes()), (0, status_writes));
+    let uid_before = uid(&sets(&bed).get(SET).await.unwrap());
+    bed.delete(PropagationPolicy::Foreground).await;
+    assert!(sets(&bed).get_opt(SET).await.unwrap().is_none(), "{uid_before} went with its component");
+}
+
+#[tokio::test]
+async fn zero_is_a_normal_state_and_changes_only_the_count() {
+    let Some(bed) = bed("nodes-zero").await else { return };
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let before = until_set(&bed, "made", |_| true).await;
+    play_ready(&bed).await;
+    until_ready(&bed).await;
+    for replicas in [0, 2] {
+        let mut scaled = spanning();
+        scaled["spec"]["replicas"] = json!(replicas);
+        bed.apply::<DynamoComponentDeployment>(&scaled).await;
+        until_set(&bed, "scaled", |set| set.spec.replicas == Some(replicas)).await;
+        let set = play_ready(&bed).await;
+        assert_eq!(set.spec.leader_worker_template, before.spec.leader_worker_template);
+        bed.until(&format!("ready with {replicas}"), |component: &DynamoComponentDeployment| {
+            let counts = component.status.as_ref().and_then(|status| status.component.as_ref());
+            is_current(component)
+                && condition(component, "Ready").is_some_and(|ready| ready.0 == "True")
+                && counts.is_some_and(|counts| counts.replicas == replicas)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_reaches_both_templates_once_and_drift_is_repaired() {
+    let Some(bed) = bed("nodes-change").await else { return };
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    until_set(&bed, "made", |_| true).await;
+    let before = play_ready(&bed).await;
+    until_ready(&bed).await;
+    let mut changed = spanning();
+    changed["spec"]["podTemplate"]["spec"]["containers"][0]["image"] = json!("registry.example.com/other:1.6.0");
+    bed.apply::<DynamoComponentDeployment>(&changed).await;
+    let set = until_set(&bed, "changed", |set| set.metadata.generation > before.metadata.generation).await;
+    let template = json!(set.spec.leader_worker_template);
+    for role in ["leaderTemplate", "workerTemplate"] {
+        assert_eq!(template[role]["spec"]["containers"][0]["image"], "registry.example.com/other:1.6.0");
+    }
+    // Its status still speaks of the old template.
+    bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
+    play_ready(&bed).await;
+    until_ready(&bed).await;
+    assert_eq!(bed.writes_of("LeaderWorkerSet"), 2);
+
+    let edit = Patch::Merge(json!({ "spec": { "replicas": 5 } }));
+    sets(&bed).patch(SET, &PatchParams::default(), &edit).await.unwrap();
+    let old = uid(&until_set(&bed, "back at two groups", |set| set.spec.replicas == Some(2)).await);
+    sets(&bed).delete(SET, &DeleteParams::background()).await.unwrap();
+    until_set(&bed, "made again", |set| uid(set) != old).await;
+}
+
+#[tokio::test]
+async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
+    let Some(mut bed) = bed("nodes-takeover").await else { return };
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let ours = until_set(&bed, "made", |_| true).await;
+    bed.stop().await;
+    sets(&bed).delete(SET, &DeleteParams::background()).await.unwrap();
+    let mut theirs = json!({
+        "apiVersion": LeaderWorkerSet::api_version(&()), "kind": LeaderWorkerSet::kind(&()),
+        "metadata": {
+            "name": SET, "labels": ours.metadata.labels, "ownerReferences": ours.metadata.owner_references,
+            "annotations": { annotations::LAST_APPLIED_HASH: "0123", annotations::LAST_APPLIED_GENERATION: "1" },
+        },
+        "spec": ours.spec,
+    });
+    // What Go writes although it says nothing.
+    theirs["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["creationTimestamp"] = Value::Null;
+    let theirs: LeaderWorkerSet = {
+        let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
+        let request = kube::core::Request::new(LeaderWorkerSet::url_path(&(), Some(&bed.namespace)));
+        let request = request.create(&params, serde_json::to_vec(&theirs).unwrap()).unwrap();
+        bed.client.request(request).await.unwrap()
+    };
+    bed.start();
+    let taken = until_set(&bed, "marked as ours", |set| {
+        set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::TEMPLATE_DIGEST))
+    })
+    .await;
+    assert_eq!((uid(&taken), &taken.spec), (uid(&theirs), &theirs.spec));
+    assert_eq!(taken.metadata.generation, theirs.metadata.generation, "its groups do not notice");
+    assert_eq!(taken.metadata.annotations.unwrap()[annotations::LAST_APPLIED_HASH], "0123");
+}
+
+/// An object of the component that nothing needs any more.
+fn leftover<K: Resource<DynamicType = ()>>(owner: &DynamoComponentDeployment, name: &str, rest: &Value) -> Value {
+    let mut object = json!({
+        "apiVersion": K::api_version(&()), "kind": K::kind(&()),
+        "metadata": {
+            "name": name, "ownerReferences": [owner.controller_owner_ref(&()).unwrap()],
+            "labels": { labels::COMPONENT: "Worker", labels::LEGACY_INSTANCE: "1" },
+        },
+    });
+    object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    object
+}
+
+/// A set and a pod group for each replica; a Deployment where the API of sets was missing.
+#[tokio::test]
+async fn what_other_operators_made_for_the_same_pods_goes() {
+    let Some(mut bed) = bed("nodes-leftover").await else { return };
+    bed.stop().await;
+    let owner = bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let pod = json!({ "containers": [{ "name": "main", "image": "i" }] });
+    let set = json!({ "spec": { "leaderWorkerTemplate": { "workerTemplate": { "spec": pod }, "size": 2 } } });
+    bed.apply::<LeaderWorkerSet>(&leftover::<LeaderWorkerSet>(&owner, "chat-worker-1", &set)).await;
+    bed.apply::<PodGroup>(&leftover::<PodGroup>(&owner, "chat-worker-1", &json!({}))).await;
+    let app = json!({ "app": "x" });
+    let deployment = json!({ "spec": {
+        "replicas": 0, "selector": { "matchLabels": app },
+        "template": { "metadata": { "labels": app }, "spec": pod },
+    } });
+    bed.apply::<Deployment>(&leftover::<Deployment>(&owner, NAME_OF_COMPONENT, &deployment)).await;
+    bed.start();
+    until_set(&bed, "made", |_| true).await;
+    bed.gone::<Deployment>().await;
+    let gone = async || {
+        let set = sets(&bed).get_opt("chat-worker-1").await.unwrap();
+        let group = bed.api::<PodGroup>().get_opt("chat-worker-1").await.unwrap();
+        (set.is_none() && group.is_none()).then_some(())
+    };
+    test_cluster::wait::until("the rest to be gone", crate::bed::LIMIT, gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_the_api_the_component_says_what_is_missing() {
+    let mut bed = Bed::without_controller("nodes-missing").await;
+    bed.settings().orchestrators.lws.enabled = Some(false);
+    bed.start();
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let stuck = bed.until_condition("Stalled", "True", "ApiMissing").await;
+    assert!(condition(&stuck, "Ready").unwrap().2.contains("leaderworkerset.x-k8s.io"));
+    assert_eq!(condition(&stuck, "Available").unwrap().1, "LeaderWorkerSetNotReady");
+    assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (0, 0), "half of it would only hold GPUs");
+}

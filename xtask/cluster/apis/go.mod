@@ -1,0 +1,7 @@
+// Pins other projects whose CustomResourceDefinitions tests install; there is no Go source of our own, and none of theirs is built.
+// To change a version: write it here, then `go mod download -json <module>@<version>` in this directory.
+module apis
+
+go 1.26.0
+
+require sigs.k8s.io/lws v0.9.0
