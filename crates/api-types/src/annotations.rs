@@ -2,6 +2,12 @@
 
 /// `component` or `grove`: the program that runs a graph, for life.
 pub const WORKLOAD_PROVIDER: &str = "nvidia.com/workload-provider";
+/// Value of [`WORKLOAD_PROVIDER`]: Deployments and LeaderWorkerSets.
+pub const PROVIDER_COMPONENT: &str = "component";
+/// Value of [`WORKLOAD_PROVIDER`]: Grove.
+pub const PROVIDER_GROVE: &str = "grove";
+/// Watts that each GPU of the pod may draw; on pod templates.
+pub const GPU_POWER_LIMIT: &str = "dynamo.nvidia.com/gpu-power-limit";
 /// Set by users; `false` keeps a new graph off Grove.
 pub const ENABLE_GROVE: &str = "nvidia.com/enable-grove";
 /// Opaque suffix of the committed worker generation (bookkeeping of the Go operator, first form).

@@ -5,7 +5,7 @@
 //! | [`v1beta1`] | graphs, their components, requests and scaling adapters, in the version that is stored |
 //! | [`v1alpha1`] | models, checkpoints and worker metadata, which have this version only |
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
-//! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`] | the vocabulary, each string once |
+//! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`], [`gms`] | the vocabulary, each string once |
 //! | [`external`] | kinds of other projects, as far as we write them |
 //! | [`grove`] | the kinds of Grove that a graph may run as |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
@@ -20,6 +20,7 @@ pub mod conversion;
 pub mod crds;
 pub mod env;
 pub mod external;
+pub mod gms;
 pub mod grove;
 pub mod labels;
 pub mod names;

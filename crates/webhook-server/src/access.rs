@@ -52,6 +52,13 @@ pub const SERVED: &[Access] = &[
         verbs: &[Verb::Get],
         why: "finds the checkpoint that a pod is to start from",
     },
+    Access {
+        group: "apps",
+        resource: "daemonsets",
+        subresource: None,
+        verbs: &[Verb::List],
+        why: "finds where the snapshot agents of a namespace keep checkpoints",
+    },
 ];
 
 /// Rights in the operator's own namespace.

@@ -143,6 +143,13 @@ fn kind(name: &str) -> Option<Kind> {
     Some(Kind { keys: Keys { spec, status, retired }, convert })
 }
 
+/// Whether an object holds data in its annotations that only the other version can say. Objects of other kinds hold none.
+pub fn has_saved_data(object: &Value) -> bool {
+    let kind = object.get("kind").and_then(Value::as_str).and_then(kind);
+    let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    kind.zip(annotations).is_some_and(|(kind, annotations)| annotations.get(kind.keys.spec).is_some())
+}
+
 /// Converts an object to another version. An object that is in that version already is returned as it is.
 ///
 /// # Errors

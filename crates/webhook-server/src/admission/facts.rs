@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use workload::snapshot::SnapshotStorage;
 
 /// Everything that rules need beside the request. Gathered by the server before it asks.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,6 +18,8 @@ pub struct Facts {
     pub operator_version: String,
     /// Image for DynamoGraphDeploymentRequests that name none; `None`: made from the operator's version.
     pub request_image: Option<String>,
+    /// How pods start from checkpoints.
+    pub checkpoints: CheckpointSettings,
     /// The answer to every lookup that was asked for.
     pub found: BTreeMap<Lookup, Found>,
 }
@@ -64,6 +67,15 @@ pub enum DiscoveryBackend {
     Etcd,
 }
 
+/// How pods start from checkpoints.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckpointSettings {
+    /// Where images are; `None`: where the snapshot agents of the pod's namespace have them.
+    pub storage: Option<SnapshotStorage>,
+    /// Seccomp profile, on the node, of pods that are restored; `None`: that of any other pod.
+    pub seccomp_profile: Option<String>,
+}
+
 /// An object that rules want to read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lookup {
@@ -78,6 +90,11 @@ pub enum Lookup {
         namespace: String,
         /// Its name.
         name: String,
+    },
+    /// The snapshot agents of a namespace: a `DaemonSetList` of those with label `app.kubernetes.io/component=snapshot-agent`.
+    SnapshotAgents {
+        /// The namespace.
+        namespace: String,
     },
 }
 

@@ -5,26 +5,69 @@
 //! have been fetched.
 
 mod answer;
+mod authored;
+mod checkpoint;
+mod component_deployment;
+mod defaults;
+mod deployment_request;
 mod facts;
+mod field;
 mod field_error;
+mod graph;
+mod identity;
+mod kind;
+mod model;
 mod path;
+mod provider_override;
+mod ratchet;
 mod request;
+mod restore;
+mod shared;
+mod validate;
+mod version;
+mod view;
 
 pub use answer::Answer;
-pub use facts::{DiscoveryBackend, Facts, Features, Found, Lookup, Principals};
+pub use facts::{CheckpointSettings, DiscoveryBackend, Facts, Features, Found, Lookup, Principals};
 pub use field_error::{ErrorKind, FieldError};
 pub use path::Path;
 pub use request::{GroupVersionKind, GroupVersionResource, Operation, Request, User};
 
+use api_types::conversion::{ApiVersion, convert};
+use field::Node;
+use kind::Kind;
+use serde_json::Value;
+
 /// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in
 /// [`Facts::found`].
 #[must_use]
-pub fn lookups(_path: Path, _request: &Request) -> Vec<Lookup> {
-    Vec::new()
+pub fn lookups(path: Path, request: &Request) -> Vec<Lookup> {
+    let Some(object) = &request.object else { return Vec::new() };
+    match path {
+        Path::RestorePod => restore::lookups(request, object),
+        Path::ValidateGraph if request.operation == Operation::Create => {
+            let hub = convert(object.clone(), ApiVersion::V1Beta1);
+            hub.map(|hub| graph::lookups(&view::Graph::new(Node::root(&hub)))).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
 }
 
-/// Decides about one request.
+/// Decides about one request. Subresources, deletions and connections are admitted as they are, and so are objects that are
+/// being deleted: whoever removes a finalizer must not be stopped.
 #[must_use]
-pub fn review(_path: Path, _request: &Request, _facts: &Facts) -> Answer {
-    Answer::admitted()
+pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
+    let has_subresource = request.subresource.as_ref().is_some_and(|name| !name.is_empty());
+    if has_subresource || !matches!(request.operation, Operation::Create | Operation::Update) {
+        return Answer::admitted();
+    }
+    match Kind::validated_at(path) {
+        Some(kind) => validate::review(kind, request, facts),
+        None if path == Path::RestorePod => restore::review(request, facts),
+        None => defaults::review(path, request, facts),
+    }
+}
+
+fn is_deleting(object: &Value) -> bool {
+    Node::root(object).fields(&["metadata", "deletionTimestamp"]).is_set()
 }

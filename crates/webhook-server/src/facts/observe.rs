@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use api_types::GROUP;
+use api_types::{GROUP, labels};
 use controller_kit::scope::Fence;
 use controller_kit::settings::OperatorConfiguration;
 use futures::future::join_all;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, Error};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
@@ -106,6 +107,7 @@ impl Source {
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1alpha1", kind), plural)
         };
         let (api, name): (Api<DynamicObject>, _) = match lookup {
+            Lookup::SnapshotAgents { namespace } => return self.agents(namespace).await.map(Some),
             Lookup::TopologyBinding { name } => {
                 let resource = resource(super::GROVE, "ClusterTopologyBinding", "clustertopologybindings");
                 (Api::all_with(self.client.clone(), &resource), name)
@@ -117,6 +119,14 @@ impl Source {
         };
         let Some(object) = api.get_opt(name).await? else { return Ok(None) };
         Ok(Some(serde_json::to_value(object).map_err(Error::SerdeError)?))
+    }
+
+    /// The DaemonSets of the snapshot agents of a namespace, as a list.
+    async fn agents(&self, namespace: &str) -> Result<Value, Error> {
+        let selector = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
+        let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), namespace);
+        let agents = api.list(&ListParams::default().labels(&selector)).await?;
+        serde_json::to_value(agents).map_err(Error::SerdeError)
     }
 }
 

@@ -57,7 +57,7 @@ const OWNED_ANNOTATIONS: [&str; 7] = [
 
 impl Restore<'_> {
     /// Labels pods that start from a checkpoint, and takes such labels off all others.
-    pub(crate) fn label(&self, pod_labels: &mut Pairs) {
+    pub fn label(&self, pod_labels: &mut Pairs) {
         pod_labels.retain(|key, _| !OWNED_LABELS.contains(&key.as_str()));
         if let Self::InTemplate(source) = self {
             source.label(pod_labels);
@@ -65,7 +65,7 @@ impl Restore<'_> {
     }
 
     /// Annotates pods whose container `target` starts from a checkpoint, and takes such annotations off all others.
-    pub(crate) fn annotate(&self, pod_annotations: &mut Pairs, target: &str) {
+    pub fn annotate(&self, pod_annotations: &mut Pairs, target: &str) {
         pod_annotations.retain(|key, _| {
             !OWNED_ANNOTATIONS.contains(&key.as_str()) && !key.starts_with(annotations::RESTORE_PROGRESS_PREFIX)
         });
@@ -116,6 +116,15 @@ pub fn restore_pod(pod: &mut PodSpec, source: &RestoreSource, targets: &[&str]) 
         }
         if source.shares_gpu_memory {
             gpu_memory::join(pod, target);
+        }
+    }
+}
+
+/// Lets further containers of a restored pod use its GPU memory. Names of containers that the pod does not have are skipped.
+pub fn share_gpu_memory(pod: &mut PodSpec, containers: &[&str]) {
+    for container in containers {
+        if control::find(pod, container).is_some() {
+            gpu_memory::join(pod, container);
         }
     }
 }

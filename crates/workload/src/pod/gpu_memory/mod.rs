@@ -5,22 +5,23 @@ pub(crate) mod inter_pod;
 use super::{env, find};
 use crate::{SharedGpus, gpus};
 use api_types::env as names;
+use api_types::gms;
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements, Toleration,
     Volume, VolumeMount,
 };
 
 /// Name, within a pod, of the claim that its containers share.
-pub(crate) const CLAIM: &str = "intrapod-shared-gpu";
+pub(crate) const CLAIM: &str = gms::CLAIM;
 /// Folder with the sockets of the server.
-pub(crate) const SOCKET_DIR: &str = "/gms-intrapod-control";
+pub(crate) const SOCKET_DIR: &str = gms::SOCKET_DIR;
 /// The server's Python module.
 const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
 
 /// Volume of those sockets.
-pub(crate) const SOCKETS: &str = "gms-intrapod-control";
+pub(crate) const SOCKETS: &str = gms::SOCKETS;
 /// Container of the server.
-pub(crate) const SERVER: &str = "gms-server";
+pub(crate) const SERVER: &str = gms::SERVER;
 
 /// Gives the first container's GPUs to a claim, and the claim to the server and to everybody who uses the memory.
 pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &str) {

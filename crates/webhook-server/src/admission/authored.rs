@@ -1,0 +1,191 @@
+//! Paths in the version that the user wrote. Rules are about v1beta1; whoever sent v1alpha1 looks for the field in v1alpha1.
+
+use api_types::v1beta1::MAIN_CONTAINER;
+use serde_json::Value;
+
+use super::field::{FieldPath, Mistake, Segment};
+use Segment::{Field, Item, Key};
+
+/// A kind that has two versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TwoVersions {
+    Graph,
+    Component,
+    Request,
+}
+
+/// The mistake as somebody who wrote v1alpha1 finds it. `alpha` is the object in v1alpha1. The path in v1beta1 is told too,
+/// since documentation and `kubectl get` show that version.
+pub(super) fn in_v1alpha1(mistake: Mistake, kind: TwoVersions, alpha: &Value) -> Mistake {
+    let at = translate(&mistake.at, kind, alpha);
+    if at == mistake.at {
+        return mistake;
+    }
+    let beta = format!("({} in v1beta1)", mistake.at);
+    let detail = if mistake.detail.is_empty() { beta } else { format!("{} {beta}", mistake.detail) };
+    Mistake { at, kind: mistake.kind, detail }
+}
+
+fn translate(path: &FieldPath, kind: TwoVersions, alpha: &Value) -> FieldPath {
+    let [Field(spec), rest @ ..] = path.segments() else { return path.clone() };
+    if spec != "spec" {
+        return path.clone();
+    }
+    let (mut translated, component) = match (kind, rest) {
+        (TwoVersions::Graph, [Field(list), item @ ..]) if list == "components" => match item {
+            [Item { name: Some(name), .. }, rest @ ..] => (fields(&["spec", "services"], Some(name)), rest),
+            _ => (fields(&["spec", "services"], None), item),
+        },
+        (TwoVersions::Graph, [Field(env), rest @ ..]) if env == "env" => {
+            return FieldPath::of([&fields(&["spec", "envs"], None)[..], rest].concat());
+        }
+        (TwoVersions::Graph, [Field(constraint), Field(name)])
+            if constraint == "topologyConstraint" && name == "clusterTopologyName" =>
+        {
+            return FieldPath::fields(&["spec", "topologyConstraint", "topologyProfile"]);
+        }
+        (TwoVersions::Request, [Field(image)]) if image == "image" => {
+            return FieldPath::fields(&["spec", "profilingConfig", "profilerImage"]);
+        }
+        (TwoVersions::Component, rest) => (fields(&["spec"], None), rest),
+        _ => return path.clone(),
+    };
+    let within = FieldPath::of(translated.clone());
+    translated.extend(in_component(component, kind, within.find(alpha)));
+    FieldPath::of(translated)
+}
+
+/// A path below a component.
+fn in_component(rest: &[Segment], kind: TwoVersions, component: Option<&Value>) -> Vec<Segment> {
+    let Some((Field(first), rest)) = rest.split_first() else { return rest.to_vec() };
+    match (first.as_str(), rest) {
+        // In a graph the name is the key of the map.
+        ("name", []) if kind == TwoVersions::Graph => Vec::new(),
+        ("name", []) => fields(&["serviceName"], None),
+        ("type", []) => fields(&["componentType"], None),
+        ("sharedMemorySize", []) => fields(&["sharedMemory", "size"], None),
+        ("experimental", [Field(feature), rest @ ..])
+            if ["gpuMemoryService", "failover", "checkpoint"].contains(&feature.as_str()) =>
+        {
+            [&[Field(feature.clone())], rest].concat()
+        }
+        ("podTemplate", [Field(part), rest @ ..]) if part == "metadata" => {
+            [&fields(&["extraPodMetadata"], None)[..], rest].concat()
+        }
+        ("podTemplate", [Field(part), rest @ ..]) if part == "spec" => in_pod(rest, component),
+        ("podTemplate", rest) => [&fields(&["extraPodSpec"], None)[..], rest].concat(),
+        _ => [&[Field(first.clone())], rest].concat(),
+    }
+}
+
+/// A path below the pod spec. Some parts of the main container have fields of their own in v1alpha1.
+fn in_pod(rest: &[Segment], component: Option<&Value>) -> Vec<Segment> {
+    match rest {
+        [Field(list)] if list == "containers" => fields(&["extraPodSpec", "mainContainer", "image"], None),
+        [Field(list), Item { name: Some(name), .. }, rest @ ..] if list == "containers" && name == MAIN_CONTAINER => {
+            in_main(rest, component)
+        }
+        [Field(list), Item { name: Some(name), .. }, rest @ ..] if list == "containers" => {
+            let item =
+                Item { index: position(component, "/extraPodSpec/containers", name).unwrap_or_default(), name: None };
+            [&fields(&["extraPodSpec", "containers"], None)[..], &[item], rest].concat()
+        }
+        rest => [&fields(&["extraPodSpec"], None)[..], rest].concat(),
+    }
+}
+
+fn in_main(rest: &[Segment], component: Option<&Value>) -> Vec<Segment> {
+    let main = || [&fields(&["extraPodSpec", "mainContainer"], None)[..], rest].concat();
+    match rest {
+        [Field(resources), Field(list), Key(resource)] if resources == "resources" && list != "claims" => {
+            let mut path = fields(&["resources", list], None);
+            match resource.as_str() {
+                "cpu" | "memory" => path.push(Field(resource.clone())),
+                api_types::GPU => path.push(Field("gpu".to_owned())),
+                _ => path.extend([Field("custom".to_owned()), Key(resource.clone())]),
+            }
+            path
+        }
+        [Field(resources), ..] if resources == "resources" => rest.to_vec(),
+        [Field(mounts), Item { name: Some(name), .. }, Field(_)] if mounts == "volumeMounts" => {
+            let Some(index) = position(component, "/volumeMounts", name) else { return main() };
+            [&fields(&["volumeMounts"], None)[..], &[Item { index, name: None }], &fields(&["mountPoint"], None)]
+                .concat()
+        }
+        [Field(probe), ..] if ["livenessProbe", "readinessProbe"].contains(&probe.as_str()) => rest.to_vec(),
+        _ => main(),
+    }
+}
+
+/// Position of the item with this name in a list of the component.
+fn position(component: Option<&Value>, list: &str, name: &str) -> Option<usize> {
+    let items = component?.pointer(list)?.as_array()?;
+    items.iter().position(|item| item.get("name").and_then(Value::as_str) == Some(name))
+}
+
+fn fields(names: &[&str], key: Option<&str>) -> Vec<Segment> {
+    let names = names.iter().map(|name| Field((*name).to_owned()));
+    names.chain(key.map(|key| Key(key.to_owned()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::Node;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn paths_are_told_in_v1alpha1() {
+        let beta = json!({ "spec": {
+            "env": [{ "name": "A" }],
+            "components": [{ "name": "decode", "podTemplate": { "spec": {
+                "containers": [{ "name": "side" }, { "name": "main" }],
+            } } }],
+        } });
+        let alpha =
+            json!({ "spec": { "services": { "decode": { "extraPodSpec": { "containers": [{ "name": "side" }] } } } } });
+        let spec = Node::root(&beta).field("spec");
+        let component = spec.field("components").items().next().unwrap();
+        let pod = component.fields(&["podTemplate", "spec"]);
+        let container = |name| pod.field("containers").named(name).unwrap();
+        for (node, expected) in [
+            (spec.field("components"), "spec.services"),
+            (component.field("name"), "spec.services[decode]"),
+            (component.field("type"), "spec.services[decode].componentType"),
+            (component.field("replicas"), "spec.services[decode].replicas"),
+            (component.fields(&["experimental", "failover", "mode"]), "spec.services[decode].failover.mode"),
+            (
+                component.fields(&["experimental", "grove", "forceScalingGroup"]),
+                "spec.services[decode].experimental.grove.forceScalingGroup",
+            ),
+            (
+                component.fields(&["podTemplate", "metadata", "annotations"]).key("a"),
+                "spec.services[decode].extraPodMetadata.annotations[a]",
+            ),
+            (pod.field("nodeSelector"), "spec.services[decode].extraPodSpec.nodeSelector"),
+            (pod.field("containers"), "spec.services[decode].extraPodSpec.mainContainer.image"),
+            (container("main").field("image"), "spec.services[decode].extraPodSpec.mainContainer.image"),
+            (
+                container("main").fields(&["resources", "limits"]).key(api_types::GPU),
+                "spec.services[decode].resources.limits.gpu",
+            ),
+            (
+                container("main").fields(&["resources", "limits"]).key("rdma/ib"),
+                "spec.services[decode].resources.limits.custom[rdma/ib]",
+            ),
+            (container("side").field("image"), "spec.services[decode].extraPodSpec.containers[0].image"),
+            (spec.field("env").items().next().unwrap(), "spec.envs[0]"),
+            (spec.fields(&["topologyConstraint", "clusterTopologyName"]), "spec.topologyConstraint.topologyProfile"),
+            (spec.field("backendFramework"), "spec.backendFramework"),
+        ] {
+            assert_eq!(translate(node.path(), TwoVersions::Graph, &alpha).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_single_component_has_no_list() {
+        let path = FieldPath::fields(&["spec", "podTemplate", "spec", "nodeSelector"]);
+        let translated = translate(&path, TwoVersions::Component, &json!({}));
+        assert_eq!(translated.to_string(), "spec.extraPodSpec.nodeSelector");
+    }
+}

@@ -1,0 +1,97 @@
+//! DynamoCheckpoints.
+
+use api_types::v1beta1::MAIN_CONTAINER;
+use api_types::{env, gms};
+
+use super::Facts;
+use super::field::{Findings, Node};
+
+/// Checks a checkpoint as it is.
+pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
+    let spec = object.field("spec");
+    if !facts.features.checkpoint {
+        let detail = "checkpoints are switched off in this installation; switch them on in the operator's configuration \
+                      (checkpoint.enabled)";
+        out.forbidden(&spec, detail);
+    }
+    let service = spec.field("gpuMemoryService");
+    if !service.field("enabled").is_true() {
+        return;
+    }
+    match service.field("mode").text() {
+        "" | "intraPod" => prepared_pod(&service, &spec.field("job"), out),
+        _ => out.not_supported(&service.field("mode"), &["intraPod"], ""),
+    }
+}
+
+/// Tells what has no effect.
+pub(super) fn warn(object: &Node<'_>, out: &mut Findings) {
+    for name in ["backoffLimit", "ttlSecondsAfterFinished"] {
+        let field = object.fields(&["spec", "job", name]);
+        if field.is_set() {
+            out.warn(format!("{}: ignored; remove it", field.path()));
+        }
+    }
+}
+
+/// A pod that shares GPU memory brings everything for it along, because nobody adds it to the Job of a checkpoint.
+fn prepared_pod(service: &Node<'_>, job: &Node<'_>, out: &mut Findings) {
+    let pod = job.fields(&["podTemplateSpec", "spec"]);
+    let (containers, servers) = (pod.field("containers"), pod.field("initContainers"));
+    let clients: Vec<Node<'_>> = service.field("extraClientContainers").items().collect();
+    for client in clients.iter().filter(|client| containers.named(client.text()).is_none()) {
+        out.invalid(client, "names no container of job.podTemplateSpec.spec; add the container, or remove the name");
+    }
+    if pod.field("volumes").named(gms::SOCKETS).is_none() {
+        out.required(
+            &pod.field("volumes"),
+            format!("add the volume {} (emptyDir) for the GPU memory service", gms::SOCKETS),
+        );
+    }
+    match servers.named(gms::SERVER) {
+        Some(server) => user_of_memory(&server, out),
+        None => out.required(&servers, format!("add the GPU memory service as a sidecar named {}", gms::SERVER)),
+    }
+    let given = job.field("targetContainerName");
+    let target = given.given().filter(|name| !name.is_empty()).unwrap_or(MAIN_CONTAINER);
+    for container in containers.items() {
+        let name = container.field("name").text();
+        if name == target || clients.iter().any(|client| client.text() == name) {
+            user_of_memory(&container, out);
+        }
+    }
+    if pod.field("resourceClaims").named(gms::CLAIM).is_none() {
+        out.required(
+            &pod.field("resourceClaims"),
+            format!("add the claim {} for the GPUs that are shared", gms::CLAIM),
+        );
+    }
+    if containers.named(target).is_none() {
+        if given.text().is_empty() {
+            let detail = format!("add the container {MAIN_CONTAINER}, or name another one in targetContainerName");
+            out.required(&containers, detail);
+        } else {
+            out.invalid(&given, "names no container of podTemplateSpec.spec; add the container, or name another one");
+        }
+    }
+}
+
+/// What a container needs to use the shared memory.
+fn user_of_memory(container: &Node<'_>, out: &mut Findings) {
+    let variables = container.field("env");
+    let sockets = variables.named(env::GMS_SOCKET_DIR);
+    if sockets.is_none_or(|sockets| sockets.field("value").text() != gms::SOCKET_DIR) {
+        out.required(&variables, format!("add {}={}", env::GMS_SOCKET_DIR, gms::SOCKET_DIR));
+    }
+    let claims = container.fields(&["resources", "claims"]);
+    if claims.named(gms::CLAIM).is_none() {
+        out.required(&claims, format!("add the claim {}", gms::CLAIM));
+    }
+    let mounts = container.field("volumeMounts");
+    let is_mount = |mount: &Node<'_>| {
+        mount.field("name").text() == gms::SOCKETS && mount.field("mountPath").text() == gms::SOCKET_DIR
+    };
+    if !mounts.items().any(|mount| is_mount(&mount)) {
+        out.required(&mounts, format!("mount the volume {} at {}", gms::SOCKETS, gms::SOCKET_DIR));
+    }
+}

@@ -1,0 +1,43 @@
+//! DynamoComponentDeployments.
+
+use api_types::names;
+
+use super::field::{Findings, Node};
+use super::shared::{self, Change, Owner, Surroundings};
+use super::view::Component;
+use super::{Facts, Request, graph, identity};
+
+const KIND: &str = "DynamoComponentDeployment";
+const ANEW: &str = "leave it as it was, or delete the DynamoComponentDeployment and create it anew";
+
+/// Checks a component as it is.
+pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
+    let component = Component::new(object.field("spec"));
+    let framework = component.field("backendFramework").text();
+    shared::check(&component, &Surroundings { facts, owner: Owner::Nobody, framework }, out);
+}
+
+/// Tells what has no effect.
+pub(super) fn warn(object: &Node<'_>, out: &mut Findings) {
+    shared::warn(&Component::new(object.field("spec")), out);
+}
+
+/// Checks the change from one component to another.
+pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, request: &Request, facts: &Facts, out: &mut Findings) {
+    let [new, old] = [new, old].map(|object| Component::new(object.field("spec")));
+    // The operator follows the workers of a graph, whose command lines may tell another engine.
+    if !identity::is_operator(request, facts) {
+        graph::framework_update(&new.field("backendFramework"), &old.field("backendFramework"), ANEW, out);
+    }
+    shared::check_update(&new, &old, Change { owner: KIND, may_scale: true }, out);
+}
+
+/// Where the component of a v1alpha1 object registers: with the graph that owns it, or by its own name.
+pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
+    let metadata = object.field("metadata");
+    let is_graph = |owner: &Node<'_>| owner.field("kind").text() == "DynamoGraphDeployment";
+    let graph = metadata.field("ownerReferences").items().find(is_graph);
+    let owner = graph.unwrap_or_else(|| metadata.clone());
+    let is_global = object.fields(&["spec", "globalDynamoNamespace"]).is_true();
+    names::dynamo_namespace(metadata.field("namespace").text(), owner.field("name").text(), is_global)
+}

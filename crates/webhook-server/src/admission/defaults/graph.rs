@@ -1,0 +1,69 @@
+//! Defaults of a DynamoGraphDeployment.
+
+use api_types::annotations;
+use serde_json::{Value, json};
+
+use super::object_at;
+use crate::admission::field::{FieldPath, Node};
+use crate::admission::provider_override::{self, Scope};
+use crate::admission::view::{Graph, Provider};
+use crate::admission::{Facts, Operation};
+
+/// Fills in what the author left out. `old` is the graph as it is stored.
+pub(super) fn fill(object: &mut Value, old: Option<&Value>, operation: Operation, facts: &Facts) {
+    if operation == Operation::Create {
+        stamp(object, facts);
+    }
+    for (path, value) in missing(object, old) {
+        set(object, &path, value);
+    }
+}
+
+/// A new graph gets the program that runs it, whatever its author wrote, and the operator's version.
+fn stamp(object: &mut Value, facts: &Facts) {
+    let grove = Provider::of_new(&Graph::new(Node::root(object)), facts) == Provider::Grove;
+    let provider = if grove { annotations::PROVIDER_GROVE } else { annotations::PROVIDER_COMPONENT };
+    if let Some(all) = object_at(object, &["metadata", "annotations"]) {
+        all.insert(annotations::WORKLOAD_PROVIDER.to_owned(), json!(provider));
+        all.entry(annotations::ORIGIN_VERSION).or_insert_with(|| json!(facts.operator_version));
+    }
+}
+
+/// Fields that are not set, and what they get.
+fn missing(object: &Value, old: Option<&Value>) -> Vec<(FieldPath, Value)> {
+    let graph = Graph::new(Node::root(object));
+    let old = old.map(|old| Graph::new(Node::root(old)));
+    let provider = graph.provider();
+    let mut found = Vec::new();
+    let target = |fragment: &Node<'_>, scope: Scope<'_, '_>| {
+        let target = provider_override::default_target(fragment, scope, provider);
+        target.map(|target| (fragment.field("target").path().clone(), json!(target)))
+    };
+    found.extend(target(&graph.spec().field("providerOverride"), Scope::Root));
+    for component in graph.components().iter().filter(|component| component.node().value().is_object()) {
+        let replicas = component.field("replicas");
+        if !replicas.is_set() {
+            // Replicas that a scaling adapter has set are not undone by leaving them out.
+            let before = old.as_ref().and_then(|old| old.component(component.name()));
+            let scaled = before
+                .filter(|before| before.field("scalingAdapter").is_set() && component.field("scalingAdapter").is_set());
+            found.push((replicas.path().clone(), json!(scaled.map_or(1, |before| before.replicas()))));
+        }
+        let min_available = component.field("minAvailable");
+        if provider == Provider::Grove && !min_available.is_set() {
+            found.push((min_available.path().clone(), json!(1)));
+        }
+        found.extend(
+            provider_override::of_component(component).iter().filter_map(|(fragment, scope)| target(fragment, *scope)),
+        );
+    }
+    found
+}
+
+fn set(object: &mut Value, path: &FieldPath, value: Value) {
+    if let Some((parent, field)) = path.split_last()
+        && let Some(Value::Object(fields)) = parent.find_mut(object)
+    {
+        fields.insert(field.to_owned(), value);
+    }
+}

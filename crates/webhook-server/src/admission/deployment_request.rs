@@ -1,0 +1,111 @@
+//! DynamoGraphDeploymentRequests.
+
+use api_types::v1beta1::{BackendFramework, RequestBackend, RequestPhase, SearchStrategy};
+use serde_json::Value;
+
+use super::Facts;
+use super::field::{Findings, Node};
+use super::ratchet::is_same;
+use super::version::Version;
+
+/// Facts about GPUs that the profiler needs.
+const GPU_FACTS: [&str; 3] = ["gpuSku", "vramMb", "numGpusPerNode"];
+
+/// Checks a request as it is.
+pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
+    let spec = object.field("spec");
+    if !facts.features.gpu_discovery && missing_gpu_facts(&spec).len() == GPU_FACTS.len() {
+        let detail = format!("GPUs of nodes are not looked up in this installation; set {}", GPU_FACTS.join(", "));
+        out.required(&spec.field("hardware"), detail);
+    }
+    let thorough = spec.field("searchStrategy").parse() == Some(SearchStrategy::Thorough);
+    if thorough && spec.field("backend").parse::<RequestBackend>().unwrap_or_default() == RequestBackend::Auto {
+        let engines =
+            [BackendFramework::Sglang, BackendFramework::Trtllm, BackendFramework::Vllm].map(BackendFramework::as_str);
+        let detail =
+            format!("is not possible with spec.backend auto; set spec.backend to one of: {}", engines.join(", "));
+        out.invalid(&spec.field("searchStrategy"), detail);
+    }
+    image(&spec, out);
+}
+
+/// Tells what will be missing later.
+pub(super) fn warn(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
+    let spec = object.field("spec");
+    let missing = missing_gpu_facts(&spec);
+    if !facts.features.gpu_discovery && !missing.is_empty() && missing.len() < GPU_FACTS.len() {
+        let hardware = spec.field("hardware");
+        out.warn(format!(
+            "{}: GPUs of nodes are not looked up in this installation; profiling fails without {}",
+            hardware.path(),
+            missing.join(", ")
+        ));
+    }
+}
+
+fn missing_gpu_facts(spec: &Node<'_>) -> Vec<&'static str> {
+    let hardware = spec.field("hardware");
+    let is_missing = |name: &&str| !hardware.field(name).is_set() || hardware.field(name).given() == Some("");
+    GPU_FACTS.into_iter().filter(is_missing).collect()
+}
+
+fn image(spec: &Node<'_>, out: &mut Findings) {
+    let image = spec.field("image").text();
+    let known = image.is_empty() || Version::of_image(image).is_some();
+    if !known && spec.field("runtimeVersionOverride").text().is_empty() {
+        let detail = format!(
+            "the tag of image {image:?} does not tell the version of the Dynamo runtime; write that version here, such as 1.5.0"
+        );
+        out.required(&spec.field("runtimeVersionOverride"), detail);
+    }
+}
+
+/// Checks the change of a request.
+pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
+    let (spec, before) = (new.field("spec"), old.field("spec"));
+    let phase = old.fields(&["status", "phase"]).parse();
+    if is_applied(&spec) && !is_applied(&before) {
+        // From now on the image matters, however long it has stood there.
+        image(&spec, out);
+    }
+    let same = is_same(Some(spec.value()), Some(before.value()));
+    if let Some(phase) = phase.filter(|phase| is_acted_upon(*phase))
+        && !same
+        && !is_late_choice(&spec, &before, phase)
+    {
+        let left = if is_applied(&before) || ![RequestPhase::Profiling, RequestPhase::Ready].contains(&phase) {
+            ""
+        } else {
+            "; runtimeVersionOverride may still change, and autoApply once it is Ready"
+        };
+        let detail = format!(
+            "the request is acted upon already ({phase:?}); leave it as it was, or delete it and create it anew{left}"
+        );
+        out.forbidden(&spec, detail);
+    }
+}
+
+fn is_acted_upon(phase: RequestPhase) -> bool {
+    use RequestPhase::{Deployed, Deploying, Profiling, Ready};
+    matches!(phase, Profiling | Ready | Deploying | Deployed)
+}
+
+/// Whether the generated graph is created without asking again.
+fn is_applied(spec: &Node<'_>) -> bool {
+    spec.field("autoApply").value() != &Value::Bool(false)
+}
+
+/// Whether the change only says that, or with which runtime, the generated graph is to be created.
+fn is_late_choice(new: &Node<'_>, old: &Node<'_>, phase: RequestPhase) -> bool {
+    let open = !is_applied(old) && matches!(phase, RequestPhase::Profiling | RequestPhase::Ready);
+    let in_time = !is_applied(new) || phase == RequestPhase::Ready;
+    let rest = |spec: &Node<'_>| {
+        let mut rest = spec.value().clone();
+        if let Value::Object(fields) = &mut rest {
+            fields.remove("autoApply");
+            fields.remove("runtimeVersionOverride");
+        }
+        rest
+    };
+    open && in_time && is_same(Some(&rest(new)), Some(&rest(old)))
+}

@@ -1,0 +1,81 @@
+//! Fields that only v1alpha1 has. They live on in objects that are stored as v1beta1, and are looked at in the object's
+//! v1alpha1 form.
+
+use api_types::{annotations, names};
+
+use super::super::field::{Findings, Node};
+use super::metadata;
+
+/// Container that a v1alpha1 `frontendSidecar` becomes.
+const SIDECAR: &str = "sidecar-frontend";
+
+/// Checks a graph in v1alpha1.
+pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
+    let spec = object.field("spec");
+    for claim in spec.field("pvcs").items() {
+        if claim.field("name").text().is_empty() {
+            out.required(&claim.field("name"), "name the PersistentVolumeClaim");
+        }
+    }
+    let metadata = object.field("metadata");
+    let [namespace, name] = ["namespace", "name"].map(|field| metadata.field(field).text());
+    // A service that is null is one that an overlay has removed.
+    for (_, service) in spec.field("services").entries().filter(|(_, service)| service.is_set()) {
+        let is_global = service.field("globalDynamoNamespace").is_true();
+        component(&service, &names::dynamo_namespace(namespace, name, is_global), out);
+    }
+}
+
+/// Checks a component in v1alpha1, which registers under `dynamo_namespace`.
+pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
+    metadata::executor(&component.field("annotations").key(annotations::VLLM_EXECUTOR_BACKEND), out);
+    ignored(component, dynamo_namespace, out);
+    let ingress = component.field("ingress");
+    if ingress.field("enabled").is_true() && ingress.field("host").text().is_empty() {
+        out.required(
+            &ingress.field("host"),
+            "name the host under which the component is reached, or set enabled to false",
+        );
+    }
+    let picker = component.field("eppConfig");
+    if picker.is_set() && picker.field("configMapRef").is_set() == picker.field("config").is_set() {
+        out.forbidden(&picker, "set exactly one of configMapRef and config");
+    }
+    if component.field("frontendSidecar").is_set()
+        && component.fields(&["extraPodSpec", "containers"]).named(SIDECAR).is_some()
+    {
+        let detail = format!(
+            "becomes the container {SIDECAR}, and extraPodSpec.containers has one of that name; remove one of the two"
+        );
+        out.forbidden(&component.field("frontendSidecar"), detail);
+    }
+    failover(&component.field("failover"), out);
+}
+
+/// Fields that say something which nobody hears any more.
+fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
+    let namespace = component.field("dynamoNamespace");
+    if !namespace.text().is_empty() {
+        out.warn(format!(
+            "{}: deprecated and ignored; {:?} is replaced by {dynamo_namespace:?}; remove the field",
+            namespace.path(),
+            namespace.text()
+        ));
+    }
+    let autoscaling = component.field("autoscaling");
+    if autoscaling.is_set() {
+        out.warn(format!(
+            "{}: deprecated and ignored; scale a DynamoGraphDeploymentScalingAdapter by HPA, KEDA or a planner, and remove the \
+             field",
+            autoscaling.path()
+        ));
+    }
+}
+
+fn failover(failover: &Node<'_>, out: &mut Findings) {
+    let within_pods = ["", "intraPod"].contains(&failover.field("mode").text());
+    let shadows = failover.field("numShadows");
+    if failover.field("enabled").is_true() && within_pods && !matches!(shadows.number(), None | Some(0 | 1)) {
+        out.invalid(&shadows, "within a pod one engine stands by; write 1, or use mode interPod");
+    }
+}

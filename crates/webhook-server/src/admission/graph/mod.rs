@@ -1,0 +1,88 @@
+//! DynamoGraphDeployments.
+
+mod alpha;
+mod metadata;
+mod names;
+mod restart;
+mod topology;
+mod update;
+
+pub(super) use alpha::{component as alpha_component, graph as alpha_graph};
+pub(super) use topology::lookups;
+pub(super) use update::{check_update, framework as framework_update};
+
+use api_types::v1beta1::{BackendFramework, EngineMode};
+
+use super::field::Findings;
+use super::shared::{self, Owner, Surroundings};
+use super::view::{Component, Graph, Pathway, Provider};
+use super::{Facts, Operation, provider_override};
+
+/// Checks a graph as it is, in the order of its fields.
+pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: &mut Findings) {
+    let (pathway, provider) = (Pathway::of(graph, facts), graph.provider());
+    metadata::check(graph, operation, out);
+    let spec = graph.spec();
+    let root = spec.field("providerOverride");
+    if root.is_set() {
+        provider_override::check(&root, provider_override::Scope::Root, provider, out);
+    }
+    let priority = spec.field("priorityClassName");
+    if let Some(reason) = pathway.reason().filter(|_| !priority.text().is_empty()) {
+        out.forbidden(&priority, reason);
+    }
+    let components = graph.components();
+    if components.is_empty() {
+        out.required(&spec.field("components"), "add at least one component");
+    }
+    if pathway.is_grove() {
+        names::check(graph.name(), &components, out);
+    }
+    let framework = spec.field("backendFramework").text();
+    let around = Surroundings { facts, owner: Owner::Graph { pathway: pathway.clone(), provider }, framework };
+    for component in &components {
+        memory_between_pods(component, &pathway, framework, out);
+        shared::power_limit(component, out);
+        shared::check(component, &around, out);
+    }
+    restart::check(&spec.field("restart"), &components, out);
+    topology::check(graph, &pathway, operation, facts, out);
+}
+
+/// Tells what will not work as the author may expect, although it is admitted.
+pub(super) fn warn(graph: &Graph<'_>, facts: &Facts, out: &mut Findings) {
+    let on_grove = match graph.provider() {
+        Provider::Unselected => Provider::of_new(graph, facts) == Provider::Grove,
+        provider => provider == Provider::Grove,
+    };
+    for component in graph.components() {
+        let multinode = component.field("multinode");
+        if component.is_multinode() && !on_grove && !facts.features.lws {
+            out.warn(format!(
+                "{}: neither leaderworkerset.x-k8s.io (LeaderWorkerSet) nor grove.io (Grove) serves this graph; the component \
+                 will not start before one of them is installed",
+                multinode.path()
+            ));
+        }
+        shared::warn(&component, out);
+    }
+}
+
+/// GPU memory shared between pods.
+fn memory_between_pods(component: &Component<'_>, pathway: &Pathway, framework: &str, out: &mut Findings) {
+    if component.memory_service() != Some(EngineMode::InterPod) {
+        return;
+    }
+    let mode = component.experimental("gpuMemoryService").field("mode");
+    if let Some(reason) = pathway.reason() {
+        out.forbidden(&mode, reason);
+    }
+    if framework != BackendFramework::Vllm.as_str() {
+        let found = if framework.is_empty() { "not set" } else { framework };
+        let detail = format!(
+            "memory is shared between pods for vLLM only, and spec.backendFramework is {found}; set it to vllm, or use mode \
+             IntraPod"
+        );
+        out.invalid(&mode, detail);
+    }
+}

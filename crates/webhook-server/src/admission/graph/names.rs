@@ -1,0 +1,40 @@
+//! Grove puts the names of a graph and of what is below it into one name, which must not become too long.
+
+use api_types::names;
+
+use super::super::field::Findings;
+use super::super::view::Component;
+
+/// Longest combined name.
+const LIMIT: usize = 45;
+
+pub(super) fn check(graph: &str, components: &[Component<'_>], out: &mut Findings) {
+    let longest = components.iter().map(below).max().unwrap_or_default();
+    let set = names::pod_clique_set(graph, longest).len();
+    for component in components {
+        let length = set + below(component);
+        if length > LIMIT {
+            let detail = format!(
+                "makes names on Grove of {length} characters, and it takes {LIMIT}; shorten the name of the component"
+            );
+            out.invalid(&component.field("name"), detail);
+        }
+    }
+}
+
+/// What a component adds to the name of the set.
+fn below(component: &Component<'_>) -> usize {
+    let name = component.name().to_lowercase().len();
+    if component.uses_scaling_group() { 2 * name + role_suffix(component) } else { name }
+}
+
+/// The longest suffix by which Grove's cliques of one component are told apart.
+fn role_suffix(component: &Component<'_>) -> usize {
+    let numbered = |last: i64| "-gms-".len() + last.max(0).to_string().len();
+    match (component.is_multinode(), component.shares_memory_between_pods()) {
+        (true, true) => numbered(component.nodes() - 1),
+        (true, false) => "-ldr".len(),
+        (false, true) => numbered(0),
+        (false, false) => 0,
+    }
+}

@@ -1,0 +1,45 @@
+//! DynamoModels.
+
+use super::field::{Findings, Node};
+
+const LORA: &str = "lora";
+const SCHEMES: [&str; 3] = ["s3://", "hf://", "file:///"];
+
+/// Checks a model as it is.
+pub(super) fn check(object: &Node<'_>, out: &mut Findings) {
+    let spec = object.field("spec");
+    for (name, remedy) in [
+        ("modelName", "name the model as clients ask for it"),
+        ("baseModelName", "name the model that the workers serve"),
+    ] {
+        if spec.field(name).text().is_empty() {
+            out.required(&spec.field(name), remedy);
+        }
+    }
+    if spec.field("modelType").text() != LORA {
+        return;
+    }
+    let (source, uri) = (spec.field("source"), spec.fields(&["source", "uri"]));
+    let remedy = format!("say where the adapter is; begin with one of: {}", SCHEMES.join(", "));
+    if !source.is_set() {
+        out.required(&source, remedy);
+    } else if uri.text().is_empty() {
+        out.required(&uri, remedy);
+    } else if !SCHEMES.iter().any(|scheme| uri.text().starts_with(scheme)) {
+        // People put credentials into addresses.
+        out.invalid_secret(
+            &uri,
+            format!("is no address that workers can load from; begin with one of: {}", SCHEMES.join(", ")),
+        );
+    }
+}
+
+/// Checks the change of a model.
+pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
+    for name in ["baseModelName", "modelType"] {
+        let [now, before] = [new, old].map(|object| object.fields(&["spec", name]));
+        if now.text() != before.text() {
+            out.immutable(&now, "leave it as it was, or delete the DynamoModel and create it anew");
+        }
+    }
+}

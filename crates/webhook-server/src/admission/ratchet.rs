@@ -1,0 +1,69 @@
+//! Rules may become stricter while objects live. What an object was admitted with does not stand in the way of other changes:
+//! a mistake counts on an update only if the update made it.
+
+use serde_json::Value;
+
+use super::field::Mistake;
+
+/// The mistakes in `new` that the change from `old` to `new` made.
+pub(super) fn made_by_change(mistakes: Vec<Mistake>, new: &Value, before: &[Mistake], old: &Value) -> Vec<Mistake> {
+    let was_there = |mistake: &Mistake| {
+        before.iter().any(|earlier| {
+            earlier.kind == mistake.kind
+                && earlier.detail == mistake.detail
+                && earlier.at.is_same_place(&mistake.at)
+                && is_same(earlier.at.find(old), mistake.at.find(new))
+        })
+    };
+    mistakes.into_iter().filter(|mistake| !was_there(mistake)).collect()
+}
+
+/// Whether two values say the same. Null says nothing.
+pub(super) fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
+    let set = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
+    match (set(one), set(other)) {
+        (None, None) => true,
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            one.keys().chain(other.keys()).all(|key| is_same(one.get(key), other.get(key)))
+        }
+        (Some(Value::Array(one)), Some(Value::Array(other))) => {
+            one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| is_same(Some(one), Some(other)))
+        }
+        (one, other) => one == other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::field::{Findings, Node};
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn null_says_nothing() {
+        for (one, other, same) in [
+            (json!({ "a": null }), json!({}), true),
+            (json!({ "a": [{ "b": null }] }), json!({ "a": [{}] }), true),
+            (json!({ "a": [] }), json!({}), false),
+            (json!({ "a": 1 }), json!({ "a": 2 }), false),
+            (json!([1]), json!([1, 2]), false),
+        ] {
+            assert_eq!(is_same(Some(&one), Some(&other)), same, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn only_what_the_change_made_counts() {
+        let find = |object: &Value| {
+            let mut out = Findings::default();
+            for item in Node::root(object).field("list").items() {
+                out.forbidden(&item.field("x"), "leave it");
+            }
+            out.mistakes
+        };
+        let old = json!({ "list": [{ "name": "a", "x": 1 }, { "name": "b", "x": 1 }] });
+        let new = json!({ "list": [{ "name": "b", "x": 2 }, { "name": "a", "x": 1 }] });
+        let left = made_by_change(find(&new), &new, &find(&old), &old);
+        assert_eq!(left.iter().map(|m| m.at.to_string()).collect::<Vec<_>>(), ["list[0].x"]);
+    }
+}

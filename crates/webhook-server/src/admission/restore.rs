@@ -1,0 +1,167 @@
+//! Pods that start from a checkpoint. Whatever is wrong, the pod is admitted as it is and starts from nothing: slower, but it
+//! starts.
+
+use std::collections::BTreeMap;
+
+use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint, EngineMode};
+use api_types::{annotations, labels};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::PodSpec;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use workload::snapshot::{
+    Restore, RestoreSource, SnapshotStorage, checkpoint_id, restore_pod, share_gpu_memory, storage_of_agents,
+};
+
+use super::field::Node;
+use super::{Answer, Facts, Found, Lookup, Operation, Request};
+
+/// What must be read to restore this pod; nothing for almost all pods.
+pub(super) fn lookups(request: &Request, pod: &Value) -> Vec<Lookup> {
+    let Some(candidate) = Candidate::of(request, pod) else { return Vec::new() };
+    vec![candidate.checkpoint(), candidate.agents()]
+}
+
+/// Answers for a pod.
+pub(super) fn review(request: &Request, facts: &Facts) -> Answer {
+    let Some(pod) = request.object.as_ref().filter(|_| facts.features.checkpoint) else { return Answer::admitted() };
+    let Some(candidate) = Candidate::of(request, pod) else { return Answer::admitted() };
+    match restored(pod, &candidate, facts) {
+        Ok(Some(after)) => Answer::Allow { patch: json_patch::diff(pod, &after).0, warnings: Vec::new() },
+        Ok(None) => Answer::admitted(),
+        Err(reason) => {
+            let warning = format!("the pod starts without its checkpoint {}: {reason}", candidate.name);
+            Answer::Allow { patch: Vec::new(), warnings: vec![warning] }
+        }
+    }
+}
+
+/// A pod that may start from a checkpoint.
+struct Candidate<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    targets: &'a str,
+}
+
+impl<'a> Candidate<'a> {
+    fn of(request: &'a Request, pod: &'a Value) -> Option<Self> {
+        if request.operation != Operation::Create {
+            return None;
+        }
+        let metadata = Node::root(pod).field("metadata");
+        let label = |key| metadata.field("labels").key(key).text();
+        let annotation = |key| metadata.field("annotations").key(key).text();
+        let is_shaped = [labels::CHECKPOINT_ID, labels::CHECKPOINT_SOURCE].iter().any(|key| !label(key).is_empty());
+        let is_ours =
+            [labels::COMPONENT, labels::DYNAMO_NAMESPACE, labels::SELECTOR].iter().all(|key| !label(key).is_empty());
+        let name = annotation(annotations::CHECKPOINT_NAME);
+        let is_candidate = annotation(annotations::RESTORE_CANDIDATE) == labels::TRUE && !name.is_empty();
+        let of_pod = metadata.field("namespace").text();
+        let namespace = if of_pod.is_empty() { request.namespace.as_str() } else { of_pod };
+        let targets = annotation(annotations::SNAPSHOT_TARGETS);
+        (is_ours && is_candidate && !is_shaped).then_some(Self { namespace, name, targets })
+    }
+
+    fn checkpoint(&self) -> Lookup {
+        Lookup::Checkpoint { namespace: self.namespace.to_owned(), name: self.name.to_owned() }
+    }
+
+    fn agents(&self) -> Lookup {
+        Lookup::SnapshotAgents { namespace: self.namespace.to_owned() }
+    }
+
+    /// The containers to restore.
+    fn containers(&self) -> Result<Vec<&'a str>, String> {
+        let names: Vec<&str> = self.targets.split(',').map(str::trim).collect();
+        let repeats = names.iter().enumerate().any(|(index, name)| names[..index].contains(name));
+        if names.iter().any(|name| name.is_empty()) || repeats {
+            return Err(format!("annotation {} does not name containers", annotations::SNAPSHOT_TARGETS));
+        }
+        Ok(names)
+    }
+}
+
+/// The pod as it starts from its checkpoint; `None` if that is not ready yet.
+fn restored(pod: &Value, candidate: &Candidate<'_>, facts: &Facts) -> Result<Option<Value>, String> {
+    let object = match facts.found.get(&candidate.checkpoint()) {
+        Some(Found::Object(object)) => object,
+        Some(Found::Unreadable(reason)) => return Err(format!("it could not be read: {reason}")),
+        Some(Found::Missing) | None => return Ok(None),
+    };
+    let checkpoint: DynamoCheckpoint = read(object)?;
+    if checkpoint.status.as_ref().and_then(|status| status.phase) != Some(CheckpointPhase::Ready) {
+        return Ok(None);
+    }
+    let targets = candidate.containers()?;
+    let source = source(&checkpoint, candidate, facts)?;
+    let mut after = pod.clone();
+    say(&mut after, &source, &targets)?;
+    shape(&mut after, &source, &targets, &checkpoint)?;
+    Ok(Some(after))
+}
+
+fn source(checkpoint: &DynamoCheckpoint, candidate: &Candidate<'_>, facts: &Facts) -> Result<RestoreSource, String> {
+    let service = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled);
+    if service.is_some_and(|service| service.mode != EngineMode::IntraPod) {
+        return Err("GPU memory that is shared between pods cannot be restored".to_owned());
+    }
+    let chosen = facts.checkpoints.storage.clone();
+    let version = checkpoint.metadata.annotations.as_ref().and_then(|all| all.get(annotations::ARTIFACT_VERSION));
+    Ok(RestoreSource {
+        id: checkpoint_id(checkpoint),
+        artifact_version: version.cloned().unwrap_or_default(),
+        tells_storage: chosen.is_some(),
+        storage: chosen.map_or_else(|| of_agents(facts, candidate), Ok)?,
+        seccomp_profile: facts.checkpoints.seccomp_profile.clone(),
+        shares_gpu_memory: service.is_some(),
+    })
+}
+
+/// The storage that the agents of the pod's namespace have mounted.
+fn of_agents(facts: &Facts, candidate: &Candidate<'_>) -> Result<SnapshotStorage, String> {
+    let agents: Vec<DaemonSet> = match facts.found.get(&candidate.agents()) {
+        Some(Found::Object(list)) => read(&list["items"])?,
+        Some(Found::Unreadable(reason)) => return Err(format!("the snapshot agents could not be read: {reason}")),
+        Some(Found::Missing) | None => Vec::new(),
+    };
+    storage_of_agents(&agents)
+        .ok_or_else(|| format!("no snapshot agent of namespace {} mounts storage for checkpoints", candidate.namespace))
+}
+
+/// Says on the pod what it is, in place of what it may become.
+fn say(pod: &mut Value, source: &RestoreSource, targets: &[&str]) -> Result<(), String> {
+    let metadata = pod.get_mut("metadata").ok_or("the pod has no metadata")?;
+    let restore = Restore::InTemplate(source);
+    let mut pairs: BTreeMap<String, String> = read(&metadata["labels"])?;
+    restore.label(&mut pairs);
+    metadata["labels"] = json!(pairs);
+    let mut pairs: BTreeMap<String, String> = read(&metadata["annotations"])?;
+    restore.annotate(&mut pairs, &targets.join(","));
+    metadata["annotations"] = json!(pairs);
+    Ok(())
+}
+
+/// Gives the pod what a restore needs. Only what the restore changes is changed: types do not know the fields of newer
+/// Kubernetes releases, and must not lose them.
+fn shape(
+    pod: &mut Value,
+    source: &RestoreSource,
+    targets: &[&str],
+    checkpoint: &DynamoCheckpoint,
+) -> Result<(), String> {
+    let before: PodSpec = read(&pod["spec"])?;
+    if let Some(missing) = targets.iter().find(|target| before.containers.iter().all(|c| c.name != **target)) {
+        return Err(format!("the pod has no container {missing}"));
+    }
+    let mut after = before.clone();
+    restore_pod(&mut after, source, targets);
+    let service = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled);
+    let others = service.and_then(|service| service.extra_client_containers.as_deref()).unwrap_or_default();
+    share_gpu_memory(&mut after, &others.iter().map(String::as_str).collect::<Vec<_>>());
+    let difference = json_patch::diff(&json!(before), &json!(after));
+    json_patch::patch(&mut pod["spec"], &difference).map_err(|error| error.to_string())
+}
+
+fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, String> {
+    T::deserialize(value).map_err(|error| error.to_string())
+}

@@ -1,0 +1,44 @@
+//! Checkpoints of engine processes.
+
+use super::super::Facts;
+use super::super::field::Findings;
+use super::super::view::Component;
+
+pub(super) fn check(component: &Component<'_>, facts: &Facts, out: &mut Findings) {
+    let checkpoint = component.experimental("checkpoint");
+    if component.checkpoint_enabled() {
+        if !facts.features.checkpoint {
+            let detail = "checkpoints are switched off in this installation; switch them on in the operator's configuration \
+                          (checkpoint.enabled), or set enabled to false";
+            out.forbidden(&checkpoint, detail);
+        }
+        if component.shares_memory_between_pods() {
+            out.forbidden(
+                &checkpoint,
+                "checkpoints do not cover GPU memory that is shared between pods; use mode IntraPod",
+            );
+        }
+        if component.failover().is_some() {
+            out.forbidden(&checkpoint, "checkpoints do not cover engines with failover; remove one of the two");
+        }
+    }
+    let clients = checkpoint.fields(&["job", "gmsClientContainers"]);
+    if clients.has_entries() {
+        if component.memory_service().is_none() {
+            out.forbidden(
+                &clients,
+                "there is no GPU memory service; set experimental.gpuMemoryService, or remove the field",
+            );
+        } else if component.shares_memory_between_pods() {
+            out.forbidden(&clients, "is for GPU memory within a pod; use mode IntraPod, or remove the field");
+        }
+    }
+}
+
+/// Warns about fields that no longer have an effect.
+pub(in crate::admission) fn warn(component: &Component<'_>, out: &mut Findings) {
+    let checkpoint = component.experimental("checkpoint");
+    for field in ["mode", "identity"].map(|name| checkpoint.field(name)).iter().filter(|field| field.is_set()) {
+        out.warn(format!("{}: deprecated; remove it", field.path()));
+    }
+}

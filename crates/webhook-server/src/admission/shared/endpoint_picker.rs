@@ -1,0 +1,34 @@
+//! The endpoint picker of a gateway.
+
+use api_types::v1beta1::ComponentType;
+
+use super::super::field::Findings;
+use super::super::view::Component;
+use super::{Owner, Surroundings};
+
+pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &mut Findings) {
+    let config = component.field("eppConfig");
+    if component.role() == Some(ComponentType::Epp) {
+        if matches!(around.owner, Owner::Graph { .. }) && !around.facts.features.inference_pool {
+            let detail = "an endpoint picker needs the API inference.networking.k8s.io, which this cluster does not serve; \
+                          install the Gateway API Inference Extension first";
+            out.forbidden(&component.field("type"), detail);
+        }
+        if component.is_multinode() {
+            out.forbidden(&component.field("multinode"), "an endpoint picker runs on one node; remove the field");
+        }
+        if component.replicas() != 1 {
+            out.invalid(&component.field("replicas"), "an endpoint picker runs once; write 1, or remove the field");
+        }
+        if !config.is_set() {
+            out.required(
+                &config,
+                "an endpoint picker needs its configuration; set eppConfig.config or eppConfig.configMapRef",
+            );
+        }
+    }
+    let reference = config.field("configMapRef");
+    if reference.is_set() && reference.field("name").text().is_empty() {
+        out.required(&reference.field("name"), "name the ConfigMap with the configuration");
+    }
+}

@@ -1,0 +1,86 @@
+//! GPU memory shared between processes, and engines that stand in for each other.
+
+use api_types::v1beta1::{ComponentType, EngineMode};
+
+use super::super::field::Findings;
+use super::super::view::{Component, Gpus};
+
+pub(super) fn check(component: &Component<'_>, out: &mut Findings) {
+    memory_service(component, out);
+    failover(component, out);
+}
+
+fn memory_service(component: &Component<'_>, out: &mut Findings) {
+    let Some(mode) = component.memory_service() else { return };
+    let service = component.experimental("gpuMemoryService");
+    if !component.is_worker() {
+        out.forbidden(
+            &service,
+            "is for components of type worker, prefill or decode; remove the field, or change the type",
+        );
+    }
+    match component.gpus() {
+        Gpus::Count(1..) => {}
+        Gpus::Unreadable(amount) => out.invalid(&amount, "is no whole number of GPUs; write a count such as 1"),
+        Gpus::None | Gpus::Count(..) => out.forbidden(
+            &service,
+            format!(
+                "needs GPUs to share, and the main container asks for none; set resources.limits[{}] of that container",
+                api_types::GPU
+            ),
+        ),
+    }
+    if mode == EngineMode::IntraPod {
+        clients(component, out);
+    }
+}
+
+fn clients(component: &Component<'_>, out: &mut Findings) {
+    let clients = component.experimental("gpuMemoryService").field("extraClientContainers");
+    let mut seen = Vec::new();
+    for client in clients.items() {
+        if seen.contains(&client.text()) {
+            out.duplicate(&client, "name each container once");
+        } else if !component.has_container(client.text()) {
+            out.invalid(
+                &client,
+                "names no container of podTemplate.spec.containers; add the container, or remove the name",
+            );
+        }
+        seen.push(client.text());
+    }
+}
+
+fn failover(component: &Component<'_>, out: &mut Findings) {
+    let Some(mode) = component.failover() else { return };
+    let failover = component.experimental("failover");
+    match component.memory_service() {
+        None => out.forbidden(
+            &failover,
+            "needs the GPU memory service; set experimental.gpuMemoryService, or remove the field",
+        ),
+        Some(service) if service != mode => {
+            let detail = format!(
+                "differs from gpuMemoryService.mode, which is {service:?}; give both the same mode: engines take over from each \
+                 other where they share memory"
+            );
+            // A mode that is left out is one too.
+            out.invalid(&failover.field("mode"), detail);
+        }
+        Some(_) => {}
+    }
+    if mode == EngineMode::IntraPod {
+        return;
+    }
+    if !matches!(component.gpus(), Gpus::Count(1..)) {
+        let detail = format!(
+            "needs GPUs, and the main container asks for no whole number of them; set resources.limits[{}] of that container",
+            api_types::GPU
+        );
+        out.forbidden(&failover, detail);
+    }
+    if let Some(role @ (ComponentType::Epp | ComponentType::Frontend | ComponentType::Planner)) = component.role() {
+        let detail = format!("a component of type {} runs no engine; remove the field", role.as_str());
+        out.forbidden(&failover, detail);
+    }
+}

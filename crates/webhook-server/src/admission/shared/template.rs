@@ -1,0 +1,156 @@
+//! The pod template, and fields that point into it.
+
+use api_types::annotations;
+use api_types::v1beta1::{BackendFramework, MAIN_CONTAINER};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde::Deserialize;
+use workload::{DiscoveryBackend, RolloutStrategy};
+
+use super::super::field::{Findings, Node};
+use super::super::view::{Component, template_containers};
+use super::Surroundings;
+
+const ELASTIC: &str = "--enable-elastic-ep";
+const DATA_PARALLEL_BACKEND: [&str; 2] = ["--data-parallel-backend", "-dpb"];
+
+pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &mut Findings) {
+    let template = component.field("podTemplate");
+    is_template(&template, out);
+    is_template(&component.fields(&["experimental", "checkpoint", "job", "podTemplate"]), out);
+    annotations_of(component, out);
+    quantities(component, out);
+    mounts(component, out);
+    frontend_sidecar(component, out);
+    elastic_experts(component, around.framework, out);
+}
+
+/// Whether a value is a pod template. Some templates have no schema that the API server could hold them against, and one
+/// that is none would make the whole object unreadable.
+fn is_template(template: &Node<'_>, out: &mut Findings) {
+    if !template.is_set() {
+        return;
+    }
+    if let Err(error) = serde_path_to_error::deserialize::<_, PodTemplateSpec>(template.value()) {
+        let node = follow(template, error.path());
+        out.invalid(
+            &node,
+            format!("does not fit into a pod template: {}; see the reference of the Pod API", error.inner()),
+        );
+    }
+}
+
+/// The node at the end of a path that serde names.
+fn follow<'a>(from: &Node<'a>, path: &serde_path_to_error::Path) -> Node<'a> {
+    use serde_path_to_error::Segment;
+    path.iter().fold(from.clone(), |node, segment| {
+        let below = match segment {
+            Segment::Seq { index } => node.items().nth(*index),
+            // Fields of Kubernetes are one word; anything else is a key that somebody chose.
+            Segment::Map { key } if key.bytes().all(|b| b.is_ascii_alphanumeric()) => Some(node.field(key)),
+            Segment::Map { key } => Some(node.key(key)),
+            Segment::Enum { .. } | Segment::Unknown => None,
+        };
+        below.unwrap_or(node)
+    })
+}
+
+fn annotations_of(component: &Component<'_>, out: &mut Findings) {
+    let backend = component.annotation(annotations::DISCOVERY_BACKEND);
+    if !backend.text().is_empty() && DiscoveryBackend::from_name(backend.text()).is_none() {
+        out.not_supported(
+            &backend,
+            &["kubernetes", "etcd"],
+            "or remove the annotation to follow the operator's setting",
+        );
+    }
+    let all = component.fields(&["podTemplate", "metadata", "annotations"]);
+    let Ok(all) = std::collections::BTreeMap::<String, String>::deserialize(all.value()) else { return };
+    for mistake in RolloutStrategy::from_annotations(Some(&all)).err().into_iter().flatten() {
+        let key = mistake.field.split(['[', ']']).nth(1).unwrap_or_default();
+        out.invalid(&component.annotation(key), format!("{}; {}", mistake.problem, mistake.remedy));
+    }
+}
+
+/// Quantities that the API server would refuse in every pod.
+fn quantities(component: &Component<'_>, out: &mut Findings) {
+    for container in template_containers(&component.pod()) {
+        for list in ["limits", "requests"] {
+            let amounts = container.fields(&["resources", list]);
+            for (_, amount) in amounts.entries() {
+                quantity(&amount, "write a number, with a suffix such as m, k, Mi or Gi where it helps", out);
+            }
+        }
+    }
+}
+
+/// Size of `/dev/shm`.
+pub(super) fn shared_memory(component: &Component<'_>, out: &mut Findings) {
+    let remedy = "give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm";
+    quantity(&component.field("sharedMemorySize"), remedy, out);
+}
+
+fn quantity(node: &Node<'_>, remedy: &str, out: &mut Findings) {
+    if !node.is_set() {
+        return;
+    }
+    match node.quantity().and_then(|text| workload::quantity::nanos(&text)) {
+        None => out.invalid(node, format!("is no quantity; {remedy}")),
+        Some(value) if value < 0 => out.invalid(node, format!("is negative; {remedy}")),
+        Some(_) => {}
+    }
+}
+
+/// A mount without a path is one of the compilation cache, which older converters left; it gets the cache's path.
+fn mounts(component: &Component<'_>, out: &mut Findings) {
+    let cache = component.fields(&["compilationCache", "pvcName"]);
+    let Some(main) = component.main() else { return };
+    for mount in main.field("volumeMounts").items() {
+        let is_cache = cache.given().is_some_and(|cache| cache == mount.field("name").text());
+        if mount.field("mountPath").text().is_empty() && !is_cache {
+            out.required(&mount.field("mountPath"), "give the path at which the volume appears");
+        }
+    }
+}
+
+fn frontend_sidecar(component: &Component<'_>, out: &mut Findings) {
+    let sidecar = component.field("frontendSidecar");
+    let Some(name) = sidecar.given() else { return };
+    let remedy = format!("name a container beside {MAIN_CONTAINER} that shall answer HTTP, or remove the field");
+    if !component.field("podTemplate").is_set() {
+        out.required(
+            &component.containers(),
+            format!("frontendSidecar names a container, and there is none; {remedy}"),
+        );
+    } else if name == MAIN_CONTAINER {
+        out.invalid(
+            &sidecar,
+            format!("names the container {MAIN_CONTAINER}, which runs the component itself; {remedy}"),
+        );
+    } else if name.is_empty() || !component.has_container(name) {
+        out.invalid(&sidecar, format!("names no container of podTemplate.spec.containers; {remedy}"));
+    }
+}
+
+/// The head of a Ray cluster is started in front of the container's own command, so there must be one.
+fn elastic_experts(component: &Component<'_>, framework: &str, out: &mut Findings) {
+    let Some(main) = component.main().filter(|_| framework == BackendFramework::Vllm.as_str()) else { return };
+    if main.field("command").has_entries() || !starts_elastic_experts(&main) {
+        return;
+    }
+    let detail = format!(
+        "{ELASTIC} with {} ray needs an explicit command, because Ray is started in front of it; write the command that the \
+         image would run",
+        DATA_PARALLEL_BACKEND[0]
+    );
+    out.required(&main.field("command"), detail);
+}
+
+fn starts_elastic_experts(container: &Node<'_>) -> bool {
+    let lists = [container.field("command"), container.field("args")];
+    let words: Vec<&str> = lists.iter().flat_map(Node::items).flat_map(|item| item.text().split_whitespace()).collect();
+    let with_value = |flag: &str| {
+        let next_is_ray = words.windows(2).any(|pair| pair == [flag, "ray"]);
+        next_is_ray || words.iter().any(|word| word.strip_prefix(flag) == Some("=ray"))
+    };
+    words.contains(&ELASTIC) && DATA_PARALLEL_BACKEND.into_iter().any(with_value)
+}

@@ -1,0 +1,153 @@
+//! Validation: the rules of each kind, what changes may do, and in which version the user reads about it.
+
+use api_types::conversion::{ApiVersion, convert, has_saved_data};
+use serde_json::Value;
+
+use super::authored;
+use super::field::{Findings, Mistake, Node};
+use super::kind::{Kind, Unexpected};
+use super::ratchet::{is_same, made_by_change};
+use super::view::Graph;
+use super::{
+    Answer, Facts, FieldError, Operation, Request, checkpoint, component_deployment, deployment_request, graph, model,
+};
+
+/// Answers on one of the paths that validate.
+pub(super) fn review(kind: Kind, request: &Request, facts: &Facts) -> Answer {
+    match Case::new(kind, request, facts) {
+        Ok(case) if super::is_deleting(&case.new) => Answer::admitted(),
+        Ok(case) => case.answer(),
+        Err(error) => Answer::of(vec![error], Vec::new()),
+    }
+}
+
+/// A request, with objects in the version that the rules are about.
+struct Case<'a> {
+    kind: Kind,
+    request: &'a Request,
+    facts: &'a Facts,
+    new: Value,
+    /// The object as it is stored; none when it is created.
+    old: Option<Value>,
+    /// Whether the user sent v1alpha1.
+    is_alpha: bool,
+}
+
+impl<'a> Case<'a> {
+    fn new(kind: Kind, request: &'a Request, facts: &'a Facts) -> Result<Self, FieldError> {
+        kind.version_of(request).map_err(Unexpected::into_error)?;
+        let hub = |object: &Value| match kind.two_versions() {
+            Some(_) => {
+                convert(object.clone(), ApiVersion::V1Beta1).map_err(|error| Unexpected::Object(error).into_error())
+            }
+            None => Ok(object.clone()),
+        };
+        let object = request.object.as_ref().filter(|object| object.is_object());
+        let Some(object) = object else {
+            return Err(FieldError::required("object", "the request holds no object; nothing can be said about it"));
+        };
+        let old = match &request.old_object {
+            Some(old) if request.operation == Operation::Update => Some(hub(old)?),
+            _ => None,
+        };
+        let is_alpha = kind.authored(request) == Some(ApiVersion::V1Alpha1);
+        Ok(Self { kind, request, facts, new: hub(object)?, old, is_alpha })
+    }
+
+    fn answer(&self) -> Answer {
+        let mut found = self.rules(&self.new);
+        let mut mistakes = std::mem::take(&mut found.mistakes);
+        if let Some(old) = &self.old {
+            mistakes = made_by_change(mistakes, &self.new, &self.rules(old).mistakes, old);
+            let mut changes = Findings::default();
+            self.changes(old, &mut changes);
+            for mistake in changes.mistakes {
+                if !mistakes.contains(&mistake) {
+                    mistakes.push(mistake);
+                }
+            }
+            found.warnings.extend(changes.warnings);
+        }
+        self.warn(&mut found);
+        let alpha = self.alpha(&self.new);
+        if let (true, Some(kind), Some(alpha)) = (self.is_alpha, self.kind.two_versions(), &alpha) {
+            mistakes = mistakes.into_iter().map(|mistake| authored::in_v1alpha1(mistake, kind, alpha)).collect();
+        }
+        mistakes.extend(self.alpha_rules(alpha.as_ref(), &mut found));
+        if self.keeps_spec() {
+            mistakes.retain(|mistake| !mistake.at.is_below("spec"));
+        }
+        Answer::of(mistakes.iter().map(Mistake::to_error).collect(), found.warnings)
+    }
+
+    /// Rules about an object as it is.
+    fn rules(&self, object: &Value) -> Findings {
+        let (mut out, node) = (Findings::default(), Node::root(object));
+        match self.kind {
+            Kind::Graph => graph::check(&Graph::new(node), self.request.operation, self.facts, &mut out),
+            Kind::Component => component_deployment::check(&node, self.facts, &mut out),
+            Kind::Request => deployment_request::check(&node, self.facts, &mut out),
+            Kind::Checkpoint => checkpoint::check(&node, self.facts, &mut out),
+            Kind::Model => model::check(&node, &mut out),
+        }
+        out
+    }
+
+    /// Rules about what has changed.
+    fn changes(&self, old: &Value, out: &mut Findings) {
+        let (new, old) = (Node::root(&self.new), Node::root(old));
+        match self.kind {
+            Kind::Graph => graph::check_update(&Graph::new(new), &Graph::new(old), self.request, self.facts, out),
+            Kind::Component => component_deployment::check_update(&new, &old, self.request, self.facts, out),
+            Kind::Request => deployment_request::check_update(&new, &old, out),
+            Kind::Checkpoint => {}
+            Kind::Model => model::check_update(&new, &old, out),
+        }
+    }
+
+    fn warn(&self, out: &mut Findings) {
+        let node = Node::root(&self.new);
+        match self.kind {
+            Kind::Graph => graph::warn(&Graph::new(node), self.facts, out),
+            Kind::Component => component_deployment::warn(&node, out),
+            Kind::Request => deployment_request::warn(&node, self.facts, out),
+            Kind::Checkpoint => checkpoint::warn(&node, out),
+            Kind::Model => {}
+        }
+    }
+
+    /// Rules about fields that only v1alpha1 has.
+    fn alpha_rules(&self, alpha: Option<&Value>, out: &mut Findings) -> Vec<Mistake> {
+        let Some(alpha) = alpha else { return Vec::new() };
+        let mut found = self.alpha_findings(alpha);
+        out.warnings.append(&mut found.warnings);
+        match self.old.as_ref().and_then(|old| self.alpha(old).map(|alpha| (self.alpha_findings(&alpha), alpha))) {
+            Some((before, old)) => made_by_change(found.mistakes, alpha, &before.mistakes, &old),
+            None => found.mistakes,
+        }
+    }
+
+    fn alpha_findings(&self, alpha: &Value) -> Findings {
+        let (mut out, node) = (Findings::default(), Node::root(alpha));
+        match self.kind {
+            Kind::Graph => graph::alpha_graph(&node, &mut out),
+            Kind::Component => {
+                let namespace = component_deployment::dynamo_namespace(&node);
+                graph::alpha_component(&node.field("spec"), &namespace, &mut out);
+            }
+            Kind::Request | Kind::Checkpoint | Kind::Model => {}
+        }
+        out
+    }
+
+    /// The object in v1alpha1, if anything of it can stand only there.
+    fn alpha(&self, object: &Value) -> Option<Value> {
+        self.kind.two_versions()?;
+        (self.is_alpha || has_saved_data(object)).then(|| convert(object.clone(), ApiVersion::V1Alpha1).ok()).flatten()
+    }
+
+    /// Whether an update leaves the spec alone. Rules that came later do not stand in its way.
+    fn keeps_spec(&self) -> bool {
+        self.old.as_ref().is_some_and(|old| is_same(self.new.get("spec"), old.get("spec")))
+    }
+}

@@ -1,0 +1,265 @@
+//! Rules about a graph as it is.
+
+use serde_json::json;
+
+use crate::support::*;
+
+const METADATA: &str = "metadata";
+
+#[test]
+fn metadata_of_graphs() {
+    creates(
+        &graph(),
+        &facts(),
+        &[
+            ("origin", |g| g[METADATA]["annotations"]["nvidia.com/dynamo-operator-origin-version"] = json!("1.4"), &[]),
+            (
+                "no origin",
+                |g| g[METADATA]["annotations"]["nvidia.com/dynamo-operator-origin-version"] = json!("newest"),
+                &["Invalid metadata.annotations[nvidia.com/dynamo-operator-origin-version]"],
+            ),
+            (
+                "executor",
+                |g| g[METADATA]["annotations"]["nvidia.com/vllm-distributed-executor-backend"] = json!("RAY"),
+                &[],
+            ),
+            (
+                "no executor",
+                |g| g[METADATA]["annotations"]["nvidia.com/vllm-distributed-executor-backend"] = json!("spark"),
+                &["Invalid metadata.annotations[nvidia.com/vllm-distributed-executor-backend]"],
+            ),
+            ("strategy", |g| g[METADATA]["annotations"]["nvidia.com/grove-update-strategy"] = json!("OnDelete"), &[]),
+            (
+                "no strategy",
+                |g| g[METADATA]["annotations"]["nvidia.com/grove-update-strategy"] = json!("ondelete"),
+                &["NotSupported metadata.annotations[nvidia.com/grove-update-strategy]"],
+            ),
+            ("discovery", |g| g[METADATA]["annotations"]["nvidia.com/dynamo-kube-discovery-mode"] = json!("pod"), &[]),
+            (
+                "no discovery",
+                |g| g[METADATA]["annotations"]["nvidia.com/dynamo-kube-discovery-mode"] = json!("node"),
+                &["NotSupported metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]"],
+            ),
+            ("backend", |g| g[METADATA]["annotations"]["nvidia.com/dynamo-discovery-backend"] = json!("etcd"), &[]),
+            (
+                "no backend",
+                |g| g[METADATA]["annotations"]["nvidia.com/dynamo-discovery-backend"] = json!("consul"),
+                &["NotSupported metadata.annotations[nvidia.com/dynamo-discovery-backend]"],
+            ),
+            (
+                "no provider",
+                |g| g[METADATA]["annotations"]["nvidia.com/workload-provider"] = json!("nomad"),
+                &["NotSupported metadata.annotations[nvidia.com/workload-provider]"],
+            ),
+            ("long name", |g| g[METADATA]["name"] = json!("x".repeat(60)), &["Invalid metadata.name"]),
+        ],
+    );
+}
+
+#[test]
+fn engines_that_stand_in_within_a_pod_register_one_by_one() {
+    let facts = facts();
+    let failover = edited(&graph(), |g| {
+        g["spec"]["components"][1]["experimental"] = json!({ "gpuMemoryService": {}, "failover": {} });
+    });
+    let path = "Invalid metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]";
+    assert_eq!(mistakes(&create(&failover, &facts)), [path]);
+    let container = edited(&failover, |g| {
+        g[METADATA]["annotations"]["nvidia.com/dynamo-kube-discovery-mode"] = json!("container");
+    });
+    assert_eq!(mistakes(&create(&container, &facts)), Vec::<String>::new());
+}
+
+#[test]
+fn specs_of_graphs() {
+    creates(
+        &graph(),
+        &facts(),
+        &[
+            ("no components", |g| g["spec"]["components"] = json!([]), &["Required spec.components"]),
+            ("no spec", |g| g["spec"] = json!(null), &["Required spec.components"]),
+            ("priority", |g| g["spec"]["priorityClassName"] = json!("high"), &["Forbidden spec.priorityClassName"]),
+            (
+                "memory between pods",
+                |g| g["spec"]["components"][1]["experimental"] = json!({ "gpuMemoryService": { "mode": "InterPod" } }),
+                &["Forbidden spec.components[1].experimental.gpuMemoryService.mode"],
+            ),
+            (
+                "availability",
+                |g| g["spec"]["components"][1]["minAvailable"] = json!(1),
+                &["Forbidden spec.components[1].minAvailable"],
+            ),
+            (
+                "scaling group",
+                |g| g["spec"]["components"][1]["experimental"] = json!({ "grove": { "forceScalingGroup": true } }),
+                &["Forbidden spec.components[1].experimental.grove.forceScalingGroup"],
+            ),
+            (
+                "everything at once",
+                |g| {
+                    g["spec"]["priorityClassName"] = json!("high");
+                    g["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0]["image"] = json!("");
+                    g["spec"]["components"][1]["sharedMemorySize"] = json!("-1Gi");
+                },
+                &[
+                    "Forbidden spec.priorityClassName",
+                    "Required spec.components[0].podTemplate.spec.containers[0].image",
+                    "Invalid spec.components[1].sharedMemorySize",
+                ],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn specs_of_graphs_on_grove() {
+    creates(
+        &grove_graph(),
+        &grove(),
+        &[
+            ("priority", |g| g["spec"]["priorityClassName"] = json!("high"), &[]),
+            ("availability", |g| g["spec"]["components"][1]["minAvailable"] = json!(2), &[]),
+            (
+                "scaling group",
+                |g| g["spec"]["components"][1]["experimental"] = json!({ "grove": { "forceScalingGroup": true } }),
+                &[],
+            ),
+            (
+                "memory between pods",
+                |g| g["spec"]["components"][1]["experimental"] = json!({ "gpuMemoryService": { "mode": "InterPod" } }),
+                &[],
+            ),
+            (
+                "memory between pods of another engine",
+                |g| {
+                    g["spec"]["backendFramework"] = json!("sglang");
+                    g["spec"]["components"][1]["experimental"] = json!({ "gpuMemoryService": { "mode": "InterPod" } });
+                },
+                &["Invalid spec.components[1].experimental.gpuMemoryService.mode"],
+            ),
+            (
+                "memory between pods of some engine",
+                |g| {
+                    g["spec"]["backendFramework"] = json!(null);
+                    g["spec"]["components"][1]["experimental"] = json!({ "gpuMemoryService": { "mode": "InterPod" } });
+                },
+                &["Invalid spec.components[1].experimental.gpuMemoryService.mode"],
+            ),
+        ],
+    );
+}
+
+/// The name of a set is shortened to make room, but not below eight characters.
+#[test]
+fn names_in_grove_fit() {
+    let graph = |name: &str, component: &str, nodes: i64| {
+        edited(&grove_graph(), |g| {
+            g[METADATA]["name"] = json!(name);
+            g["spec"]["components"][1]["name"] = json!(component);
+            if nodes > 1 {
+                g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": nodes });
+            }
+        })
+    };
+    let (x, y) = ("x".repeat(37), "y".repeat(38));
+    for (name, component, nodes, fits) in [
+        ("llama", x.as_str(), 1, true),
+        ("llama-3-3-70b-instruct", x.as_str(), 1, true),
+        ("llama-3-3-70b-instruct", y.as_str(), 1, false),
+        // Twice the name, and -ldr.
+        ("llama", "decode-worker-1", 2, true),
+        ("llama-3-3-70b-instruct", "decode-worker-12", 2, true),
+        ("llama-3-3-70b-instruct", "decode-worker-123", 2, false),
+    ] {
+        let expected: &[&str] = if fits { &[] } else { &["Invalid spec.components[1].name"] };
+        let answer = create(&graph(name, component, nodes), &grove());
+        assert_eq!(mistakes(&answer), expected, "{name} {component}\n{}", words(&answer));
+    }
+    assert_eq!(mistakes(&create(&graph("llama", &y, 1), &facts())), Vec::<String>::new().as_slice(), "no Grove");
+}
+
+#[test]
+fn restarts() {
+    creates(
+        &graph(),
+        &facts(),
+        &[
+            ("no order", |g| g["spec"]["restart"] = json!({ "id": "1" }), &[]),
+            (
+                "order",
+                |g| g["spec"]["restart"] = json!({ "id": "1", "strategy": { "order": ["decode", "Frontend"] } }),
+                &[],
+            ),
+            (
+                "parallel order",
+                |g| {
+                    g["spec"]["restart"] =
+                        json!({ "id": "1", "strategy": { "type": "Parallel", "order": ["decode", "Frontend"] } });
+                },
+                &["Forbidden spec.restart.strategy.order"],
+            ),
+            (
+                "twice",
+                |g| g["spec"]["restart"] = json!({ "id": "1", "strategy": { "order": ["decode", "decode"] } }),
+                &["Invalid spec.restart.strategy.order", "Invalid spec.restart.strategy.order"],
+            ),
+            (
+                "unknown",
+                |g| g["spec"]["restart"] = json!({ "id": "1", "strategy": { "order": ["Frontend", "prefill"] } }),
+                &["NotSupported spec.restart.strategy.order[1]"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn power_limits() {
+    fn limited(g: &mut serde_json::Value, limit: &str) {
+        g["spec"]["components"][1]["podTemplate"]["metadata"] =
+            json!({ "annotations": { "dynamo.nvidia.com/gpu-power-limit": limit } });
+    }
+    let at = "Invalid spec.components[1].podTemplate.metadata.annotations[dynamo.nvidia.com/gpu-power-limit]";
+    for (limit, is_valid) in [("400", true), ("0", false), ("-5", false), ("4e2", false), ("", false), ("400W", false)]
+    {
+        let answer = create(&edited(&graph(), |g| limited(g, limit)), &facts());
+        assert_eq!(mistakes(&answer).len(), usize::from(!is_valid), "{limit}");
+        assert!(is_valid || mistakes(&answer) == [at], "{limit}");
+    }
+    creates(
+        &edited(&graph(), |g| limited(g, "400")),
+        &facts(),
+        &[
+            (
+                "shared memory",
+                |g| g["spec"]["components"][1]["experimental"] = json!({ "gpuMemoryService": {} }),
+                &["Forbidden spec.components[1].experimental.gpuMemoryService"],
+            ),
+            (
+                "claim",
+                |g| {
+                    g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["resources"] =
+                        json!({ "claims": [{ "name": "gpu" }] });
+                },
+                &["Forbidden spec.components[1].podTemplate.spec.containers[0].resources.claims"],
+            ),
+            (
+                "claim of an init container",
+                |g| {
+                    g["spec"]["components"][1]["podTemplate"]["spec"]["initContainers"] =
+                        json!([{ "name": "i", "resources": { "claims": [{ "name": "gpu" }] } }]);
+                },
+                &["Forbidden spec.components[1].podTemplate.spec.initContainers[0].resources.claims"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn graphs_that_will_wait_are_told_so() {
+    let graph = edited(&graph(), |g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
+    let answer = create(&graph, &facts());
+    assert_eq!(mistakes(&answer), Vec::<String>::new());
+    let warnings = warnings(&answer);
+    assert!(warnings[0].starts_with("spec.components[1].multinode: "), "{warnings:?}");
+    assert!(words(&create(&graph, &facts_with(|f| f.lws = true))).is_empty());
+}

@@ -1,0 +1,309 @@
+//! What of a graph or a component may change, and by whom.
+
+use serde_json::{Value, json};
+use webhook_server::admission::Facts;
+
+use crate::support::*;
+
+const PROVIDER: &str = "Invalid metadata.annotations[nvidia.com/workload-provider]";
+
+#[test]
+fn what_stays_in_a_graph() {
+    updates(
+        &graph(),
+        &facts(),
+        &[
+            ("nothing", |_| {}, &[]),
+            ("engine", |g| g["spec"]["backendFramework"] = json!("sglang"), &["Invalid spec.backendFramework"]),
+            ("no engine", |g| g["spec"]["backendFramework"] = json!(null), &["Invalid spec.backendFramework"]),
+            (
+                "component added",
+                |g| {
+                    let mut more = worker();
+                    more["name"] = json!("prefill");
+                    g["spec"]["components"].as_array_mut().unwrap().push(more);
+                },
+                &["Forbidden spec.components"],
+            ),
+            (
+                "component removed",
+                |g| {
+                    g["spec"]["components"].as_array_mut().unwrap().pop();
+                },
+                &["Forbidden spec.components"],
+            ),
+            ("order", |g| g["spec"]["components"].as_array_mut().unwrap().reverse(), &[]),
+            (
+                "topology",
+                |g| g["spec"]["topologyConstraint"] = json!({ "clusterTopologyName": "t", "packDomain": "rack" }),
+                &["Invalid spec.topologyConstraint"],
+            ),
+            (
+                "policy",
+                |g| g["spec"]["experimental"] = json!({ "kvTransferPolicy": { "labelKey": "rack", "domain": "rack" } }),
+                &["Invalid spec.experimental.kvTransferPolicy"],
+            ),
+            (
+                "provider",
+                |g| g["metadata"]["annotations"]["nvidia.com/workload-provider"] = json!("grove"),
+                &[PROVIDER],
+            ),
+            ("no provider", |g| g["metadata"]["annotations"] = json!({}), &[PROVIDER]),
+            (
+                "everything else",
+                |g| g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["args"] = json!(["x"]),
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn what_stays_in_a_component() {
+    let path = |tail: &str| format!("Invalid spec.components[1].{tail}");
+    let several = |g: &mut Value, nodes: i64| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": nodes });
+    let two = edited(&graph(), |g| several(g, 2));
+    assert_eq!(mistakes(&update(&graph(), &two, &facts())), [path("multinode")]);
+    assert_eq!(mistakes(&update(&two, &graph(), &facts())), [path("multinode")]);
+    assert_eq!(mistakes(&update(&two, &edited(&graph(), |g| several(g, 4)), &facts())), Vec::<String>::new());
+    let with =
+        |experimental: Value| edited(&grove_graph(), |g| g["spec"]["components"][1]["experimental"] = experimental);
+    let memory = json!({ "gpuMemoryService": { "mode": "InterPod" } });
+    let both = |shadows: i64| json!({ "gpuMemoryService": { "mode": "InterPod" }, "failover": { "mode": "InterPod", "numShadows": shadows } });
+    let group = |forced: bool| json!({ "grove": { "forceScalingGroup": forced } });
+    for (old, new, expected) in [
+        (json!({}), memory.clone(), vec![path("experimental.gpuMemoryService.mode")]),
+        (memory.clone(), json!(null), vec![path("experimental.gpuMemoryService.mode")]),
+        (memory, both(1), vec![path("experimental.failover")]),
+        (both(1), both(2), vec![path("experimental.failover.numShadows")]),
+        (group(false), group(true), vec![path("experimental.grove.forceScalingGroup")]),
+        (group(true), json!(null), vec![path("experimental.grove.forceScalingGroup")]),
+        (group(false), json!(null), vec![]),
+        (json!({ "gpuMemoryService": {} }), json!(null), vec![]),
+    ] {
+        let answer = update(&with(old.clone()), &with(new.clone()), &grove());
+        assert_eq!(mistakes(&answer), expected, "{old} -> {new}");
+    }
+}
+
+#[test]
+fn placement_stays() {
+    let with = |rack: &str| {
+        edited(&grove_graph(), |g| {
+            g["spec"]["topologyConstraint"] = json!({ "clusterTopologyName": "t" });
+            g["spec"]["components"][1]["topologyConstraint"] = json!({ "packDomain": rack });
+        })
+    };
+    let at = ["Invalid spec.components[1].topologyConstraint"];
+    assert_eq!(mistakes(&update(&with("rack"), &with("zone"), &grove())), at);
+    assert_eq!(mistakes(&update(&with("rack"), &with("rack"), &grove())), Vec::<String>::new());
+    let policy =
+        |policy: Value| edited(&graph(), |g| g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy }));
+    let plain = policy(json!({ "labelKey": "rack", "domain": "rack" }));
+    let explicit = policy(json!({ "labelKey": "rack", "domain": "rack", "enforcement": "required" }));
+    let weak =
+        policy(json!({ "labelKey": "rack", "domain": "rack", "enforcement": "preferred", "preferredWeight": 0.5 }));
+    assert_eq!(mistakes(&update(&plain, &explicit, &facts())), Vec::<String>::new());
+    assert_eq!(mistakes(&update(&plain, &weak, &facts())), ["Invalid spec.experimental.kvTransferPolicy"]);
+    assert_eq!(mistakes(&update(&plain, &graph(), &facts())), ["Invalid spec.experimental.kvTransferPolicy"]);
+}
+
+#[test]
+fn replicas_of_a_scaling_adapter() {
+    let scaled = |replicas: i64| {
+        edited(&graph(), |g| {
+            g["spec"]["components"][1]["scalingAdapter"] = json!({});
+            g["spec"]["components"][1]["replicas"] = json!(replicas);
+        })
+    };
+    let by = |user: &str, facts: &Facts| mistakes(&validate(&change_by(user, scaled(1), scaled(3)), facts));
+    let refused = ["Forbidden spec.components[1].replicas"];
+    assert_eq!(by("ann", &facts()), refused);
+    assert_eq!(by("", &facts()), refused, "nobody is not somebody");
+    assert_eq!(by(OPERATOR, &facts()), Vec::<String>::new());
+    assert_eq!(by("system:serviceaccount:team:planner-serviceaccount", &facts()), Vec::<String>::new());
+    assert_eq!(
+        by("system:serviceaccount:other:planner-serviceaccount", &facts()),
+        refused,
+        "a planner of somebody else"
+    );
+    assert_eq!(by("system:serviceaccount:team:default", &facts()), refused);
+    assert_eq!(by("planner-serviceaccount", &facts()), refused);
+    // Taking the adapter away, or adding it, is no way round.
+    let free = edited(&scaled(3), |g| g["spec"]["components"][1]["scalingAdapter"] = json!(null));
+    assert_eq!(mistakes(&update(&scaled(1), &free, &facts())), refused);
+    assert_eq!(mistakes(&update(&free, &scaled(1), &facts())), refused);
+    assert_eq!(
+        mistakes(&update(&edited(&free, |g| g["spec"]["components"][1]["replicas"] = json!(1)), &free, &facts())),
+        Vec::<String>::new()
+    );
+    // Nothing written is one replica.
+    let unset = edited(&scaled(1), |g| g["spec"]["components"][1]["replicas"] = json!(null));
+    assert_eq!(mistakes(&update(&scaled(1), &unset, &facts())), Vec::<String>::new());
+}
+
+#[test]
+fn the_operator_chooses_what_runs_a_graph() {
+    let old = edited(&graph(), |g| g["metadata"]["annotations"] = json!({}));
+    let by = |user: &str, facts: &Facts| mistakes(&validate(&change_by(user, old.clone(), graph()), facts));
+    assert_eq!(by("ann", &facts()), ["Forbidden metadata.annotations[nvidia.com/workload-provider]"]);
+    assert_eq!(by(OPERATOR, &facts()), Vec::<String>::new());
+    let mut unknown = facts();
+    unknown.principals.operators.clear();
+    assert_eq!(by("ann", &unknown), Vec::<String>::new());
+}
+
+#[test]
+fn power_limits_stay() {
+    let limited = |limit: Option<&str>| {
+        edited(&graph(), |g| {
+            if let Some(limit) = limit {
+                g["spec"]["components"][1]["podTemplate"]["metadata"] =
+                    json!({ "annotations": { "dynamo.nvidia.com/gpu-power-limit": limit } });
+            }
+        })
+    };
+    let at = ["Invalid spec.components[1].podTemplate.metadata.annotations[dynamo.nvidia.com/gpu-power-limit]"];
+    assert_eq!(mistakes(&update(&limited(None), &limited(Some("400")), &facts())), at);
+    assert_eq!(mistakes(&update(&limited(Some("400")), &limited(None), &facts())), at);
+    assert_eq!(mistakes(&update(&limited(Some("400")), &limited(Some("300")), &facts())), at);
+    updates(
+        &edited(&limited(Some("400")), |g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 })),
+        &facts_with(|features| features.lws = true),
+        &[
+            (
+                "image",
+                |g| g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["image"] = json!("x:1.5.1"),
+                &[],
+            ),
+            (
+                "GPUs",
+                |g| {
+                    g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"] =
+                        json!("2");
+                },
+                &["Invalid spec.components[1].podTemplate.spec.containers[1].resources.limits[nvidia.com/gpu]"],
+            ),
+            (
+                "no GPUs",
+                |g| g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["resources"] = json!({}),
+                &["Invalid spec.components[1].podTemplate.spec.containers[1].resources"],
+            ),
+            (
+                "nodes",
+                |g| g["spec"]["components"][1]["multinode"]["nodeCount"] = json!(4),
+                &["Invalid spec.components[1].multinode.nodeCount"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn no_restart_in_the_middle_of_an_update() {
+    let rolling = |phase: &str, restart: &str| {
+        edited(&graph(), |g| {
+            g["status"] = json!({ "rollingUpdate": { "phase": phase } });
+            g["spec"]["restart"] = json!({ "id": restart });
+        })
+    };
+    for (phase, refused) in
+        [("Pending", true), ("InProgress", true), ("Completed", false), ("Failed", false), ("", false)]
+    {
+        let found = mistakes(&update(&rolling(phase, "1"), &rolling(phase, "2"), &facts()));
+        assert_eq!(!found.is_empty(), refused, "{phase}");
+        assert!(!refused || found == ["Invalid spec.restart.id"], "{phase}");
+        assert_eq!(mistakes(&update(&rolling(phase, "1"), &rolling(phase, "1"), &facts())), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn components_on_their_own() {
+    updates(
+        &component(),
+        &facts(),
+        &[
+            ("engine", |c| c["spec"]["backendFramework"] = json!("sglang"), &["Invalid spec.backendFramework"]),
+            ("nodes", |c| c["spec"]["multinode"] = json!({ "nodeCount": 2 }), &["Invalid spec.multinode"]),
+            (
+                "replicas",
+                |c| {
+                    c["spec"]["scalingAdapter"] = json!({});
+                    c["spec"]["replicas"] = json!(7);
+                },
+                &[],
+            ),
+            (
+                "image",
+                |c| c["spec"]["podTemplate"]["spec"]["containers"][1]["image"] = json!(null),
+                &["Required spec.podTemplate.spec.containers[1].image"],
+            ),
+        ],
+    );
+    let other = edited(&component(), |c| c["spec"]["backendFramework"] = json!("sglang"));
+    let by_operator = change_by(OPERATOR, component(), other);
+    assert_eq!(mistakes(&validate(&by_operator, &facts())), Vec::<String>::new());
+}
+
+/// A rule that came later, or a feature that was switched off, does not stand in the way of other changes.
+#[test]
+fn old_mistakes_do_not_count() {
+    let old = edited(&graph(), |g| {
+        g["spec"]["priorityClassName"] = json!("high");
+        g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["image"] = json!("vllm:my-tag");
+        g["spec"]["components"][1]["experimental"] = json!({ "checkpoint": { "enabled": true } });
+    });
+    assert_eq!(mistakes(&create(&old, &facts())).len(), 3);
+    updates(
+        &old,
+        &facts(),
+        &[
+            ("replicas", |g| g["spec"]["components"][1]["replicas"] = json!(3), &[]),
+            ("order", |g| g["spec"]["components"].as_array_mut().unwrap().reverse(), &[]),
+            (
+                "another image without version",
+                |g| g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["image"] = json!("vllm:latest"),
+                &["Required spec.components[1].runtimeVersionOverride"],
+            ),
+            (
+                "the mistake itself",
+                |g| g["spec"]["priorityClassName"] = json!("higher"),
+                &["Forbidden spec.priorityClassName"],
+            ),
+            (
+                "a new mistake",
+                |g| g["spec"]["components"][0]["sharedMemorySize"] = json!("-1"),
+                &["Invalid spec.components[0].sharedMemorySize"],
+            ),
+        ],
+    );
+}
+
+/// Whoever changes metadata alone is never told about the spec.
+#[test]
+fn metadata_alone_may_always_change() {
+    let old = edited(&graph(), |g| {
+        g["metadata"]["annotations"] = json!({});
+        g["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+        g["spec"]["components"][1]["minAvailable"] = json!(1);
+    });
+    let new = edited(&old, |g| {
+        g["metadata"]["finalizers"] = json!([]);
+        g["metadata"]["annotations"]["nvidia.com/enable-grove"] = json!("false");
+    });
+    assert_eq!(mistakes(&update(&old, &new, &grove())), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_being_deleted_is_left_alone() {
+    let deleting = |object: &Value| {
+        edited(object, |o| {
+            o["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+            o["spec"] = json!({ "modelName": "" });
+        })
+    };
+    for object in [graph(), component()] {
+        let answer = update(&object, &deleting(&object), &facts());
+        assert_eq!(mistakes(&answer), Vec::<String>::new());
+        assert!(warnings(&answer).is_empty());
+    }
+}

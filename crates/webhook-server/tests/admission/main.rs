@@ -1,0 +1,20 @@
+//! Admission: defaults, validation and protections of every kind, asked as the API server asks.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod checkpoints;
+mod components;
+mod defaults;
+mod graph_fields;
+mod graph_updates;
+mod kit;
+mod models;
+mod properties;
+mod provider_overrides;
+mod requests;
+mod restore;
+mod topology;
+mod versions;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,117 @@
+//! DynamoGraphDeploymentRequests.
+
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn request() -> Value {
+    json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest",
+        "metadata": { "name": "profile", "namespace": "team" },
+        "spec": { "model": "m", "backend": "vllm", "image": "planner:1.5.0", "searchStrategy": "rapid", "autoApply": true },
+    })
+}
+
+fn in_phase(phase: &str, auto_apply: Value) -> Value {
+    edited(&request(), |r| {
+        r["spec"]["autoApply"] = auto_apply;
+        r["status"] = json!({ "phase": phase });
+    })
+}
+
+#[test]
+fn requests_as_they_are() {
+    creates(
+        &request(),
+        &facts(),
+        &[
+            (
+                "thorough",
+                |r| {
+                    r["spec"]["searchStrategy"] = json!("thorough");
+                    r["spec"]["backend"] = json!("auto");
+                },
+                &["Invalid spec.searchStrategy"],
+            ),
+            ("thorough vLLM", |r| r["spec"]["searchStrategy"] = json!("thorough"), &[]),
+            ("image", |r| r["spec"]["image"] = json!("planner:latest"), &["Required spec.runtimeVersionOverride"]),
+            (
+                "image and version",
+                |r| {
+                    r["spec"]["image"] = json!("planner:latest");
+                    r["spec"]["runtimeVersionOverride"] = json!("1.5.0");
+                },
+                &[],
+            ),
+            ("no image", |r| r["spec"]["image"] = json!(null), &[]),
+        ],
+    );
+}
+
+#[test]
+fn gpus_are_told_where_they_are_not_looked_up() {
+    let facts = facts_with(|features| features.gpu_discovery = false);
+    assert_eq!(mistakes(&create(&request(), &facts)), ["Required spec.hardware"]);
+    let some = edited(&request(), |r| r["spec"]["hardware"] = json!({ "gpuSku": "h100_sxm" }));
+    let answer = create(&some, &facts);
+    assert_eq!(mistakes(&answer), Vec::<String>::new());
+    assert!(warnings(&answer)[0].ends_with("profiling fails without vramMb, numGpusPerNode"), "{answer:?}");
+    let all = edited(&some, |r| {
+        r["spec"]["hardware"]["vramMb"] = json!(81920);
+        r["spec"]["hardware"]["numGpusPerNode"] = json!(8);
+    });
+    assert!(words(&create(&all, &facts)).is_empty());
+}
+
+#[test]
+fn requests_that_are_acted_upon_stay() {
+    for (phase, refused) in [
+        ("Pending", false),
+        ("Profiling", true),
+        ("Ready", true),
+        ("Deploying", true),
+        ("Deployed", true),
+        ("Failed", false),
+    ] {
+        let old = in_phase(phase, json!(true));
+        let new = edited(&old, |r| r["spec"]["model"] = json!("other"));
+        let expected: &[&str] = if refused { &["Forbidden spec"] } else { &[] };
+        assert_eq!(mistakes(&update(&old, &new, &facts())), expected, "{phase}");
+        let labelled = edited(&old, |r| r["metadata"]["labels"] = json!({ "a": "b" }));
+        assert_eq!(mistakes(&update(&old, &labelled, &facts())), Vec::<String>::new(), "{phase}");
+    }
+}
+
+#[test]
+fn what_is_not_applied_by_itself_may_be_applied_later() {
+    let apply = |r: &mut Value| r["spec"]["autoApply"] = json!(true);
+    let version = |r: &mut Value| r["spec"]["runtimeVersionOverride"] = json!("1.4.0");
+    for (phase, auto_apply, change, admitted) in [
+        ("Ready", json!(false), &apply as &dyn Fn(&mut Value), true),
+        ("Ready", json!(false), &version, true),
+        ("Profiling", json!(false), &version, true),
+        ("Profiling", json!(false), &apply, false),
+        ("Deploying", json!(false), &apply, false),
+        ("Ready", json!(true), &version, false),
+        ("Ready", json!(null), &version, false),
+    ] {
+        let old = in_phase(phase, auto_apply.clone());
+        let new = edited(&old, |r| change(r));
+        assert_eq!(mistakes(&update(&old, &new, &facts())).is_empty(), admitted, "{phase} {auto_apply} {new}");
+    }
+    let more = edited(&in_phase("Ready", json!(false)), |r| {
+        apply(r);
+        r["spec"]["model"] = json!("other");
+    });
+    assert_eq!(mistakes(&update(&in_phase("Ready", json!(false)), &more, &facts())), ["Forbidden spec"]);
+}
+
+#[test]
+fn old_images_count_when_the_graph_is_about_to_be_made() {
+    let old = edited(&in_phase("Ready", json!(false)), |r| r["spec"]["image"] = json!("planner:latest"));
+    let pending = edited(&old, |r| r["status"]["phase"] = json!("Pending"));
+    let other = edited(&pending, |r| r["spec"]["model"] = json!("other"));
+    assert_eq!(mistakes(&update(&pending, &other, &facts())), Vec::<String>::new());
+    let applied = edited(&old, |r| r["spec"]["autoApply"] = json!(null));
+    assert_eq!(mistakes(&update(&old, &applied, &facts())), ["Required spec.runtimeVersionOverride"]);
+}

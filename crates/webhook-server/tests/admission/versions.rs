@@ -1,0 +1,218 @@
+//! Objects that users send as v1alpha1, and what of them lives on in v1beta1.
+
+use api_types::conversion::{ApiVersion, convert};
+use serde_json::{Value, json};
+use webhook_server::admission::{Answer, GroupVersionKind, Path, Request, review};
+
+use crate::support::*;
+
+fn alpha() -> Value {
+    json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment",
+        "metadata": {
+            "name": "llama", "namespace": "team", "annotations": { "nvidia.com/workload-provider": "component" },
+        },
+        "spec": { "services": {
+            "Frontend": { "componentType": "frontend", "extraPodSpec": { "mainContainer": { "image": "vllm:1.5.0" } } },
+            "decode": {
+                "componentType": "worker", "subComponentType": "decode",
+                "resources": { "limits": { "gpu": "1" } },
+                "extraPodSpec": { "mainContainer": { "image": "vllm:1.5.0" } },
+            },
+        } },
+    })
+}
+
+/// The request as the API server sends it: converted, with the kind that the user sent beside it.
+fn converted(object: &Value) -> Request {
+    let kind = creation(object.clone()).kind;
+    let hub = convert(object.clone(), ApiVersion::V1Beta1).unwrap();
+    Request { request_kind: Some(kind), ..creation(hub) }
+}
+
+fn rows(rows: &[Row]) {
+    assert_eq!(mistakes(&validate(&converted(&alpha()), &facts())), Vec::<String>::new());
+    for (what, edit, expected) in rows {
+        let answer = validate(&converted(&edited(&alpha(), edit)), &facts());
+        assert_eq!(mistakes(&answer), *expected, "{what}\n{}", words(&answer));
+    }
+}
+
+#[test]
+fn mistakes_are_told_in_the_version_that_was_sent() {
+    rows(&[
+        ("no services", |g| g["spec"]["services"] = json!({}), &["Required spec.services"]),
+        (
+            "no version",
+            |g| g["spec"]["services"]["decode"]["extraPodSpec"]["mainContainer"]["image"] = json!("vllm:my-tag"),
+            &["Required spec.services[decode].runtimeVersionOverride"],
+        ),
+        (
+            "no image",
+            |g| g["spec"]["services"]["decode"]["extraPodSpec"] = json!(null),
+            &["Required spec.services[decode].extraPodSpec.mainContainer.image"],
+        ),
+        (
+            "selector",
+            |g| g["spec"]["services"]["decode"]["extraPodSpec"]["nodeSelector"] = json!("x"),
+            &["Invalid spec.services[decode].extraPodSpec.nodeSelector"],
+        ),
+        (
+            "memory",
+            |g| g["spec"]["services"]["Frontend"]["gpuMemoryService"] = json!({ "enabled": true, "mode": "intraPod" }),
+            &[
+                "Forbidden spec.services[Frontend].gpuMemoryService",
+                "Forbidden spec.services[Frontend].gpuMemoryService",
+            ],
+        ),
+    ]);
+    let refused = validate(&converted(&edited(&alpha(), |g| g["spec"]["services"] = json!(null))), &facts());
+    assert!(words(&refused).contains("(spec.components in v1beta1)"), "{}", words(&refused));
+}
+
+#[test]
+fn fields_that_only_v1alpha1_has() {
+    rows(&[
+        (
+            "claim",
+            |g| g["spec"]["pvcs"] = json!([{ "name": "a" }, { "create": false }]),
+            &["Required spec.pvcs[1].name"],
+        ),
+        (
+            "executor",
+            |g| {
+                g["spec"]["services"]["decode"]["annotations"] =
+                    json!({ "nvidia.com/vllm-distributed-executor-backend": "spark" });
+            },
+            &["Invalid spec.services[decode].annotations[nvidia.com/vllm-distributed-executor-backend]"],
+        ),
+        (
+            "mount",
+            |g| {
+                g["spec"]["services"]["decode"]["volumeMounts"] = json!([{ "name": "a", "mountPoint": "/a" }, { "name": "b" }, { "name": "c", "useAsCompilationCache": true }]);
+            },
+            &["Required spec.services[decode].volumeMounts[1].mountPoint"],
+        ),
+        (
+            "ingress",
+            |g| g["spec"]["services"]["Frontend"]["ingress"] = json!({ "enabled": true }),
+            &["Required spec.services[Frontend].ingress.host"],
+        ),
+        ("no ingress", |g| g["spec"]["services"]["Frontend"]["ingress"] = json!({ "enabled": false }), &[]),
+        (
+            "sidecar",
+            |g| {
+                g["spec"]["services"]["decode"]["frontendSidecar"] = json!({ "image": "x:1" });
+                g["spec"]["services"]["decode"]["extraPodSpec"]["containers"] =
+                    json!([{ "name": "sidecar-frontend", "image": "y:1" }]);
+            },
+            &["Forbidden spec.services[decode].frontendSidecar"],
+        ),
+        (
+            "picker",
+            |g| {
+                g["spec"]["services"]["Frontend"]["componentType"] = json!("epp");
+                g["spec"]["services"]["Frontend"]["eppConfig"] = json!({});
+            },
+            &["Forbidden spec.services[Frontend].eppConfig"],
+        ),
+        ("removed service", |g| g["spec"]["services"]["gone"] = json!(null), &[]),
+        ("role of no meaning", |g| g["spec"]["services"]["decode"]["componentType"] = json!("main"), &[]),
+    ]);
+}
+
+#[test]
+fn shadows_within_a_pod() {
+    let with = |mode: &str, shadows: i64| {
+        edited(&alpha(), |g| {
+            g["metadata"]["annotations"]["nvidia.com/dynamo-kube-discovery-mode"] = json!("container");
+            g["spec"]["services"]["decode"]["gpuMemoryService"] = json!({ "enabled": true, "mode": mode });
+            g["spec"]["services"]["decode"]["failover"] =
+                json!({ "enabled": true, "mode": mode, "numShadows": shadows });
+        })
+    };
+    let verdict = |object: &Value| mistakes(&validate(&converted(object), &facts()));
+    assert_eq!(verdict(&with("intraPod", 1)), Vec::<String>::new());
+    assert_eq!(verdict(&with("intraPod", 2)), ["Invalid spec.services[decode].failover.numShadows"]);
+}
+
+#[test]
+fn fields_that_nobody_hears_are_told() {
+    let old = edited(&alpha(), |g| {
+        g["spec"]["services"]["decode"]["dynamoNamespace"] = json!("mine");
+        g["spec"]["services"]["decode"]["autoscaling"] = json!({ "enabled": true });
+    });
+    let expected = ["spec.services[decode].dynamoNamespace: ", "spec.services[decode].autoscaling: "];
+    // Sent as v1alpha1, and once more when a client that knows only v1beta1 sends back what it got.
+    for request in [converted(&old), creation(convert(old.clone(), ApiVersion::V1Beta1).unwrap())] {
+        let answer = validate(&request, &facts());
+        assert_eq!(mistakes(&answer), Vec::<String>::new());
+        let told = warnings(&answer);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told.iter().zip(expected).all(|(told, expected)| told.starts_with(expected)), "{told:?}");
+        assert!(told[0].contains("\"mine\" is replaced by \"team-llama\""), "{told:?}");
+    }
+}
+
+#[test]
+fn changes_by_v1alpha1_are_told_in_v1alpha1() {
+    let other = edited(&alpha(), |g| {
+        g["spec"]["services"]["decode"]["multinode"] = json!({ "nodeCount": 2 });
+        g["spec"]["services"]["prefill"] = g["spec"]["services"]["decode"].clone();
+    });
+    let old = converted(&alpha()).object;
+    let request =
+        Request { operation: webhook_server::admission::Operation::Update, old_object: old, ..converted(&other) };
+    let expected = ["Forbidden spec.services", "Invalid spec.services[decode].multinode"];
+    assert_eq!(mistakes(&validate(&request, &facts())), expected);
+}
+
+/// Configurations of older releases ask at a path of its own, without conversion.
+#[test]
+fn components_come_as_v1alpha1_too() {
+    let component = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment",
+        "metadata": { "name": "decode", "namespace": "team" },
+        "spec": { "componentType": "worker", "sharedMemory": { "size": "-1Gi" } },
+    });
+    let answer = review(Path::ValidateComponentAlpha, &creation(component), &facts());
+    let expected = ["Invalid spec.sharedMemory.size", "Required spec.extraPodSpec.mainContainer.image"];
+    assert_eq!(mistakes(&answer), expected, "{}", words(&answer));
+}
+
+#[test]
+fn requests_of_v1alpha1() {
+    let request = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeploymentRequest",
+        "metadata": { "name": "profile", "namespace": "team" },
+        "spec": { "model": "m", "backend": "vllm", "profilingConfig": { "profilerImage": "planner:latest" } },
+    });
+    let answer = validate(&converted(&request), &facts());
+    assert_eq!(mistakes(&answer), ["Required spec.runtimeVersionOverride"]);
+}
+
+#[test]
+fn what_is_not_reviewed_is_admitted() {
+    let bad = edited(&graph(), |g| g["spec"] = json!({}));
+    let scale = Request { subresource: Some("status".to_owned()), ..creation(bad.clone()) };
+    let deletion = Request {
+        operation: webhook_server::admission::Operation::Delete,
+        object: None,
+        old_object: Some(bad.clone()),
+        ..creation(bad)
+    };
+    for request in [scale, deletion] {
+        for path in Path::ALL {
+            assert_eq!(review(path, &request, &facts()), Answer::admitted(), "{path:?}");
+        }
+    }
+}
+
+#[test]
+fn requests_about_something_else_are_refused() {
+    let mut request = creation(graph());
+    request.kind = GroupVersionKind { version: "v1".to_owned(), ..request.kind };
+    assert_eq!(mistakes(&validate(&request, &facts())), ["Invalid kind"]);
+    let empty = Request { object: None, ..creation(graph()) };
+    assert_eq!(mistakes(&validate(&empty, &facts())), ["Required object"]);
+}
