@@ -13,6 +13,7 @@ mod properties;
 mod provider_overrides;
 mod requests;
 mod restore;
+mod texts;
 mod topology;
 mod versions;
 

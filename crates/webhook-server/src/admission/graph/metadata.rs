@@ -30,7 +30,7 @@ pub(super) fn check(graph: &Graph<'_>, operation: Operation, out: &mut Findings)
         out.not_supported(
             &backend,
             &["kubernetes", "etcd"],
-            "or remove the annotation to follow the operator's setting",
+            "leave the annotation out to follow the operator's setting",
         );
     }
     let mode = graph.annotation(annotations::DISCOVERY_MODE);

@@ -60,7 +60,7 @@ fn annotations_of(component: &Component<'_>, out: &mut Findings) {
         out.not_supported(
             &backend,
             &["kubernetes", "etcd"],
-            "or remove the annotation to follow the operator's setting",
+            "leave the annotation out to follow the operator's setting",
         );
     }
     let all = component.fields(&["podTemplate", "metadata", "annotations"]);
