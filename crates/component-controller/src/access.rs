@@ -65,6 +65,27 @@ pub const ACCESS: &[Access] = &[
         why: "the name of a component; deleted when discovery no longer needs it",
     },
     Access {
+        group: api_types::GROUP,
+        resource: "dynamocheckpoints",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "tells whether the checkpoint is there that a component starts from",
+    },
+    Access {
+        group: "apps",
+        resource: "daemonsets",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "the agents that take and restore checkpoints tell where they keep them",
+    },
+    Access {
+        group: "",
+        resource: "persistentvolumeclaims",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
+        why: "makes the claim that keeps checkpoints where an administrator asks for it; never deletes one",
+    },
+    Access {
         group: "",
         resource: "secrets",
         subresource: None,
@@ -114,6 +135,16 @@ mod tests {
             - apiGroups:
               - ""
               resources:
+              - persistentvolumeclaims
+              verbs:
+              - get
+              - list
+              - watch
+              - create
+              - patch
+            - apiGroups:
+              - ""
+              resources:
               - services
               verbs:
               - get
@@ -122,6 +153,14 @@ mod tests {
               - create
               - patch
               - delete
+            - apiGroups:
+              - apps
+              resources:
+              - daemonsets
+              verbs:
+              - get
+              - list
+              - watch
             - apiGroups:
               - apps
               resources:
@@ -151,6 +190,14 @@ mod tests {
               - create
               - patch
               - delete
+            - apiGroups:
+              - nvidia.com
+              resources:
+              - dynamocheckpoints
+              verbs:
+              - get
+              - list
+              - watch
             - apiGroups:
               - nvidia.com
               resources:

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod component;
 mod run;
+pub mod snapshots;
 
 pub use run::run;
 

@@ -7,20 +7,21 @@ use crate::{
         leftover::PodGroup,
         observe::{Caches, Observer},
     },
+    snapshots::Snapshots,
 };
-use api_types::{annotations, labels, names, v1beta1::DynamoComponentDeployment};
+use api_types::{annotations, labels, names, v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     apply::Applier,
     controller::{Controller, owner_key},
     events::EventSink,
     process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
-    store::{CacheView, Key, Packed, Store, watch, watch_if_served, watch_metadata},
+    store::{CacheView, Key, Packed, Store, watch, watch_if_served, watch_metadata, watch_metadata_by},
 };
 use futures::{StreamExt, future::join, stream};
 use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Service, ServiceAccount},
+    apps::v1::{DaemonSet, Deployment},
+    core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
 };
 use kube::Resource;
 use std::{convert::Infallible, sync::Arc};
@@ -40,6 +41,17 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let (services, service_watch) = watch::<Service>(client.clone(), scope, Some(labels::COMPONENT));
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
+    let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(client.clone(), scope, None);
+    let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
+    let (agents, agent_watch) = watch::<DaemonSet>(client.clone(), scope, Some(&agent));
+    let settings = context.settings.checkpoint.snapshots();
+    let named = settings.as_ref().and_then(|settings| settings.storage.storage().ok().flatten());
+    let claims = named.map(|storage| {
+        let fields = format!("metadata.name={}", storage.claim);
+        watch_metadata_by::<PersistentVolumeClaim>(client.clone(), scope, None, Some(&fields))
+    });
+    let (claims, claim_watch) = claims.unzip();
+    let snapshots = Snapshots { settings, checkpoints, agents, claims };
     let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
     let sets = uses_sets.then(|| watch_if_served::<LeaderWorkerSet>(client.clone(), scope, Some(labels::COMPONENT)));
     let groups = uses_sets.then(|| watch_if_served::<PodGroup>(client.clone(), scope, Some(labels::LEGACY_INSTANCE)));
@@ -56,7 +68,13 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         .triggered_by(deployment_watch, child_keys)
         .triggered_by(service_watch, child_keys)
         // Another account for component pods counts from the next change on: labelling one must not roll what runs.
-        .triggered_by(account_watch, |_| Vec::new());
+        .triggered_by(account_watch, |_| Vec::new())
+        .triggered_by(checkpoint_watch, in_namespace(&components))
+        .triggered_by(agent_watch, in_namespace(&components));
+    let controller = match claim_watch {
+        Some(watch) => controller.triggered_by(watch, in_namespace(&components)),
+        None => controller,
+    };
 
     let controller = match set_watch {
         Some(watch) => controller.triggered_by(watch, set_keys),
@@ -83,7 +101,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     };
     let caches = Caches { deployments, leader_worker_sets: sets, pod_groups: groups, services, accounts };
     let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(client.clone(), caches, secrets),
+        observer: Observer::new(client.clone(), caches, secrets, snapshots),
         applier,
         events: EventSink::new(client, NAME),
         settings: context.settings.pods(),
@@ -112,6 +130,14 @@ fn set_keys<K: Resource>(set: &K) -> Vec<Key> {
     let same_name = names::component_of_leader_worker_set(&own.name).map(|name| Key::new(&own.namespace, name));
     let owner = owner_key::<DynamoComponentDeployment, K>(set).filter(|owner| Some(owner) != same_name.as_ref());
     owner.into_iter().chain(same_name).collect()
+}
+
+/// The components in the namespace of an object.
+fn in_namespace<K: Resource>(
+    components: &Store<Packed<DynamoComponentDeployment>>,
+) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
+    let components = components.clone();
+    move |object| of_namespace(&components, object.meta().namespace.as_deref().unwrap_or_default())
 }
 
 /// The components of one namespace.

@@ -20,7 +20,7 @@ pub fn render_deployment(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>
     Deployment {
         metadata: valid.object_meta(valid.name.to_owned(), valid.workload_labels(), all_annotations),
         spec: Some(DeploymentSpec {
-            replicas: Some(valid.spec().wanted_replicas()),
+            replicas: Some(valid.replicas(input)),
             selector: LabelSelector {
                 match_labels: Some(BTreeMap::from([(labels::SELECTOR.to_owned(), valid.name.to_owned())])),
                 match_expressions: None,

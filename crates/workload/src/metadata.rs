@@ -1,5 +1,6 @@
 //! Labels and annotations of a component's objects.
 
+use crate::snapshot::Restore;
 use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
 use api_types::conversion::preserved::PreservedComponent;
 use api_types::v1beta1::{ComponentType, DynamoComponentDeployment};
@@ -62,6 +63,11 @@ impl ValidatedComponent<'_> {
         all.extend(self.discovery_labels(input));
         input.restore.label(&mut all);
         all
+    }
+
+    /// Replicas to run now: none before the checkpoint is there that they wait for.
+    pub(crate) fn replicas(&self, input: &RenderInput<'_>) -> i32 {
+        if matches!(input.restore, Restore::Awaited) { 0 } else { self.spec().wanted_replicas() }
     }
 
     /// Annotations of the pods.

@@ -8,6 +8,7 @@ use super::{
     workload::{LiveWorkload, WorkloadKind},
 };
 use controller_kit::apply::{self, Applier, Desired, ObjectId, Outcome, Removed};
+use controller_kit::failure::Class;
 use serde_json::Value;
 
 /// Carries a decision out.
@@ -20,7 +21,10 @@ use serde_json::Value;
 /// # Errors
 /// What goes away by itself.
 pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Error> {
-    let mut acted = Acted::default();
+    let mut acted = Acted { waiting: decision.waiting.clone(), ..Acted::default() };
+    if let Some(claim) = &decision.storage_claim {
+        make_once(applier, claim, &mut acted).await?;
+    }
     let live_service = observed.service.as_ref();
     match (&decision.service, live_service) {
         (ServiceStep::Apply(desired), live) => {
@@ -36,10 +40,14 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) 
         WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
         WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| &live.value),
     };
-    acted.workload = match one(applier, &decision.workload, live, &mut acted).await? {
-        Some(answer) => Some(read(decision, answer)?),
-        None => observed.own_workload(),
+    let answer = match &decision.workload {
+        Some(workload) => {
+            let answer = one(applier, workload, live, &mut acted).await?;
+            answer.map(|answer| read(decision.kind, workload, answer)).transpose()?
+        }
+        None => None,
     };
+    acted.workload = answer.or_else(|| observed.own_workload());
     if acted.workload.is_some() {
         for leftover in &observed.leftovers {
             let removed = leftover.delete(applier, &observed.uid).await;
@@ -95,8 +103,22 @@ fn refused(error: apply::Error, acted: &mut Acted) -> Result<(), Error> {
     Ok(())
 }
 
-fn read(decision: &Decision, answer: Value) -> Result<LiveWorkload, Error> {
-    let object = decision.workload.id();
+/// Makes an object that belongs to nobody, unless it is there by now.
+async fn make_once(applier: &Applier, desired: &Desired, acted: &mut Acted) -> Result<(), Error> {
+    match applier.apply(desired, None).await {
+        Ok(Outcome::Created(_)) => {
+            let object = desired.id().clone();
+            acted.changes.push(Change { verb: Verb::Created, object, generation: None });
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.class() == Class::Foreign => Ok(()),
+        Err(error) => refused(error, acted),
+    }
+}
+
+fn read(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Error> {
+    let object = desired.id();
     let unreadable = |e: serde_json::Error| apply::Error::Render { object: object.clone(), reason: e.to_string() };
-    Ok(LiveWorkload::read(decision.kind, answer).map_err(unreadable)?)
+    Ok(LiveWorkload::read(kind, answer).map_err(unreadable)?)
 }

@@ -71,7 +71,11 @@ impl Reconciler {
         {
             return self.report_api_missing(&packed, &observed).await;
         }
-        let decision = decide::decide(&observed, &valid, &self.settings)?;
+        let start = match decide::checkpoint::start(&valid, &observed.checkpoint) {
+            Ok(start) => start,
+            Err(message) => return self.report_invalid(&packed, &observed, message).await,
+        };
+        let decision = decide::decide(&observed, &valid, &self.settings, &start)?;
         let acted = apply::apply(&self.applier, &observed, &decision).await?;
         let facts = Facts {
             generation: observed.component.metadata.generation,

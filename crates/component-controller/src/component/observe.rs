@@ -6,7 +6,8 @@ use super::{
     pull_secrets::{self, NamedPullSecrets},
     workload::{LiveWorkload, WorkloadKind},
 };
-use api_types::{names, v1beta1::DynamoComponentDeployment};
+use crate::snapshots::{Place, Snapshots};
+use api_types::{names, v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     apply::STEP_TIMEOUT,
     failure::ErrorType,
@@ -25,6 +26,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use tracing::warn;
+use workload::snapshot::{SnapshotSettings, identity_id};
 use workload::{LeaderWorkerSet, PullSecretIndex};
 
 /// Everything that a decision needs.
@@ -50,6 +52,21 @@ pub struct Observed {
     pub named_pull_secrets: NamedPullSecrets,
     /// First ServiceAccount of the namespace that is labelled for component pods.
     pub fallback_service_account: Option<String>,
+    /// What is known about its checkpoint.
+    pub checkpoint: CheckpointFacts,
+}
+
+/// What is known about the checkpoint of a component; nothing, if it has none.
+#[derive(Debug, Default)]
+pub struct CheckpointFacts {
+    /// Namespace of the component.
+    pub namespace: String,
+    /// `None` if checkpoints are switched off.
+    pub settings: Option<SnapshotSettings>,
+    /// The checkpoint.
+    pub live: Option<DynamoCheckpoint>,
+    /// Where checkpoints are kept.
+    pub place: Place,
 }
 
 impl Observed {
@@ -115,14 +132,15 @@ pub struct Observer {
     caches: Caches,
     /// `None` if none are looked for.
     secrets: Option<PullSecrets>,
+    snapshots: Snapshots,
     may_read_secrets: AtomicBool,
 }
 
 impl Observer {
     /// Looks into these caches. No `secrets`: none are looked for by registry.
-    pub fn new(client: Client, caches: Caches, secrets: Option<PullSecrets>) -> Self {
+    pub fn new(client: Client, caches: Caches, secrets: Option<PullSecrets>, snapshots: Snapshots) -> Self {
         let may_read_secrets = AtomicBool::new(true);
-        Self { client, caches, secrets, may_read_secrets }
+        Self { client, caches, secrets, snapshots, may_read_secrets }
     }
 
     /// The snapshot for one component.
@@ -142,10 +160,36 @@ impl Observer {
             service: live(&self.caches.services, &namespace, &names::service(&name))?,
             leftovers: self.leftovers(&component, &uid)?,
             uid,
+            checkpoint: self.checkpoint(&namespace, &component)?,
             component,
             pull_secrets: self.secrets.as_ref().map(|secrets| secrets.index(&namespace)).unwrap_or_default(),
             named_pull_secrets,
             fallback_service_account: self.fallback_service_account(&namespace),
+        })
+    }
+
+    fn checkpoint(
+        &self,
+        namespace: &str,
+        component: &DynamoComponentDeployment,
+    ) -> Result<CheckpointFacts, UnpackError> {
+        let experimental = component.spec.component.experimental.as_ref();
+        let usage = experimental.and_then(|experimental| experimental.checkpoint.as_ref());
+        let Some(usage) = usage.filter(|usage| usage.enabled) else { return Ok(CheckpointFacts::default()) };
+        let named = usage.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
+        let live = match (named, &usage.identity) {
+            (Some(name), _) => self.snapshots.checkpoint(namespace, name)?,
+            (None, Some(identity)) => {
+                let all = self.snapshots.with_id(namespace, &identity_id(identity));
+                all.into_iter().min_by_key(|found| found.metadata.name.clone())
+            }
+            (None, None) => None,
+        };
+        Ok(CheckpointFacts {
+            namespace: namespace.to_owned(),
+            settings: self.snapshots.settings.clone(),
+            live,
+            place: self.snapshots.place(namespace),
         })
     }
 

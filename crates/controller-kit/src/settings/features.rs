@@ -28,15 +28,6 @@ pub struct Orchestrators {
     pub volcano_scheduler: Feature,
 }
 
-/// Checkpoints of workers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct Checkpoint {
-    /// Default false.
-    pub enabled: bool,
-}
-
 /// GPUs of nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -4,6 +4,7 @@
 //! ignored. Keys that nobody knows are reported and never fatal, so that one file can serve two releases.
 
 mod access;
+mod checkpoint;
 mod duration;
 mod features;
 mod grove;
@@ -22,8 +23,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::access::Rbac;
+pub use self::checkpoint::Checkpoint;
 pub use self::duration::GoDuration;
-pub use self::features::{Checkpoint, Feature, Gpu, Orchestrators};
+pub use self::features::{Feature, Gpu, Orchestrators};
 pub use self::grove::Grove;
 pub use self::network::{Ingress, Istio, ServiceMesh, TlsMode};
 pub use self::server::{CertProvisionMode, Mpi, Server, Webhook};

@@ -21,7 +21,10 @@ pub fn unserved_fields(spec: &DynamoGraphDeploymentSpec) -> Vec<String> {
 }
 
 fn of_component(component: &ComponentSpec) -> Vec<&'static str> {
+    let experimental = component.experimental.as_ref();
+    let checkpoint = experimental.and_then(|experimental| experimental.checkpoint.as_ref()).is_some_and(|c| c.enabled);
     let fields = [
+        (checkpoint, "experimental.checkpoint"),
         (component.provider_override.is_some(), "providerOverride"),
         (component.min_available.is_some(), "minAvailable"),
         (component.model_ref.is_some(), "modelRef"),

@@ -24,7 +24,7 @@ pub fn render_leader_worker_set(input: &RenderInput<'_>, valid: &ValidatedCompon
     LeaderWorkerSet {
         metadata: valid.object_meta(names::leader_worker_set(valid.name), valid.workload_labels(), marks),
         spec: LeaderWorkerSetSpec {
-            replicas: Some(valid.spec().wanted_replicas()),
+            replicas: Some(valid.replicas(input)),
             leader_worker_template: LeaderWorkerTemplate {
                 leader_template: Some(leader),
                 worker_template: worker,
@@ -47,7 +47,7 @@ fn template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, role: NodeR
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: some(all_labels),
-            annotations: some(valid.workload_annotations()),
+            annotations: some(valid.pod_annotations(input)),
             ..ObjectMeta::default()
         }),
         spec: Some(spec),

@@ -18,7 +18,7 @@ pub fn checkpoint_id(checkpoint: &DynamoCheckpoint) -> String {
         checkpoint.metadata.labels.as_ref().and_then(|all| all.get(labels::CHECKPOINT_ID)),
     ];
     let known = given.into_iter().flatten().find(|id| !id.is_empty());
-    known.cloned().unwrap_or_else(|| of_identity(&checkpoint.spec.identity))
+    known.cloned().unwrap_or_else(|| identity_id(&checkpoint.spec.identity))
 }
 
 /// The identifier of the checkpoint that a graph makes of one generation of a worker.
@@ -51,8 +51,8 @@ pub fn graph_checkpoint_id(
     digest(&worker, DIGITS_OF_GRAPH)
 }
 
-/// The digest of what a checkpoint is of.
-fn of_identity(identity: &CheckpointIdentity) -> String {
+/// The identifier of a checkpoint of this.
+pub fn identity_id(identity: &CheckpointIdentity) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Normal<'a> {

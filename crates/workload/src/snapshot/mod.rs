@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `identity` | what a checkpoint is called |
 //! | `storage` | where it is kept |
+//! | `settings` | what an administrator says |
 //! | `restore` | pods that start from one |
 //! | `capture`, `claims`, `prepared` | the Job whose pod is captured |
 //! | `cleanup` | the Job that removes what a checkpoint kept |
@@ -19,13 +20,15 @@ mod control;
 mod identity;
 mod prepared;
 mod restore;
+mod settings;
 mod storage;
 
 pub use capture::{CaptureSettings, artifact_version, claims_of, render_capture_job};
 pub use claims::{Claim, ClaimSource};
 pub use cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job};
-pub use identity::{checkpoint_id, graph_checkpoint_id};
+pub use identity::{checkpoint_id, graph_checkpoint_id, identity_id};
 pub use restore::{Restore, RestoreSource, restore_pod, share_gpu_memory};
+pub use settings::{DEFAULT_SECCOMP_PROFILE, SnapshotSettings};
 pub use storage::{SnapshotStorage, StorageProblem, StorageSettings, render_storage_claim, storage_of_agents};
 
 /// Version of a checkpoint's artifact where nothing else is said.

@@ -22,6 +22,8 @@ pub enum Restore<'a> {
         /// Name of the DynamoCheckpoint.
         checkpoint: &'a str,
     },
+    /// Not before their checkpoint is ready.
+    Awaited,
     /// From a checkpoint that is ready; the template says so.
     InTemplate(&'a RestoreSource),
 }
@@ -70,7 +72,7 @@ impl Restore<'_> {
             !OWNED_ANNOTATIONS.contains(&key.as_str()) && !key.starts_with(annotations::RESTORE_PROGRESS_PREFIX)
         });
         match self {
-            Self::None => return,
+            Self::None | Self::Awaited => return,
             Self::AtAdmission { checkpoint } => {
                 insert(pod_annotations, annotations::RESTORE_CANDIDATE, labels::TRUE);
                 insert(pod_annotations, annotations::CHECKPOINT_NAME, checkpoint);

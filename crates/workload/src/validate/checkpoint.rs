@@ -1,7 +1,7 @@
 //! The checkpoint that a component starts from.
 
 use super::{Invalid, Mistakes, SharedGpus};
-use api_types::v1beta1::{CheckpointStartupPolicy, ComponentSpec, EngineMode, MAIN_CONTAINER};
+use api_types::v1beta1::{CheckpointIdentity, CheckpointStartupPolicy, ComponentSpec, EngineMode, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::PodSpec;
 
 const FIELD: &str = "spec.experimental.checkpoint";
@@ -11,6 +11,8 @@ const FIELD: &str = "spec.experimental.checkpoint";
 pub struct CheckpointUse<'a> {
     /// Name of the DynamoCheckpoint; `None` if there is none yet.
     pub reference: Option<&'a str>,
+    /// What the checkpoint is of, where the component says that instead of a name.
+    pub identity: Option<&'a CheckpointIdentity>,
     /// Whether pods wait for it.
     pub policy: CheckpointStartupPolicy,
     /// Container whose processes are restored.
@@ -44,7 +46,8 @@ pub(super) fn check<'a>(
     }
     let mistakes = mistakes.into_inner();
     let reference = checkpoint.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
-    let usage = CheckpointUse { reference, policy: checkpoint.startup_policy, target };
+    let identity = checkpoint.identity.as_ref().filter(|_| reference.is_none());
+    let usage = CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target };
     if mistakes.is_empty() { Ok(Some(usage)) } else { Err(mistakes) }
 }
 

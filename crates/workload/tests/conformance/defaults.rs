@@ -33,6 +33,25 @@ pub fn service(mut object: Value) -> Value {
     object
 }
 
+/// A Job as the server would return it, without the names that only the server knows.
+pub fn job(mut object: Value) -> Value {
+    let defaults = json!({
+        "completionMode": "NonIndexed", "completions": 1, "manualSelector": false, "parallelism": 1,
+        "podReplacementPolicy": "TerminatingOrFailed", "suspend": false,
+    });
+    fill(&mut object["spec"], &defaults);
+    pod(&mut object["spec"]["template"]["spec"]);
+    object
+}
+
+/// A recorded Job without the names that only the server knows.
+pub fn without_names_of_the_server(mut job: Value) -> Value {
+    job["spec"].as_object_mut().unwrap().remove("selector");
+    let labels = job["spec"]["template"]["metadata"]["labels"].as_object_mut().unwrap();
+    labels.retain(|key, _| !key.starts_with("batch.kubernetes.io/") && key != "controller-uid" && key != "job-name");
+    job
+}
+
 /// A ResourceClaimTemplate as the server would return it.
 pub fn claim_template(mut object: Value) -> Value {
     fill(&mut object["spec"], &json!({"metadata": {}}));

@@ -9,7 +9,9 @@ pub struct Kit(PathBuf);
 /// What the reference made of one example.
 pub struct Case {
     pub name: String,
+    pub namespace: String,
     pub objects: Vec<Value>,
+    input: String,
 }
 
 impl Kit {
@@ -42,6 +44,13 @@ impl Kit {
         })
     }
 
+    /// The documents of a case's input, as they are.
+    pub fn inputs(&self, case: &Case) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.0.join("input").join(&case.input)).unwrap();
+        let options = serde_saphyr::options! { emit_comments: false };
+        serde_saphyr::from_multiple_with_options(&text, options).unwrap()
+    }
+
     fn read(&self, name: &str) -> Case {
         read(&self.0.join("expected/base"), name)
     }
@@ -54,7 +63,8 @@ fn read(folder: &Path, name: &str) -> Case {
         Value::Array(objects) => objects,
         _ => Vec::new(),
     };
-    Case { name: name.to_owned(), objects }
+    let text = |field: &str| case[field].as_str().unwrap_or_default().to_owned();
+    Case { name: name.to_owned(), namespace: text("namespace"), input: text("example"), objects }
 }
 
 impl Case {

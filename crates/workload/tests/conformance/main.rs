@@ -10,10 +10,11 @@ mod compare;
 mod defaults;
 mod kit;
 
+use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::DynamoComponentDeployment;
 use kit::{Case, Kit};
 use serde_json::Value;
-use workload::snapshot::Restore;
+use workload::snapshot::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Restore, checkpoint_id, render_capture_job};
 use workload::{
     Invalid, PodSettings, PullSecretIndex, RenderInput, legacy_type_is_worker, render_claim_template,
     render_deployment, render_leader_worker_set, render_service, validate, validate_leader_worker_set,
@@ -87,6 +88,40 @@ fn every_leader_worker_set_is_equal() {
     println!("{equal} LeaderWorkerSets equal");
     assert!(equal > 30, "only {equal} LeaderWorkerSets were compared");
     assert!(failures.is_empty(), "{equal} LeaderWorkerSets equal\n{}", failures.join("\n"));
+}
+
+/// Where checkpoints can be made: pods that wait for one are as many as none, and otherwise as they are without it.
+#[test]
+fn every_component_is_equal_where_checkpoints_are_made() {
+    let Some(kit) = Kit::find() else { return };
+    let failures: Vec<String> = kit
+        .all("ckpt")
+        .flat_map(|case| components(&case).flat_map(|(_, v)| told(&case, v)).collect::<Vec<_>>())
+        .collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The Job whose pod is captured for a checkpoint that a user wrote.
+#[test]
+fn the_job_of_a_checkpoint_is_equal() {
+    let Some(kit) = Kit::find() else { return };
+    let mut compared = 0;
+    for case in kit.all("ckpt") {
+        for mut checkpoint in kit.inputs(&case).into_iter().filter(|document| document["kind"] == "DynamoCheckpoint") {
+            checkpoint["metadata"]["namespace"] = case.namespace.clone().into();
+            let checkpoint: DynamoCheckpoint = serde_json::from_value(checkpoint).unwrap();
+            let id = checkpoint_id(&checkpoint);
+            let seccomp_profile = Some(DEFAULT_SECCOMP_PROFILE);
+            let settings = CaptureSettings { seccomp_profile, storage: None, claimed_gpus: 0 };
+            let job = serde_json::to_value(render_capture_job(&checkpoint, &id, settings).unwrap()).unwrap();
+            let name = job["metadata"]["name"].as_str().unwrap().to_owned();
+            let recorded = case.object("Job", &name).map(without_owner).map(defaults::without_names_of_the_server);
+            let differences = compare::objects(recorded, Some(defaults::job(job)));
+            assert!(differences.is_empty(), "{}: {}", case.name, differences.join("\n"));
+            compared += 1;
+        }
+    }
+    assert_eq!(compared, 1);
 }
 
 fn told(case: &Case, verdict: Verdict) -> Vec<String> {

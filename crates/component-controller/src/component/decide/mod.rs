@@ -1,5 +1,6 @@
 //! What has to be there, from one snapshot. Pure: no I/O, no clock.
 
+pub mod checkpoint;
 mod deployment;
 mod leader_worker_set;
 mod service;
@@ -8,13 +9,19 @@ mod tests;
 
 pub use service::ServiceStep;
 
-use super::{error::Error, observe::Observed, workload::WorkloadKind};
+use super::{
+    error::Error,
+    observe::{CheckpointFacts, Observed},
+    workload::WorkloadKind,
+};
+use crate::snapshots::Place;
 use api_types::labels;
+use checkpoint::Start;
 use controller_kit::apply::Desired;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Serialize;
-use workload::snapshot::Restore;
+use workload::snapshot::render_storage_claim;
 use workload::{PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker};
 
 /// What has to be there.
@@ -24,15 +31,24 @@ pub struct Decision {
     pub service: ServiceStep,
     /// Kind of what runs the pods.
     pub kind: WorkloadKind,
-    /// What runs the pods.
-    pub workload: Desired,
+    /// What runs the pods; `None` leaves it as it is.
+    pub workload: Option<Desired>,
+    /// The claim that keeps checkpoints, if it is missing and to be made.
+    pub storage_claim: Option<Desired>,
+    /// What pods wait for, as sentences.
+    pub waiting: Vec<String>,
 }
 
 /// Decides what has to be there for a component without mistakes.
 ///
 /// # Errors
 /// An object that cannot be written as JSON; never for what validation accepts.
-pub fn decide(observed: &Observed, valid: &ValidatedComponent<'_>, settings: &PodSettings) -> Result<Decision, Error> {
+pub fn decide(
+    observed: &Observed,
+    valid: &ValidatedComponent<'_>,
+    settings: &PodSettings,
+    start: &Start,
+) -> Result<Decision, Error> {
     let kind = WorkloadKind::of(&observed.component);
     let live_deployment = observed.deployment.as_ref().map(|live| &live.object);
     let live_set = observed.leader_worker_set.as_ref().map(|live| &live.object);
@@ -46,16 +62,46 @@ pub fn decide(observed: &Observed, valid: &ValidatedComponent<'_>, settings: &Po
         pull_secrets: &observed.pull_secrets,
         fallback_service_account: observed.fallback_service_account.as_deref(),
         legacy_type_is_worker: legacy_type_is_worker(valid, live_workload, live_service),
-        restore: Restore::None,
+        restore: start.as_restore(),
+    };
+    let wanted = observed.component.spec.component.wanted_replicas();
+    let serves = wanted > 0 && live_workload.is_some_and(|live| live.wanted() > 0);
+    let workload = || match kind {
+        WorkloadKind::LeaderWorkerSet => leader_worker_set::decide(&input, valid, &observed.uid, live_set),
+        WorkloadKind::Deployment => deployment::decide(&input, valid, &observed.uid, live_deployment),
+    };
+    let (storage_claim, mut waiting) = storage(observed, valid)?;
+    // Pods that run go on while another checkpoint is made.
+    let workload = match start {
+        Start::Awaited(why) => {
+            waiting.push(why.clone());
+            (!serves).then(workload).transpose()?
+        }
+        Start::Cold | Start::AtAdmission(_) | Start::Restored(_) => Some(workload()?),
     };
     Ok(Decision {
         service: service::decide(&input, valid, &observed.uid, live_service)?,
         kind,
-        workload: match kind {
-            WorkloadKind::LeaderWorkerSet => leader_worker_set::decide(&input, valid, &observed.uid, live_set)?,
-            WorkloadKind::Deployment => deployment::decide(&input, valid, &observed.uid, live_deployment)?,
-        },
+        workload,
+        storage_claim,
+        waiting,
     })
+}
+
+/// The claim that keeps checkpoints, where it is missing: made, or waited for.
+fn storage(observed: &Observed, valid: &ValidatedComponent<'_>) -> Result<(Option<Desired>, Vec<String>), Error> {
+    let CheckpointFacts { namespace, settings, place, .. } = &observed.checkpoint;
+    let Some(settings) = settings.as_ref().filter(|_| valid.checkpoint().is_some()) else {
+        return Ok((None, Vec::new()));
+    };
+    if !matches!(place, Place::Named { exists: false, .. } | Place::Mistaken(_)) {
+        return Ok((None, Vec::new()));
+    }
+    match render_storage_claim(namespace, &settings.storage) {
+        Ok(Some(claim)) => Ok((Some(Desired::of(&claim, &observed.uid)?), Vec::new())),
+        Ok(None) => Ok((None, place.hindrance(namespace).into_iter().collect())),
+        Err(problem) => Ok((None, vec![problem.to_string()])),
+    }
 }
 
 /// An object of ours. If it exists and has no controller, it is taken over where `adoptable` and where it belongs to the

@@ -51,6 +51,7 @@ fn observed(component: Value) -> Observed {
         pull_secrets: Arc::default(),
         named_pull_secrets: NamedPullSecrets::default(),
         fallback_service_account: None,
+        checkpoint: CheckpointFacts::default(),
     }
 }
 
@@ -66,7 +67,9 @@ fn etcd() -> PodSettings {
 }
 
 fn decision(observed: &Observed, settings: &PodSettings) -> Decision {
-    decide(observed, &validate(&observed.component).unwrap(), settings).unwrap()
+    let valid = validate(&observed.component).unwrap();
+    let start = checkpoint::start(&valid, &observed.checkpoint).unwrap();
+    decide(observed, &valid, settings, &start).unwrap()
 }
 
 fn service(step: &ServiceStep) -> &Value {
@@ -85,7 +88,7 @@ fn applied(desired: &Desired) -> Value {
 #[test]
 fn a_worker_gets_a_deployment_and_a_service() {
     let decision = decision(&observed(component("worker")), &PodSettings::default());
-    let deployment = decision.workload.object();
+    let deployment = decision.workload.as_ref().unwrap().object();
     let mut summary = json!({
         "deployment": {
             "metadata": deployment["metadata"],
@@ -202,12 +205,12 @@ fn a_worker_gets_a_deployment_and_a_service() {
 fn deciding_again_on_what_was_applied_writes_nothing() {
     let mut observed = observed(component("worker"));
     let first = decision(&observed, &PodSettings::default());
-    observed.deployment = live(applied(&first.workload));
+    observed.deployment = live(applied(first.workload.as_ref().unwrap()));
     let ServiceStep::Apply(desired) = &first.service else { panic!("{first:?}") };
     observed.service = live(applied(desired));
     let second = decision(&observed, &PodSettings::default());
     let plan = |desired: &Desired, live: &Value| plan_write(desired.object(), Some(live), UID, false);
-    assert_eq!(plan(&second.workload, &observed.deployment.as_ref().unwrap().value), Write::Skip);
+    assert_eq!(plan(second.workload.as_ref().unwrap(), &observed.deployment.as_ref().unwrap().value), Write::Skip);
     let ServiceStep::Apply(desired) = &second.service else { panic!("{second:?}") };
     assert_eq!(plan(desired, &observed.service.as_ref().unwrap().value), Write::Skip);
 }
@@ -255,21 +258,22 @@ fn secrets(names: &[&str]) -> Arc<PullSecretIndex> {
 #[test]
 fn a_secret_that_appears_reaches_pods_that_never_came_up() {
     let mut observed = observed(component("worker"));
-    let first = decision(&observed, &PodSettings::default()).workload;
+    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
     assert_eq!(first.object()["spec"]["template"]["spec"].get("imagePullSecrets"), None);
     observed.deployment = live(applied(&first));
     observed.pull_secrets = secrets(&["late"]);
-    let second = decision(&observed, &PodSettings::default()).workload;
+    let second = decision(&observed, &PodSettings::default()).workload.unwrap();
     assert_eq!(second.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "late" }]));
 }
 
 #[test]
 fn a_secret_that_appears_rolls_nothing_that_serves() {
-    let template =
-        |observed: &Observed| decision(observed, &PodSettings::default()).workload.object()["spec"]["template"].clone();
+    let template = |observed: &Observed| {
+        decision(observed, &PodSettings::default()).workload.unwrap().object()["spec"]["template"].clone()
+    };
     let mut observed = observed(component("worker"));
     observed.pull_secrets = secrets(&["one"]);
-    let first = decision(&observed, &PodSettings::default()).workload;
+    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
     assert_eq!(first.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "one" }]));
     let mut serving = applied(&first);
     serving["status"] = json!({ "replicas": 2, "availableReplicas": 1 });
@@ -287,7 +291,7 @@ fn a_prefill_component_that_was_selected_as_worker_stays_one() {
     let mut observed = observed(component("prefill"));
     let pod_type = |observed: &Observed| {
         let decision = decision(observed, &PodSettings::default());
-        let labels = &decision.workload.object()["spec"]["template"]["metadata"]["labels"];
+        let labels = &decision.workload.as_ref().unwrap().object()["spec"]["template"]["metadata"]["labels"];
         (
             labels[labels::COMPONENT_TYPE].clone(),
             service(&decision.service)["spec"]["selector"][labels::COMPONENT_TYPE].clone(),
@@ -304,11 +308,11 @@ fn a_prefill_component_that_was_selected_as_worker_stays_one() {
 #[test]
 fn the_go_operators_bookkeeping_is_not_ours_to_say() {
     let mut observed = observed(component("worker"));
-    let first = decision(&observed, &PodSettings::default()).workload;
+    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
     let mut theirs = applied(&first);
     theirs["metadata"]["annotations"] = json!({ annotations::LAST_APPLIED_HASH: "h" });
     observed.deployment = live::<Deployment>(theirs.clone());
-    let second = decision(&observed, &PodSettings::default()).workload;
+    let second = decision(&observed, &PodSettings::default()).workload.unwrap();
     let Write::Update { differences, .. } = plan_write(second.object(), Some(&theirs), UID, false) else {
         panic!("our own marks are missing, so there is something to write")
     };
@@ -327,8 +331,8 @@ fn spanning(type_: &str) -> Value {
 #[test]
 fn replicas_that_span_nodes_are_groups_of_a_leader_worker_set() {
     let decision = decision(&observed(spanning("worker")), &PodSettings::default());
-    assert_eq!(decision.workload.id().to_string(), "LeaderWorkerSet team/chat-worker-0");
-    let set = decision.workload.object();
+    assert_eq!(decision.workload.as_ref().unwrap().id().to_string(), "LeaderWorkerSet team/chat-worker-0");
+    let set = decision.workload.as_ref().unwrap().object();
     assert_eq!(set["apiVersion"], "leaderworkerset.x-k8s.io/v1");
     assert_eq!(set["metadata"]["ownerReferences"][0]["uid"], UID);
     let spec = &set["spec"];
@@ -347,10 +351,10 @@ fn replicas_that_span_nodes_are_groups_of_a_leader_worker_set() {
 #[test]
 fn deciding_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
     let mut observed = observed(spanning("worker"));
-    let first = decision(&observed, &PodSettings::default()).workload;
+    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
     observed.leader_worker_set = live(applied(&first));
     let plan = |observed: &Observed| {
-        let second = decision(observed, &PodSettings::default()).workload;
+        let second = decision(observed, &PodSettings::default()).workload.unwrap();
         plan_write(second.object(), Some(&observed.leader_worker_set.as_ref().unwrap().value), UID, false)
     };
     assert_eq!(plan(&observed), Write::Skip);
@@ -364,12 +368,12 @@ fn deciding_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
 fn a_secret_that_appears_restarts_no_group_that_serves() {
     let mut observed = observed(spanning("worker"));
     observed.pull_secrets = secrets(&["one"]);
-    let first = decision(&observed, &PodSettings::default()).workload;
+    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
     let mut serving = applied(&first);
     serving["status"] = json!({ "replicas": 2, "readyReplicas": 1, "updatedReplicas": 2 });
     observed.leader_worker_set = live(serving);
     observed.pull_secrets = secrets(&["one", "two"]);
-    let second = decision(&observed, &PodSettings::default()).workload;
+    let second = decision(&observed, &PodSettings::default()).workload.unwrap();
     assert_eq!(second.object()["spec"], first.object()["spec"]);
 }
 

@@ -1,0 +1,111 @@
+//! What both controllers of this process know about checkpoints: the administrator's settings, where checkpoints are kept,
+//! and which there are.
+
+use api_types::v1alpha1::DynamoCheckpoint;
+use controller_kit::store::{Key, Packed, Store, UnpackError};
+use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PersistentVolumeClaim};
+use kube::core::PartialObjectMeta;
+use workload::snapshot::{SnapshotSettings, SnapshotStorage, StorageProblem, checkpoint_id, storage_of_agents};
+
+/// The caches, and the settings.
+#[derive(Clone)]
+pub struct Snapshots {
+    /// `None` if checkpoints are switched off.
+    pub settings: Option<SnapshotSettings>,
+    /// All checkpoints.
+    pub checkpoints: Store<Packed<DynamoCheckpoint>>,
+    /// DaemonSets of the agents that take and restore checkpoints.
+    pub agents: Store<Packed<DaemonSet>>,
+    /// Claims of the name that the settings give; `None` if they give none.
+    pub claims: Option<Store<PartialObjectMeta<PersistentVolumeClaim>>>,
+}
+
+/// Where the checkpoints of one namespace are kept, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody says: neither the settings nor an agent in the namespace.
+    #[default]
+    Unknown,
+    /// The settings say something that cannot be.
+    Mistaken(StorageProblem),
+    /// An agent mounts it.
+    OfAgent(SnapshotStorage),
+    /// The settings name it.
+    Named {
+        /// What they name.
+        storage: SnapshotStorage,
+        /// Whether the claim exists.
+        exists: bool,
+    },
+}
+
+impl Place {
+    /// The storage, if it is known.
+    pub fn storage(&self) -> Option<&SnapshotStorage> {
+        match self {
+            Self::OfAgent(storage) | Self::Named { storage, .. } => Some(storage),
+            Self::Unknown | Self::Mistaken(_) => None,
+        }
+    }
+
+    /// The storage, if an administrator chose it.
+    pub fn named(&self) -> Option<&SnapshotStorage> {
+        match self {
+            Self::Named { storage, .. } => Some(storage),
+            Self::Unknown | Self::Mistaken(_) | Self::OfAgent(_) => None,
+        }
+    }
+
+    /// What is in the way of using it, in words.
+    pub fn hindrance(&self, namespace: &str) -> Option<String> {
+        match self {
+            Self::Unknown => Some(format!(
+                "the operator's configuration names no checkpoint.storage.pvc, and namespace {namespace} has no agent \
+                 whose DaemonSet mounts a claim for checkpoints"
+            )),
+            Self::Mistaken(problem) => Some(problem.to_string()),
+            Self::Named { storage, exists: false } => Some(format!(
+                "PersistentVolumeClaim {namespace}/{}, which the operator's configuration names for checkpoints, does \
+                 not exist",
+                storage.claim
+            )),
+            Self::OfAgent(_) | Self::Named { exists: true, .. } => None,
+        }
+    }
+}
+
+impl Snapshots {
+    /// The checkpoint of that name.
+    ///
+    /// # Errors
+    /// If the cached object does not have the shape of its kind.
+    pub fn checkpoint(&self, namespace: &str, name: &str) -> Result<Option<DynamoCheckpoint>, UnpackError> {
+        self.checkpoints.get(&Key::new(namespace, name)).map(|packed| packed.unpack()).transpose()
+    }
+
+    /// Checkpoints of a namespace with that identifier; those that cannot be read are left out.
+    pub fn with_id(&self, namespace: &str, id: &str) -> Vec<DynamoCheckpoint> {
+        let all = self.checkpoints.all();
+        let here = all.iter().filter(|packed| packed.metadata.namespace.as_deref() == Some(namespace));
+        here.filter_map(|packed| packed.unpack().ok()).filter(|found| checkpoint_id(found) == id).collect()
+    }
+
+    /// Where the checkpoints of a namespace are kept.
+    pub fn place(&self, namespace: &str) -> Place {
+        let settings = self.settings.clone().unwrap_or_default();
+        match settings.storage.storage() {
+            Err(problem) => Place::Mistaken(problem),
+            Ok(Some(storage)) => {
+                let key = Key::new(namespace, &storage.claim);
+                let exists = self.claims.as_ref().is_none_or(|claims| claims.get(&key).is_some());
+                Place::Named { storage, exists }
+            }
+            Ok(None) => {
+                let all = self.agents.all();
+                let here = all.iter().filter(|agent| agent.metadata.namespace.as_deref() == Some(namespace));
+                let agents: Vec<DaemonSet> = here.filter_map(|agent| agent.unpack().ok()).collect();
+                storage_of_agents(&agents).map_or(Place::Unknown, Place::OfAgent)
+            }
+        }
+    }
+}
