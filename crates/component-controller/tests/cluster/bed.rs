@@ -302,10 +302,11 @@ fn crds() -> Vec<Value> {
     own_crds().into_iter().chain(leader_worker_sets().unwrap_or_default()).chain([pod_groups()]).collect()
 }
 
-/// The definition of components.
+/// The definitions of components and checkpoints.
 pub fn own_crds() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    vec![read_yaml(&folder.join("nvidia.com_dynamocomponentdeployments.yaml"))]
+    let read = |kind: &str| read_yaml(&folder.join(format!("nvidia.com_{kind}.yaml")));
+    ["dynamocomponentdeployments", "dynamocheckpoints"].map(read).to_vec()
 }
 
 /// The definition of LeaderWorkerSets; says so if it cannot be had.
