@@ -1,7 +1,7 @@
 //! Events: what changed for the graph as a whole, once, on the graph.
 
 use api_types::conditions;
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RollingUpdatePhase};
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RestartPhase, RollingUpdatePhase};
 use controller_kit::conditions::find;
 use controller_kit::events::{EventSink, EventType};
 use kube::Resource;
@@ -41,6 +41,16 @@ fn edges(before: Option<&DynamoGraphDeploymentStatus>, after: &DynamoGraphDeploy
         }
         _ => {}
     }
+    let superseded = |s: &DynamoGraphDeploymentStatus| {
+        let restart = s.restart.as_ref().filter(|restart| restart.phase == Some(RestartPhase::Superseded));
+        restart.and_then(|restart| restart.observed_id.clone())
+    };
+    let overtaken = superseded(after).filter(|id| before.and_then(superseded).as_ref() != Some(id));
+    edges.extend(overtaken.map(|id| Edge {
+        type_: EventType::Warning,
+        reason: "RestartSuperseded",
+        note: format!("Restart {id} is not carried out: a change of workers is in progress, and starts them anew"),
+    }));
     let stalled = |s: &DynamoGraphDeploymentStatus| {
         find(&s.conditions, conditions::STALLED).filter(|c| c.status == "True").map(|c| c.message.clone())
     };

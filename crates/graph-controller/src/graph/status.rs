@@ -35,6 +35,7 @@ pub fn of_decision(
 
     status.components = components(&wanted, &old);
     status.rolling_update = rolling_update(status.rolling_update.take(), &decision.rollout, now);
+    status.restart = decision.restart.clone();
 
     let mut waiting = applied.waiting.clone();
     waiting.extend(waiting_for(decision, &by_name));

@@ -8,7 +8,6 @@ pub fn unserved_fields(spec: &DynamoGraphDeploymentSpec) -> Vec<String> {
     let of_graph = [
         (spec.provider_override.is_some(), "spec.providerOverride"),
         (spec.priority_class_name.is_some(), "spec.priorityClassName"),
-        (spec.restart.is_some(), "spec.restart"),
         (spec.topology_constraint.is_some(), "spec.topologyConstraint"),
     ];
     let mut fields: Vec<String> =
@@ -47,11 +46,12 @@ mod tests {
     #[test]
     fn every_field_without_effect_is_named() {
         let graph = graph_with(|g| {
-            g["spec"]["restart"] = json!({ "id": "1" });
+            g["spec"]["priorityClassName"] = json!("high");
             g["spec"]["components"][0]["minAvailable"] = json!(1);
             g["spec"]["components"][1]["modelRef"] = json!({ "name": "m" });
         });
-        let expected = ["spec.restart", "spec.components[Frontend].minAvailable", "spec.components[Decode].modelRef"];
+        let expected =
+            ["spec.priorityClassName", "spec.components[Frontend].minAvailable", "spec.components[Decode].modelRef"];
         assert_eq!(unserved_fields(&graph.spec), expected);
     }
 }

@@ -4,4 +4,5 @@
 
 mod bed;
 mod endpoint_picker;
+mod restart;
 mod scaling;

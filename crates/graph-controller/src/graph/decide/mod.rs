@@ -8,13 +8,14 @@ pub mod discovery;
 pub mod endpoint_picker;
 pub mod generation;
 pub mod objects;
+pub mod restart;
 pub mod rollout;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::conditions;
 use api_types::names::GenerationSuffix;
-use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::v1beta1::{DynamoComponentDeployment, RestartStatus};
 use controller_kit::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -42,6 +43,8 @@ pub struct Decision {
     pub delete: Vec<Removal>,
     /// How far the change of worker generation is.
     pub rollout: Rollout,
+    /// How far a restart is.
+    pub restart: Option<RestartStatus>,
     /// Why nothing else than [`Self::objects`] is decided on; what is live of the components stays.
     pub obstacle: Option<Refusal>,
 }
@@ -92,6 +95,7 @@ pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
     decide_workers(graph, observed, &workers, &origin_version, &mut decision);
 
     decision.delete.extend(others.iter().filter_map(|d| removal(observed, d)));
+    restart::decide_restart(observed, &mut decision);
     keep_what_is_wanted_and_adopt_the_rest(observed, &mut decision);
     decision
 }

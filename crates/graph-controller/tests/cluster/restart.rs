@@ -1,0 +1,47 @@
+//! A restart that an author asks for, on live objects.
+
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, RestartPhase};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::bed::{Bed, graph};
+
+fn mark(d: &DynamoComponentDeployment) -> Option<&str> {
+    let metadata = d.spec.component.pod_template.as_ref()?.metadata.as_ref()?;
+    metadata.annotations.as_ref()?.get("nvidia.com/restartAt").map(String::as_str)
+}
+
+fn phase(graph: &DynamoGraphDeployment) -> Option<RestartPhase> {
+    graph.status.as_ref()?.restart.as_ref()?.phase
+}
+
+#[tokio::test]
+async fn components_restart_one_after_the_other_in_place() {
+    let bed = Bed::new("restart").await;
+    bed.apply(&graph("chat", |_| {})).await;
+    bed.ready("chat").await;
+    let (decode, frontend) = (bed.component("chat", "Decode").await, bed.component("chat", "Frontend").await);
+
+    bed.edit("chat", &json!({ "spec": { "restart": { "id": "monday" } } })).await;
+    let told = |d: &DynamoComponentDeployment| mark(d) == Some("monday");
+    let restarting = bed.until(&decode.name_any(), "told", told).await;
+    bed.until("chat", "restarting", |g: &DynamoGraphDeployment| phase(g) == Some(RestartPhase::Restarting)).await;
+    assert_eq!(mark(&bed.component("chat", "Frontend").await), None, "one after the other");
+
+    bed.serve(&restarting).await;
+    bed.until(&frontend.name_any(), "told", told).await;
+    let done = bed.ready("chat").await;
+    assert_eq!(phase(&done), Some(RestartPhase::Completed));
+    let all = bed.components("chat").await;
+    assert_eq!(all.len(), 2, "no new generation");
+    assert!(all.iter().all(|d| d.metadata.uid == decode.metadata.uid || d.metadata.uid == frontend.metadata.uid));
+
+    // Taking the wish back, or editing something else, starts no pod anew.
+    bed.edit("chat", &json!({ "spec": { "restart": null, "labels": { "team": "a" } } })).await;
+    bed.until(&frontend.name_any(), "edited", |d: &DynamoComponentDeployment| {
+        let template = d.spec.component.pod_template.as_ref().and_then(|t| t.metadata.as_ref());
+        template.and_then(|m| m.labels.as_ref()).is_some_and(|labels| labels.contains_key("team"))
+    })
+    .await;
+    assert_eq!(mark(&bed.component("chat", "Frontend").await), Some("monday"));
+}
