@@ -11,6 +11,8 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 /// DynamoGraphDeployment: every field of the spec has an effect. Only there when it is false.
 pub const SPEC_SERVED: &str = "SpecServed";
+/// DynamoGraphDeployment on Grove: the topology in which it is placed exists. Only there when it names one.
+pub const TOPOLOGY_AVAILABLE: &str = "TopologyLevelsAvailable";
 /// DynamoComponentDeployment: the workload has its replicas available.
 pub const AVAILABLE: &str = "Available";
 /// DynamoComponentDeployment: mirror of [`AVAILABLE`] under the reference's second name.
@@ -38,6 +40,26 @@ pub mod graph {
     pub const NAME_TAKEN: &str = "NameTaken";
     /// `Stalled`: the cluster does not serve an API that the graph needs.
     pub const API_MISSING: &str = "ApiMissing";
+    /// `Stalled`: live objects of two programs run the graph.
+    pub const CONFLICTING_PROVIDERS: &str = "ConflictingProviders";
+    /// `Stalled`: the scheduler's queue does not exist.
+    pub const QUEUE_MISSING: &str = "QueueMissing";
+    /// `Ready`: pods find no place.
+    pub const INSUFFICIENT_CAPACITY: &str = "insufficient_capacity";
+    /// `Ready`: pods are being replaced.
+    pub const UPDATING: &str = "updating";
+    /// `Ready`: pods have a place and are not ready.
+    pub const PODS_NOT_READY: &str = "pods_not_ready";
+    /// `Ready`: components are not ready for different reasons.
+    pub const MIXED: &str = "mixed_not_ready_reasons";
+    /// `TopologyLevelsAvailable`: nothing is known yet.
+    pub const TOPOLOGY_PENDING: &str = "TopologyConditionPending";
+    /// `TopologyLevelsAvailable`: the topology does not exist.
+    pub const TOPOLOGY_NOT_FOUND: &str = "TopologyDefinitionNotFound";
+    /// `TopologyLevelsAvailable`: the topology has not all levels that are asked for.
+    pub const TOPOLOGY_LEVELS_UNAVAILABLE: &str = "TopologyLevelsUnavailable";
+    /// `TopologyLevelsAvailable`: all levels exist.
+    pub const ALL_TOPOLOGY_LEVELS: &str = "AllTopologyLevelsAvailable";
     /// `SpecServed`: this operator does not act on some fields yet.
     pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
     /// `Stalled`: a right or a quota is missing.

@@ -6,6 +6,9 @@ const GRANTED_TO_DISCOVERY: &str = "granted to discovery accounts: nobody can gr
 const GRANTED_TO_PLANNERS: &str = "granted to planners: nobody can grant what it does not hold";
 const GRANTED_TO_PICKERS: &str = "granted to endpoint pickers: nobody can grant what it does not hold";
 
+/// Group of the kinds of Grove.
+const GROVE: &str = "grove.io";
+
 /// Group of the kinds of endpoint pickers that are not stable yet.
 const POOLS_ALPHA: &str = "inference.networking.x-k8s.io";
 
@@ -51,6 +54,56 @@ pub const ACCESS: &[Access] = &[
         subresource: None,
         verbs: Verb::OWN,
         why: "the components of a graph, one object for each generation",
+    },
+    Access { group: GROVE, resource: "podcliquesets", subresource: None, verbs: Verb::OWN, why: "a graph on Grove" },
+    Access {
+        group: GROVE,
+        resource: "podcliques",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "how far a graph on Grove is",
+    },
+    Access {
+        group: GROVE,
+        resource: "podcliques",
+        subresource: Some("scale"),
+        verbs: &[Verb::Get, Verb::Patch],
+        why: "replicas of a component on Grove",
+    },
+    Access {
+        group: GROVE,
+        resource: "podcliquescalinggroups",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "how far a graph on Grove is",
+    },
+    Access {
+        group: GROVE,
+        resource: "podcliquescalinggroups",
+        subresource: Some("scale"),
+        verbs: &[Verb::Get, Verb::Patch],
+        why: "replicas of a component on Grove that is several cliques",
+    },
+    Access {
+        group: GROVE,
+        resource: "clustertopologybindings",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "the domains that a policy for key-value caches names",
+    },
+    Access {
+        group: "scheduling.run.ai",
+        resource: "queues",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "a graph is not started in a queue that does not exist",
+    },
+    Access {
+        group: "",
+        resource: "services",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "how the components of a graph on Grove are reached",
     },
     Access {
         group: api_types::GROUP,
@@ -99,7 +152,8 @@ pub const ACCESS: &[Access] = &[
         resource: "secrets",
         subresource: None,
         verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
-        why: "copies the SSH key for MPI to the namespaces of graphs whose replicas span nodes",
+        why: "copies the SSH key for MPI to the namespaces of graphs whose replicas span nodes; finds image pull secrets by \
+              registry for graphs on Grove, of which only host names are kept",
     },
     Access {
         group: "resource.k8s.io",

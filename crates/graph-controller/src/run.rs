@@ -1,5 +1,7 @@
 //! Caches, what wakes a graph, and the loop.
 
+mod grove;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -14,21 +16,26 @@ use controller_kit::store::{
     CacheView, Key, Packed, ServedApi, Store, Watch, controller_owner, watch, watch_if_served, watch_metadata_by,
 };
 use futures::join;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
 use kube::{Resource, ResourceExt};
 
+use self::grove::GroveWatches;
 use crate::NAME;
 use crate::graph::Reconciler;
 use crate::graph::apply::graph_of;
+use crate::graph::observe::grove::kai_queues;
 use crate::graph::observe::{Apis, Caches};
 use crate::graph::settings::Settings;
 use crate::scaling_adapter::{self, observe::adapters_of};
 
 /// Pods that still hold resources.
 const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
+/// What the process is waiting for until it knows the docker configuration Secrets.
+const SECRETS_GATE: &str = "image pull Secrets";
 
 /// The watches that feed the caches of graphs, except that of graphs themselves.
 struct Watches {
@@ -42,6 +49,8 @@ struct Watches {
     pools: Watch<Packed<InferencePool>>,
     destination_rules: Watch<Packed<DestinationRule>>,
     mpi_keys: Watch<PartialObjectMeta<Secret>>,
+    services: Watch<Packed<Service>>,
+    grove: GroveWatches,
 }
 
 /// Runs the controllers of this process until it is told to stop.
@@ -58,7 +67,12 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let (graph_watch, adapters_to_look_at) = graph_watch.and_keys(move |graph| adapters_of(&known, graph));
     let (adapter_watch, graphs_to_look_at) = adapter_watch.and_keys(|adapter| graph_of(adapter).into_iter().collect());
 
-    let (caches, watches) = open(&context, &settings, graphs.clone(), adapters.clone());
+    let (caches, mut watches) = open(&context, &settings, graphs.clone(), adapters.clone());
+    let secrets_gate = context.readiness.gate(SECRETS_GATE);
+    tokio::select! {
+        () = watches.grove.know_pull_secrets() => {}
+        () = context.shutdown.requested() => return Ok(()),
+    }
     let applier = applier(&context, &caches);
     let events = EventSink::new(client(), NAME);
     let reconciler = scaling_adapter::Reconciler {
@@ -78,7 +92,9 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         let reconciler = reconciler.clone();
         async move { reconciler.reconcile(graph).await }
     });
-    join!(serving, scaling);
+    // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready in
+    // between.
+    join!(serving, scaling, async { secrets_gate.open() });
     Ok(())
 }
 
@@ -106,6 +122,8 @@ fn open(
     let pools = watch_if_served::<InferencePool>(client(), scope, Some(labels::GRAPH));
     let destination_rules = watch_if_served::<DestinationRule>(client(), scope, Some(labels::OWN_GRAPH));
     let mpi_keys = watch_metadata_by::<Secret>(client(), scope, None, Some(&copies));
+    let services = watch::<Service>(client(), scope, Some(labels::OWN_GRAPH));
+    let grove = grove::open(context);
     let caches = Caches {
         graphs,
         adapters,
@@ -119,6 +137,8 @@ fn open(
         pools: pools.0,
         destination_rules: destination_rules.0,
         mpi_keys: mpi_keys.0,
+        services: services.0,
+        grove: grove.0,
     };
     let watches = Watches {
         components: components.1,
@@ -131,6 +151,8 @@ fn open(
         pools: pools.1,
         destination_rules: destination_rules.1,
         mpi_keys: mpi_keys.1,
+        services: services.1,
+        grove: grove.1,
     };
     (caches, watches)
 }
@@ -143,7 +165,7 @@ impl Watches {
         reconciler: &Reconciler,
     ) -> Controller<DynamoGraphDeployment> {
         let all = &reconciler.caches.graphs;
-        Controller::new(graphs)
+        let controller = Controller::new(graphs)
             .writes_with(&reconciler.applier)
             .triggered_by(self.components, |d| graph_of(d).into_iter().collect())
             .triggered_by(self.accounts, concerned_by(all))
@@ -154,7 +176,9 @@ impl Watches {
             .owns(self.pools)
             .owns(self.destination_rules)
             .triggered_by(self.mpi_keys, concerned_by(all))
-            .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect())
+            .owns(self.services)
+            .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect());
+        self.grove.wake(controller, &reconciler.caches.grove.sets, all)
     }
 }
 
@@ -172,6 +196,10 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
         Arc::new(caches.pools.clone()),
         Arc::new(caches.destination_rules.clone()),
         Arc::new(caches.mpi_keys.clone()),
+        Arc::new(caches.services.clone()),
+        Arc::new(caches.grove.sets.clone()),
+        Arc::new(caches.grove.cliques.clone()),
+        Arc::new(caches.grove.groups.clone()),
     ];
     let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), views);
     applier.with_predecessors(&[annotations::LAST_APPLIED_HASH])
@@ -179,9 +207,12 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
 
 /// What the cluster may serve and needs no cache.
 fn apis(context: &Context, settings: &Settings) -> Apis {
+    let served = |resource| ServedApi::new(context.client.clone(), resource);
     let leader_worker_sets = GroupVersionKind::gvk("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
-    let leader_worker_sets = ServedApi::new(context.client.clone(), ApiResource::from_gvk(&leader_worker_sets));
-    Apis { leader_worker_sets: settings.leader_worker_sets.then_some(leader_worker_sets) }
+    Apis {
+        leader_worker_sets: settings.leader_worker_sets.then(|| served(ApiResource::from_gvk(&leader_worker_sets))),
+        kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
+    }
 }
 
 /// The graphs that an object concerns: its owner, or all of its namespace if they share it.

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use api_types::conversion::{ApiVersion, convert};
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use graph_controller::graph::decide::decide;
+use graph_controller::graph::observe::grove::LiveGrove;
 use graph_controller::graph::observe::{Observed, Served};
+use graph_controller::graph::program::Program;
 use graph_controller::graph::settings::Settings;
-use graph_controller::graph::validate::validate;
+use graph_controller::graph::validate::{Facts, validate};
 use serde_json::{Value, json};
 
 fn kit() -> Option<PathBuf> {
@@ -108,7 +110,7 @@ fn real_graphs_give_the_references_components() {
         }
         let mut got = BTreeMap::new();
         for graph in graphs_of(&kit, &case) {
-            match validate(&graph, &settings, Served::default()) {
+            match validate(&graph, &settings, Facts::default()) {
                 Err(refusal) => {
                     wrong.insert(name.to_owned(), format!("refused: {}", refusal.message));
                 }
@@ -119,6 +121,8 @@ fn real_graphs_give_the_references_components() {
                         adapters: vec![],
                         running_pods: BTreeMap::new(),
                         served: Served::default(),
+                        grove: LiveGrove::default(),
+                        program: Program::Component,
                     };
                     got.extend(decide(&valid, &observed).components.iter().map(named));
                 }

@@ -109,6 +109,11 @@ pub fn legacy_type_is_worker(
     labels.any(|labels| selects_legacy_worker(labels, declared)) || selects_legacy_worker(selector, declared)
 }
 
+/// Whether live pods of a prefill or decode component are labelled `worker`, as operators before these types made them.
+pub fn has_legacy_type(live: &BTreeMap<String, String>, declared: Option<ComponentType>) -> bool {
+    selects_legacy_worker(Some(live), declared)
+}
+
 fn selects_legacy_worker(found: Option<&BTreeMap<String, String>>, declared: Option<ComponentType>) -> bool {
     let Some(declared) = declared.filter(|t| matches!(t, ComponentType::Prefill | ComponentType::Decode)) else {
         return false;

@@ -50,9 +50,11 @@ mod validate;
 
 pub use deployment::render_deployment;
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
-pub use frameworks::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of};
+pub use frameworks::{
+    LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
+};
 pub use gpu_claims::render_claim_template;
-pub use identity::legacy_type_is_worker;
+pub use identity::{has_legacy_type, legacy_type_is_worker};
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations};
 pub use live::Workload;

@@ -6,6 +6,7 @@
 use super::payload::{self, Keys};
 use super::value::{Object, object};
 use super::{COMPONENT_DEPLOYMENT, GRAPH, kind};
+use crate::v1beta1::ComponentType;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -138,6 +139,15 @@ pub fn claims_of_graph(annotations: &Texts) -> Vec<PreservedClaim> {
     claims.into_iter().filter(|claim| !claim.name.is_empty()).collect()
 }
 
+/// The types that the annotations of a v1beta1 `DynamoGraphDeployment` keep because v1beta1 does not know them, by component.
+pub fn unknown_types_of_graph(annotations: &Texts) -> Texts {
+    let services = read(annotations, GRAPH).and_then(|mut spec| spec.remove("services"));
+    let services = services.as_ref().and_then(Value::as_object).into_iter().flatten();
+    let given =
+        services.filter_map(|(name, service)| Some((name.clone(), field(service.as_object()?, "componentType"))));
+    given.filter(|(_, type_): &(String, String)| !type_.is_empty() && ComponentType::named(type_).is_none()).collect()
+}
+
 fn field<T: for<'de> Deserialize<'de> + Default>(spec: &Object, key: &str) -> T {
     spec.get(key).and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default()
 }
@@ -200,6 +210,15 @@ mod tests {
         assert_eq!(PreservedComponent::of_graph(&annotations, "F"), PreservedComponent::default());
         let [claim] = claims_of_graph(&annotations).try_into().unwrap();
         assert_eq!((claim.name.as_str(), claim.create, claim.storage_class.as_str()), ("models", true, "fast"));
+    }
+
+    #[test]
+    fn types_that_mean_nothing_are_told() {
+        let services = json!({"A": {"componentType": "main"}, "B": {"componentType": "worker"}, "C": {}});
+        let graph = alpha(GRAPH, json!({"services": services}));
+        let expected = Texts::from([("A".to_owned(), "main".to_owned())]);
+        assert_eq!(unknown_types_of_graph(&annotations(&graph)), expected);
+        assert_eq!(unknown_types_of_graph(&Texts::new()), Texts::new());
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl ComponentSpec {
 /// type means no particular role.
 fn known_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ComponentType>, D::Error> {
     let given: Option<String> = Deserialize::deserialize(deserializer)?;
-    Ok(given.and_then(|given| ComponentType::ALL.into_iter().find(|known| known.as_str() == given)))
+    Ok(given.and_then(|given| ComponentType::named(&given)))
 }
 
 /// Role of a component.
@@ -140,6 +140,11 @@ pub enum ComponentType {
 impl ComponentType {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Frontend, Self::Worker, Self::Prefill, Self::Decode, Self::Planner, Self::Epp];
+
+    /// The type of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.as_str() == name)
+    }
 
     /// The name as it stands in specs, labels and environments.
     pub const fn as_str(self) -> &'static str {

@@ -10,8 +10,9 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::observe::{Observed, Served};
+use super::program::Program;
 use super::settings::Settings;
-use super::validate::{ValidGraph, validate};
+use super::validate::{Facts, ValidGraph, validate};
 use std::sync::LazyLock;
 
 /// A frontend and a decode worker; named so that swapped names would show.
@@ -59,7 +60,7 @@ pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'_> {
 
 /// The same under another configuration.
 pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a Settings) -> ValidGraph<'a> {
-    validate(graph, settings, Served::default()).unwrap()
+    validate(graph, settings, Facts::default()).unwrap()
 }
 
 /// What is live of a graph: nothing but these components.
@@ -70,6 +71,8 @@ pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDe
         adapters: Vec::new(),
         running_pods: Default::default(),
         served: Served::default(),
+        grove: Default::default(),
+        program: Program::Component,
     }
 }
 
@@ -122,4 +125,71 @@ pub fn report(live: &mut DynamoComponentDeployment, available: i32) {
             scheduled_replicas: None,
         }),
     });
+}
+
+/// Graphs on Grove.
+pub mod grove {
+    use super::*;
+    use crate::graph::decide::decide;
+    use crate::graph::settings;
+    use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
+
+    /// The operator's configuration with Grove in use.
+    pub fn settings() -> &'static Settings {
+        static SETTINGS: LazyLock<Settings> = LazyLock::new(|| Settings {
+            grove: settings::Grove { enabled: true, termination_delay: Some("15m0s".into()), ..Default::default() },
+            ..super::settings().clone()
+        });
+        &SETTINGS
+    }
+
+    /// A graph that Grove runs, of which nothing is live.
+    pub fn observed(graph: &DynamoGraphDeployment) -> Observed {
+        let served = Served { grove: true, ..Served::default() };
+        Observed { program: Program::Grove, served, ..super::observed(graph, vec![]) }
+    }
+
+    /// The same with a PodCliqueSet.
+    pub fn observed_with(graph: &DynamoGraphDeployment, set: PodCliqueSet) -> Observed {
+        let mut observed = observed(graph);
+        observed.grove.sets = vec![set];
+        observed
+    }
+
+    /// What is decided.
+    pub fn decided(observed: &Observed) -> crate::graph::decide::Decision {
+        decide(&validate(&observed.graph, settings(), observed.facts()).unwrap(), observed)
+    }
+
+    /// The PodCliqueSet that is decided on for a new graph, as it comes back from the API server.
+    pub fn live_set(graph: &DynamoGraphDeployment) -> PodCliqueSet {
+        as_live(decided(&observed(graph)).grove.unwrap().set)
+    }
+
+    /// A PodCliqueSet as it comes back from the API server, not looked at by Grove.
+    pub fn as_live(mut set: PodCliqueSet) -> PodCliqueSet {
+        set.metadata.uid = Some("set-uid".into());
+        set.metadata.generation = Some(1);
+        set.metadata.owner_references = Some(vec![owner()]);
+        set
+    }
+
+    /// The clique of a component, as Grove reports it with everything in order.
+    pub fn clique(component: &str, replicas: i32) -> PodClique {
+        serde_json::from_value(json!({
+            "metadata": { "name": format!("chat-0-{}", component.to_lowercase()), "uid": "clique-uid", "generation": 1 },
+            "spec": { "replicas": replicas },
+            "status": { "observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
+                "readyReplicas": replicas, "scheduledReplicas": replicas, "currentPodCliqueSetGenerationHash": "hash" },
+        }))
+        .unwrap()
+    }
+
+    /// The same for a component that is a scaling group.
+    pub fn group(component: &str, replicas: i32) -> PodCliqueScalingGroup {
+        let mut value = json!(clique(component, replicas));
+        value["kind"] = json!("PodCliqueScalingGroup");
+        value["status"]["availableReplicas"] = json!(replicas);
+        serde_json::from_value(value).unwrap()
+    }
 }

@@ -5,6 +5,7 @@ pub mod decide;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod observe;
+pub mod program;
 mod report;
 pub mod settings;
 pub mod status;
@@ -25,6 +26,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use self::observe::{Apis, Caches, Observed};
+use self::program::Program;
 use self::settings::Settings;
 use self::validate::Refusal;
 
@@ -60,13 +62,13 @@ impl Reconciler {
             Ok(graph) => graph,
             Err(error) => return self.unreadable(&packed, &error).await,
         };
-        let served = self.apis.served_for(&graph).await?;
-        let observed = match observe::observe(&self.caches, graph, served) {
+        let served = self.apis.served_for(&graph, &self.caches).await?;
+        let mut observed = match observe::observe(&self.caches, graph, served) {
             Ok(observed) => observed,
             Err(error) => return self.unreadable(&packed, &error).await,
         };
         let now = Timestamp::now();
-        let (status, action) = match self.advance(&observed, now).await {
+        let (status, action) = match self.advance(&packed, &mut observed, now).await {
             Ok(done) => done,
             Err(error) => match obstructed(&observed, &error, now) {
                 Some(status) => (status, Action::requeue(OBSTACLE_RETRY)),
@@ -84,18 +86,31 @@ impl Reconciler {
     /// One pass over a graph that can be read: its status after it, or the step that failed.
     async fn advance(
         &self,
-        observed: &Observed,
+        packed: &Packed<DynamoGraphDeployment>,
+        observed: &mut Observed,
         now: Timestamp,
     ) -> Result<(DynamoGraphDeploymentStatus, Action), Error> {
-        let valid = match validate::validate(&observed.graph, &self.settings, observed.served) {
+        let refused = |observed: &Observed, refusal: &Refusal| {
+            (status::of_obstacle(observed, refusal, now), Action::await_change())
+        };
+        match program::choose(observed, &self.settings) {
+            Ok(program) => observed.program = program,
+            Err(refusal) => return Ok(refused(observed, &refusal)),
+        }
+        if observed.program == Program::Grove {
+            observed.grove.unknown_types = observe::grove::unknown_types(&packed.value(), observed.graph.annotations());
+            observe::grove::look_further(&self.applier, &self.settings, observed).await?;
+        }
+        let observed = &*observed;
+        let valid = match validate::validate(&observed.graph, &self.settings, observed.facts()) {
             Ok(valid) => valid,
-            Err(refusal) => return Ok((status::of_obstacle(observed, &refusal, now), Action::await_change())),
+            Err(refusal) => return Ok(refused(observed, &refusal)),
         };
         let decision = decide::decide(&valid, observed);
         let applied = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
         let status = match &decision.obstacle {
             Some(obstacle) => status::of_obstacle(observed, obstacle, now),
-            None => status::of_decision(&observed.graph, &decision, &applied, now),
+            None => status::of_decision(observed, &decision, &applied, now),
         };
         let unseen = !applied.waiting.is_empty() || decision.obstacle.is_some();
         Ok((status, if unseen { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() }))

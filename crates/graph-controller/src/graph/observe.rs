@@ -1,5 +1,7 @@
 //! Everything a decision needs, read from the caches in one go.
 
+pub mod grove;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,11 +12,15 @@ use api_types::v1beta1::{
 use api_types::{annotations, labels, names};
 use controller_kit::apply::{APPLIED_ANNOTATION, Error};
 use controller_kit::store::{Key, Packed, ServedApi, Store, UnpackError, controller_owner};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
+
+use self::grove::{GroveCaches, LiveGrove};
+use super::program::Program;
+use super::validate::Facts;
 
 /// The caches of this controller.
 #[derive(Clone)]
@@ -43,6 +49,10 @@ pub struct Caches {
     pub adapters: Store<Packed<Adapter>>,
     /// Copies of the SSH key for MPI, metadata only.
     pub mpi_keys: Store<PartialObjectMeta<Secret>>,
+    /// Services of graphs.
+    pub services: Store<Packed<Service>>,
+    /// What Grove serves.
+    pub grove: GroveCaches,
 }
 
 /// What the cluster serves that a graph may need. Nothing by default.
@@ -50,6 +60,10 @@ pub struct Caches {
 pub struct Served {
     /// LeaderWorkerSets, for replicas that span nodes.
     pub leader_worker_sets: bool,
+    /// Grove.
+    pub grove: bool,
+    /// The KAI scheduler.
+    pub kai: bool,
 }
 
 /// One graph and all that is live of it, at one moment.
@@ -65,12 +79,26 @@ pub struct Observed {
     pub running_pods: BTreeMap<String, usize>,
     /// What the cluster serves.
     pub served: Served,
+    /// What is live of it on Grove.
+    pub grove: LiveGrove,
+    /// The program that runs it.
+    pub program: Program,
 }
 
 impl Observed {
     /// The components that are not on their way out.
     pub fn present(&self) -> impl Iterator<Item = &DynamoComponentDeployment> {
         self.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none())
+    }
+
+    /// What the graph is checked against.
+    pub fn facts(&self) -> Facts<'_> {
+        Facts {
+            program: self.program,
+            served: self.served,
+            missing_queue: self.grove.missing_queue.as_deref(),
+            topology_domains: self.grove.topology_domains.as_deref(),
+        }
     }
 
     /// Whether the graph is the controller of a live component.
@@ -92,6 +120,8 @@ pub const MARKS: [&str; 2] = [APPLIED_ANNOTATION, annotations::LAST_APPLIED_HASH
 pub struct Apis {
     /// LeaderWorkerSets; none if they shall not be used.
     pub leader_worker_sets: Option<ServedApi>,
+    /// Queues of the KAI scheduler; none if it is not for the cluster to say whether it is used.
+    pub kai_queues: Option<ServedApi>,
 }
 
 impl Apis {
@@ -99,12 +129,21 @@ impl Apis {
     ///
     /// # Errors
     /// The API server does not answer.
-    pub async fn served_for(&self, graph: &DynamoGraphDeployment) -> Result<Served, Error> {
-        let mut served = Served::default();
+    pub async fn served_for(&self, graph: &DynamoGraphDeployment, caches: &Caches) -> Result<Served, Error> {
+        let grove = &caches.grove;
+        let mut served = Served {
+            grove: grove.sets.is_served() && grove.cliques.is_served() && grove.groups.is_served(),
+            ..Served::default()
+        };
         if let Some(api) = &self.leader_worker_sets
             && graph.spec.components.iter().any(|component| component.is_multinode())
         {
             served.leader_worker_sets = api.is_served().await?;
+        }
+        if let Some(api) = &self.kai_queues
+            && served.grove
+        {
+            served.kai = api.is_served().await?;
         }
         Ok(served)
     }
@@ -124,7 +163,8 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     let generations: BTreeSet<_> = workers.map(|d| d.labels().get(labels::WORKER_HASH)).collect();
     let running_pods = if generations.len() > 1 { running_pods(caches, &graph) } else { BTreeMap::new() };
     let adapters = adapters(caches, &graph)?;
-    Ok(Observed { graph, components, adapters, running_pods, served })
+    let grove = grove::observe(&caches.grove, &graph)?;
+    Ok(Observed { graph, components, adapters, running_pods, served, grove, program: Program::default() })
 }
 
 /// Components that an earlier graph of this name left behind (`--cascade=orphan`).

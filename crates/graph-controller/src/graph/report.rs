@@ -58,6 +58,18 @@ fn edges(before: Option<&DynamoGraphDeploymentStatus>, after: &DynamoGraphDeploy
     if let Some(note) = now.filter(|note| before.and_then(stalled).as_ref() != Some(note)) {
         edges.push(Edge { type_: EventType::Warning, reason: "Stalled", note });
     }
+    let unplaced = |s: &DynamoGraphDeploymentStatus| {
+        let found = find(&s.conditions, conditions::TOPOLOGY_AVAILABLE).filter(|c| c.status == "False");
+        found.map(|c| (c.reason.clone(), c.message.clone()))
+    };
+    if let Some((reason, note)) = unplaced(after)
+        && before.and_then(unplaced).as_ref() != Some(&(reason.clone(), note.clone()))
+    {
+        let levels = reason == conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE;
+        let reason =
+            if levels { conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE } else { conditions::graph::TOPOLOGY_NOT_FOUND };
+        edges.push(Edge { type_: EventType::Warning, reason, note });
+    }
     edges
 }
 
@@ -69,6 +81,16 @@ mod tests {
     fn in_phase(phase: RollingUpdatePhase) -> DynamoGraphDeploymentStatus {
         let rolling_update = Some(RollingUpdateStatus { phase: Some(phase), ..RollingUpdateStatus::default() });
         DynamoGraphDeploymentStatus { rolling_update, ..DynamoGraphDeploymentStatus::default() }
+    }
+
+    #[test]
+    fn a_topology_that_goes_is_told_once() {
+        let mut gone = DynamoGraphDeploymentStatus::default();
+        let (type_, reason) = (conditions::TOPOLOGY_AVAILABLE, conditions::graph::TOPOLOGY_NOT_FOUND);
+        let (status, now) = (controller_kit::conditions::Status::False, k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+        controller_kit::conditions::set_condition(&mut gone.conditions, type_, status, reason, "m", None, now);
+        assert_eq!(reasons(&DynamoGraphDeploymentStatus::default(), &gone), [reason]);
+        assert_eq!(reasons(&gone, &gone), [""; 0]);
     }
 
     fn reasons(before: &DynamoGraphDeploymentStatus, after: &DynamoGraphDeploymentStatus) -> Vec<&'static str> {

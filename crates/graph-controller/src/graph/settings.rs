@@ -2,7 +2,8 @@
 
 use controller_kit::settings::{self, Istio, OperatorConfiguration, Rbac};
 use controller_kit::store::Scope;
-use workload::DiscoveryBackend;
+use workload::grove::{GroveSettings, Scheduler};
+use workload::{DiscoveryBackend, PodSettings};
 
 /// Where the operator is installed unless it is told.
 const OPERATOR_NAMESPACE: &str = "dynamo-system";
@@ -20,6 +21,51 @@ pub struct Settings {
     pub mpi_key: Option<MpiKey>,
     /// Whether LeaderWorkerSets are used where they are served.
     pub leader_worker_sets: bool,
+    /// Grove.
+    pub grove: Grove,
+    /// What reaches pods; those of graphs on Grove are rendered here.
+    pub pods: PodSettings,
+}
+
+/// What the operator's configuration says about Grove.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grove {
+    /// Whether it is used where it is served.
+    pub enabled: bool,
+    /// How long less than the minimum of a gang may be available; none leaves it to Grove.
+    pub termination_delay: Option<String>,
+    /// Whether the KAI scheduler places pods; none: where it is served.
+    pub kai: Option<bool>,
+    /// Whether Volcano places pods.
+    pub volcano: bool,
+    /// Whether the configuration asks for both schedulers.
+    pub both_schedulers: bool,
+}
+
+impl Grove {
+    fn of(configuration: &OperatorConfiguration) -> Self {
+        let orchestrators = &configuration.orchestrators;
+        let delay = orchestrators.grove.termination_delay;
+        let (kai, volcano) =
+            (orchestrators.kai_scheduler.enabled, orchestrators.volcano_scheduler.enabled == Some(true));
+        Self {
+            enabled: orchestrators.grove.enabled != Some(false),
+            termination_delay: (!delay.0.is_zero()).then(|| delay.to_string()),
+            kai: if volcano { kai.or(Some(false)) } else { kai },
+            volcano,
+            both_schedulers: volcano && kai == Some(true),
+        }
+    }
+
+    /// The settings for rendering; `kai_served` says whether the cluster has the KAI scheduler.
+    pub fn rendering(&self, kai_served: bool) -> GroveSettings {
+        let scheduler = match (self.volcano, self.kai.unwrap_or(kai_served)) {
+            (true, _) => Scheduler::Volcano,
+            (false, true) => Scheduler::Kai,
+            (false, false) => Scheduler::Default,
+        };
+        GroveSettings { termination_delay: self.termination_delay.clone(), scheduler }
+    }
 }
 
 /// A Secret that is copied to the namespaces of graphs.
@@ -46,6 +92,8 @@ impl Settings {
             istio: configuration.service_mesh.active_istio().cloned(),
             mpi_key: (!mpi.ssh_secret_name.is_empty()).then(|| MpiKey { name: mpi.ssh_secret_name.clone(), namespace }),
             leader_worker_sets: configuration.orchestrators.lws.enabled != Some(false),
+            grove: Grove::of(configuration),
+            pods: configuration.pods(),
         }
     }
 }
@@ -66,6 +114,25 @@ mod tests {
         let roles = read("", &Scope::Cluster).roles.unwrap();
         assert_eq!(roles.planner_cluster_role_name, "dynamo-operator-planner");
         assert!(read("", &Scope::Namespace("team-a".into())).roles.is_none());
+    }
+
+    #[test]
+    fn volcano_is_asked_for_and_kai_is_found() {
+        let scheduler = |text: &str, served| read(text, &Scope::Cluster).grove.rendering(served).scheduler;
+        assert_eq!(scheduler("", true), Scheduler::Kai);
+        assert_eq!(scheduler("", false), Scheduler::Default);
+        assert_eq!(scheduler("orchestrators: {kaiScheduler: {enabled: false}}", true), Scheduler::Default);
+        assert_eq!(scheduler("orchestrators: {volcanoScheduler: {enabled: true}}", true), Scheduler::Volcano);
+        let both = "orchestrators: {volcanoScheduler: {enabled: true}, kaiScheduler: {enabled: true}}";
+        assert!(read(both, &Scope::Cluster).grove.both_schedulers);
+    }
+
+    #[test]
+    fn groves_delay_is_written_as_groves_own() {
+        let delay = |text| read(text, &Scope::Cluster).grove.termination_delay;
+        assert_eq!(delay("").as_deref(), Some("15m0s"));
+        assert_eq!(delay("orchestrators: {grove: {terminationDelay: 4h}}").as_deref(), Some("4h0m0s"));
+        assert_eq!(delay("orchestrators: {grove: {terminationDelay: 0s}}"), None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A graph's status, computed from what is live after the writes, never from what was wished.
 
+mod grove;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::conditions as c;
@@ -15,17 +17,24 @@ use kube::ResourceExt;
 use super::apply::Applied;
 use super::decide::{Decision, Rollout, is_current, is_stalled};
 use super::observe::Observed;
+use super::program::Program;
 use super::unserved::unserved_fields;
 use super::validate::Refusal;
 
 /// Status of a graph that has been decided on. `applied` is what is live after the writes.
 pub fn of_decision(
-    graph: &DynamoGraphDeployment,
+    observed: &Observed,
     decision: &Decision,
     applied: &Applied,
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(graph, now);
+    let mut status = carried_over(&observed.graph, observed.program, now);
+    status.restart = decision.restart.clone();
+    if let Some(on_grove) = &decision.grove {
+        grove::report(&mut status, observed, on_grove, applied.grove.as_ref(), &applied.waiting, now);
+        return status;
+    }
+    let graph = &observed.graph;
     let by_name: BTreeMap<String, &DynamoComponentDeployment> =
         applied.live.iter().map(|d| (d.name_any(), d)).collect();
     let wanted: Vec<&DynamoComponentDeployment> =
@@ -35,7 +44,6 @@ pub fn of_decision(
 
     status.components = components(&wanted, &old);
     status.rolling_update = rolling_update(status.rolling_update.take(), &decision.rollout, now);
-    status.restart = decision.restart.clone();
 
     let mut waiting = applied.waiting.clone();
     waiting.extend(waiting_for(decision, &by_name));
@@ -65,13 +73,14 @@ pub fn of_decision(
 /// Status of a graph that cannot be carried out. What is live stays as it is and stays in the status.
 pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let graph = &observed.graph;
-    let mut status = carried_over(graph, now);
+    let mut status = carried_over(&observed.graph, observed.program, now);
     // What is wanted cannot be told, so every object counts, the newest of a component as its present one.
     let mut live: Vec<_> = observed.present().collect();
     live.sort_by_key(|d| std::cmp::Reverse(d.metadata.creation_timestamp.clone()));
     let mut seen = BTreeSet::new();
     let (newest, older): (Vec<_>, Vec<_>) = live.into_iter().partition(|d| seen.insert(d.spec.component.name.clone()));
     status.components = components(&newest, &older);
+    status.components.extend(grove::counts(observed));
     match obstacle.stalled_reason {
         c::graph::FORBIDDEN => progress(&mut status, graph, c::graph::SOME_NOT_READY, &obstacle.message, now),
         _ => stall(&mut status, graph, obstacle, now),
@@ -81,15 +90,15 @@ pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> D
 
 /// Status of a graph that cannot even be read. What was said of it before stays.
 pub fn of_unreadable(graph: &DynamoGraphDeployment, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(graph, now);
+    let mut status = carried_over(graph, Program::Component, now);
     stall(&mut status, graph, obstacle, now);
     status
 }
 
-fn carried_over(graph: &DynamoGraphDeployment, now: Timestamp) -> DynamoGraphDeploymentStatus {
+fn carried_over(graph: &DynamoGraphDeployment, program: Program, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let mut status = graph.status.clone().unwrap_or_default();
     status.observed_generation = graph.metadata.generation;
-    match unserved_fields(&graph.spec) {
+    match unserved_fields(graph, program) {
         fields if fields.is_empty() => status.conditions.retain(|condition| condition.type_ != c::SPEC_SERVED),
         fields => {
             let message = format!("accepted, but not acted on yet: {}", fields.join(", "));

@@ -9,7 +9,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>) -> DynamoGraphDeploymentStatus {
     let valid = valid(graph);
     let decision = decide(&valid, &observed(graph, live.clone()));
-    of_decision(graph, &decision, &Applied { live, waiting: vec![] }, NOW)
+    of_decision(&observed(graph, vec![]), &decision, &Applied { live, ..Applied::default() }, NOW)
 }
 
 fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {

@@ -1,33 +1,42 @@
 //! Fields that the API admits and this operator does not act on yet. Silence about them would be a lie: a graph that names
 //! one serves as it would without it, and its status says so.
 
-use api_types::v1beta1::{ComponentSpec, DynamoGraphDeploymentSpec};
+use api_types::annotations;
+use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment};
+use kube::ResourceExt;
 
-/// Paths of the fields that have no effect, in the order of the spec; empty for most graphs.
-pub fn unserved_fields(spec: &DynamoGraphDeploymentSpec) -> Vec<String> {
+use super::program::Program;
+
+/// Paths of the fields that have no effect on a graph that this program runs, in the order of the object; empty for most
+/// graphs.
+pub fn unserved_fields(graph: &DynamoGraphDeployment, program: Program) -> Vec<String> {
+    let (spec, as_components) = (&graph.spec, program == Program::Component);
+    let pinned = graph.annotations().get(annotations::WORKLOAD_PROVIDER);
+    let elsewhere = pinned.is_some_and(|pinned| pinned != program.as_str());
     let of_graph = [
-        (spec.provider_override.is_some(), "spec.providerOverride"),
-        (spec.priority_class_name.is_some(), "spec.priorityClassName"),
-        (spec.topology_constraint.is_some(), "spec.topologyConstraint"),
+        (as_components && spec.provider_override.is_some(), "spec.providerOverride"),
+        (as_components && spec.priority_class_name.is_some(), "spec.priorityClassName"),
+        (as_components && spec.topology_constraint.is_some(), "spec.topologyConstraint"),
     ];
-    let mut fields: Vec<String> =
-        of_graph.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field.to_owned()).collect();
+    let annotation = elsewhere.then(|| format!("metadata.annotations[{}]", annotations::WORKLOAD_PROVIDER));
+    let set = of_graph.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field.to_owned());
+    let mut fields: Vec<String> = annotation.into_iter().chain(set).collect();
     for component in &spec.components {
         let at = format!("spec.components[{}]", component.name);
-        fields.extend(of_component(component).into_iter().map(|field| format!("{at}.{field}")));
+        fields.extend(of_component(component, as_components).into_iter().map(|field| format!("{at}.{field}")));
     }
     fields
 }
 
-fn of_component(component: &ComponentSpec) -> Vec<&'static str> {
+fn of_component(component: &ComponentSpec, as_components: bool) -> Vec<&'static str> {
     let experimental = component.experimental.as_ref();
     let checkpoint = experimental.and_then(|experimental| experimental.checkpoint.as_ref()).is_some_and(|c| c.enabled);
     let fields = [
         (checkpoint, "experimental.checkpoint"),
-        (component.provider_override.is_some(), "providerOverride"),
-        (component.min_available.is_some(), "minAvailable"),
+        (as_components && component.provider_override.is_some(), "providerOverride"),
+        (as_components && component.min_available.is_some(), "minAvailable"),
         (component.model_ref.is_some(), "modelRef"),
-        (component.topology_constraint.is_some(), "topologyConstraint"),
+        (as_components && component.topology_constraint.is_some(), "topologyConstraint"),
     ];
     fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field).collect()
 }
@@ -40,7 +49,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_graph_is_served_whole() {
-        assert_eq!(unserved_fields(&graph().spec), Vec::<String>::new());
+        assert_eq!(unserved_fields(&graph(), Program::Component), Vec::<String>::new());
     }
 
     #[test]
@@ -52,6 +61,17 @@ mod tests {
         });
         let expected =
             ["spec.priorityClassName", "spec.components[Frontend].minAvailable", "spec.components[Decode].modelRef"];
-        assert_eq!(unserved_fields(&graph.spec), expected);
+        assert_eq!(unserved_fields(&graph, Program::Component), expected);
+    }
+
+    #[test]
+    fn grove_serves_more_and_an_annotation_that_live_objects_contradict_is_named() {
+        let graph = graph_with(|g| {
+            g["metadata"]["annotations"] = json!({ annotations::WORKLOAD_PROVIDER: "component" });
+            g["spec"]["priorityClassName"] = json!("high");
+            g["spec"]["components"][0]["minAvailable"] = json!(1);
+        });
+        let expected = ["metadata.annotations[nvidia.com/workload-provider]"];
+        assert_eq!(unserved_fields(&graph, Program::Grove), expected);
     }
 }

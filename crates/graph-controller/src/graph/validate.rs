@@ -9,10 +9,11 @@ use api_types::v1beta1::{
 use api_types::{annotations, conditions, labels, names};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
-use workload::Invalid;
+use workload::{Invalid, RunsOn, validate_on};
 
 use super::decide::component::{Placement, component_deployment};
 use super::observe::Served;
+use super::program::{Program, lacks_grove};
 use super::settings::Settings;
 
 pub use workload::DiscoveryBackend;
@@ -34,6 +35,10 @@ pub struct ValidGraph<'a> {
     pub discovery: DiscoveryBackend,
     /// Claims of GPUs that the processes of one pod share, without owner.
     pub claim_templates: Vec<ResourceClaimTemplate>,
+    /// The program that runs the graph.
+    pub program: Program,
+    /// Domains of the cluster topology that the policy for key-value caches names.
+    pub topology_domains: &'a [String],
     /// What the operator's configuration says.
     pub settings: &'a Settings,
     /// Why none of the components can be started, although the spec has no mistake.
@@ -57,6 +62,19 @@ impl ValidGraph<'_> {
     }
 }
 
+/// What a graph is checked against beside itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts<'a> {
+    /// The program that runs it.
+    pub program: Program,
+    /// What the cluster serves.
+    pub served: Served,
+    /// The queue of the KAI scheduler that it shall wait in, if that does not exist.
+    pub missing_queue: Option<&'a str>,
+    /// Domains of the cluster topology that its policy for key-value caches names, if that exists.
+    pub topology_domains: Option<&'a [String]>,
+}
+
 /// Why a graph cannot be carried out until its author changes something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -75,15 +93,21 @@ pub struct Refusal {
 pub fn validate<'a>(
     graph: &'a DynamoGraphDeployment,
     settings: &'a Settings,
-    served: Served,
+    facts: Facts<'a>,
 ) -> Result<ValidGraph<'a>, Refusal> {
-    check_provider(graph)?;
+    let program = facts.program;
     let mut problems = Vec::new();
     if graph.spec.components.is_empty() {
         problems.push(invalid("spec.components", "", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);
-    check_kv_transfer(&graph.spec, &mut problems);
+    match program {
+        Program::Component => check_kv_transfer(&graph.spec, &mut problems),
+        Program::Grove => {
+            problems.extend(workload::grove::check(graph));
+            check_topology(graph, facts, &mut problems);
+        }
+    }
     // Framework and discovery follow from the components, once the graph's settings are merged into them.
     let mut valid = ValidGraph {
         namespace: graph.namespace().unwrap_or_default(),
@@ -94,14 +118,19 @@ pub fn validate<'a>(
         discovery: DiscoveryBackend::Etcd,
         claim_templates: Vec::new(),
         settings,
-        obstacle: lacks_orchestrator(&graph.spec, served),
+        program,
+        topology_domains: facts.topology_domains.unwrap_or_default(),
+        obstacle: match program {
+            Program::Component => lacks_orchestrator(&graph.spec, facts.served),
+            Program::Grove => lacks_grove(facts, settings),
+        },
     };
     let mut merged: Vec<_> = graph.spec.components.iter().map(|c| candidate(&valid, graph, c)).collect();
-    if valid.obstacle.is_some() {
+    if valid.obstacle.is_some() && program == Program::Component {
         // Told once, with what to install, and not for each component again.
         merged.iter_mut().for_each(|d| d.spec.component.multinode = None);
     }
-    let checked = check_components(graph, &merged, &mut problems);
+    let checked = check_components(graph, program, &merged, &mut problems);
     (valid.framework, valid.claim_templates) = (checked.framework, checked.claim_templates);
     if merged.iter().any(|d| backend_of(d, settings.discovery) == DiscoveryBackend::Kubernetes) {
         valid.discovery = DiscoveryBackend::Kubernetes;
@@ -115,23 +144,6 @@ pub fn validate<'a>(
         });
     }
     Ok(valid)
-}
-
-/// The program that runs the graph; only Deployments are served.
-fn check_provider(graph: &DynamoGraphDeployment) -> Result<(), Refusal> {
-    let key = annotations::WORKLOAD_PROVIDER;
-    let (reason, problem) = match graph.annotations().get(key).map(String::as_str) {
-        None | Some("component") => return Ok(()),
-        Some("grove") => (
-            conditions::graph::PROVIDER_UNAVAILABLE,
-            format!("metadata.annotations[{key}]: the graph is pinned to Grove, which this operator does not serve"),
-        ),
-        Some(other) => (
-            conditions::graph::PROVIDER_UNSUPPORTED,
-            format!("metadata.annotations[{key}]: {other:?} is no workload provider; use \"component\" or \"grove\""),
-        ),
-    };
-    Err(Refusal { ready_reason: reason, stalled_reason: conditions::graph::INVALID_SPEC, message: problem })
 }
 
 /// Replicas that span nodes need somebody who starts their pods together.
@@ -165,6 +177,27 @@ fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invali
     }
 }
 
+/// A cluster topology that the policy names must exist, with the domain in which caches are exchanged.
+fn check_topology(graph: &DynamoGraphDeployment, facts: Facts<'_>, problems: &mut Vec<Invalid>) {
+    let experimental = graph.spec.experimental.as_ref();
+    let Some(policy) = experimental.and_then(|experimental| experimental.kv_transfer_policy.as_ref()) else { return };
+    let Some(topology) = policy.cluster_topology_name.as_deref() else { return };
+    let at = "spec.experimental.kvTransferPolicy";
+    match facts.topology_domains {
+        None => {
+            let problem = "there is no ClusterTopologyBinding of that name";
+            let remedy = "create it, or name another";
+            problems.push(invalid(format!("{at}.clusterTopologyName"), topology, problem, remedy));
+        }
+        Some(domains) if !domains.contains(&policy.domain) => {
+            let problem = format!("is no domain of ClusterTopologyBinding {topology}");
+            let remedy = format!("name one of its domains: {}", domains.join(", "));
+            problems.push(invalid(format!("{at}.domain"), &policy.domain, problem, &remedy));
+        }
+        Some(_) => {}
+    }
+}
+
 /// Names that become values of labels must fit into them.
 fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
     let name = graph.name_any();
@@ -190,16 +223,21 @@ struct Checked {
 /// engines without the author deciding are a mistake.
 fn check_components(
     graph: &DynamoGraphDeployment,
+    program: Program,
     merged: &[DynamoComponentDeployment],
     problems: &mut Vec<Invalid>,
 ) -> Checked {
     let explicit = graph.spec.backend_framework;
+    let runs_on = match program {
+        Program::Component => RunsOn::Component,
+        Program::Grove => RunsOn::Grove,
+    };
     let (name, namespace) = (graph.name_any(), graph.namespace().unwrap_or_default());
     let mut found: Vec<BackendFramework> = Vec::new();
     let mut claim_templates = Vec::new();
     for candidate in merged {
         let component = &candidate.spec.component;
-        match workload::validate(candidate) {
+        match validate_on(runs_on, candidate) {
             Ok(valid) => {
                 found.extend(valid.framework());
                 let shared = valid.shared_gpus().into_iter();

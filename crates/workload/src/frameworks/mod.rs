@@ -97,6 +97,11 @@ pub(crate) fn add_flags(main: &mut Container, flags: &str, framework: BackendFra
     command::add_flags(main, flags, false, framework);
 }
 
+/// Whether a word of a command line is a program that an operator wrote. Two operators do not write the same one.
+pub fn is_operators_program(word: &str) -> bool {
+    trtllm::is_program(word) || (word.contains(crate::pod::gpu_memory::SERVER_MODULE) && word.contains('\n'))
+}
+
 /// Whether a container that runs alone starts a Ray head that others may join.
 pub(crate) fn may_be_joined(framework: Option<BackendFramework>, main: &Container) -> bool {
     framework == Some(BackendFramework::Vllm) && vllm::may_be_joined(main)

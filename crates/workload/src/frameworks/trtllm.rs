@@ -60,6 +60,11 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
     }
 }
 
+/// Whether a word of a command line is what starts the engine, or what a node waits for it with.
+pub(super) fn is_program(word: &str) -> bool {
+    word.contains(KEYS) && word.contains('\n')
+}
+
 /// Adds the volume with the key pair by which the nodes trust each other.
 pub(super) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec) {
     if launch.multinode.is_none() {

@@ -7,8 +7,8 @@ use crate::metadata::Pairs;
 use crate::snapshot::Restore;
 use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, pod, quantity};
 use api_types::grove::{PodCliqueTemplate, PodCliqueTemplateSpec};
-use api_types::v1beta1::ComponentType;
-use api_types::{annotations, labels, names};
+use api_types::v1beta1::{ComponentType, MAIN_CONTAINER};
+use api_types::{annotations, env, labels, names};
 use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) fn render(
     let input = render_input(graph, component);
     let mut clique = PodCliqueTemplate {
         name: plan.name.clone(),
-        labels: clique_labels(graph, &input, &component.valid, plan.role),
+        labels: clique_labels(graph, &input, component, plan.role),
         annotations: clique_annotations(&input, component, plan.role),
         topology_constraint: if in_group { None } else { topology::of_component(graph.spec, component.author) },
         spec: PodCliqueTemplateSpec {
@@ -31,7 +31,7 @@ pub(super) fn render(
             replicas: plan.replicas,
             min_available: Some(plan.min_available),
             starts_after: Vec::new(),
-            pod_spec: pod_spec(&input, &component.valid, plan),
+            pod_spec: pod_spec(&input, component, plan),
         },
     };
     graph.grove.scheduler.take(&mut clique, graph.annotations);
@@ -53,12 +53,17 @@ pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponen
 fn clique_labels(
     graph: &GroveGraph<'_>,
     input: &RenderInput<'_>,
-    valid: &ValidatedComponent<'_>,
+    component: &GroveComponent<'_>,
     role: CliqueRole,
 ) -> Pairs {
+    let valid = &component.valid;
     let mut all = valid.pod_labels(input);
     let selector = names::component_deployment(graph.name, valid.component_name(), None);
     all.insert(labels::SELECTOR.to_owned(), selector);
+    all.insert(labels::DYNAMO_NAMESPACE.to_owned(), valid.dynamo_namespace_for_pods());
+    if let Some(unknown) = component.unknown_type {
+        all.insert(labels::COMPONENT_TYPE.to_owned(), unknown.to_owned());
+    }
     match role {
         // Nothing registers there, and whoever looks for the runtime need not look at it.
         CliqueRole::MemoryOfRank(_) => {
@@ -92,7 +97,8 @@ fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>, r
     all
 }
 
-fn pod_spec(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, plan: &Clique) -> PodSpec {
+fn pod_spec(input: &RenderInput<'_>, component: &GroveComponent<'_>, plan: &Clique) -> PodSpec {
+    let (valid, unknown_type) = (&component.valid, component.unknown_type);
     let (component, nodes) = (valid.component_name(), valid.spec().node_count());
     let node = |role, peers| Multinode { role, nodes, peers };
     let multinode = match plan.role {
@@ -105,6 +111,12 @@ fn pod_spec(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, plan: &Cliq
         (CliqueRole::MemoryOfRank(rank), Some(shared)) => pod::hold_memory_of_rank(&mut pod, rank, shared),
         (CliqueRole::EngineOfRank(rank, _), Some(shared)) => pod::use_memory_of_rank(&mut pod, rank, shared),
         _ => {}
+    }
+    let main = pod.containers.iter_mut().filter(|container| container.name == MAIN_CONTAINER);
+    for variable in main.flat_map(|main| main.env.iter_mut().flatten()) {
+        if let Some(unknown) = unknown_type.filter(|_| variable.name == env::DYN_COMPONENT) {
+            variable.value.get_or_insert_with(|| unknown.to_owned());
+        }
     }
     if has_no_account(input, valid) {
         pod.service_account_name = None;
@@ -132,6 +144,9 @@ fn has_no_account(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> bo
 /// Nothing fills in defaults within a PodCliqueSet, and Grove compares its pods by their text: they are written as the
 /// reference writes them.
 fn complete(container: &mut Container) {
+    for port in container.ports.iter_mut().flatten() {
+        port.protocol.get_or_insert_with(|| "TCP".to_owned());
+    }
     let resources = container.resources.get_or_insert_with(ResourceRequirements::default);
     let amounts = [&mut resources.limits, &mut resources.requests].into_iter().flatten();
     amounts.flat_map(BTreeMap::values_mut).for_each(in_canonical_form);

@@ -30,7 +30,7 @@ pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) ->
             ..ObjectMeta::default()
         },
         spec: Some(ServiceSpec {
-            selector: Some(service::selector(valid, component_type)),
+            selector: Some(selector(component, component_type)),
             ports: Some(vec![service::port(component_type)]),
             ..ServiceSpec::default()
         }),
@@ -66,12 +66,22 @@ pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponen
         spec: Some(ServiceSpec {
             cluster_ip: Some("None".to_owned()),
             publish_not_ready_addresses: Some(true),
-            selector: Some(service::selector(valid, component_type)),
+            selector: Some(selector(component, component_type)),
             ports: Some(vec![head, service::port(component_type)]),
             ..ServiceSpec::default()
         }),
         status: None,
     })
+}
+
+/// The labels of a component's pods.
+fn selector(component: &GroveComponent<'_>, component_type: Option<ComponentType>) -> Pairs {
+    let mut selector = service::selector(&component.valid, component_type);
+    selector.insert(labels::DYNAMO_NAMESPACE.to_owned(), component.valid.dynamo_namespace_for_pods());
+    if let Some(unknown) = component.unknown_type {
+        selector.insert(labels::COMPONENT_TYPE.to_owned(), unknown.to_owned());
+    }
+    selector
 }
 
 /// The author's labels and the generation, as the reference has them, and labels of our own that say whose it is: the

@@ -117,7 +117,9 @@ fn share_gpus(
             CliqueRole::Alone | CliqueRole::Node(_) => false,
         });
         let cliques: Vec<&str> = of_rank.map(|plan| plan.name.as_str()).collect();
-        let claim = json!(rank_claim(shared));
+        let mut claim = json!(rank_claim(shared));
+        // As the reference writes it.
+        claim["metadata"] = json!({});
         template.resource_claim_templates.push(json!({ "name": name, "templateSpec": claim }));
         sharing.push(json!({ "name": name, "scope": "PerReplica", "filter": { "childCliqueNames": cliques } }));
     }

@@ -6,7 +6,8 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Resources that more than one controller may write, and how they share them.
-const SHARED: [(&str, &str); 2] = [
+const SHARED: [(&str, &str); 3] = [
+    ("core/services", "each writes only what it owns: Services of components, or those of graphs on Grove"),
     ("nvidia.com/dynamocomponentdeployments", "the component controller only removes a finalizer of the Go operator"),
     ("events.k8s.io/events", "events are only ever added"),
 ];

@@ -4,9 +4,11 @@
 //! at once, what else the graph needs and the wanted components; old workers shrink after new ones were asked for; deletions
 //! last. A step that fails ends the pass: the next one starts from what is live.
 
+mod grove;
 mod objects;
 mod writer;
 
+use api_types::grove::PodCliqueSet;
 use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use controller_kit::apply::{Applier, Desired, Error};
@@ -24,6 +26,8 @@ use super::observe::{Caches, Observed};
 pub struct Applied {
     /// The graph's components.
     pub live: Vec<DynamoComponentDeployment>,
+    /// The graph's PodCliqueSet, if it runs on Grove.
+    pub grove: Option<PodCliqueSet>,
     /// Objects that could not be written because they have to go first, and why, one line each.
     pub waiting: Vec<String>,
 }
@@ -39,7 +43,7 @@ pub async fn apply(
     decision: &Decision,
 ) -> Result<Applied, Error> {
     let writer = Writer { applier, graph: &observed.graph };
-    let mut applied = Applied { live: observed.present().cloned().collect(), waiting: Vec::new() };
+    let mut applied = Applied { live: observed.present().cloned().collect(), ..Applied::default() };
     applied.waiting.extend(objects::before_pods(writer, caches, &decision.objects).await?);
     let components = join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
     // One that is refused does not hold up the others.
@@ -48,6 +52,9 @@ pub async fn apply(
         applied.take(written?);
     }
     applied.waiting.extend(beside?);
+    if let Some(decision) = &decision.grove {
+        applied.grove = grove::apply(writer, caches, observed, decision, &mut applied.waiting).await?;
+    }
     for old in &decision.old {
         // This may take workers away: not on the word of a cache that is behind.
         applied.take(writer.write_as(&caches.components, old, Desired::only_if_unchanged).await?);

@@ -39,8 +39,11 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
             None => Ok(Vec::new()),
         }
     };
-    let (accounts, shared, config_maps, claims, key) = join!(accounts, shared, config_maps, claims, key);
-    all([accounts, config_maps, claims, key].into_iter().chain(shared))
+    // Pods look for each other by these names as soon as they start.
+    let services = writer.write_all(&caches.services, &objects.services);
+    let (accounts, shared, config_maps, claims, key, services) =
+        join!(accounts, shared, config_maps, claims, key, services);
+    all([accounts, config_maps, claims, key, services].into_iter().chain(shared))
 }
 
 /// Writes what pods find sooner or later. Gives what is waited for.
@@ -74,6 +77,7 @@ pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects:
 /// Deletes what is no longer wanted and nothing runs on.
 pub(super) async fn prune(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Result<(), Error> {
     writer.prune(&caches.config_maps, named_in(&objects.config_maps)).await?;
+    writer.prune(&caches.services, named_in(&objects.services)).await?;
     writer.prune(&caches.claim_templates, named_in(&objects.claim_templates)).await?;
     writer.prune(&caches.pools, named_in(objects.pool.as_slice())).await?;
     writer.prune(&caches.destination_rules, named_in(objects.destination_rule.as_slice())).await

@@ -133,7 +133,7 @@ fn complete_template(
         merge_env(template, env);
     }
     if let Some(policy) = kv_transfer_policy(graph, component) {
-        workload::apply_kv_transfer_policy(template, policy, &[]);
+        workload::apply_kv_transfer_policy(template, policy, graph.topology_domains);
     }
     if component.type_ == Some(ComponentType::Planner)
         && let Some(pod) = &mut template.spec

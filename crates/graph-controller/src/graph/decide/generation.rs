@@ -62,8 +62,13 @@ fn fingerprint_in(live: &DynamoComponentDeployment) -> Option<&String> {
     live.annotations().get(annotations::GENERATION_FINGERPRINT)
 }
 
+/// Whether a fingerprint is of the present recipe. One of another tells nothing about the spec.
+pub fn is_current_recipe(fingerprint: &str) -> bool {
+    fingerprint.starts_with(&format!("{RECIPE}:"))
+}
+
 /// Digest of everything that makes worker pods what they are.
-fn fingerprint(graph: &ValidGraph<'_>) -> String {
+pub fn fingerprint(graph: &ValidGraph<'_>) -> String {
     let placeholder = GenerationSuffix::from_label(PLACEHOLDER);
     let content: BTreeMap<&str, Value> =
         graph.workers().map(|c| (c.name.as_str(), identity(&wanted(graph, c, Some(&placeholder))))).collect();
@@ -97,8 +102,7 @@ fn identity(object: &DynamoComponentDeployment) -> Value {
 
 /// Whether every member of a live generation of another origin holds exactly what the spec asks for.
 fn holds(graph: &ValidGraph<'_>, suffix: Option<&GenerationSuffix>, members: &[&DynamoComponentDeployment]) -> bool {
-    let current =
-        |m: &&DynamoComponentDeployment| fingerprint_in(m).is_some_and(|f| f.starts_with(&format!("{RECIPE}:")));
+    let current = |m: &&DynamoComponentDeployment| fingerprint_in(m).is_some_and(|f| is_current_recipe(f));
     if members.iter().any(current) {
         return false;
     }

@@ -7,6 +7,7 @@ pub mod component;
 pub mod discovery;
 pub mod endpoint_picker;
 pub mod generation;
+pub mod grove;
 pub mod objects;
 pub mod restart;
 pub mod rollout;
@@ -23,9 +24,11 @@ use kube::ResourceExt;
 use workload::RolloutStrategy;
 
 use self::component::{Placement, component_deployment};
+use self::grove::GroveDecision;
 use self::objects::Objects;
 use self::rollout::Live;
 use super::observe::Observed;
+use super::program::Program;
 use super::validate::{Refusal, ValidGraph};
 
 /// What shall be done, in the order of the fields: an account before the pods that run under it, new workers before old
@@ -45,6 +48,8 @@ pub struct Decision {
     pub rollout: Rollout,
     /// How far a restart is.
     pub restart: Option<RestartStatus>,
+    /// What shall be done on Grove, if the graph runs there.
+    pub grove: Option<GroveDecision>,
     /// Why nothing else than [`Self::objects`] is decided on; what is live of the components stays.
     pub obstacle: Option<Refusal>,
 }
@@ -80,24 +85,31 @@ impl Rollout {
 
 /// Decides on a valid graph that is not being deleted.
 pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
-    let origin_version = component::origin_version(&observed.graph, &observed.components);
-    let (workers, others): (Vec<_>, Vec<_>) = observed.present().partition(|d| d.spec.component.is_worker());
-
     let mut decision = Decision { objects: objects::objects(graph, observed), ..Decision::default() };
     if graph.obstacle.is_some() {
         return Decision { obstacle: graph.obstacle.clone(), ..decision };
     }
+    match graph.program {
+        Program::Component => decide_components(graph, observed, &mut decision),
+        Program::Grove => grove::decide(graph, observed, &mut decision),
+    }
+    decision
+}
+
+/// The component program: an object for each component, and for each generation of its workers.
+fn decide_components(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut Decision) {
+    let origin_version = component::origin_version(&observed.graph, &observed.components);
+    let (workers, others): (Vec<_>, Vec<_>) = observed.present().partition(|d| d.spec.component.is_worker());
     for component in graph.spec.components.iter().filter(|c| !c.is_worker()) {
         let replicas = component.wanted_replicas();
         let placement = Placement { generation: None, fingerprint: None, replicas, origin_version: &origin_version };
         decision.components.push(component_deployment(graph, component, placement));
     }
-    decide_workers(graph, observed, &workers, &origin_version, &mut decision);
+    decide_workers(graph, observed, &workers, &origin_version, decision);
 
     decision.delete.extend(others.iter().filter_map(|d| removal(observed, d)));
-    restart::decide_restart(observed, &mut decision);
-    keep_what_is_wanted_and_adopt_the_rest(observed, &mut decision);
-    decision
+    restart::decide_restart(observed, decision);
+    keep_what_is_wanted_and_adopt_the_rest(observed, decision);
 }
 
 /// An object that is wanted under its name is never deleted, whatever else it was before; one that nobody owns and nobody

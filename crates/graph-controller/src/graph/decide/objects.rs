@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::external::{DestinationRule, InferencePool};
 use api_types::{labels, names};
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -40,6 +40,8 @@ pub struct Objects {
     pub destination_rule: Option<DestinationRule>,
     /// Scaling adapters.
     pub adapters: Adapters,
+    /// How components are reached, where nobody else makes their Services.
+    pub services: Vec<Service>,
     /// The Secret to be copied into the namespace, if replicas span nodes.
     pub mpi_key: Option<MpiKey>,
 }

@@ -34,14 +34,15 @@ pub fn decide_restart(observed: &Observed, decision: &mut Decision) {
 }
 
 /// One component, and what it has been told.
-struct Told<'a> {
-    component: String,
+pub(super) struct Told<'a> {
+    /// Its name.
+    pub(super) component: String,
     /// Whether its object is still to be made: its pods will be new anyway.
-    is_new: bool,
+    pub(super) is_new: bool,
     /// The restart that its live object has been told of.
-    mark: Option<&'a str>,
+    pub(super) mark: Option<&'a str>,
     /// Whether everything that its live object has been told has been carried out.
-    done: bool,
+    pub(super) done: bool,
 }
 
 impl<'a> Told<'a> {
@@ -64,8 +65,9 @@ fn mark_in(d: &DynamoComponentDeployment) -> Option<&str> {
 }
 
 /// Who is told of which restart.
-struct Plan<'a> {
-    status: Option<RestartStatus>,
+pub(super) struct Plan<'a> {
+    /// How far it is.
+    pub(super) status: Option<RestartStatus>,
     /// The restart, and the components that shall have been told of it.
     tell: Option<(&'a str, Vec<String>)>,
 }
@@ -73,13 +75,14 @@ struct Plan<'a> {
 impl Plan<'_> {
     /// What a component's pod template says. One that is not told anything new keeps what it was told last: taking that away
     /// would start its pods anew.
-    fn mark_of<'b>(&'b self, told: &'b Told<'_>) -> Option<&'b str> {
+    pub(super) fn mark_of<'b>(&'b self, told: &'b Told<'_>) -> Option<&'b str> {
         let new = self.tell.as_ref().filter(|(_, names)| names.contains(&told.component)).map(|(id, _)| *id);
         new.or(told.mark)
     }
 }
 
-fn plan<'a>(graph: &'a DynamoGraphDeployment, told: &[Told<'_>], rolling: bool) -> Plan<'a> {
+/// Plans one step. `rolling` says that workers change generation.
+pub(super) fn plan<'a>(graph: &'a DynamoGraphDeployment, told: &[Told<'_>], rolling: bool) -> Plan<'a> {
     let before = graph.status.as_ref().and_then(|status| status.restart.clone());
     let Some(restart) = &graph.spec.restart else {
         return Plan { status: before.filter(|status| status.phase.is_some_and(is_final)), tell: None };

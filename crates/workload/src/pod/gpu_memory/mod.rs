@@ -16,7 +16,7 @@ pub(crate) const CLAIM: &str = gms::CLAIM;
 /// Folder with the sockets of the server.
 pub(crate) const SOCKET_DIR: &str = gms::SOCKET_DIR;
 /// The server's Python module.
-const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
+pub(crate) const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
 
 /// Volume of those sockets.
 pub(crate) const SOCKETS: &str = gms::SOCKETS;

@@ -1,0 +1,298 @@
+//! What is decided for a graph on Grove, situation by situation.
+
+use super::*;
+use crate::graph::fixtures::grove::{as_live, clique, decided, group, live_set, observed, observed_with};
+use crate::graph::fixtures::{graph, graph_with, set_image};
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RestartPhase};
+use serde_json::{Value, json};
+
+fn set_of(observed: &Observed) -> PodCliqueSet {
+    decided(observed).grove.unwrap().set
+}
+
+fn find<'a>(set: &'a PodCliqueSet, clique: &str) -> &'a PodCliqueTemplate {
+    set.spec.template.cliques.iter().find(|found| found.name == clique).unwrap()
+}
+
+fn generation(set: &PodCliqueSet) -> Option<String> {
+    generation_of(find(set, "decode")).map(|suffix| suffix.to_string())
+}
+
+/// What another operator would have made: the same, without our bookkeeping.
+fn made_elsewhere(graph: &DynamoGraphDeployment) -> PodCliqueSet {
+    let mut set = live_set(graph);
+    set.metadata.annotations = None;
+    for clique in &mut set.spec.template.cliques {
+        if clique.labels.contains_key(labels::WORKER_HASH) {
+            clique.labels.insert(labels::WORKER_HASH.to_owned(), "0ther000".to_owned());
+            for variable in clique.spec.pod_spec.containers[0].env.iter_mut().flatten() {
+                if variable.name == api_types::env::DYN_NAMESPACE_WORKER_SUFFIX {
+                    variable.value = Some("0ther000".to_owned());
+                }
+            }
+        }
+    }
+    set
+}
+
+#[test]
+fn a_graph_becomes_one_set_with_a_clique_and_a_service_for_each_component() {
+    let decision = decided(&observed(&graph()));
+    assert!(decision.components.is_empty(), "no object of the other program");
+    let set = &decision.grove.as_ref().unwrap().set;
+    assert_eq!(set.name_any(), "chat");
+    let names: Vec<_> = set.spec.template.cliques.iter().map(|clique| clique.name.as_str()).collect();
+    assert_eq!(names, ["frontend", "decode"]);
+    assert_eq!(find(set, "decode").spec.replicas, 4);
+    let services: Vec<_> = decision.objects.services.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(services, ["chat-frontend", "chat-decode"]);
+    let service = &decision.objects.services[0];
+    assert_eq!(service.labels()["operator.dynamo/component"], "Frontend", "the reference's Services do not tell");
+}
+
+/// Several quick changes of replicas once made Grove replace a whole gang, because they came as changes of the template.
+#[test]
+fn replicas_change_through_scale_and_never_through_the_template() {
+    let set = live_set(&graph());
+    for replicas in [0, 1, 7] {
+        let scaled = graph_with(|g| g["spec"]["components"][1]["replicas"] = json!(replicas));
+        let mut observed = observed_with(&scaled, set.clone());
+        observed.grove.cliques = vec![clique("Frontend", 1), clique("Decode", 4)];
+        let decision = decided(&observed).grove.unwrap();
+        assert_eq!(decision.set.spec, set.spec, "{replicas}");
+        let [Scale { child: Child::PodClique(child), from: 4, to }] = &decision.scale[..] else {
+            panic!("{:?}", decision.scale)
+        };
+        assert_eq!((child.name_any().as_str(), *to), ("chat-0-decode", replicas));
+    }
+    let mut observed = observed_with(&graph(), set);
+    assert!(decided(&observed).grove.unwrap().scale.is_empty(), "Grove has not made it yet");
+    observed.grove.cliques = vec![clique("Frontend", 1), clique("Decode", 4)];
+    assert!(decided(&observed).grove.unwrap().scale.is_empty(), "nothing to do");
+}
+
+#[test]
+fn a_component_of_several_cliques_is_scaled_as_a_group() {
+    let graph = graph_with(|g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
+    let mut observed = observed_with(&graph, live_set(&graph));
+    observed.grove.groups = vec![group("Decode", 1)];
+    let decision = decided(&observed).grove.unwrap();
+    assert_eq!(decision.set.spec.template.pod_clique_scaling_groups[0].clique_names, ["decode-ldr", "decode-wkr"]);
+    let [Scale { child: Child::PodCliqueScalingGroup(group), from: 1, to: 4 }] = &decision.scale[..] else {
+        panic!("{:?}", decision.scale)
+    };
+    assert_eq!(group.name_any(), "chat-0-decode");
+}
+
+/// Zero is a normal state, and Grove refuses it in a template.
+#[test]
+fn a_graph_that_begins_with_no_replicas_is_made_with_the_least_and_scaled_down() {
+    let graph = graph_with(|g| {
+        g["spec"]["components"][0]["replicas"] = json!(0);
+        g["spec"]["components"][1]["replicas"] = json!(0);
+        g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 });
+    });
+    let set = live_set(&graph);
+    assert_eq!(find(&set, "frontend").spec.replicas, 1);
+    assert_eq!(set.spec.template.pod_clique_scaling_groups[0].replicas, Some(1));
+    let mut observed = observed_with(&graph, set);
+    observed.grove.cliques = vec![clique("Frontend", 1)];
+    observed.grove.groups = vec![group("Decode", 1)];
+    let wanted: Vec<_> = decided(&observed).grove.unwrap().scale.iter().map(|scale| scale.to).collect();
+    assert_eq!(wanted, [0, 0]);
+}
+
+#[test]
+fn an_edit_makes_a_new_generation_and_nothing_else_does() {
+    let before = graph();
+    let set = live_set(&before);
+    let first = generation(&set);
+    assert!(first.is_some() && generation_of(find(&set, "frontend")).is_none());
+
+    let edited = graph_with(|g| set_image(g, "1.6.0"));
+    let after = as_live(set_of(&observed_with(&edited, set.clone())));
+    assert_ne!(generation(&after), first);
+    assert_eq!(generation(&set_of(&observed_with(&before, after.clone()))), first, "back again");
+
+    let frontend =
+        graph_with(|g| g["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0]["image"] = json!("i:2"));
+    assert_eq!(generation(&set_of(&observed_with(&frontend, set))), first);
+}
+
+/// A graph whose annotations were replaced goes on as it was.
+#[test]
+fn nothing_is_remembered_on_the_graph() {
+    let stamped = graph_with(|g| {
+        g["metadata"]["annotations"] =
+            json!({ annotations::ORIGIN_VERSION: "0.9.0", annotations::WORKLOAD_PROVIDER: "grove" });
+    });
+    let set = live_set(&stamped);
+    let wiped = graph();
+    assert_eq!(set_of(&observed_with(&wiped, set.clone())).spec, set.spec);
+}
+
+#[test]
+fn what_another_operator_made_keeps_its_generation() {
+    let graph = graph();
+    let theirs = made_elsewhere(&graph);
+    let ours = set_of(&observed_with(&graph, theirs.clone()));
+    assert_eq!(ours.spec, theirs.spec);
+    assert_eq!(generation(&ours).as_deref(), Some("0ther000"));
+
+    let edited = graph_with(|g| set_image(g, "1.6.0"));
+    assert_ne!(generation(&set_of(&observed_with(&edited, theirs))).as_deref(), Some("0ther000"));
+}
+
+#[test]
+fn workers_older_than_generations_get_one_with_their_next_change() {
+    let graph = graph();
+    let mut older = made_elsewhere(&graph);
+    let clique = &mut older.spec.template.cliques[1];
+    clique.labels.remove(labels::WORKER_HASH);
+    let env = clique.spec.pod_spec.containers[0].env.as_mut().unwrap();
+    env.retain(|variable| variable.name != api_types::env::DYN_NAMESPACE_WORKER_SUFFIX);
+    assert_eq!(set_of(&observed_with(&graph, older.clone())).spec, older.spec);
+    let edited = graph_with(|g| set_image(g, "1.6.0"));
+    assert!(generation(&set_of(&observed_with(&edited, older))).is_some());
+}
+
+#[test]
+fn programs_of_another_operator_stay_as_long_as_the_author_changes_nothing() {
+    let multinode = |generation: i64, model: &str| {
+        let mut graph = graph_with(|g| {
+            let worker = &mut g["spec"]["components"][1];
+            worker["multinode"] = json!({ "nodeCount": 2 });
+            worker["podTemplate"]["spec"]["containers"][0]["command"] = json!(["python3", "-m", "dynamo.trtllm"]);
+            worker["podTemplate"]["spec"]["containers"][0]["args"] = json!(["--model", model]);
+        });
+        graph.metadata.generation = Some(generation);
+        graph.status = Some(DynamoGraphDeploymentStatus { observed_generation: Some(1), ..Default::default() });
+        graph
+    };
+    let mut theirs = made_elsewhere(&multinode(1, "m"));
+    for clique in theirs.spec.template.cliques.iter_mut().filter(|clique| clique.name.starts_with("decode-")) {
+        clique.spec.pod_spec.containers[0].args = Some(vec!["theirs\n/ssh-pk/private.key".to_owned()]);
+    }
+    assert_eq!(set_of(&observed_with(&multinode(1, "m"), theirs.clone())).spec, theirs.spec);
+    let kept = as_live(set_of(&observed_with(&multinode(1, "m"), theirs.clone())));
+    assert_eq!(set_of(&observed_with(&multinode(1, "m"), kept.clone())).spec, theirs.spec, "and from then on");
+    for (graph, live, why) in [
+        (multinode(2, "m"), theirs, "no operator has carried out this spec"),
+        (multinode(1, "other"), kept, "we know what was carried out"),
+    ] {
+        let set = set_of(&observed_with(&graph, live));
+        let args = find(&set, "decode-ldr").spec.pod_spec.containers[0].args.clone();
+        assert!(!args.unwrap()[0].starts_with("theirs"), "{why}");
+    }
+}
+
+fn with_secrets(graph: &DynamoGraphDeployment, secrets: &[&str], live: Option<PodCliqueSet>, ready: i32) -> Observed {
+    let config = |host: &str| format!(r#"{{"auths":{{"{host}":{{"auth":"eA=="}}}}}}"#);
+    let hosts = workload::RegistryHosts::parse(config("registry.example").as_bytes()).unwrap();
+    let index = workload::PullSecretIndex::new(secrets.iter().map(|name| ((*name).to_owned(), hosts.clone())));
+    let mut observed = observed(graph);
+    observed.grove.sets = live.into_iter().collect();
+    observed.grove.pull_secrets = std::sync::Arc::new(index);
+    let mut worker = clique("Decode", 4);
+    worker.status.as_mut().unwrap().ready_replicas = ready;
+    observed.grove.cliques = vec![worker];
+    observed
+}
+
+fn secrets_of(set: &PodCliqueSet) -> Vec<String> {
+    let secrets = find(set, "decode").spec.pod_spec.image_pull_secrets.iter().flatten();
+    secrets.map(|secret| secret.name.clone()).collect()
+}
+
+#[test]
+fn a_pull_secret_that_appears_reaches_pods_that_do_not_serve_and_no_others() {
+    let graph = graph();
+    let set = as_live(set_of(&with_secrets(&graph, &["one"], None, 0)));
+    assert_eq!(secrets_of(&set), ["one"]);
+    let after = |secrets: &[&str], ready| secrets_of(&set_of(&with_secrets(&graph, secrets, Some(set.clone()), ready)));
+    assert_eq!(after(&["one", "two"], 4), ["one"]);
+    assert_eq!(after(&["one", "two"], 0), ["one", "two"]);
+    assert_eq!(after(&[], 4), ["one"], "nor do they lose one");
+    let edited = graph_with(|g| set_image(g, "1.6.0"));
+    assert_eq!(secrets_of(&set_of(&with_secrets(&edited, &["two"], Some(set.clone()), 4))), ["two"]);
+}
+
+/// The reference leaves it out on Grove, and then a service mesh breaks the gateway's calls.
+#[test]
+fn the_endpoint_picker_keeps_out_of_the_mesh_and_running_ones_are_not_replaced_for_it() {
+    let graph = graph_with(|g| {
+        g["spec"]["components"][0]["type"] = json!("epp");
+        g["spec"]["components"][0]["eppConfig"] = json!({ "configMapRef": { "name": "c", "key": "k" } });
+    });
+    let set = live_set(&graph);
+    let switch = |set: &PodCliqueSet| find(set, "frontend").annotations.get(annotations::ISTIO_INJECT).cloned();
+    assert_eq!(switch(&set).as_deref(), Some("false"));
+    let mut theirs = set.clone();
+    theirs.spec.template.cliques[0].annotations.remove(annotations::ISTIO_INJECT);
+    assert_eq!(switch(&set_of(&observed_with(&graph, theirs.clone()))), None);
+    theirs.spec.template.cliques[0].spec.pod_spec.containers[0].image = Some("older:1".to_owned());
+    assert_eq!(switch(&set_of(&observed_with(&graph, theirs))).as_deref(), Some("false"));
+}
+
+#[test]
+fn a_live_order_and_restarts_stay() {
+    let graph = graph();
+    let mut set = live_set(&graph);
+    set.spec.template.cliques.reverse();
+    for clique in &mut set.spec.template.cliques {
+        clique.annotations.insert(annotations::RESTART_AT.to_owned(), "r1".to_owned());
+    }
+    assert_eq!(set_of(&observed_with(&graph, set.clone())).spec, set.spec);
+}
+
+#[test]
+fn a_restart_goes_from_component_to_component_and_scales_and_regenerates_nothing() {
+    let asked = graph_with(|g| g["spec"]["restart"] = json!({ "id": "r1" }));
+    let set = live_set(&graph());
+    let marked = |observed: &Observed| {
+        let decision = decided(observed);
+        let set = decision.grove.unwrap().set;
+        let marks = set.spec.template.cliques.iter().filter(|c| c.annotations.contains_key(annotations::RESTART_AT));
+        let names: Vec<_> = marks.map(|clique| clique.name.clone()).collect();
+        assert_eq!(generation(&set), generation(&live_set(&graph())));
+        (names, decision.restart.unwrap().phase.unwrap(), set)
+    };
+    let looked_at = |mut set: PodCliqueSet, hash: &str| {
+        let status = json!({ "observedGeneration": 1, "currentGenerationHash": hash });
+        set.status = serde_json::from_value(status).unwrap();
+        as_live(set)
+    };
+    let mut observed = observed_with(&asked, looked_at(set, "hash"));
+    observed.grove.cliques = vec![clique("Frontend", 1), clique("Decode", 4)];
+    let (names, phase, set) = marked(&observed);
+    assert_eq!((names, phase), (vec!["decode".to_owned()], RestartPhase::Restarting));
+    observed.grove.sets = vec![looked_at(set.clone(), "newer")];
+    assert_eq!(marked(&observed).0, ["decode"], "its pods are of the older template still");
+    observed.grove.sets = vec![looked_at(set, "hash")];
+    let (names, _, set) = marked(&observed);
+    assert_eq!(names, ["frontend", "decode"]);
+    observed.grove.sets = vec![looked_at(set, "hash")];
+    assert_eq!(marked(&observed).1, RestartPhase::Completed);
+}
+
+#[test]
+fn a_constraint_of_an_older_grove_gets_its_topology_before_its_form_changes() {
+    let graph =
+        graph_with(|g| g["spec"]["topologyConstraint"] = json!({ "clusterTopologyName": "t", "packDomain": "rack" }));
+    let constraint = |live: Value| {
+        let mut set = live_set(&graph);
+        set.spec.template.topology_constraint = Some(live);
+        set_of(&observed_with(&graph, set)).spec.template.topology_constraint
+    };
+    let repaired = json!({ "packDomain": "rack", "topologyName": "t" });
+    assert_eq!(constraint(json!({ "packDomain": "rack" })), Some(repaired.clone()));
+    assert_eq!(constraint(repaired), Some(json!({ "topologyName": "t", "pack": { "required": "rack" } })));
+}
+
+#[test]
+fn the_name_of_a_live_set_stays() {
+    let long = graph_with(|g| g["metadata"]["name"] = json!("a-graph-with-a-name-that-is-rather-long-for-grove"));
+    let mut set = live_set(&long);
+    set.metadata.name = Some("as-it-was-cut-before".to_owned());
+    assert_eq!(set_of(&observed_with(&long, set)).name_any(), "as-it-was-cut-before");
+}

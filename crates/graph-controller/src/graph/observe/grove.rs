@@ -1,0 +1,156 @@
+//! What is live of a graph on Grove.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api_types::conversion::preserved::unknown_types_of_graph;
+use api_types::grove::{self, PodClique, PodCliqueScalingGroup, PodCliqueSet};
+use api_types::labels;
+use api_types::v1beta1::{ComponentType, DynamoGraphDeployment};
+use controller_kit::apply::{Applier, Error, ObjectId};
+use controller_kit::failure::Class;
+use controller_kit::pull_secrets::PullSecrets;
+use controller_kit::store::{Packed, Store, UnpackError, controller_owner};
+use kube::ResourceExt;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+use workload::PullSecretIndex;
+
+use super::{MARKS, Observed};
+use crate::graph::settings::Settings;
+
+/// The kind of the KAI scheduler's queues.
+pub fn kai_queues() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.run.ai", "v2", "Queue"))
+}
+
+/// Caches of what Grove serves; empty while it does not.
+#[derive(Clone)]
+pub struct GroveCaches {
+    /// PodCliqueSets of graphs.
+    pub sets: Store<Packed<PodCliqueSet>>,
+    /// Cliques of graphs.
+    pub cliques: Store<Packed<PodClique>>,
+    /// All scaling groups; they carry no label of a graph.
+    pub groups: Store<Packed<PodCliqueScalingGroup>>,
+    /// Image pull secrets; none if they are not looked for.
+    pub pull_secrets: Option<PullSecrets>,
+}
+
+/// What is live of a graph on Grove, at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct LiveGrove {
+    /// The graph's PodCliqueSets: those it owns, and orphans of its name that it may adopt. There should be one at most.
+    pub sets: Vec<PodCliqueSet>,
+    /// Cliques that Grove made for components that are one clique.
+    pub cliques: Vec<PodClique>,
+    /// Groups that Grove made for components that are several.
+    pub groups: Vec<PodCliqueScalingGroup>,
+    /// Types of components that no version of the API knows, by component: v1alpha1 took any text.
+    pub unknown_types: BTreeMap<String, String>,
+    /// Image pull secrets of the namespace by registry.
+    pub pull_secrets: Arc<PullSecretIndex>,
+    /// The queue of the KAI scheduler that the graph shall wait in, if it does not exist.
+    pub missing_queue: Option<String>,
+    /// Domains of the cluster topology that the graph's policy for key-value caches names; none if there is none such.
+    pub topology_domains: Option<Vec<String>>,
+}
+
+impl LiveGrove {
+    /// The PodCliqueSet that runs the graph.
+    pub fn set(&self) -> Option<&PodCliqueSet> {
+        self.sets.iter().find(|set| set.metadata.deletion_timestamp.is_none())
+    }
+}
+
+/// Types in a stored graph that have no meaning, by component. Our conversion keeps them aside, the Go operator's where they
+/// were.
+pub fn unknown_types(stored: &Value, annotations: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let components = stored.pointer("/spec/components").and_then(Value::as_array).into_iter().flatten();
+    let text = |component: &Value, field: &str| component[field].as_str().map(str::to_owned);
+    let given = components.filter_map(|component| Some((text(component, "name")?, text(component, "type")?)));
+    let unknown = given.filter(|(_, type_)| !type_.is_empty() && ComponentType::named(type_).is_none());
+    unknown_types_of_graph(annotations).into_iter().chain(unknown).collect()
+}
+
+/// Reads what is live of a graph.
+///
+/// # Errors
+/// If a PodCliqueSet of the graph has a form that this version does not know.
+pub(super) fn observe(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Result<LiveGrove, UnpackError> {
+    let (name, namespace) = (graph.name_any(), graph.namespace());
+    let owned = caches.sets.children_of(&graph.uid().unwrap_or_default());
+    let mut sets = owned.iter().map(|set| set.unpack()).collect::<Result<Vec<_>, _>>()?;
+    let is_orphan = |set: &Packed<PodCliqueSet>| {
+        controller_owner(set).is_none()
+            && set.namespace() == namespace
+            && set.labels().get(labels::GRAPH) == Some(&name)
+            && MARKS.iter().any(|mark| set.annotations().contains_key(*mark))
+    };
+    let orphans = caches.sets.all().into_iter().filter(|set| is_orphan(set));
+    sets.extend(orphans.filter_map(|set| set.unpack().ok()));
+
+    let (mut cliques, mut groups) = (Vec::new(), Vec::new());
+    for set in &sets {
+        let uid = set.uid().unwrap_or_default();
+        // What Grove writes in a form that we do not know is as good as not there yet.
+        cliques.extend(caches.cliques.children_of(&uid).iter().filter_map(|clique| clique.unpack().ok()));
+        groups.extend(caches.groups.children_of(&uid).iter().filter_map(|group| group.unpack().ok()));
+    }
+    let secrets = caches.pull_secrets.as_ref();
+    let pull_secrets = secrets.map(|secrets| secrets.index(namespace.as_deref().unwrap_or_default()));
+    Ok(LiveGrove { sets, cliques, groups, pull_secrets: pull_secrets.unwrap_or_default(), ..LiveGrove::default() })
+}
+
+/// Looks for what no cache holds, once it is known that Grove runs the graph: the queue that a new graph shall wait in, and
+/// the topology that it names.
+///
+/// # Errors
+/// The API server does not answer.
+pub async fn look_further(applier: &Applier, settings: &Settings, observed: &mut Observed) -> Result<(), Error> {
+    let scheduler = settings.grove.rendering(observed.served.kai).scheduler;
+    if let Some(queue) = scheduler.kai_queue(observed.graph.annotations()).map(str::to_owned)
+        && observed.served.grove
+        && !waits_in(&observed.grove, &queue)
+        && !exists(applier, &queue).await?
+    {
+        observed.grove.missing_queue = Some(queue);
+    }
+    let experimental = observed.graph.spec.experimental.as_ref();
+    let policy = experimental.and_then(|experimental| experimental.kv_transfer_policy.as_ref());
+    if let Some(topology) = policy.and_then(|policy| policy.cluster_topology_name.clone()) {
+        let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
+        let bindings = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"));
+        observed.grove.topology_domains = get(applier, &bindings, &topology).await?.map(|binding| domains(&binding));
+    }
+    Ok(())
+}
+
+/// Whether pods of the graph wait in that queue already. Then it has been looked for.
+fn waits_in(live: &LiveGrove, queue: &str) -> bool {
+    let cliques = live.set().into_iter().flat_map(|set| &set.spec.template.cliques);
+    let queues: Vec<_> = cliques.filter_map(|clique| clique.labels.get(labels::KAI_QUEUE)).collect();
+    !queues.is_empty() && queues.iter().all(|found| *found == queue)
+}
+
+/// Whether a queue exists. An install for one namespace may not look; then it counts as there, and pods that wait for ever
+/// tell of it.
+async fn exists(applier: &Applier, queue: &str) -> Result<bool, Error> {
+    match get(applier, &kai_queues(), queue).await {
+        Ok(found) => Ok(found.is_some()),
+        Err(error) if error.class() == Class::Forbidden => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// A cluster-scoped object.
+async fn get(applier: &Applier, resource: &ApiResource, name: &str) -> Result<Option<Value>, Error> {
+    let (group, kind) = (resource.group.clone(), resource.kind.clone());
+    applier.get(resource, &ObjectId { group, kind, namespace: String::new(), name: name.to_owned() }).await
+}
+
+/// The domains of a cluster topology, the widest first.
+fn domains(binding: &Value) -> Vec<String> {
+    let levels = binding.pointer("/spec/levels").and_then(Value::as_array).into_iter().flatten();
+    levels.filter_map(|level| level["domain"].as_str()).map(str::to_owned).collect()
+}

@@ -1,0 +1,147 @@
+//! What the status of a graph on Grove says, situation by situation.
+
+use super::*;
+use crate::graph::apply::Applied;
+use crate::graph::fixtures::grove::{clique, decided, group, live_set, observed_with};
+use crate::graph::fixtures::{graph, graph_with};
+use crate::graph::status::of_decision;
+use api_types::grove::PodClique;
+use api_types::v1beta1::{ComponentKind, GraphState};
+use serde_json::{Value, json};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+/// A PodCliqueSet of which Grove has looked at the latest spec.
+fn looked_at(mut set: PodCliqueSet, conditions: Value) -> PodCliqueSet {
+    let status = json!({ "observedGeneration": 1, "currentGenerationHash": "hash", "conditions": conditions });
+    set.status = serde_json::from_value(status).unwrap();
+    set
+}
+
+fn status_of(observed: &Observed) -> DynamoGraphDeploymentStatus {
+    let decision = decided(observed);
+    let applied = Applied { grove: observed.grove.set().cloned(), ..Applied::default() };
+    of_decision(observed, &decision, &applied, NOW)
+}
+
+fn with(graph: &DynamoGraphDeployment, cliques: Vec<PodClique>) -> Observed {
+    let mut observed = observed_with(graph, looked_at(live_set(graph), json!([])));
+    observed.grove.cliques = cliques;
+    observed
+}
+
+fn ready(status: &DynamoGraphDeploymentStatus) -> (&str, &str, &str) {
+    let ready = find(&status.conditions, c::READY).unwrap();
+    (&ready.status, &ready.reason, &ready.message)
+}
+
+fn gated(component: &str) -> PodClique {
+    let mut clique = clique(component, 4);
+    let status = clique.status.as_mut().unwrap();
+    (status.ready_replicas, status.scheduled_replicas, status.schedule_gated_replicas) = (0, 0, 4);
+    clique
+}
+
+#[test]
+fn a_graph_is_ready_when_all_its_cliques_are() {
+    let graph = graph();
+    let status = status_of(&with(&graph, vec![clique("Frontend", 1), clique("Decode", 4)]));
+    assert_eq!((ready(&status).1, status.state), (c::graph::ALL_READY, GraphState::Successful));
+    let decode = &status.components["Decode"];
+    assert_eq!(decode.component_kind, ComponentKind::PodClique);
+    assert_eq!((decode.component_names[0].as_str(), decode.ready_replicas), ("chat-0-decode", Some(4)));
+}
+
+#[test]
+fn what_grove_has_not_made_or_looked_at_is_told() {
+    let graph = graph();
+    let status = status_of(&with(&graph, vec![clique("Frontend", 1)]));
+    let expected = "Resources not ready: chat: Decode: Grove has not made PodClique chat-0-decode yet";
+    assert_eq!(ready(&status), ("False", c::graph::SOME_NOT_READY, expected));
+    let mut observed = with(&graph, vec![clique("Frontend", 1), clique("Decode", 4)]);
+    observed.grove.sets[0].metadata.generation = Some(2);
+    assert_eq!(ready(&status_of(&observed)).1, c::graph::SOME_NOT_READY, "an edit that Grove has not seen");
+}
+
+/// Pods behind a scheduling gate have no event of their own.
+#[test]
+fn pods_that_wait_for_their_gang_are_told_of_by_their_gate() {
+    let graph = graph();
+    let status = status_of(&with(&graph, vec![clique("Frontend", 1), gated("Decode")]));
+    let (_, reason, message) = ready(&status);
+    assert_eq!(reason, c::graph::INSUFFICIENT_CAPACITY);
+    assert!(message.contains("Decode: 4 pods wait behind a scheduling gate"), "{message}");
+
+    let mut frontend = clique("Frontend", 1);
+    frontend.status.as_mut().unwrap().ready_replicas = 0;
+    assert_eq!(ready(&status_of(&with(&graph, vec![frontend, gated("Decode")]))).1, c::graph::MIXED);
+}
+
+#[test]
+fn replicas_that_were_asked_for_just_now_are_not_there() {
+    let scaled = graph_with(|g| g["spec"]["components"][1]["replicas"] = json!(6));
+    let status = status_of(&with(&scaled, vec![clique("Frontend", 1), clique("Decode", 4)]));
+    assert_eq!(ready(&status).1, c::graph::UPDATING);
+    assert!(ready(&status).2.contains("Decode: 4 replicas become 6"));
+}
+
+#[test]
+fn workers_are_routed_to_their_new_namespace_when_all_of_them_have_changed() {
+    let graph = graph_with(|g| {
+        let mut prefill = g["spec"]["components"][1].clone();
+        (prefill["name"], prefill["type"]) = (json!("Prefill"), json!("prefill"));
+        g["spec"]["components"].as_array_mut().unwrap().push(prefill);
+        let old =
+            json!({ "componentKind": "PodClique", "replicas": 4, "updatedReplicas": 0, "runtimeNamespace": "old" });
+        g["status"] = json!({ "state": "pending", "components": { "Decode": old, "Prefill": old } });
+    });
+    let namespaces = |observed: &Observed| {
+        let status = status_of(observed);
+        ["Frontend", "Decode", "Prefill"].map(|name| status.components[name].runtime_namespace.clone().unwrap())
+    };
+    let mut late = clique("Prefill", 4);
+    late.status.as_mut().unwrap().current_pod_clique_set_generation_hash = Some("older".to_owned());
+    let mut observed = with(&graph, vec![clique("Frontend", 1), clique("Decode", 4), late]);
+    assert_eq!(namespaces(&observed), ["team-a-chat", "old", "old"]);
+    observed.grove.cliques[2] = clique("Prefill", 4);
+    let suffix = generation_of(&observed.grove.sets[0].spec.template.cliques[1]).unwrap();
+    let new = format!("team-a-chat-{suffix}");
+    assert_eq!(namespaces(&observed), ["team-a-chat", &new, &new]);
+}
+
+#[test]
+fn a_group_is_told_of_as_a_group() {
+    let graph = graph_with(|g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
+    let mut observed = with(&graph, vec![clique("Frontend", 1)]);
+    observed.grove.groups = vec![group("Decode", 4)];
+    let status = status_of(&observed);
+    assert_eq!(ready(&status).1, c::graph::ALL_READY);
+    let decode = &status.components["Decode"];
+    assert_eq!(decode.component_kind, ComponentKind::PodCliqueScalingGroup);
+    assert_eq!((decode.ready_replicas, decode.available_replicas), (None, Some(4)));
+}
+
+#[test]
+fn a_topology_is_spoken_of_only_where_one_is_asked_for() {
+    let topology = |graph: &DynamoGraphDeployment, conditions: Value| {
+        let mut observed = with(graph, vec![]);
+        observed.grove.sets = vec![looked_at(live_set(graph), conditions)];
+        let status = status_of(&observed);
+        find(&status.conditions, c::TOPOLOGY_AVAILABLE).map(|found| (found.status.clone(), found.reason.clone()))
+    };
+    assert_eq!(topology(&graph(), json!([])), None);
+    let placed =
+        graph_with(|g| g["spec"]["topologyConstraint"] = json!({ "clusterTopologyName": "t", "packDomain": "rack" }));
+    let said = |status: &str, reason: &str| {
+        json!([{ "type": "TopologyLevelsUnavailable", "status": status, "reason": reason, "message": "m",
+            "lastTransitionTime": "2026-01-01T00:00:00Z" }])
+    };
+    for (conditions, status, reason) in [
+        (json!([]), "Unknown", c::graph::TOPOLOGY_PENDING),
+        (said("False", "All"), "True", c::graph::ALL_TOPOLOGY_LEVELS),
+        (said("True", "ClusterTopologyLevelsUnavailable"), "False", c::graph::TOPOLOGY_LEVELS_UNAVAILABLE),
+        (said("True", "ClusterTopologyNotFound"), "False", c::graph::TOPOLOGY_NOT_FOUND),
+    ] {
+        assert_eq!(topology(&placed, conditions), Some((status.to_owned(), reason.to_owned())));
+    }
+}

@@ -1,0 +1,221 @@
+//! The PodCliqueSets and Services that we make of real graphs, compared with what the reference made of them.
+//!
+//! Needs the conformance kit: `DYNAMO_CONFORMANCE_DIR`, or `../shared/conformance` beside the repository.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
+
+mod kit;
+
+use std::collections::BTreeMap;
+
+use api_types::grove::PodCliqueSet;
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
+use graph_controller::graph::decide::{Decision, decide};
+use graph_controller::graph::observe::grove::{LiveGrove, unknown_types};
+use graph_controller::graph::observe::{Observed, Served};
+use graph_controller::graph::program::Program;
+use graph_controller::graph::settings::{Grove, Settings};
+use graph_controller::graph::validate::validate;
+use kit::{Case, differ};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use workload::is_operators_program;
+
+/// The configuration of the reference's chart, under which the cases were recorded.
+fn settings() -> Settings {
+    let grove = Grove { enabled: true, termination_delay: Some("4h0m0s".to_owned()), ..Grove::default() };
+    Settings { grove, ..Settings::default() }
+}
+
+fn decided(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodCliqueSet>) -> Result<Decision, String> {
+    let (sets, unknown_types) = (live.into_iter().collect(), unknown_types(stored, graph.annotations()));
+    let observed = Observed {
+        graph: graph.clone(),
+        components: vec![],
+        adapters: vec![],
+        running_pods: BTreeMap::new(),
+        served: Served { grove: true, ..Served::default() },
+        grove: LiveGrove { sets, unknown_types, ..LiveGrove::default() },
+        program: Program::Grove,
+    };
+    let settings = settings();
+    let valid = validate(graph, &settings, observed.facts()).map_err(|refusal| refusal.message)?;
+    Ok(decide(&valid, &observed))
+}
+
+/// Annotations and labels in which an implementation is free.
+fn is_free(key: &str) -> bool {
+    let bookkeeping = ["nvidia.com/last-applied-", "nvidia.com/current-worker-hash", "operator.dynamo/"];
+    bookkeeping.iter().any(|prefix| key.starts_with(prefix)) || key == "nvidia.com/dynamo-operator-origin-version"
+}
+
+/// What the comparison leaves open, and what the API server fills in.
+fn comparable(object: &Value, generation: Option<&str>) -> Value {
+    let text = object.to_string();
+    let text = generation.map_or(text.clone(), |suffix| text.replace(suffix, "<generation>"));
+    let mut value: Value = serde_json::from_str(&text).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    for server in ["status", "apiVersion", "kind"] {
+        fields.remove(server);
+    }
+    let metadata = fields["metadata"].as_object_mut().unwrap();
+    metadata.retain(|key, _| ["name", "namespace", "labels", "annotations"].contains(&key.as_str()));
+    clean(&mut value);
+    value
+}
+
+fn clean(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for kind in ["labels", "annotations"] {
+                if let Some(Value::Object(texts)) = map.get_mut(kind) {
+                    texts.retain(|key, _| !is_free(key));
+                }
+            }
+            map.values_mut().for_each(clean);
+            map.retain(|key, v| {
+                let nothing = v.is_null() || (["labels", "annotations"].contains(&key.as_str()) && *v == json!({}));
+                !(nothing || (key == "name" && *v == ""))
+            });
+        }
+        Value::Array(items) => items.iter_mut().for_each(clean),
+        _ => {}
+    }
+}
+
+/// The program text of pods is an implementation's own.
+fn mask_programs(value: &mut Value) {
+    match value {
+        Value::String(text) if text == "<mpi-launch>" || is_operators_program(text) => *text = "<program>".to_owned(),
+        Value::Array(items) => items.iter_mut().for_each(mask_programs),
+        Value::Object(map) => map.values_mut().for_each(mask_programs),
+        _ => {}
+    }
+}
+
+/// The kit holds no program of the reference, but something of that kind must be there to be kept.
+fn unmask_programs(value: &mut Value) {
+    match value {
+        Value::String(text) if text == "<mpi-launch>" => *text = "theirs\ncp /ssh-pk/private.key x\n".to_owned(),
+        Value::Array(items) => items.iter_mut().for_each(unmask_programs),
+        Value::Object(map) => map.values_mut().for_each(unmask_programs),
+        _ => {}
+    }
+}
+
+/// The one thing that our pods have and the reference's lack: without it, a service mesh breaks the endpoint picker.
+fn without_mesh_switch(set: &mut Value) {
+    for clique in set["spec"]["template"]["cliques"].as_array_mut().unwrap() {
+        let picker = clique["labels"]["nvidia.com/dynamo-component-type"] == "epp";
+        if let Some(annotations) = clique["annotations"].as_object_mut().filter(|_| picker) {
+            assert_eq!(annotations.remove("sidecar.istio.io/inject"), Some(json!("false")));
+        }
+    }
+}
+
+fn generation_of(set: &Value) -> Option<&str> {
+    let cliques = set["spec"]["template"]["cliques"].as_array().unwrap().iter();
+    cliques.filter_map(|clique| clique["labels"]["nvidia.com/dynamo-worker-hash"].as_str()).next()
+}
+
+fn as_served(service: &Value) -> Value {
+    let spec = &service["spec"];
+    let mut kept = json!({ "metadata": service["metadata"] });
+    for field in ["ports", "selector", "publishNotReadyAddresses"] {
+        kept["spec"][field] = spec[field].clone();
+    }
+    kept["spec"]["headless"] = json!(spec["clusterIP"] == "None");
+    kept
+}
+
+#[test]
+fn real_graphs_give_the_references_pod_clique_sets() {
+    let Some(kit) = kit::find() else { return };
+    let (mut equal, mut wrong) = (0, BTreeMap::new());
+    for case in kit::cases(&kit, "grove") {
+        for (graph, stored) in case.graphs(&kit) {
+            let name = graph.metadata.name.clone().unwrap_or_default();
+            let Some(expected) = set_of(&case, &name) else { continue };
+            let lines = match decided(&graph, &stored, None) {
+                Err(refusal) => vec![format!("refused: {refusal}")],
+                Ok(decision) => differences(&case, expected, &decision),
+            };
+            if lines.is_empty() {
+                equal += 1;
+            } else {
+                wrong.insert(format!("{} {name}", case.name), lines.join("\n  "));
+            }
+        }
+    }
+    println!("{equal} graphs equal");
+    let shown: String = wrong.iter().take(12).map(|(k, v)| format!("{k}:\n  {v}\n")).collect();
+    assert!(wrong.is_empty(), "{} of {} differ:\n{shown}", wrong.len(), wrong.len() + equal);
+    assert!(equal > 200, "only {equal} graphs were compared");
+}
+
+fn set_of<'a>(case: &'a Case, graph: &str) -> Option<&'a Value> {
+    let mut sets = case.objects("PodCliqueSet");
+    sets.find(|set| set["metadata"]["ownerReferences"][0]["name"] == graph)
+}
+
+fn differences(case: &Case, expected: &Value, decision: &Decision) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut got = json!(decision.grove.as_ref().unwrap().set);
+    without_mesh_switch(&mut got);
+    let (theirs, ours) = (generation_of(expected), generation_of(&got));
+    let (mut want, mut have) = (comparable(expected, theirs), comparable(&got, ours));
+    mask_programs(&mut want);
+    mask_programs(&mut have);
+    differ(&want, &have, "set", &mut lines);
+    let owner = &expected["metadata"]["ownerReferences"][0]["name"];
+    let services = case.objects("Service").filter(|service| {
+        let owned = &service["metadata"]["ownerReferences"][0];
+        owned["kind"] == "DynamoGraphDeployment" && owned["name"] == *owner
+    });
+    let of_model = |service: &&Value| service["metadata"]["name"].as_str().unwrap().starts_with("dynamo-model-");
+    let expected: BTreeMap<String, Value> = services
+        .filter(|service| !of_model(service))
+        .map(|service| (service["metadata"]["name"].to_string(), comparable(&as_served(service), theirs)))
+        .collect();
+    let ours_by_name: BTreeMap<String, Value> = decision
+        .objects
+        .services
+        .iter()
+        .map(|service| json!(service))
+        .filter(|service| !of_model(&service))
+        .map(|service| (service["metadata"]["name"].to_string(), comparable(&as_served(&service), ours)))
+        .collect();
+    differ(&json!(expected), &json!(ours_by_name), "services", &mut lines);
+    lines
+}
+
+/// Taking over what the reference made of real graphs changes no pod, nor the generation.
+#[test]
+fn taking_over_the_references_sets_replaces_no_pod() {
+    let Some(kit) = kit::find() else { return };
+    let (mut kept, mut wrong) = (0, BTreeMap::new());
+    for case in kit::cases(&kit, "grove") {
+        for (graph, stored) in case.graphs(&kit) {
+            let name = graph.metadata.name.clone().unwrap_or_default();
+            let Some(expected) = set_of(&case, &name) else { continue };
+            let mut expected = expected.clone();
+            unmask_programs(&mut expected);
+            let live: PodCliqueSet = serde_json::from_value(expected.clone()).unwrap();
+            let mut graph = graph.clone();
+            graph.metadata.generation = Some(3);
+            graph.status = Some(DynamoGraphDeploymentStatus { observed_generation: Some(3), ..Default::default() });
+            let Ok(decision) = decided(&graph, &stored, Some(live)) else { continue };
+            let have = json!(decision.grove.unwrap().set.spec);
+            let mut lines = Vec::new();
+            differ(&expected["spec"], &have, "spec", &mut lines);
+            if lines.is_empty() {
+                kept += 1;
+            } else {
+                wrong.insert(format!("{} {name}", case.name), lines.join("\n  "));
+            }
+        }
+    }
+    println!("{kept} graphs taken over");
+    let shown: String = wrong.iter().take(12).map(|(k, v)| format!("{k}:\n  {v}\n")).collect();
+    assert!(wrong.is_empty(), "{} of {} differ:\n{shown}", wrong.len(), wrong.len() + kept);
+}
