@@ -73,7 +73,7 @@ impl OperatorArgs {
     /// Builds what is needed. Cargo's messages go to standard error.
     pub(crate) fn build(&self) -> Result<Binaries> {
         let controllers: &[Controller] = if self.operator.is_some() { &[] } else { &CONTROLLERS };
-        Ok(Binaries::build(controllers, self.profile(), build::Messages::Show, free_address()?)?)
+        Ok(Binaries::build(controllers, self.profile(), build::Messages::Show, webhook::free_address()?)?)
     }
 
     /// Builds again, without a word unless it fails.
