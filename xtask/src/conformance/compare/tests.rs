@@ -134,7 +134,15 @@ fn verdicts_of_admission_count_and_so_do_the_fields_a_rejection_names() {
     };
     let accepted = verdict(true, json!([]), "");
     let rejected = verdict(false, json!(["spec.a"]), "");
+    let mut broken = verdict(false, json!(["spec.x.Decoder.a"]), "");
+    broken["applied"][0]["code"] = json!(500);
     for (wanted, got, lines) in [
+        (&broken, &verdict(false, json!([]), "spec.x.a: wrong type"), vec![]),
+        (
+            &broken,
+            &verdict(false, json!([]), "spec.x: no"),
+            vec![r#"applied Graph/g: rejection does not name ["spec.x.Decoder.a"]"#],
+        ),
         (&accepted, &accepted, vec![]),
         (&rejected, &verdict(false, json!([]), "spec.a: must be set"), vec![]),
         (&rejected, &verdict(false, json!([]), "no"), vec![r#"applied Graph/g: rejection does not name ["spec.a"]"#]),
