@@ -299,7 +299,11 @@ fn account(namespace: &str, rights: &[Rights]) -> [Value; 3] {
 
 /// Everything that all tests need; of other projects what can be had.
 fn crds() -> Vec<Value> {
-    own_crds().into_iter().chain(leader_worker_sets().unwrap_or_default()).chain([pod_groups()]).collect()
+    own_crds()
+        .into_iter()
+        .chain(leader_worker_sets().unwrap_or_default())
+        .chain([pod_groups(), pod_snapshots()])
+        .collect()
 }
 
 /// The definitions of components and checkpoints.
@@ -327,17 +331,28 @@ fn read_yaml(file: &Path) -> Value {
 
 /// A definition of pod groups that knows nothing of them but their name.
 fn pod_groups() -> Value {
+    stand_in("scheduling.volcano.sh", "v1beta1", "PodGroup")
+}
+
+/// The same for PodSnapshots.
+fn pod_snapshots() -> Value {
+    stand_in("nvidia.com", "v1alpha1", "PodSnapshot")
+}
+
+fn stand_in(group: &str, version: &str, kind: &str) -> Value {
+    let singular = kind.to_lowercase();
+    let plural = format!("{singular}s");
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": "podgroups.scheduling.volcano.sh",
+            "name": format!("{plural}.{group}"),
             "annotations": { "api-approved.kubernetes.io": "unapproved, a stand-in for tests" },
         },
         "spec": {
-            "group": "scheduling.volcano.sh", "scope": "Namespaced",
-            "names": { "kind": "PodGroup", "plural": "podgroups", "singular": "podgroup" },
-            "versions": [{ "name": "v1beta1", "served": true, "storage": true, "schema": { "openAPIV3Schema": {
-                "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }],
+            "group": group, "scope": "Namespaced",
+            "names": { "kind": kind, "plural": plural, "singular": singular },
+            "versions": [{ "name": version, "served": true, "storage": true, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }],
         },
     })
 }
