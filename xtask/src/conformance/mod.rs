@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: applies the inputs of the conformance kit to our controllers on a fresh control plane, and
 //! compares what comes out with what the reference made of them.
 
+mod apis;
 mod batch;
 mod compare;
 mod input;
@@ -84,18 +85,18 @@ impl Mode {
 /// # Errors
 /// They cannot be run.
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
-    if args.mode != Mode::Base {
-        eprintln!(
-            "mode {} is not available yet: it needs CRDs that neither the kit nor this repository has; use --mode base",
-            args.mode.name()
-        );
-        return Ok(ExitCode::from(NOT_AVAILABLE));
-    }
+    let definitions = match apis::definitions(args.mode) {
+        Ok(definitions) => definitions,
+        Err(why) => {
+            eprintln!("mode {} is not available here: {why:#}", args.mode.name());
+            return Ok(ExitCode::from(NOT_AVAILABLE));
+        }
+    };
     let kit = Kit::find()?;
     let selection = Selection { list: args.cases.clone(), only: args.only.clone(), part: args.show.clone() };
     let cases = kit.cases(args.mode.name(), &selection)?;
     ensure!(!cases.is_empty(), "no case is selected");
-    let records = record_all(args, &cases).await?;
+    let records = record_all(args, definitions, &cases).await?;
     let mut report = Report::default();
     for (case, record) in cases.iter().zip(&records) {
         report.add(&case.name, compare::compare(&case.expected, record));
@@ -105,11 +106,12 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Runs all cases on a control plane of their own. Gives a record for each, in their order, and leaves them as files too.
-async fn record_all(args: &Args, cases: &[Case]) -> Result<Vec<Value>> {
+async fn record_all(args: &Args, definitions: Vec<Value>, cases: &[Case]) -> Result<Vec<Value>> {
     let binaries = args.operator.build()?;
     let controllers = Controllers::Only(CONTROLLERS.map(str::to_owned).into());
     let mut crds = binaries.crds()?;
     crds.push(open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"));
+    crds.extend(definitions);
     let cluster = Cluster::start(Options { controllers, crds, ..Options::default() }).await?;
     let operators = args.operator.start(&cluster, &binaries).await?;
     let server = Server::discover(cluster.client()?).await?;

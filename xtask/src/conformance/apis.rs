@@ -1,0 +1,36 @@
+//! What the cluster offers for replicas that span nodes. Definitions of other projects come from their own modules.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use test_cluster::assets::{Assets, ForeignApi};
+use test_cluster::open_definition;
+
+use super::Mode;
+
+/// The definitions that make a cluster one of that mode.
+///
+/// # Errors
+/// They cannot be had.
+pub(super) fn definitions(mode: Mode) -> Result<Vec<Value>> {
+    match mode {
+        Mode::Base => Ok(Vec::new()),
+        Mode::Grove => bail!("there is no source for the definitions of Grove; use --mode base or --mode lws"),
+        Mode::Lws => {
+            let mut all = of(ForeignApi::LeaderWorkerSet)?;
+            // The reference asks for this group before it uses the other, and makes nothing of its kinds.
+            all.push(open_definition("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"));
+            Ok(all)
+        }
+    }
+}
+
+fn of(api: ForeignApi) -> Result<Vec<Value>> {
+    let files = Assets::from_env()?.definitions(api)?;
+    let read = |file: &std::path::PathBuf| {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", file.display()))
+    };
+    files.iter().map(read).collect()
+}
