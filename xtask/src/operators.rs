@@ -36,9 +36,10 @@ pub(crate) struct Controller {
 }
 
 /// All controllers. A new one is one more line.
-pub(crate) const CONTROLLERS: [Controller; 3] = [
+pub(crate) const CONTROLLERS: [Controller; 4] = [
     Controller { name: "graph-controller", args: &[] },
     Controller { name: "component-controller", args: &[] },
+    Controller { name: "model-controller", args: &[] },
     Controller { name: webhook::NAME, args: &[] },
 ];
 
