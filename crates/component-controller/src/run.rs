@@ -1,6 +1,4 @@
-//! Caches, triggers and the loops.
-
-mod checkpoints;
+//! Caches, triggers and the loop.
 
 use crate::{
     NAME,
@@ -20,7 +18,7 @@ use controller_kit::{
     pull_secrets::{self, Following, PullSecrets},
     store::{CacheView, Key, Packed, Store, watch, watch_if_served, watch_metadata, watch_metadata_by},
 };
-use futures::{StreamExt, future::join3, stream};
+use futures::{StreamExt, future::join, stream};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
@@ -44,7 +42,6 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
     let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(client.clone(), scope, None);
-    let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
     let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
     let (agents, agent_watch) = watch::<DaemonSet>(client.clone(), scope, Some(&agent));
     let settings = context.settings.checkpoint.snapshots();
@@ -72,7 +69,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         .triggered_by(service_watch, child_keys)
         // Another account for component pods counts from the next change on: labelling one must not roll what runs.
         .triggered_by(account_watch, |_| Vec::new())
-        .also(of_checkpoints)
+        .triggered_by(checkpoint_watch, in_namespace(&components))
         .triggered_by(agent_watch, in_namespace(&components));
     let controller = match claim_watch {
         Some(watch) => controller.triggered_by(watch, in_namespace(&components)),
@@ -104,23 +101,18 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     };
     let caches = Caches { deployments, leader_worker_sets: sets, pod_groups: groups, services, accounts };
     let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(client.clone(), caches, secrets, snapshots.clone()),
+        observer: Observer::new(client.clone(), caches, secrets, snapshots),
         applier,
         events: EventSink::new(client, NAME),
         settings: context.settings.pods(),
     });
-    let waited_for = snapshots.clone();
     let running = controller.run(&context, move |component| {
-        let (reconciler, snapshots) = (Arc::clone(&reconciler), waited_for.clone());
-        async move {
-            snapshots.complete().await;
-            reconciler.reconcile(component).await
-        }
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(component).await }
     });
-    let checkpoints = checkpoints::run(&context, snapshots, checkpoint_watch);
-    // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
+    // Polled in this order: the controller's own gate is there before this one opens. The process would count as ready
     // in between.
-    join3(running, checkpoints, async { gate.iter().for_each(Gate::open) }).await;
+    join(running, async { gate.iter().for_each(Gate::open) }).await;
     Ok(())
 }
 

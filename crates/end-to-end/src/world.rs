@@ -9,6 +9,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
+use test_cluster::assets::{Assets, ForeignApi};
 use test_cluster::{Cluster, Options, TestNamespace, wait};
 use tokio::sync::OnceCell;
 
@@ -24,7 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const NODES: u16 = 8;
 
 async fn start_cluster() -> Result<Cluster, BoxError> {
-    let crds = api_types::crds::all()?.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+    let mut crds = api_types::crds::all()?.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    match Assets::from_env()?.definitions(ForeignApi::LeaderWorkerSet) {
+        Ok(files) => {
+            for file in files {
+                crds.push(serde_saphyr::from_str(&std::fs::read_to_string(file)?)?);
+            }
+        }
+        // Tests that need them say so.
+        Err(error) => println!("no definition of LeaderWorkerSets: {error}"),
+    }
     Ok(Cluster::start(Options { crds, audit: true, ..Options::with_nodes(NODES) }).await?)
 }
 

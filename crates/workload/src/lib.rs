@@ -59,8 +59,8 @@ pub use input::{DiscoveryBackend, PodSettings, RenderInput};
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations};
 pub use live::Workload;
 pub use lws::{
-    LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus, LeaderWorkerTemplate, render_leader_worker_set,
-    validate_leader_worker_set,
+    GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
+    LeaderWorkerTemplate, NetworkConfig, render_leader_worker_set, validate_leader_worker_set,
 };
 pub use metadata::component_annotations;
 pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};

@@ -83,6 +83,7 @@ impl Reconciler {
             kind: decision.kind,
             replicas: acted.workload.as_ref().map(|live| live.get().replica_status(valid.runtime_namespace())),
             pull_secrets: &observed.named_pull_secrets,
+            joins_nodes: valid.joins_nodes(),
         };
         self.report(&packed, observed.component.status.as_ref(), &facts, &acted).await
     }
@@ -131,6 +132,7 @@ impl Reconciler {
             kind: known_kind(live.as_ref()),
             replicas: live.as_ref().and_then(|live| live.component.clone()),
             pull_secrets: &NamedPullSecrets::default(),
+            joins_nodes: true,
         };
         self.report_stuck(packed, live.as_ref(), &facts).await?;
         Ok(Action::await_change())
@@ -190,6 +192,7 @@ fn stuck(observed: &Observed, standing: Standing) -> Facts<'_> {
         kind: WorkloadKind::of(&observed.component),
         replicas: workload.map(|live| live.get().replica_status(known.unwrap_or_default())),
         pull_secrets: &observed.named_pull_secrets,
+        joins_nodes: true,
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use api_types::{
     conditions::{self, component as reason},
-    v1beta1::{ComponentReplicaStatus, DynamoComponentDeploymentStatus},
+    v1beta1::{ComponentReplicaStatus, DynamoComponentDeploymentStatus, MAIN_CONTAINER},
 };
 use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
 use jiff::Timestamp;
@@ -27,6 +27,8 @@ pub struct Facts<'a> {
     pub replicas: Option<ComponentReplicaStatus>,
     /// The image pull secrets that the author names.
     pub pull_secrets: &'a NamedPullSecrets,
+    /// Whether the engine could be told how the nodes of a replica find each other.
+    pub joins_nodes: bool,
 }
 
 /// How far a component is.
@@ -81,6 +83,7 @@ pub fn status(
     set_readiness(&mut all, facts, now);
     set_progress(&mut all, &progress(&facts.standing), facts.generation, now);
     set_pull_secrets(&mut all, facts, now);
+    set_nodes_joined(&mut all, facts, now);
     DynamoComponentDeploymentStatus {
         observed_generation: facts.generation,
         conditions: all,
@@ -145,6 +148,20 @@ fn set_pull_secrets(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp)
     };
     let found = Status::from(missing.is_empty());
     set_condition(all, reason::PULL_SECRETS_FOUND, found, reason, &message, facts.generation, now);
+}
+
+/// Only there where it is false: a program may join the nodes by itself, so this stops nothing.
+fn set_nodes_joined(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
+    if facts.joins_nodes {
+        all.retain(|condition| condition.type_ != reason::NODES_JOINED);
+        return;
+    }
+    let message = format!(
+        "container {MAIN_CONTAINER} starts no `python … -m dynamo.<engine>` to which the flags could be added that join the \
+         nodes of a replica; a program that joins them by itself, by LWS_LEADER_ADDRESS and LWS_WORKER_INDEX, needs none"
+    );
+    let why = reason::ENGINE_NOT_FOUND;
+    set_condition(all, reason::NODES_JOINED, Status::False, why, &message, facts.generation, now);
 }
 
 #[cfg(test)]

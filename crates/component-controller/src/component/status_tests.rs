@@ -9,7 +9,14 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn facts(standing: Standing, pull_secrets: &NamedPullSecrets) -> Facts<'_> {
-    Facts { generation: Some(3), standing, kind: WorkloadKind::Deployment, replicas: None, pull_secrets }
+    Facts {
+        generation: Some(3),
+        standing,
+        kind: WorkloadKind::Deployment,
+        replicas: None,
+        pull_secrets,
+        joins_nodes: true,
+    }
 }
 
 /// `Type=Status/Reason` of every condition.
@@ -103,4 +110,17 @@ fn the_most_urgent_refusal_decides_and_all_are_told() {
     assert_eq!(Standing::of(&forbidden), Standing::Underway("quota".into()));
     let waiting = Acted { waiting: vec!["Deployment n/w: it is being deleted".into()], ..Acted::default() };
     assert_eq!(Standing::of(&waiting), Standing::Underway("Deployment n/w: it is being deleted".into()));
+}
+
+/// The reference leaves such an engine alone without a word, and its nodes never meet.
+#[test]
+fn an_engine_that_cannot_be_told_of_its_nodes_is_named_as_long_as_it_is_so() {
+    let secrets = NamedPullSecrets::default();
+    let facts = facts(Standing::Ready, &secrets);
+    let told = status(None, &Facts { joins_nodes: false, ..facts.clone() }, at(1));
+    let condition = find(&told.conditions, reason::NODES_JOINED).unwrap();
+    assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", reason::ENGINE_NOT_FOUND));
+    assert!(find(&told.conditions, "Ready").unwrap().status == "True", "it may work all the same");
+    let mended = status(Some(&told), &facts, at(2));
+    assert!(find(&mended.conditions, reason::NODES_JOINED).is_none());
 }

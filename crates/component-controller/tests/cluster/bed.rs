@@ -19,7 +19,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{fmt::Debug, path::Path, sync::Arc, time::Duration};
 use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::{TestNamespace, shared, wait};
+use test_cluster::{TestNamespace, open_definition, shared, wait};
 use tokio::task::JoinHandle;
 
 /// How long anything may take; generous, because the machine may have much to do.
@@ -299,11 +299,8 @@ fn account(namespace: &str, rights: &[Rights]) -> [Value; 3] {
 
 /// Everything that all tests need; of other projects what can be had.
 fn crds() -> Vec<Value> {
-    own_crds()
-        .into_iter()
-        .chain(leader_worker_sets().unwrap_or_default())
-        .chain([pod_groups(), pod_snapshots()])
-        .collect()
+    let pod_groups = open_definition("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups");
+    own_crds().into_iter().chain(leader_worker_sets().unwrap_or_default()).chain([pod_groups]).collect()
 }
 
 /// The definitions of components and checkpoints.
@@ -327,32 +324,4 @@ pub fn leader_worker_sets() -> Option<Vec<Value>> {
 
 fn read_yaml(file: &Path) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
-}
-
-/// A definition of pod groups that knows nothing of them but their name.
-fn pod_groups() -> Value {
-    stand_in("scheduling.volcano.sh", "v1beta1", "PodGroup")
-}
-
-/// The same for PodSnapshots.
-fn pod_snapshots() -> Value {
-    stand_in("nvidia.com", "v1alpha1", "PodSnapshot")
-}
-
-fn stand_in(group: &str, version: &str, kind: &str) -> Value {
-    let singular = kind.to_lowercase();
-    let plural = format!("{singular}s");
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": format!("{plural}.{group}"),
-            "annotations": { "api-approved.kubernetes.io": "unapproved, a stand-in for tests" },
-        },
-        "spec": {
-            "group": group, "scope": "Namespaced",
-            "names": { "kind": kind, "plural": plural, "singular": singular },
-            "versions": [{ "name": version, "served": true, "storage": true, "subresources": { "status": {} },
-                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }],
-        },
-    })
 }

@@ -4,6 +4,7 @@ mod bad_input;
 mod deletion;
 mod graphs;
 mod kill_points;
+mod nodes;
 mod outage;
 mod rollouts;
 mod steady_state;

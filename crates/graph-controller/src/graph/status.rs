@@ -50,6 +50,8 @@ pub fn of_decision(
     waiting.extend(decision.rollout.waits.iter().cloned());
     if let Some(obstacle) = wanted.iter().find_map(|d| obstacle_of(d)) {
         stall(&mut status, graph, &obstacle, now);
+        // The other components go on, so the graph has not failed.
+        status.state = GraphState::Pending;
     } else if decision.rollout.in_progress() {
         let message = match waiting.is_empty() {
             true => "Rolling update in progress".to_owned(),
@@ -208,7 +210,7 @@ fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Refusal> {
     let stalled_reason =
         if stalled.reason == c::component::NAME_TAKEN { c::graph::NAME_TAKEN } else { c::graph::INVALID_SPEC };
     Some(Refusal {
-        ready_reason: c::graph::FAILED,
+        ready_reason: c::graph::SOME_NOT_READY,
         stalled_reason,
         message: format!("component {}: {}", d.spec.component.name, stalled.message),
     })

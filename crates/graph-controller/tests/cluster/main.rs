@@ -4,6 +4,5 @@
 
 mod bed;
 mod endpoint_picker;
-mod grove;
 mod restart;
 mod scaling;

@@ -51,6 +51,13 @@ impl<'a> Launch<'a> {
         valid: &'a ValidatedComponent<'_>,
         multinode: Option<Multinode<'a>>,
     ) -> Self {
+        Self {
+            mpi_secret: input.settings.mpi_secret.as_deref().unwrap_or(names::MPI_SECRET),
+            ..Self::with_defaults(valid, multinode)
+        }
+    }
+
+    fn with_defaults(valid: &'a ValidatedComponent<'_>, multinode: Option<Multinode<'a>>) -> Self {
         let shared = valid.shared_gpus.filter(|shared| shared.mode == EngineMode::InterPod);
         Self {
             framework: valid.framework,
@@ -60,8 +67,21 @@ impl<'a> Launch<'a> {
             executor: vllm::Executor::chosen(|key| valid.annotation(key)),
             shares_gpu_memory: shared.is_some(),
             stands_by: shared.is_some_and(|shared| shared.standbys > 0),
-            mpi_secret: input.settings.mpi_secret.as_deref().unwrap_or(names::MPI_SECRET),
+            mpi_secret: names::MPI_SECRET,
         }
+    }
+}
+
+impl ValidatedComponent<'_> {
+    /// Whether the component's engine was found in its command line, as far as it has to be told how the nodes of a replica
+    /// find each other. A program that joins them by itself need not be found.
+    pub fn joins_nodes(&self) -> bool {
+        if !self.spec().is_multinode() {
+            return true;
+        }
+        let nodes = self.spec().node_count();
+        let leader = Multinode { role: NodeRole::Leader, nodes, peers: Peers::LeaderWorkerSet };
+        adapt_main(&Launch::with_defaults(self, Some(leader)), &mut self.main.clone())
     }
 }
 
@@ -73,13 +93,16 @@ pub(crate) const fn default_cache_path(framework: BackendFramework) -> Option<&'
     }
 }
 
-/// Adapts the main container to its engine.
-pub(crate) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
+/// Adapts the main container to its engine; says whether the engine was found for all that it has to be told.
+pub(crate) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
     match launch.framework {
         Some(BackendFramework::Vllm) => vllm::adapt_main(launch, main),
         Some(BackendFramework::Sglang) => sglang::adapt_main(launch, main),
-        Some(BackendFramework::Trtllm) => trtllm::adapt_main(launch, main),
-        None => {}
+        Some(BackendFramework::Trtllm) => {
+            trtllm::adapt_main(launch, main);
+            true
+        }
+        None => true,
     }
 }
 

@@ -4,9 +4,9 @@ use super::{Launch, Multinode, NodeRole, command};
 use api_types::{ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::Container;
 
-/// Tells each node of a replica its rank and where the leader is.
-pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
-    let Some(Multinode { role, nodes, peers }) = launch.multinode else { return };
+/// Tells each node of a replica its rank and where the leader is; says whether an engine was found to tell.
+pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
+    let Some(Multinode { role, nodes, peers }) = launch.multinode else { return true };
     let (rank, needs_shell) = match role {
         NodeRole::Leader => ("0".to_owned(), false),
         NodeRole::Worker => {
@@ -17,7 +17,7 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
     };
     let address = format!("{}:{}", peers.leader(), ports::SGLANG_INIT);
     let flags = format!("--dist-init-addr {address} --nnodes {nodes} --node-rank {rank}");
-    command::add_flags(main, &flags, needs_shell, BackendFramework::Sglang);
+    command::add_flags(main, &flags, needs_shell, BackendFramework::Sglang)
 }
 
 #[cfg(test)]

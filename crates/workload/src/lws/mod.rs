@@ -6,5 +6,8 @@ mod types;
 mod validate;
 
 pub use render::render_leader_worker_set;
-pub use types::{LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus, LeaderWorkerTemplate};
+pub use types::{
+    GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
+    LeaderWorkerTemplate, NetworkConfig,
+};
 pub use validate::validate_leader_worker_set;

@@ -1,15 +1,19 @@
 //! The LeaderWorkerSet of a component: a group of pods for each replica.
 
-use super::{LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerTemplate};
+use super::{
+    GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerTemplate, NetworkConfig,
+};
 use crate::frameworks::{Multinode, NodeRole, Peers};
 use crate::metadata::{Pairs, some};
 use crate::{RenderInput, TemplateDigest, ValidatedComponent, deployment, pod};
 use api_types::{annotations, labels, names};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// Workers start with their leader: they wait for it by themselves where they have to.
 const STARTUP: &str = "LeaderCreated";
+const SUBDOMAIN: &str = "Shared";
 
 /// The LeaderWorkerSet that runs a component whose replicas span nodes.
 ///
@@ -31,9 +35,19 @@ pub fn render_leader_worker_set(input: &RenderInput<'_>, valid: &ValidatedCompon
                 size: Some(valid.spec().node_count()),
             },
             startup_policy: Some(STARTUP.to_owned()),
+            network_config: Some(NetworkConfig { subdomain_policy: SUBDOMAIN.to_owned() }),
+            rollout_strategy: Some(rollout()),
         },
         status: None,
     }
+}
+
+/// Changes of what engines run make a new set; this is for the rest, a restart for example. Without room for more groups,
+/// one at a time goes.
+fn rollout() -> GroupRollout {
+    let measure =
+        GroupRollingUpdate { max_surge: IntOrString::Int(0), max_unavailable: IntOrString::Int(1), partition: 0 };
+    GroupRollout { type_: "RollingUpdate".to_owned(), rolling_update_configuration: Some(measure) }
 }
 
 fn template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, role: NodeRole) -> PodTemplateSpec {

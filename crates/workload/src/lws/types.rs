@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,44 @@ pub struct LeaderWorkerSetSpec {
     /// When the workers of a group are made: `LeaderCreated` or `LeaderReady`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_policy: Option<String>,
+    /// How pods are named in the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_config: Option<NetworkConfig>,
+    /// How groups change to another template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout_strategy: Option<GroupRollout>,
+}
+
+/// How pods are named in the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkConfig {
+    /// `Shared`: one headless Service for all groups; `UniquePerReplica`: one for each.
+    pub subdomain_policy: String,
+}
+
+/// How groups change to another template.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupRollout {
+    /// `RollingUpdate`.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// Its measure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rolling_update_configuration: Option<GroupRollingUpdate>,
+}
+
+/// The measure of a rolling update.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupRollingUpdate {
+    /// Groups beyond the wanted ones.
+    pub max_surge: IntOrString,
+    /// Groups that may lack.
+    pub max_unavailable: IntOrString,
+    /// Groups of a lower number keep the old template.
+    pub partition: i32,
 }
 
 /// A group.

@@ -14,11 +14,6 @@ pub fn deployment(mut object: Value) -> Value {
 pub fn leader_worker_set(mut object: Value) -> Value {
     object["apiVersion"] = json!("leaderworkerset.x-k8s.io/v1");
     object["kind"] = json!("LeaderWorkerSet");
-    let rollout = json!({
-        "type": "RollingUpdate",
-        "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1, "partition": 0},
-    });
-    fill(&mut object["spec"], &json!({"networkConfig": {"subdomainPolicy": "Shared"}, "rolloutStrategy": rollout}));
     fill(&mut object["spec"]["leaderWorkerTemplate"], &json!({"restartPolicy": "RecreateGroupOnPodRestart"}));
     object
 }

@@ -8,6 +8,7 @@ mod kv_transfer;
 mod merge;
 mod metadata;
 mod mistakes;
+mod nodes;
 mod preserved;
 mod properties;
 mod pull_secrets;

@@ -7,9 +7,6 @@ use serde_json::Value;
 use super::{FieldPath, Node};
 use crate::admission::{ErrorKind, FieldError};
 
-/// Nobody reads more mistakes of one object.
-const MOST: usize = 200;
-
 /// A mistake in a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::admission) struct Mistake {
@@ -26,7 +23,7 @@ impl Mistake {
     }
 }
 
-/// The mistakes of an object, in the order of its fields, and warnings.
+/// All mistakes of an object, in the order of its fields, and warnings.
 #[derive(Debug, Default)]
 pub(in crate::admission) struct Findings {
     pub(in crate::admission) mistakes: Vec<Mistake>,
@@ -76,8 +73,6 @@ impl Findings {
     }
 
     fn push(&mut self, at: &Node<'_>, kind: ErrorKind, detail: impl Into<String>) {
-        if self.mistakes.len() < MOST {
-            self.mistakes.push(Mistake { at: at.path().clone(), kind, detail: detail.into() });
-        }
+        self.mistakes.push(Mistake { at: at.path().clone(), kind, detail: detail.into() });
     }
 }

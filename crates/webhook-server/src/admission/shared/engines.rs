@@ -1,7 +1,5 @@
 //! GPU memory shared between processes, and engines that stand in for each other.
 
-use std::collections::BTreeSet;
-
 use api_types::v1beta1::{ComponentType, EngineMode};
 
 use super::super::field::Findings;
@@ -39,18 +37,17 @@ fn memory_service(component: &Component<'_>, out: &mut Findings) {
 
 fn clients(component: &Component<'_>, out: &mut Findings) {
     let clients = component.experimental("gpuMemoryService").field("extraClientContainers");
-    let containers = component.containers();
-    let names: BTreeSet<&str> = containers.items().map(|container| container.field("name").text()).collect();
-    let mut seen = BTreeSet::new();
+    let mut seen = Vec::new();
     for client in clients.items() {
-        if !seen.insert(client.text()) {
+        if seen.contains(&client.text()) {
             out.duplicate(&client, "name each container once");
-        } else if !names.contains(client.text()) {
+        } else if !component.has_container(client.text()) {
             out.invalid(
                 &client,
                 "names no container of podTemplate.spec.containers; add the container, or remove the name",
             );
         }
+        seen.push(client.text());
     }
 }
 

@@ -18,21 +18,24 @@ use parallel::Parallel;
 /// Where vLLM keeps compiled kernels unless told otherwise.
 pub(super) const CACHE_PATH: &str = "/root/.cache/vllm";
 
-/// Joins the nodes of a replica, connects engines that share GPU memory, and points vLLM at the compilation cache.
-pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
+/// Joins the nodes of a replica, connects engines that share GPU memory, and points vLLM at the compilation cache. Says
+/// whether the engine was found for all that it has to be told.
+pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
+    let mut found = true;
     if launch.shares_gpu_memory {
-        load_from_shared_memory(main);
+        found = load_from_shared_memory(main);
         if launch.stands_by {
             env::replace(main, env::value(names::DYN_VLLM_GMS_SHADOW_MODE, "true"));
         }
     }
     match launch.multinode {
-        Some(multinode) => join(multinode, launch.executor, main),
+        Some(multinode) => found &= join(multinode, launch.executor, main),
         None => ray::head_of_single_node(main),
     }
     if let Some(cache) = launch.cache {
         env::replace(main, env::value(names::VLLM_CACHE_ROOT, cache.path));
     }
+    found
 }
 
 /// Adds what makes a worker wait for its leader, where the engine does not do so itself.
@@ -44,34 +47,37 @@ pub(super) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec, main: &Container
     }
 }
 
-fn load_from_shared_memory(main: &mut Container) {
+fn load_from_shared_memory(main: &mut Container) -> bool {
     const FLAG: &str = "--load-format";
-    if command::value(&command::words(main), &[FLAG]) != Some("gms") {
-        command::add_flags(main, &format!("{FLAG} gms"), false, BackendFramework::Vllm);
-    }
+    command::value(&command::words(main), &[FLAG]) == Some("gms")
+        || command::add_flags(main, &format!("{FLAG} gms"), false, BackendFramework::Vllm)
 }
 
-/// Makes the engines of all nodes one.
-fn join(multinode: Multinode<'_>, executor: Executor, main: &mut Container) {
+/// Makes the engines of all nodes one; says whether there was one where it is needed.
+fn join(multinode: Multinode<'_>, executor: Executor, main: &mut Container) -> bool {
     let words = command::words(main);
     let parallel = Parallel::of(&words);
     let gpus = super::gpus_of(main);
-    if gpus > 0 && parallel.world() > gpus {
+    let found = if gpus > 0 && parallel.world() > gpus {
         match executor {
             Executor::Mp => parallel::span_with_processes(multinode, main),
             Executor::Ray => ray::span(multinode, main),
         }
     } else if command::has_flag(&words, &[ray::ELASTIC]) {
         ray::elastic(multinode, main);
+        true
     } else if gpus > 0 && parallel.world().saturating_mul(parallel.data.unwrap_or(1)) > gpus {
-        parallel::balance(parallel, multinode, gpus, main);
-    }
+        parallel::balance(parallel, multinode, gpus, main)
+    } else {
+        true
+    };
     if executor == Executor::Mp {
         env::replace(main, env::from_field(names::VLLM_NIXL_SIDE_CHANNEL_HOST, "status.podIP"));
     }
     if multinode.role == NodeRole::Worker {
         super::remove_probes(main);
     }
+    found
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ impl Parallel {
     }
 }
 
-/// Spreads one engine over all nodes with processes that vLLM starts itself.
-pub(super) fn span_with_processes(multinode: Multinode<'_>, main: &mut Container) {
+/// Spreads one engine over all nodes with processes that vLLM starts itself; says whether there was one.
+pub(super) fn span_with_processes(multinode: Multinode<'_>, main: &mut Container) -> bool {
     let Multinode { role, nodes, peers } = multinode;
     let (rank, needs_shell) = match role {
         NodeRole::Leader => ("0".to_owned(), false),
@@ -46,11 +46,12 @@ pub(super) fn span_with_processes(multinode: Multinode<'_>, main: &mut Container
         peers.leader(),
         ports::VLLM_MASTER
     );
-    command::add_flags(main, &flags, needs_shell, BackendFramework::Vllm);
+    command::add_flags(main, &flags, needs_shell, BackendFramework::Vllm)
 }
 
-/// Runs engines side by side on every node, balanced there; the frontend balances over the nodes.
-pub(super) fn balance(parallel: Parallel, multinode: Multinode<'_>, gpus: i64, main: &mut Container) {
+/// Runs engines side by side on every node, balanced there; the frontend balances over the nodes. Says whether there was an
+/// engine.
+pub(super) fn balance(parallel: Parallel, multinode: Multinode<'_>, gpus: i64, main: &mut Container) -> bool {
     let Multinode { role, nodes, peers } = multinode;
     let local = gpus / parallel.world().max(1);
     let (start, needs_shell) = match role {
@@ -67,5 +68,5 @@ pub(super) fn balance(parallel: Parallel, multinode: Multinode<'_>, gpus: i64, m
         peers.leader(),
         ports::VLLM_DATA_PARALLEL_RPC
     );
-    command::add_flags(main, &flags, needs_shell, BackendFramework::Vllm);
+    command::add_flags(main, &flags, needs_shell, BackendFramework::Vllm)
 }

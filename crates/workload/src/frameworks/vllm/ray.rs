@@ -13,14 +13,15 @@ pub(super) const ELASTIC: &str = "--enable-elastic-ep";
 const PARALLEL_BACKEND: [&str; 2] = ["--data-parallel-backend", "-dpb"];
 const SHELL: &str = "/bin/sh";
 
-/// Spreads one engine over all nodes.
-pub(super) fn span(multinode: Multinode<'_>, main: &mut Container) {
+/// Spreads one engine over all nodes; says whether there was one.
+pub(super) fn span(multinode: Multinode<'_>, main: &mut Container) -> bool {
     let port = ports::RAY;
+    let mut found = true;
     let script = match multinode.role {
         NodeRole::Leader => {
             let flags = format!("{EXECUTOR} {}", Executor::Ray.as_str());
             // In a script, the flags go to the engine; a shell around it would keep them for itself.
-            command::add_flags(main, &flags, false, BackendFramework::Vllm);
+            found = command::add_flags(main, &flags, false, BackendFramework::Vllm);
             let quote = if command::is_script(main) { shell::literal } else { shell::word };
             let engine: Vec<String> = command::line(main).map(quote).collect();
             format!("ray start --head --port={port} && {}", engine.join(" "))
@@ -28,6 +29,7 @@ pub(super) fn span(multinode: Multinode<'_>, main: &mut Container) {
         NodeRole::Worker => agent(multinode),
     };
     command::run_script(main, SHELL, script);
+    found
 }
 
 /// Starts a Ray head for elastic expert parallelism, and the engine once it answers; the other nodes join when the engine
