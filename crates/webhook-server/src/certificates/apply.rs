@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api_types::labels;
-use futures::future::try_join_all;
+use futures::future::join_all;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -20,8 +20,9 @@ use super::issue::{IssueError, carry_out};
 use super::{Contents, Host, Place, PlaceKind};
 use crate::NAME;
 
-/// The longest one request may take.
-const STEP: Duration = Duration::from_secs(10);
+/// The longest one request may take: as long as the API server itself works on one. It checks all rules of a CRD when any
+/// part of it changes; on a busy machine that takes long, and begins anew if we hang up.
+const STEP: Duration = Duration::from_secs(60);
 /// Type of the Secret.
 const TLS: &str = "kubernetes.io/tls";
 /// Value of the label that tells what the Secret is for.
@@ -105,7 +106,8 @@ impl Hand {
             }
             Ok(())
         });
-        try_join_all(set).await?;
+        // One that fails does not keep the others from their end.
+        join_all(set).await.into_iter().collect::<Result<(), _>>()?;
         Ok(())
     }
 
