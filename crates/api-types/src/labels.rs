@@ -56,6 +56,9 @@ pub const LEADER_WORKER_SET: &str = "leaderworkerset.sigs.k8s.io/name";
 /// On LeaderWorkerSets and pod groups of operators that made a set for each replica.
 pub const LEGACY_INSTANCE: &str = "instance-id";
 
+/// [`OPERATOR`] on Services of base models.
+pub const MODEL_MANAGED_BY: &str = "nvidia.com/managed-by";
+
 /// Recommended label: the tool that manages the object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Recommended label: what the object is a part of.

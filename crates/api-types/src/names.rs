@@ -211,6 +211,11 @@ pub fn base_model_hash(model: &str) -> String {
     sha256_hex(model.as_bytes(), 8)
 }
 
+/// Headless Service of a base model's pods.
+pub fn model_service(model: &str) -> String {
+    format!("dynamo-model-{}", base_model_hash(model))
+}
+
 /// First `digits` hexadecimal digits of the SHA-256 of `data`.
 pub fn sha256_hex(data: &[u8], digits: usize) -> String {
     hex(&Sha256::digest(data), digits)

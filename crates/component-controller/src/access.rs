@@ -65,6 +65,20 @@ pub const ACCESS: &[Access] = &[
         why: "the name of a component; deleted when discovery no longer needs it",
     },
     Access {
+        group: "networking.k8s.io",
+        resource: "ingresses",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the way in to a frontend; deleted when it shall have none",
+    },
+    Access {
+        group: "networking.istio.io",
+        resource: "virtualservices",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the way in to a frontend through Istio; deleted when it shall have none",
+    },
+    Access {
         group: api_types::GROUP,
         resource: "dynamocheckpoints",
         subresource: None,
@@ -183,6 +197,28 @@ mod tests {
               - leaderworkerset.x-k8s.io
               resources:
               - leaderworkersets
+              verbs:
+              - get
+              - list
+              - watch
+              - create
+              - patch
+              - delete
+            - apiGroups:
+              - networking.istio.io
+              resources:
+              - virtualservices
+              verbs:
+              - get
+              - list
+              - watch
+              - create
+              - patch
+              - delete
+            - apiGroups:
+              - networking.k8s.io
+              resources:
+              - ingresses
               verbs:
               - get
               - list

@@ -5,11 +5,14 @@ use crate::{
     component::{
         Reconciler,
         leftover::PodGroup,
-        observe::{Caches, Observer},
+        observe::{Caches, Observer, components_of_model},
     },
     snapshots::Snapshots,
 };
-use api_types::{annotations, labels, names, v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
+use api_types::{
+    annotations, external::VirtualService, labels, names, v1alpha1::DynamoCheckpoint,
+    v1beta1::DynamoComponentDeployment,
+};
 use controller_kit::{
     apply::Applier,
     controller::{Controller, owner_key},
@@ -22,6 +25,7 @@ use futures::{StreamExt, future::join, stream};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
+    networking::v1::Ingress,
 };
 use kube::Resource;
 use std::{convert::Infallible, sync::Arc};
@@ -39,6 +43,11 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let (components, component_watch) = watch::<DynamoComponentDeployment>(client.clone(), scope, None);
     let (deployments, deployment_watch) = watch::<Deployment>(client.clone(), scope, Some(labels::COMPONENT));
     let (services, service_watch) = watch::<Service>(client.clone(), scope, Some(labels::COMPONENT));
+    let (ingresses, ingress_watch) = watch::<Ingress>(client.clone(), scope, Some(labels::OWN_COMPONENT));
+    let (virtual_services, virtual_service_watch) =
+        watch_if_served::<VirtualService>(client.clone(), scope, Some(labels::OWN_COMPONENT));
+    let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
+    let (model_services, model_watch) = watch::<Service>(client.clone(), scope, Some(&of_models));
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
     let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(client.clone(), scope, None);
@@ -59,6 +68,9 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let (groups, group_watch) = groups.unzip();
     let mut caches: Vec<Arc<dyn CacheView>> =
         vec![Arc::new(components.clone()), Arc::new(deployments.clone()), Arc::new(services.clone())];
+    caches.push(Arc::new(ingresses.clone()));
+    caches.push(Arc::new(virtual_services.clone()));
+    caches.push(Arc::new(model_services.clone()));
     caches.extend(sets.iter().map(|sets| Arc::new(sets.clone()) as Arc<dyn CacheView>));
     caches.extend(groups.iter().map(|groups| Arc::new(groups.clone()) as Arc<dyn CacheView>));
     let applier = Applier::new(client.clone(), NAME, context.metrics.clone(), caches)
@@ -67,6 +79,9 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         .writes_with(&applier)
         .triggered_by(deployment_watch, child_keys)
         .triggered_by(service_watch, child_keys)
+        .owns(ingress_watch)
+        .owns(virtual_service_watch)
+        .triggered_by(model_watch, serving(&components))
         // Another account for component pods counts from the next change on: labelling one must not roll what runs.
         .triggered_by(account_watch, |_| Vec::new())
         .triggered_by(checkpoint_watch, in_namespace(&components))
@@ -94,12 +109,23 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
                 _ = complete => {}
                 () = context.shutdown.requested() => return Ok(()),
             }
-            let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&components, &namespace)));
+            let known = components.clone();
+            let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&known, &namespace)));
             controller.also(keys.boxed())
         }
         None => controller,
     };
-    let caches = Caches { deployments, leader_worker_sets: sets, pod_groups: groups, services, accounts };
+    let caches = Caches {
+        deployments,
+        leader_worker_sets: sets,
+        pod_groups: groups,
+        services,
+        ingresses,
+        virtual_services,
+        model_services,
+        components,
+        accounts,
+    };
     let reconciler = Arc::new(Reconciler {
         observer: Observer::new(client.clone(), caches, secrets, snapshots),
         applier,
@@ -130,6 +156,19 @@ fn set_keys<K: Resource>(set: &K) -> Vec<Key> {
     let same_name = names::component_of_leader_worker_set(&own.name).map(|name| Key::new(&own.namespace, name));
     let owner = owner_key::<DynamoComponentDeployment, K>(set).filter(|owner| Some(owner) != same_name.as_ref());
     owner.into_iter().chain(same_name).collect()
+}
+
+/// The components that serve the model of a Service.
+fn serving(
+    components: &Store<Packed<DynamoComponentDeployment>>,
+) -> impl Fn(&Packed<Service>) -> Vec<Key> + Send + use<> {
+    let components = components.clone();
+    move |service| {
+        let (namespace, labels) = (service.metadata.namespace.as_deref(), service.metadata.labels.as_ref());
+        let hash = labels.and_then(|labels| labels.get(labels::BASE_MODEL_HASH));
+        let (Some(namespace), Some(hash)) = (namespace, hash) else { return Vec::new() };
+        components_of_model(&components, namespace, hash).iter().map(|component| Key::of(component.as_ref())).collect()
+    }
 }
 
 /// The components in the namespace of an object.

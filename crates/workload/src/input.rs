@@ -1,6 +1,6 @@
 //! What rendering needs to know beside the component itself.
 
-use crate::{PullSecretIndex, snapshot::Restore};
+use crate::{ExposureSettings, PullSecretIndex, snapshot::Restore};
 
 /// Everything outside the component that its objects depend on; read from the cluster and the configuration before.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ pub struct RenderInput<'a> {
     pub restore: Restore<'a>,
 }
 
-/// Settings of the operator that reach pods.
+/// Settings of the operator that reach pods and how they are reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSettings {
     /// How pods find each other, unless the component's pod template says otherwise.
@@ -31,6 +31,8 @@ pub struct PodSettings {
     pub model_express_url: Option<String>,
     /// URL of Prometheus.
     pub prometheus_endpoint: Option<String>,
+    /// The way in from outside the cluster.
+    pub exposure: ExposureSettings,
     /// Secret with the key pair of MPI over SSH; `mpi-run-ssh-secret` if `None`.
     pub mpi_secret: Option<String>,
 }

@@ -7,6 +7,8 @@
 //! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Invalid>>   all mistakes at once
 //! render_deployment(&RenderInput, &Validated)      -> Deployment        owner, labels, strategy, template, digest
 //! render_service(&RenderInput, &Validated)         -> Option<Service>   None: there must be none
+//! render_ingress, render_virtual_service           -> Option<…>         the way in from outside
+//! render_model_service(namespace, model)           -> Service           of the pods of a base model, whoever runs them
 //! render_leader_worker_set(&RenderInput, &Validated) -> LeaderWorkerSet   where replicas span nodes
 //! keep_live_pull_secrets(&mut Workload, &Validated, Option<&Workload>)   before the workload is applied
 //! legacy_type_is_worker(&Validated, Option<&…>, …) -> bool              from the live objects
@@ -29,6 +31,7 @@
 
 mod deployment;
 mod digest;
+mod exposure;
 mod frameworks;
 mod gpu_claims;
 pub mod gpus;
@@ -39,6 +42,7 @@ mod kv_transfer;
 mod live;
 mod lws;
 mod metadata;
+mod model_service;
 mod pod;
 mod pull_secrets;
 pub mod quantity;
@@ -50,6 +54,7 @@ mod validate;
 
 pub use deployment::render_deployment;
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
+pub use exposure::{ExposureSettings, render_ingress, render_virtual_service};
 pub use frameworks::{
     LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
 };
@@ -63,6 +68,7 @@ pub use lws::{
     LeaderWorkerTemplate, NetworkConfig, render_leader_worker_set, validate_leader_worker_set,
 };
 pub use metadata::component_annotations;
+pub use model_service::render_model_service;
 pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
 pub use readiness::{NotReady, Readiness};

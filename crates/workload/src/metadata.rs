@@ -130,7 +130,8 @@ impl ValidatedComponent<'_> {
         }
     }
 
-    fn model(&self) -> Option<&str> {
+    /// Base model that the component serves.
+    pub fn model(&self) -> Option<&str> {
         self.spec().model_ref.as_ref().map(|model| model.name.as_str()).filter(|name| !name.is_empty())
     }
 }

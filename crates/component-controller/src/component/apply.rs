@@ -2,13 +2,14 @@
 
 use super::{
     acted::{Acted, Cause, Change, Refusal, Verb},
-    decide::{Decision, ServiceStep},
+    decide::{Decision, Step},
     error::Error,
-    observe::Observed,
+    observe::{Live, Observed},
     workload::{LiveWorkload, WorkloadKind},
 };
 use controller_kit::apply::{self, Applier, Desired, ObjectId, Outcome, Removed};
 use controller_kit::failure::Class;
+use kube::Resource;
 use serde_json::Value;
 
 /// Carries a decision out.
@@ -25,16 +26,12 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) 
     if let Some(claim) = &decision.storage_claim {
         make_once(applier, claim, &mut acted).await?;
     }
-    let live_service = observed.service.as_ref();
-    match (&decision.service, live_service) {
-        (ServiceStep::Apply(desired), live) => {
-            one(applier, desired, live.map(|live| &live.value), &mut acted).await?;
-        }
-        (ServiceStep::Delete, Some(live)) => {
-            let removed = applier.delete(&live.object, &observed.uid).await;
-            gone(ObjectId::of(&live.object), removed, &mut acted)?;
-        }
-        (ServiceStep::Delete | ServiceStep::Nothing, _) => {}
+    step(applier, observed, &decision.service, observed.service.as_ref(), &mut acted).await?;
+    step(applier, observed, &decision.ingress, observed.ingress.as_ref(), &mut acted).await?;
+    step(applier, observed, &decision.virtual_service, observed.virtual_service.as_ref(), &mut acted).await?;
+    if let Some(service) = &decision.model_service {
+        let live = observed.model.as_ref().and_then(|facts| facts.service.as_ref()).map(|live| &live.value);
+        share(applier, service, live, &mut acted).await?;
     }
     let live = match decision.kind {
         WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
@@ -55,6 +52,35 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) 
         }
     }
     Ok(acted)
+}
+
+/// Makes an object be there, or not.
+async fn step<K>(
+    applier: &Applier,
+    observed: &Observed,
+    step: &Step,
+    live: Option<&Live<K>>,
+    acted: &mut Acted,
+) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()>,
+{
+    match (step, live) {
+        (Step::Apply(desired), live) => one(applier, desired, live.map(|live| &live.value), acted).await.map(drop),
+        (Step::Delete, Some(live)) => {
+            let removed = applier.delete(&live.object, &observed.uid).await;
+            gone(ObjectId::of(&live.object), removed, acted)
+        }
+        (Step::Delete | Step::Nothing, _) => Ok(()),
+    }
+}
+
+/// Applies an object that several share. One that is somebody else's serves as well.
+async fn share(applier: &Applier, desired: &Desired, live: Option<&Value>, acted: &mut Acted) -> Result<(), Error> {
+    let refused = acted.refusals.len();
+    one(applier, desired, live, acted).await?;
+    acted.refusals.truncate(refused + acted.refusals[refused..].iter().filter(|r| r.cause != Cause::NameTaken).count());
+    Ok(())
 }
 
 /// Takes down that an object was told to go.

@@ -7,7 +7,7 @@ use super::{
     workload::{LiveWorkload, WorkloadKind},
 };
 use crate::snapshots::{Place, Snapshots};
-use api_types::{names, v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
+use api_types::{external::VirtualService, names, v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     apply::STEP_TIMEOUT,
     failure::ErrorType,
@@ -17,7 +17,9 @@ use controller_kit::{
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Secret, Service, ServiceAccount},
+    networking::v1::Ingress,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client, Resource, core::PartialObjectMeta};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -42,8 +44,18 @@ pub struct Observed {
     pub leader_worker_set: Option<Live<LeaderWorkerSet>>,
     /// Whether LeaderWorkerSets can be made.
     pub serves_leader_worker_sets: bool,
+    /// Its namespace.
+    pub namespace: String,
     /// The Service of its name, whoever it belongs to.
     pub service: Option<Live<Service>>,
+    /// The Ingress of that name, likewise.
+    pub ingress: Option<Live<Ingress>>,
+    /// The VirtualService of that name, likewise.
+    pub virtual_service: Option<Live<VirtualService>>,
+    /// Whether VirtualServices can be made.
+    pub serves_virtual_services: bool,
+    /// Who serves its base model; `None` if it serves none.
+    pub model: Option<ModelFacts>,
     /// What is ours and needed no more.
     pub leftovers: Vec<Leftover>,
     /// Image pull secrets of the namespace by registry.
@@ -54,6 +66,15 @@ pub struct Observed {
     pub fallback_service_account: Option<String>,
     /// What is known about its checkpoint.
     pub checkpoint: CheckpointFacts,
+}
+
+/// Who serves a base model in a namespace.
+#[derive(Debug, Default)]
+pub struct ModelFacts {
+    /// The model's Service, whoever it belongs to.
+    pub service: Option<Live<Service>>,
+    /// All components of the namespace that serve it, the oldest first.
+    pub owners: Vec<OwnerReference>,
 }
 
 /// What is known about the checkpoint of a component; nothing, if it has none.
@@ -122,6 +143,14 @@ pub struct Caches {
     pub pod_groups: Option<Store<Packed<PodGroup>>>,
     /// Services.
     pub services: Store<Packed<Service>>,
+    /// Ingresses of components.
+    pub ingresses: Store<Packed<Ingress>>,
+    /// VirtualServices of components.
+    pub virtual_services: Store<Packed<VirtualService>>,
+    /// Services of base models.
+    pub model_services: Store<Packed<Service>>,
+    /// All components.
+    pub components: Store<Packed<DynamoComponentDeployment>>,
     /// ServiceAccounts that are labelled for component pods.
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
 }
@@ -158,6 +187,10 @@ impl Observer {
             leader_worker_set: set,
             serves_leader_worker_sets: sets.is_some_and(Store::is_served),
             service: live(&self.caches.services, &namespace, &names::service(&name))?,
+            ingress: live(&self.caches.ingresses, &namespace, &names::service(&name))?,
+            virtual_service: live(&self.caches.virtual_services, &namespace, &names::service(&name))?,
+            serves_virtual_services: self.caches.virtual_services.is_served(),
+            model: self.model(&namespace, &component)?,
             leftovers: self.leftovers(&component, &uid)?,
             uid,
             checkpoint: self.checkpoint(&namespace, &component)?,
@@ -165,7 +198,21 @@ impl Observer {
             pull_secrets: self.secrets.as_ref().map(|secrets| secrets.index(&namespace)).unwrap_or_default(),
             named_pull_secrets,
             fallback_service_account: self.fallback_service_account(&namespace),
+            namespace,
         })
+    }
+
+    fn model(&self, namespace: &str, component: &DynamoComponentDeployment) -> Result<Option<ModelFacts>, UnpackError> {
+        let Some(model) = component.spec.component.model_ref.as_ref().map(|model| model.name.as_str()) else {
+            return Ok(None);
+        };
+        let service = live(&self.caches.model_services, namespace, &names::model_service(model))?;
+        let serving = components_of_model(&self.caches.components, namespace, &names::base_model_hash(model));
+        let mut serving: Vec<_> =
+            serving.into_iter().filter(|component| component.metadata.deletion_timestamp.is_none()).collect();
+        serving.sort_by_key(|c| (c.metadata.creation_timestamp.clone(), c.metadata.uid.clone()));
+        let owners = serving.iter().filter_map(|component| component.owner_ref(&())).collect();
+        Ok(Some(ModelFacts { service, owners }))
     }
 
     fn checkpoint(
@@ -253,6 +300,23 @@ impl Observer {
         let here = all.iter().filter(|account| account.metadata.namespace.as_deref() == Some(namespace));
         here.filter_map(|account| account.metadata.name.clone()).min()
     }
+}
+
+/// The components of a namespace that serve the base model of this hash.
+pub fn components_of_model(
+    components: &Store<Packed<DynamoComponentDeployment>>,
+    namespace: &str,
+    hash: &str,
+) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {
+    let mut all = components.all();
+    all.retain(|component| {
+        let serves = |spec: Value| {
+            let model = spec.pointer("/spec/modelRef/name").and_then(Value::as_str).filter(|name| !name.is_empty());
+            model.is_some_and(|model| names::base_model_hash(model) == hash)
+        };
+        component.metadata.namespace.as_deref() == Some(namespace) && serves(component.value())
+    });
+    all
 }
 
 /// The live object of that name.

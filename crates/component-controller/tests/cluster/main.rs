@@ -6,6 +6,7 @@ mod checkpoints;
 mod conflicts;
 mod deletion;
 mod mistakes;
+mod models;
 mod nodes;
 mod rollout;
 mod secrets;

@@ -88,18 +88,21 @@ impl Memory {
     /// least as new as our write has seen the write.
     pub(super) fn stale(&mut self, parent: &str, caches: &[&dyn CacheView], now: Instant) -> Option<Duration> {
         let memory = self.parents.get_mut(parent)?;
-        let cache_of = |kind: &GroupKind| {
-            caches.iter().find(|cache| {
+        // One kind may be watched under several selectors. What one of them has passed, the others have nearly, too.
+        let caches_of = |kind: &GroupKind| {
+            let kind = kind.clone();
+            caches.iter().filter(move |cache| {
                 let (group, name) = cache.group_kind();
                 group == kind.0 && name == kind.1
             })
         };
         let open = |at: Instant| (at + EXPIRY).saturating_duration_since(now);
         memory.writes.retain(|kind, written| {
-            !open(written.at).is_zero() && cache_of(kind).is_some_and(|cache| cache.latest() < written.version)
+            let newest = caches_of(kind).map(|cache| cache.latest()).max();
+            !open(written.at).is_zero() && newest.is_some_and(|newest| newest < written.version)
         });
         memory.removals.retain(|uid, removal| {
-            !open(removal.at).is_zero() && cache_of(&removal.kind).is_some_and(|cache| cache.holds(&removal.key, uid))
+            !open(removal.at).is_zero() && caches_of(&removal.kind).any(|cache| cache.holds(&removal.key, uid))
         });
         let writes = memory.writes.values().map(|written| open(written.at));
         let removals = memory.removals.values().map(|removal| open(removal.at));

@@ -1,6 +1,6 @@
 //! What of the configuration reaches pods.
 
-use workload::{DiscoveryBackend, PodSettings};
+use workload::{DiscoveryBackend, ExposureSettings, PodSettings};
 
 use super::OperatorConfiguration;
 
@@ -20,6 +20,12 @@ impl OperatorConfiguration {
             model_express_url: given(&infrastructure.model_express_url),
             prometheus_endpoint: given(&infrastructure.prometheus_endpoint),
             mpi_secret: given(&self.mpi.ssh_secret_name),
+            exposure: ExposureSettings {
+                gateway: given(&self.ingress.virtual_service_gateway),
+                ingress_class: given(&self.ingress.controller_class_name),
+                tls_secret: given(&self.ingress.controller_tls_secret_name),
+                host_suffix: given(&self.ingress.host_suffix),
+            },
         }
     }
 }

@@ -35,7 +35,7 @@ fn of_component(component: &ComponentSpec, as_components: bool) -> Vec<&'static 
         (checkpoint, "experimental.checkpoint"),
         (as_components && component.provider_override.is_some(), "providerOverride"),
         (as_components && component.min_available.is_some(), "minAvailable"),
-        (component.model_ref.is_some(), "modelRef"),
+        (!as_components && component.model_ref.is_some(), "modelRef"),
         (as_components && component.topology_constraint.is_some(), "topologyConstraint"),
     ];
     fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field).collect()
@@ -57,10 +57,13 @@ mod tests {
         let graph = graph_with(|g| {
             g["spec"]["priorityClassName"] = json!("high");
             g["spec"]["components"][0]["minAvailable"] = json!(1);
-            g["spec"]["components"][1]["modelRef"] = json!({ "name": "m" });
+            g["spec"]["components"][1]["topologyConstraint"] = json!({ "packDomain": "rack" });
         });
-        let expected =
-            ["spec.priorityClassName", "spec.components[Frontend].minAvailable", "spec.components[Decode].modelRef"];
+        let expected = [
+            "spec.priorityClassName",
+            "spec.components[Frontend].minAvailable",
+            "spec.components[Decode].topologyConstraint",
+        ];
         assert_eq!(unserved_fields(&graph, Program::Component), expected);
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
 mod capture;
+mod exposure;
 mod fixture;
 mod kv_transfer;
 mod merge;

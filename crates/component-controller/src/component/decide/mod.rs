@@ -3,15 +3,16 @@
 pub mod checkpoint;
 mod deployment;
 mod leader_worker_set;
-mod service;
+mod model;
+mod step;
 #[cfg(test)]
 mod tests;
 
-pub use service::ServiceStep;
+pub use step::Step;
 
 use super::{
     error::Error,
-    observe::{CheckpointFacts, Observed},
+    observe::{CheckpointFacts, Live, Observed},
     workload::WorkloadKind,
 };
 use crate::snapshots::Place;
@@ -22,13 +23,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Serialize;
 use workload::snapshot::render_storage_claim;
-use workload::{PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker};
+use workload::{
+    PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker, render_ingress, render_service,
+    render_virtual_service,
+};
 
 /// What has to be there.
 #[derive(Debug)]
 pub struct Decision {
     /// What becomes of the Service.
-    pub service: ServiceStep,
+    pub service: Step,
+    /// What becomes of the Ingress.
+    pub ingress: Step,
+    /// What becomes of Istio's VirtualService.
+    pub virtual_service: Step,
+    /// The Service of its base model, if it serves one.
+    pub model_service: Option<Desired>,
     /// Kind of what runs the pods.
     pub kind: WorkloadKind,
     /// What runs the pods; `None` leaves it as it is.
@@ -71,6 +81,14 @@ pub fn decide(
         WorkloadKind::Deployment => deployment::decide(&input, valid, &observed.uid, live_deployment),
     };
     let (storage_claim, mut waiting) = storage(observed, valid)?;
+    let mut virtual_service = render_virtual_service(&input, valid);
+    if let Some(missing) = virtual_service.take_if(|_| !observed.serves_virtual_services) {
+        waiting.push(unserved(&missing));
+    }
+    let model_service = match (valid.model(), &observed.model) {
+        (Some(model), Some(facts)) => model::decide(&observed.namespace, model, facts)?,
+        _ => None,
+    };
     // Pods that run go on while another checkpoint is made.
     let workload = match start {
         Start::Awaited(why) => {
@@ -80,12 +98,25 @@ pub fn decide(
         Start::Cold | Start::AtAdmission(_) | Start::Restored(_) => Some(workload()?),
     };
     Ok(Decision {
-        service: service::decide(&input, valid, &observed.uid, live_service)?,
+        service: Step::of(render_service(&input, valid), live_service, &observed.uid)?,
+        ingress: Step::of(render_ingress(&input, valid), typed(&observed.ingress), &observed.uid)?,
+        virtual_service: Step::of(virtual_service, typed(&observed.virtual_service), &observed.uid)?,
+        model_service,
         kind,
         workload,
         storage_claim,
         waiting,
     })
+}
+
+fn typed<K>(live: &Option<Live<K>>) -> Option<&K> {
+    live.as_ref().map(|live| &live.object)
+}
+
+/// The sentence for an object whose kind the cluster does not know.
+fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    format!("{} {name} needs the API {}, which the cluster does not serve", K::kind(&()), K::api_version(&()))
 }
 
 /// The claim that keeps checkpoints, where it is missing: made, or waited for.
@@ -111,7 +142,7 @@ where
     K: Resource<DynamicType = ()> + Serialize,
 {
     let mut desired = Desired::of(object, uid)?;
-    for key in [labels::COMPONENT, labels::DYNAMO_NAMESPACE] {
+    for key in [labels::COMPONENT, labels::DYNAMO_NAMESPACE, labels::BASE_MODEL_HASH, labels::OWN_COMPONENT] {
         if let Some(value) = label(object.meta(), key).filter(|_| adoptable) {
             desired = desired.adopt_if_labelled(key, value);
         }

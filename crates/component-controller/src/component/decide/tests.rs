@@ -46,7 +46,12 @@ fn observed(component: Value) -> Observed {
         deployment: None,
         leader_worker_set: None,
         serves_leader_worker_sets: true,
+        namespace: "ns".to_owned(),
         service: None,
+        ingress: None,
+        virtual_service: None,
+        serves_virtual_services: true,
+        model: None,
         leftovers: Vec::new(),
         pull_secrets: Arc::default(),
         named_pull_secrets: NamedPullSecrets::default(),
@@ -72,8 +77,8 @@ fn decision(observed: &Observed, settings: &PodSettings) -> Decision {
     decide(observed, &valid, settings, &start).unwrap()
 }
 
-fn service(step: &ServiceStep) -> &Value {
-    let ServiceStep::Apply(desired) = step else { panic!("{step:?}") };
+fn service(step: &Step) -> &Value {
+    let Step::Apply(desired) = step else { panic!("{step:?}") };
     desired.object()
 }
 
@@ -206,12 +211,12 @@ fn deciding_again_on_what_was_applied_writes_nothing() {
     let mut observed = observed(component("worker"));
     let first = decision(&observed, &PodSettings::default());
     observed.deployment = live(applied(first.workload.as_ref().unwrap()));
-    let ServiceStep::Apply(desired) = &first.service else { panic!("{first:?}") };
+    let Step::Apply(desired) = &first.service else { panic!("{first:?}") };
     observed.service = live(applied(desired));
     let second = decision(&observed, &PodSettings::default());
     let plan = |desired: &Desired, live: &Value| plan_write(desired.object(), Some(live), UID, false);
     assert_eq!(plan(second.workload.as_ref().unwrap(), &observed.deployment.as_ref().unwrap().value), Write::Skip);
-    let ServiceStep::Apply(desired) = &second.service else { panic!("{second:?}") };
+    let Step::Apply(desired) = &second.service else { panic!("{second:?}") };
     assert_eq!(plan(desired, &observed.service.as_ref().unwrap().value), Write::Skip);
 }
 
@@ -235,9 +240,9 @@ fn a_service_goes_only_if_it_is_ours_and_not_wanted() {
         let mut observed = observed(component(type_));
         observed.service = service.and_then(live::<Service>);
         match decision(&observed, settings).service {
-            ServiceStep::Apply(_) => "apply",
-            ServiceStep::Delete => "delete",
-            ServiceStep::Nothing => "nothing",
+            Step::Apply(_) => "apply",
+            Step::Delete => "delete",
+            Step::Nothing => "nothing",
         }
     };
     let kubernetes = PodSettings::default();

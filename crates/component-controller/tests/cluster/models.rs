@@ -1,0 +1,51 @@
+//! The Service of a base model, which all who serve the model share.
+
+use crate::bed::{Bed, LIMIT, component};
+use api_types::v1beta1::DynamoComponentDeployment;
+use k8s_openapi::api::core::v1::Service;
+use kube::{ResourceExt, api::DeleteParams};
+use serde_json::json;
+use test_cluster::wait;
+
+/// Names of the owners, the one that controls it marked.
+fn owners(service: &Service) -> Vec<String> {
+    let mark = |controls: bool| if controls { "*" } else { "" };
+    let owners = service.owner_references().iter();
+    let mut owners: Vec<_> = owners.map(|o| format!("{}{}", o.name, mark(o.controller == Some(true)))).collect();
+    owners.sort();
+    owners
+}
+
+/// In the reference it goes with the generation that made it (defect 9 of graphs).
+#[tokio::test]
+async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it() {
+    let bed = Bed::new("models").await;
+    let (services, components) = (bed.api::<Service>(), bed.api::<DynamoComponentDeployment>());
+    let name = api_types::names::model_service("org/model");
+    let owned_by = async |expected: &[&str]| {
+        let look = async || match services.get_opt(&name).await.unwrap() {
+            Some(service) if owners(&service) == expected => Ok(service),
+            other => Err(format!("{:?}", other.as_ref().map(owners))),
+        };
+        wait::until(format!("{name} to belong to {expected:?}"), LIMIT, look).await.unwrap()
+    };
+    for generation in ["a", "b"] {
+        let mut object = component();
+        object["metadata"]["name"] = json!(format!("worker-{generation}"));
+        object["spec"]["modelRef"] = json!({ "name": "org/model" });
+        object["spec"]["replicas"] = json!(0);
+        bed.apply::<DynamoComponentDeployment>(&object).await;
+        let expected: &[&str] = if generation == "a" { &["worker-a*"] } else { &["worker-a*", "worker-b"] };
+        owned_by(expected).await;
+    }
+    let first = services.get(&name).await.unwrap();
+    assert_eq!(first.annotations()["nvidia.com/dynamo-base-model"], "org/model");
+
+    components.delete("worker-a", &DeleteParams::background()).await.unwrap();
+    let kept = owned_by(&["worker-b*"]).await;
+    assert_eq!(kept.metadata.uid, first.metadata.uid, "it was there all the time");
+
+    components.delete("worker-b", &DeleteParams::background()).await.unwrap();
+    let gone = async || services.get_opt(&name).await.unwrap().is_none().then_some(()).ok_or("it is there");
+    wait::until("the Service to go with the last of them", LIMIT, gone).await.unwrap();
+}

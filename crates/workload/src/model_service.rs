@@ -1,0 +1,36 @@
+//! The headless Service by which the pods of a base model are found.
+
+use api_types::{annotations, labels, names, ports};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use std::collections::BTreeMap;
+
+/// The Service of a base model in a namespace, without owner: everybody who serves the model there shares it.
+pub fn render_model_service(namespace: &str, model: &str) -> Service {
+    let hash = BTreeMap::from([(labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model))]);
+    let mut own_labels = hash.clone();
+    own_labels.insert(labels::MODEL_MANAGED_BY.to_owned(), labels::OPERATOR.to_owned());
+    Service {
+        metadata: ObjectMeta {
+            name: Some(names::model_service(model)),
+            namespace: Some(namespace.to_owned()),
+            labels: Some(own_labels),
+            annotations: Some(BTreeMap::from([(annotations::BASE_MODEL.to_owned(), model.to_owned())])),
+            ..ObjectMeta::default()
+        },
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".to_owned()),
+            selector: Some(hash),
+            ports: Some(vec![ServicePort {
+                name: Some(ports::SYSTEM_NAME.to_owned()),
+                port: ports::SYSTEM,
+                target_port: Some(IntOrString::Int(ports::SYSTEM)),
+                protocol: Some("TCP".to_owned()),
+                ..ServicePort::default()
+            }]),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}
