@@ -36,9 +36,10 @@ pub(crate) struct Controller {
 }
 
 /// All controllers. A new one is one more line.
-pub(crate) const CONTROLLERS: [Controller; 3] = [
+pub(crate) const CONTROLLERS: [Controller; 4] = [
     Controller { name: "graph-controller", args: &[] },
     Controller { name: "component-controller", args: &[] },
+    Controller { name: "model-controller", args: &[] },
     Controller { name: webhook::NAME, args: &[] },
 ];
 
@@ -73,7 +74,7 @@ impl OperatorArgs {
     /// Builds what is needed. Cargo's messages go to standard error.
     pub(crate) fn build(&self) -> Result<Binaries> {
         let controllers: &[Controller] = if self.operator.is_some() { &[] } else { &CONTROLLERS };
-        Ok(Binaries::build(controllers, self.profile(), build::Messages::Show, free_address()?)?)
+        Ok(Binaries::build(controllers, self.profile(), build::Messages::Show, webhook::free_address()?)?)
     }
 
     /// Builds again, without a word unless it fails.

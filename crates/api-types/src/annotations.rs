@@ -88,3 +88,6 @@ pub const TEMPLATE_DIGEST: &str = "operator.dynamo/template-digest";
 /// Annotations of a graph's metadata that are copied into pod templates unless the component sets them.
 pub const COPIED_FROM_GRAPH: [&str; 5] =
     [ENABLE_METRICS, DISCOVERY_BACKEND, DISCOVERY_MODE, ORIGIN_VERSION, VLLM_EXECUTOR_BACKEND];
+
+/// Uid of the checkpoint for which a Job removes what was kept.
+pub const CLEANUP_FOR: &str = "operator.dynamo/cleanup-for";

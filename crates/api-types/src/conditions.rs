@@ -131,3 +131,47 @@ pub mod model {
     /// `Reconciling`: adapters are being loaded, or workers are coming up.
     pub const PROGRESSING: &str = "Progressing";
 }
+
+/// Types and reasons of a checkpoint's conditions.
+pub mod checkpoint {
+    /// Type: the Job whose pod is captured was made.
+    pub const JOB_CREATED: &str = "JobCreated";
+    /// Type: the Job ended, and the capture with it.
+    pub const JOB_COMPLETED: &str = "JobCompleted";
+    /// `JobCreated`: it was.
+    pub const CREATED: &str = "JobCreated";
+    /// `JobCreated`: somebody deleted it before anything was captured.
+    pub const JOB_DELETED: &str = "JobDeleted";
+    /// `JobCreated`, `Stalled`: the spec has a mistake that only its author can mend.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
+    /// `JobCreated`: the pod template lacks what processes need that share GPU memory.
+    pub const NOT_PREPARED: &str = "GMSPodTemplateNotPrepared";
+    /// `JobCompleted`, `Ready`: the processes are captured, and the Job has ended well.
+    pub const CAPTURED: &str = "PodSnapshotAndJobReady";
+    /// `JobCompleted`: the Job failed.
+    pub const JOB_FAILED: &str = "JobFailed";
+    /// `JobCompleted`: the Job was deleted before it ended.
+    pub const JOB_DELETED_EARLY: &str = "JobDeletedBeforeComplete";
+    /// `JobCompleted`: the capture failed.
+    pub const CAPTURE_FAILED: &str = "PodSnapshotFailed";
+    /// `JobCompleted`: a PodSnapshot of that name belongs to somebody else.
+    pub const CAPTURE_NAME_TAKEN: &str = "PodSnapshotNameConflict";
+    /// `JobCompleted`: the API server refuses the PodSnapshot.
+    pub const CAPTURE_REFUSED: &str = "PodSnapshotCreateFailed";
+    /// `JobCompleted`: an older checkpoint has the same identifier.
+    pub const DUPLICATE: &str = "DuplicateIdentifier";
+    /// `Stalled`: checkpoints are switched off.
+    pub const DISABLED: &str = "CheckpointDisabled";
+    /// `Stalled`: the cluster does not serve PodSnapshots.
+    pub const API_MISSING: &str = "ApiMissing";
+    /// `Stalled`: an object that is not ours has a name that we need.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// `Stalled`: a right or a quota is missing.
+    pub const FORBIDDEN: &str = "Forbidden";
+    /// `Stalled`: the checkpoint is given up.
+    pub const FAILED: &str = "CheckpointFailed";
+    /// `Stalled`: storage is missing or its settings have a mistake.
+    pub const NO_STORAGE: &str = "StorageUnavailable";
+    /// `Reconciling`, `Ready`: on the way.
+    pub const CAPTURING: &str = "Capturing";
+}

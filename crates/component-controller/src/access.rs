@@ -83,7 +83,63 @@ pub const ACCESS: &[Access] = &[
         resource: "dynamocheckpoints",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "tells whether the checkpoint is there that a component starts from",
+        why: "the checkpoints it makes, and from which components start",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocheckpoints",
+        subresource: None,
+        verbs: &[Verb::Patch],
+        why: "removes the finalizer of a checkpoint that is being deleted, once what it kept is removed",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocheckpoints",
+        subresource: Some("status"),
+        verbs: &[Verb::Patch],
+        why: "says how far a checkpoint is",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocheckpoints",
+        subresource: Some("finalizers"),
+        verbs: &[Verb::Update],
+        why: "children block the deletion of their owner in the foreground; see components",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "podsnapshots",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "asks for the capture of a pod, and takes back what is asked for another version",
+    },
+    Access {
+        group: "batch",
+        resource: "jobs",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the pod that is captured, and the removal of what a checkpoint kept",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "finds the pod that is captured; only metadata of such pods is read",
+    },
+    Access {
+        group: "resource.k8s.io",
+        resource: "resourceclaimtemplates",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "counts the GPUs of a pod that is captured",
+    },
+    Access {
+        group: "resource.k8s.io",
+        resource: "resourceclaims",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "counts the GPUs of a pod that is captured",
     },
     Access {
         group: "apps",
@@ -140,6 +196,7 @@ mod tests {
             - apiGroups:
               - ""
               resources:
+              - pods
               - secrets
               - serviceaccounts
               verbs:
@@ -179,6 +236,17 @@ mod tests {
               - apps
               resources:
               - deployments
+              verbs:
+              - get
+              - list
+              - watch
+              - create
+              - patch
+              - delete
+            - apiGroups:
+              - batch
+              resources:
+              - jobs
               verbs:
               - get
               - list
@@ -229,14 +297,18 @@ mod tests {
             - apiGroups:
               - nvidia.com
               resources:
-              - dynamocheckpoints
+              - podsnapshots
               verbs:
               - get
               - list
               - watch
+              - create
+              - patch
+              - delete
             - apiGroups:
               - nvidia.com
               resources:
+              - dynamocheckpoints
               - dynamocomponentdeployments
               verbs:
               - get
@@ -246,15 +318,24 @@ mod tests {
             - apiGroups:
               - nvidia.com
               resources:
+              - dynamocheckpoints/finalizers
               - dynamocomponentdeployments/finalizers
               verbs:
               - update
             - apiGroups:
               - nvidia.com
               resources:
+              - dynamocheckpoints/status
               - dynamocomponentdeployments/status
               verbs:
               - patch
+            - apiGroups:
+              - resource.k8s.io
+              resources:
+              - resourceclaims
+              - resourceclaimtemplates
+              verbs:
+              - get
             - apiGroups:
               - scheduling.volcano.sh
               resources:

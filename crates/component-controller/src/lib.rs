@@ -5,6 +5,7 @@
 //! - [`run`](run()): caches, triggers and the loop.
 
 pub mod access;
+pub mod checkpoint;
 pub mod component;
 mod run;
 pub mod snapshots;

@@ -1,4 +1,6 @@
-//! Caches, triggers and the loop.
+//! Caches, triggers and the loops.
+
+mod checkpoints;
 
 use crate::{
     NAME,
@@ -21,7 +23,7 @@ use controller_kit::{
     pull_secrets::{self, Following, PullSecrets},
     store::{CacheView, Key, Packed, Store, watch, watch_if_served, watch_metadata, watch_metadata_by},
 };
-use futures::{StreamExt, future::join, stream};
+use futures::{StreamExt, future::join3, stream};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
@@ -51,6 +53,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
     let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(client.clone(), scope, None);
+    let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
     let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
     let (agents, agent_watch) = watch::<DaemonSet>(client.clone(), scope, Some(&agent));
     let settings = context.settings.checkpoint.snapshots();
@@ -75,7 +78,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     caches.extend(groups.iter().map(|groups| Arc::new(groups.clone()) as Arc<dyn CacheView>));
     let applier = Applier::new(client.clone(), NAME, context.metrics.clone(), caches)
         .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
-    let controller = Controller::new(component_watch)
+    let mut controller = Controller::new(component_watch)
         .writes_with(&applier)
         .triggered_by(deployment_watch, child_keys)
         .triggered_by(service_watch, child_keys)
@@ -84,37 +87,31 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         .triggered_by(model_watch, serving(&components))
         // Another account for component pods counts from the next change on: labelling one must not roll what runs.
         .triggered_by(account_watch, |_| Vec::new())
-        .triggered_by(checkpoint_watch, in_namespace(&components))
+        .also(of_checkpoints)
         .triggered_by(agent_watch, in_namespace(&components));
-    let controller = match claim_watch {
-        Some(watch) => controller.triggered_by(watch, in_namespace(&components)),
-        None => controller,
-    };
+    if let Some(watch) = claim_watch {
+        controller = controller.triggered_by(watch, in_namespace(&components));
+    }
 
-    let controller = match set_watch {
-        Some(watch) => controller.triggered_by(watch, set_keys),
-        None => controller,
-    };
-    let controller = match group_watch {
-        Some(watch) => controller.owns(watch),
-        None => controller,
-    };
+    if let Some(watch) = set_watch {
+        controller = controller.triggered_by(watch, set_keys);
+    }
+    if let Some(watch) = group_watch {
+        controller = controller.owns(watch);
+    }
 
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
-    let controller = match &secrets {
-        Some(secrets) => {
-            let Following { complete, changed } = pull_secrets::follow(&context, secrets);
-            tokio::select! {
-                _ = complete => {}
-                () = context.shutdown.requested() => return Ok(()),
-            }
-            let known = components.clone();
-            let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&known, &namespace)));
-            controller.also(keys.boxed())
+    if let Some(secrets) = &secrets {
+        let Following { complete, changed } = pull_secrets::follow(&context, secrets);
+        tokio::select! {
+            _ = complete => {}
+            () = context.shutdown.requested() => return Ok(()),
         }
-        None => controller,
-    };
+        let known = components.clone();
+        let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&known, &namespace)));
+        controller = controller.also(keys.boxed());
+    }
     let caches = Caches {
         deployments,
         leader_worker_sets: sets,
@@ -127,18 +124,23 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         accounts,
     };
     let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(client.clone(), caches, secrets, snapshots),
+        observer: Observer::new(client.clone(), caches, secrets, snapshots.clone()),
         applier,
         events: EventSink::new(client, NAME),
         settings: context.settings.pods(),
     });
+    let waited_for = snapshots.clone();
     let running = controller.run(&context, move |component| {
-        let reconciler = Arc::clone(&reconciler);
-        async move { reconciler.reconcile(component).await }
+        let (reconciler, snapshots) = (Arc::clone(&reconciler), waited_for.clone());
+        async move {
+            snapshots.complete().await;
+            reconciler.reconcile(component).await
+        }
     });
-    // Polled in this order: the controller's own gate is there before this one opens. The process would count as ready
+    let checkpoints = checkpoints::run(&context, snapshots, checkpoint_watch);
+    // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
     // in between.
-    join(running, async { gate.iter().for_each(Gate::open) }).await;
+    join3(running, checkpoints, async { gate.iter().for_each(Gate::open) }).await;
     Ok(())
 }
 

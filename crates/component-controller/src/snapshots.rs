@@ -75,6 +75,15 @@ impl Place {
 }
 
 impl Snapshots {
+    /// Waits until all caches are complete: half of one tells of lacks that there are none.
+    pub async fn complete(&self) {
+        self.checkpoints.wait_until_ready().await;
+        self.agents.wait_until_ready().await;
+        if let Some(claims) = &self.claims {
+            claims.wait_until_ready().await;
+        }
+    }
+
     /// The checkpoint of that name.
     ///
     /// # Errors

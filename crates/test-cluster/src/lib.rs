@@ -34,6 +34,7 @@ pub use error::Error;
 pub use foreign::open_definition;
 pub use namespace::TestNamespace;
 pub use options::{Controllers, Options};
+pub use port::free as free_port;
 pub use process::Process;
 pub use shared::{KUBECONFIG_ENV, shared};
 pub use supervisor::{Program, Signal};

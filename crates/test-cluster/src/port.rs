@@ -16,7 +16,10 @@ const USUAL_LOW: u64 = 32_768;
 ///
 /// It is chosen below the range of outgoing connections: clients that keep dialling an API server which is stopped for a
 /// while can otherwise get its port as their own source port, and it could not be started again.
-pub(crate) fn free() -> Result<u16, Error> {
+///
+/// # Errors
+/// No port is free.
+pub fn free() -> Result<u16, Error> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let low = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(USUAL_LOW);
     let first = low.saturating_sub(SPAN).max(1024);

@@ -9,9 +9,9 @@ use controller_kit::store::Scope;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use tracing::info;
+use tracing::{info, warn};
 
-use crate::admission::{DiscoveryBackend, Facts, Principals};
+use crate::admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals};
 use crate::certificates::decide::Policy;
 use crate::certificates::{Host, Keeper};
 use crate::facts::observe::Source;
@@ -108,9 +108,21 @@ impl ServerArgs {
             },
             operator_version: self.operator_version.clone(),
             request_image: self.dgdr_default_image.clone(),
+            checkpoints: checkpoints(context),
             ..Facts::default()
         }
     }
+}
+
+/// How pods start from checkpoints. Storage that is configured wrongly is no storage; the controllers report it on the objects
+/// that need it.
+fn checkpoints(context: &Context) -> CheckpointSettings {
+    let Some(snapshots) = context.settings.checkpoint.snapshots() else { return CheckpointSettings::default() };
+    let storage = snapshots.storage.storage().unwrap_or_else(|problem| {
+        warn!(%problem, "pods start from checkpoints only where snapshot agents keep them");
+        None
+    });
+    CheckpointSettings { storage, seccomp_profile: snapshots.seccomp_profile }
 }
 
 /// Runs until the process is told to stop, then drains.

@@ -5,3 +5,5 @@ module apis
 go 1.26.0
 
 require sigs.k8s.io/lws v0.9.0
+
+require github.com/ai-dynamo/grove/operator/api v0.1.0-alpha.12-rc1

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 use test_cluster::assets::{Assets, ForeignApi};
 use test_cluster::open_definition;
@@ -16,7 +16,7 @@ use super::Mode;
 pub(super) fn definitions(mode: Mode) -> Result<Vec<Value>> {
     match mode {
         Mode::Base => Ok(Vec::new()),
-        Mode::Grove => bail!("there is no source for the definitions of Grove; use --mode base or --mode lws"),
+        Mode::Grove => of(ForeignApi::Grove),
         Mode::Lws => {
             let mut all = of(ForeignApi::LeaderWorkerSet)?;
             // The reference asks for this group before it uses the other, and makes nothing of its kinds.

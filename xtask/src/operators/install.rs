@@ -34,6 +34,8 @@ fn configuration(webhook: SocketAddr) -> Value {
         "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1",
         "kind": "OperatorConfiguration",
         "server": {"webhook": {"host": webhook.ip(), "port": webhook.port(), "serviceName": SERVICE}},
+        // With what the expectations of the conformance kit were recorded.
+        "orchestrators": {"grove": {"terminationDelay": "4h"}},
         "mpi": {"sshSecretName": MPI_KEY, "sshSecretNamespace": NAMESPACE},
     })
 }

@@ -20,6 +20,11 @@ pub(super) const SERVICE: &str = "dynamo-operator-webhook-service";
 /// The API server hears of CA bundles within moments.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
+/// An address that stays free while the server is started anew, for the CRDs hold it.
+pub(super) fn free_address() -> Result<SocketAddr> {
+    Ok(SocketAddr::from(([127, 0, 0, 1], test_cluster::free_port()?)))
+}
+
 /// The Service as the CRDs name it.
 pub(super) fn service_for_crds(address: SocketAddr) -> String {
     format!("{NAMESPACE}/{SERVICE}:{}", address.port())

@@ -23,7 +23,7 @@ use crate::operators::workspace_root;
 /// Crates that only compute; their normal dependencies hold nothing asynchronous.
 const PURE_CRATES: [&str; 2] = ["api-types", "workload"];
 /// Binaries that write to the API server.
-const CONTROLLERS: [&str; 3] = ["graph-controller", "component-controller", "webhook-server"];
+const CONTROLLERS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
 
 #[derive(clap::Args)]
 pub struct Args {

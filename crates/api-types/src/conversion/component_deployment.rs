@@ -102,6 +102,11 @@ pub(super) fn convert(source: &Source<'_>) -> (Object, Option<Saved>) {
     if let Some(Value::Object(spec)) = frame.get_mut("spec") {
         spec.extend(target);
     }
+    let given_name = component.get("name").filter(|_| source.to == ApiVersion::V1Alpha1);
+    if let (None, Some(saved), Some(name)) = (&lost, &mut saved, given_name) {
+        // Saved data of a component without a name means that it had none.
+        put(&mut saved.sparse, &["spec", "name"], Some(name.clone()));
+    }
     if let Some(lost) = lost {
         let saved = saved.get_or_insert_default();
         saved.seals.extend(lost.seals.into_values().map(|seal| (PART.to_owned(), seal)));

@@ -5,7 +5,7 @@ mod frame;
 use super::component::{Alpha, Beta, Name};
 use super::lens::{self, Saved, WHOLE};
 use super::residue::Residue;
-use super::value::{Object, list, name_of, object, text};
+use super::value::{Object, list, name_of, object};
 use super::{ApiVersion, Source};
 use frame::Frame;
 use serde_json::{Value, json};
@@ -132,7 +132,7 @@ fn split_saved(mut saved: Saved, version: ApiVersion) -> SavedParts {
             }
             ApiVersion::V1Beta1 => {
                 for component in list(spec, "components").iter().filter_map(Value::as_object) {
-                    if let Some(name) = text(component, "name") {
+                    if let Some(name) = component.get("name").and_then(Value::as_str) {
                         parts.order.push(name.to_owned());
                         let sparse = Saved { sparse: component.clone(), ..Saved::default() };
                         parts.components.insert(name.to_owned(), sparse);

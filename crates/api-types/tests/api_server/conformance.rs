@@ -1,9 +1,7 @@
 //! Real graphs: the API server takes them, and our types hold what it then stores.
 
-#[path = "../support/mod.rs"]
-mod support;
-
 use crate::server::{COMPONENTS, GRAPHS, Server};
+use crate::support;
 use api_types::v1beta1::{DynamoComponentDeploymentSpec, DynamoGraphDeploymentSpec};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -2,9 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod conformance;
+#[path = "../support/converter.rs"]
+mod converter;
 mod defaults;
 mod definitions;
 mod kubernetes_definitions;
 mod merges;
 mod refusals;
+mod round_trips;
 mod server;
+#[path = "../support/mod.rs"]
+mod support;

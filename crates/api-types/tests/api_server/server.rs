@@ -1,10 +1,18 @@
 //! The API server of the tests, spoken to in plain HTTP, because typed clients hide warnings and unknown fields.
 
+use crate::converter::Converter;
 use http::{Method, Request};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 use test_cluster::TestNamespace;
+use tokio::sync::OnceCell;
+
+/// Converts for all tests, as long as the process runs.
+static CONVERTER: LazyLock<Converter> = LazyLock::new(Converter::start);
+/// Whether the API server has found it.
+static CONVERTS: OnceCell<()> = OnceCell::const_new();
 
 /// What the API server answers.
 #[derive(Debug)]
@@ -37,8 +45,30 @@ pub struct Server {
 
 impl Server {
     pub async fn new() -> Self {
-        let crds: Vec<Value> = api_types::crds::all().unwrap().iter().map(|crd| json!(crd)).collect();
-        Self::with(&crds).await
+        let crds = api_types::crds::all_converted_by(&CONVERTER.service()).unwrap();
+        let crds: Vec<Value> = crds.iter().map(|crd| json!(crd)).collect();
+        let server = Self::with(&crds).await;
+        let conversion = CONVERTS.get_or_init(|| async {
+            CONVERTER.expose(&server.client).await;
+            CONVERTER.inject(&server.client).await;
+            server.wait_for_conversion().await;
+        });
+        conversion.await;
+        server
+    }
+
+    async fn wait_for_conversion(&self) {
+        let adapter = json!({
+            "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeploymentScalingAdapter",
+            "metadata": { "name": "a" }, "spec": { "replicas": 1, "dgdRef": { "name": "g", "serviceName": "s" } },
+        });
+        let path = format!("{}?dryRun=All", self.collection_in("v1alpha1", "dynamographdeploymentscalingadapters"));
+        let limit = std::time::Duration::from_secs(30);
+        let converted = test_cluster::wait::until("objects to be converted", limit, async || {
+            let answer = self.send(Method::POST, &path, "application/json", &adapter).await;
+            if answer.code < 300 { Ok(()) } else { Err(answer.body["message"].to_string()) }
+        });
+        converted.await.unwrap();
     }
 
     /// The same with these definitions.
@@ -96,7 +126,12 @@ impl Server {
     }
 
     fn collection(&self, kind: &str) -> String {
-        format!("/apis/nvidia.com/v1beta1/namespaces/{}/{kind}", self.namespace.name())
+        self.collection_in("v1beta1", kind)
+    }
+
+    /// The path of the objects of a kind, in a version.
+    pub fn collection_in(&self, version: &str, kind: &str) -> String {
+        format!("/apis/nvidia.com/{version}/namespaces/{}/{kind}", self.namespace.name())
     }
 }
 

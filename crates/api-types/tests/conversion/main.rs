@@ -1,9 +1,11 @@
 //! Conversion of real graphs, of parts of them, and of objects that nobody would write.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod from_schema;
 mod generated;
 mod law;
 mod real;
+mod round_trips;
 mod stored;
 #[path = "../support/mod.rs"]
 mod support;

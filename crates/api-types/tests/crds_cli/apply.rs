@@ -131,7 +131,7 @@ async fn apply_respects_what_others_wrote() {
     assert_eq!(served, [("v1alpha1", true), ("v1beta1", true)]);
 
     // Whoever owns the certificate put its CA bundle in.
-    let converter = Converter::start(&client).await;
+    let converter = Converter::start();
     converter.inject(&client).await;
     let conversion = async || json!(api.get(GRAPHS).await.unwrap().spec.conversion)["webhook"]["clientConfig"].clone();
     let injected = conversion().await["caBundle"].clone();

@@ -119,8 +119,7 @@ async fn identities(server: &Server) -> Vec<Value> {
     all
 }
 
-/// The converter answers while the test waits for the program, so they need a thread each.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn objects_are_stored_anew_and_the_old_version_is_forgotten() {
     let crds: Vec<Value> = former().iter().map(|crd| json!(crd)).collect();
     let options = Options { controllers: Controllers::Off, crds, ..Options::default() };
@@ -135,7 +134,8 @@ async fn objects_are_stored_anew_and_the_old_version_is_forgotten() {
     let before = identities(&server).await;
 
     // Two at once. Both wait for the webhook, whose certificate is not known yet.
-    let converter = Converter::start(&client).await;
+    let converter = Converter::start();
+    converter.expose(&client).await;
     let apply = || {
         let mut command = apply(cluster.kubeconfig());
         command.args(["--timeout", "120", "--webhook-service", &converter.service().to_string()]);

@@ -11,67 +11,66 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::runtime::Runtime;
 use tokio_rustls::TlsAcceptor;
 
 /// Namespace of the Service.
 const NAMESPACE: &str = "converter";
 
-/// Serves until it is dropped.
+/// Serves until it is dropped, on a thread of its own, because tests block theirs.
 pub struct Converter {
-    service: String,
+    name: String,
+    port: u16,
     certificate: rcgen::Certificate,
-    task: JoinHandle<()>,
+    runtime: Option<Runtime>,
 }
 
 impl Drop for Converter {
     fn drop(&mut self) {
-        self.task.abort();
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
 impl Converter {
-    /// Begins to serve, and makes the Service by which the API server finds it: one that leads to loopback.
-    pub async fn start(client: &Client) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// Begins to serve.
+    pub fn start() -> Self {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let name = format!("converter-{port}");
         let host = format!("{name}.{NAMESPACE}.svc");
         let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed([host]).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signing_key.serialize_der()));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config =
-            rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let config = config.with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
+        let config = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.unwrap().with_no_client_auth().with_single_cert(vec![cert.der().clone()], key).unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let task = tokio::spawn(async move {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn(async move {
+            listener.set_nonblocking(true).unwrap();
+            let listener = TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(serve(acceptor.clone(), stream));
             }
         });
-        apply(
-            client,
-            "/api/v1/namespaces",
-            &json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE },
-            }),
-        )
-        .await;
-        apply(
-            client,
-            &format!("/api/v1/namespaces/{NAMESPACE}/services"),
-            &json!({
-                "apiVersion": "v1", "kind": "Service", "metadata": { "name": name, "namespace": NAMESPACE },
-                "spec": { "type": "ExternalName", "externalName": "127.0.0.1", "ports": [{ "port": port }] },
-            }),
-        )
-        .await;
-        Self { service: format!("{NAMESPACE}/{name}:{port}"), certificate: cert, task }
+        Self { name, port, certificate: cert, runtime: Some(runtime) }
+    }
+
+    /// Makes the Service by which the API server finds it: one that leads to loopback.
+    pub async fn expose(&self, client: &Client) {
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
+        apply(client, "/api/v1/namespaces", &namespace).await;
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": self.name, "namespace": NAMESPACE },
+            "spec": { "type": "ExternalName", "externalName": "127.0.0.1", "ports": [{ "port": self.port }] },
+        });
+        apply(client, &format!("/api/v1/namespaces/{NAMESPACE}/services"), &service).await;
     }
 
     /// The Service.
     pub fn service(&self) -> ConversionService {
-        self.service.parse().unwrap()
+        format!("{NAMESPACE}/{}:{}", self.name, self.port).parse().unwrap()
     }
 
     /// Puts the CA bundle into the installed definitions, as the owner of the certificate does.

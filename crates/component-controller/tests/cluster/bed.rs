@@ -299,8 +299,11 @@ fn account(namespace: &str, rights: &[Rights]) -> [Value; 3] {
 
 /// Everything that all tests need; of other projects what can be had.
 fn crds() -> Vec<Value> {
-    let pod_groups = open_definition("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups");
-    own_crds().into_iter().chain(leader_worker_sets().unwrap_or_default()).chain([pod_groups]).collect()
+    own_crds()
+        .into_iter()
+        .chain(leader_worker_sets().unwrap_or_default())
+        .chain([open_definition("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"), pod_snapshots()])
+        .collect()
 }
 
 /// The definitions of components and checkpoints.
@@ -324,4 +327,27 @@ pub fn leader_worker_sets() -> Option<Vec<Value>> {
 
 fn read_yaml(file: &Path) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// A definition of PodSnapshots that knows nothing of them but their name.
+fn pod_snapshots() -> Value {
+    stand_in("nvidia.com", "v1alpha1", "PodSnapshot")
+}
+
+fn stand_in(group: &str, version: &str, kind: &str) -> Value {
+    let singular = kind.to_lowercase();
+    let plural = format!("{singular}s");
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            "annotations": { "api-approved.kubernetes.io": "unapproved, a stand-in for tests" },
+        },
+        "spec": {
+            "group": group, "scope": "Namespaced",
+            "names": { "kind": kind, "plural": plural, "singular": singular },
+            "versions": [{ "name": version, "served": true, "storage": true, "subresources": { "status": {} },
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } } }],
+        },
+    })
 }

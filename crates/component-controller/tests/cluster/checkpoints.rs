@@ -1,11 +1,17 @@
-//! Components that start from a checkpoint.
+//! Checkpoints, and components that start from them.
 
-use crate::bed::{Bed, component, condition};
-use api_types::v1alpha1::DynamoCheckpoint;
+use crate::bed::{Bed, LIMIT, component, condition};
+use api_types::external::PodSnapshot;
+use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint};
 use api_types::v1beta1::DynamoComponentDeployment;
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::PersistentVolumeClaim};
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    batch::v1::Job,
+    core::v1::PersistentVolumeClaim,
+};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
+use test_cluster::wait;
 
 const SETTINGS: &str = "{enabled: true, storage: {pvc: {pvcName: checkpoints, basePath: /checkpoints, create: true, \
                         size: 1Gi}}}";
@@ -68,4 +74,116 @@ async fn without_checkpoints_switched_on_pods_start_cold() {
     bed.apply::<DynamoComponentDeployment>(&waiting()).await;
     bed.until_ready().await;
     assert_ne!(bed.deployment().await.spec.unwrap().replicas, Some(0));
+}
+
+/// Without storage of an administrator's: pods need no volume, and come up on the fake nodes.
+const PLAIN: &str = "{enabled: true, cleanupImage: registry.example/shell:1}";
+const JOB: &str = "checkpoint-job-0123456789abcdef-1";
+
+async fn until<K>(bed: &Bed, name: &str, what: &str, fits: impl Fn(Option<&K>) -> bool) -> Option<K>
+where
+    K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + serde::Serialize
+        + std::fmt::Debug,
+{
+    let api = bed.api::<K>();
+    let look = async || match api.get_opt(name).await {
+        Ok(found) if fits(found.as_ref()) => Ok(found),
+        Ok(found) => Err(serde_json::to_string(&found).unwrap()),
+        Err(error) => Err(error.to_string()),
+    };
+    wait::until(format!("{} {name} to be {what}", K::kind(&())), LIMIT, look).await.unwrap()
+}
+
+fn phase(checkpoint: &DynamoCheckpoint) -> Option<CheckpointPhase> {
+    checkpoint.status.as_ref().and_then(|status| status.phase)
+}
+
+/// What the snapshot operator does when the agent has captured the pod.
+async fn tell_captured(bed: &Bed) {
+    let ready = json!([{ "type": "Ready", "status": "True", "reason": "Captured", "message": "captured",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+    let status = json!({ "status": { "boundSnapshotContentName": "content", "conditions": ready } });
+    let captures = bed.api::<PodSnapshot>();
+    captures.patch_status("ckpt", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_ready_when_its_pod_is_captured_and_its_job_has_ended() {
+    let mut bed = Bed::without_controller("capture").await;
+    bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
+    bed.start();
+    let mut wanted = checkpoint();
+    wanted["metadata"]["labels"] = json!({ "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" });
+    wanted["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-auto-checkpoint": "true" });
+    wanted["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+    bed.apply::<DynamoCheckpoint>(&wanted).await;
+    let job = until::<Job>(&bed, JOB, "there", |job| job.is_some()).await.unwrap();
+    let capture = until::<PodSnapshot>(&bed, "ckpt", "there", |capture| capture.is_some()).await.unwrap();
+    assert_eq!(capture.spec.source.pod_ref.containers, ["main"]);
+    assert!(capture.spec.source.pod_ref.name.starts_with(&job.metadata.name.unwrap()));
+    tell_captured(&bed).await;
+    until::<DynamoCheckpoint>(&bed, "ckpt", "ready", |c| phase(c.unwrap()) == Some(CheckpointPhase::Ready)).await;
+    until::<Job>(&bed, JOB, "gone", |job| job.is_none()).await;
+
+    // Foreground deletion removes children while they work: what removes the artifact is none.
+    let params = DeleteParams::foreground();
+    bed.api::<DynamoCheckpoint>().delete("ckpt", &params).await.unwrap();
+    until::<DynamoCheckpoint>(&bed, "ckpt", "gone", |found| found.is_none()).await;
+    let warned = format!(
+        "ArtifactLeft not removed: artifact 0123456789abcdef: the operator's configuration names no \
+                          checkpoint.storage.pvc, and namespace {} has no agent whose DaemonSet mounts a claim for \
+                          checkpoints",
+        bed.namespace
+    );
+    let told = [
+        warned,
+        "CheckpointReady pods can start from it".to_owned(),
+        format!("Created created Job {}/{JOB}", bed.namespace),
+        format!("PodSnapshotCreated created PodSnapshot {}/ckpt", bed.namespace),
+    ];
+    bed.until_told(&told).await;
+}
+
+fn started(job: Option<&Job>) -> Option<Value> {
+    job?.status.as_ref()?.start_time.as_ref().map(|time| json!(time))
+}
+
+#[tokio::test]
+async fn what_a_graphs_checkpoint_kept_is_removed_before_it_goes() {
+    let mut bed = Bed::without_controller("cleanup").await;
+    bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
+    let agent = json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet",
+        "metadata": { "name": "agent", "labels": { "app.kubernetes.io/component": "snapshot-agent" } },
+        "spec": { "selector": { "matchLabels": { "a": "b" } }, "template": {
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "nodeSelector": { "nowhere": "true" },
+                "containers": [{ "name": "agent", "image": "registry.example/agent:1",
+                    "volumeMounts": [{ "name": "checkpoints", "mountPath": "/checkpoints" }] }],
+                "volumes": [{ "name": "checkpoints", "persistentVolumeClaim": { "claimName": "kept" } }] } } },
+    });
+    bed.apply::<DaemonSet>(&agent).await;
+    let mut wanted = checkpoint();
+    wanted["metadata"]["labels"] = json!({ "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" });
+    wanted["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-auto-checkpoint": "true" });
+    wanted["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+    bed.apply::<DynamoCheckpoint>(&wanted).await;
+    bed.start();
+    bed.api::<DynamoCheckpoint>().delete("ckpt", &DeleteParams::foreground()).await.unwrap();
+    let name = "checkpoint-cleanup-0123456789abcdef";
+    let job = until::<Job>(&bed, name, "there", |job| job.is_some()).await.unwrap();
+    assert_eq!(job.metadata.owner_references, None);
+    assert!(bed.api::<DynamoCheckpoint>().get_opt("ckpt").await.unwrap().is_some(), "it waits for the Job");
+    // Nothing provisions volumes here, so the Job's pod never runs; somebody else tells that it has done its work.
+    let job = until::<Job>(&bed, name, "begun", |job| started(job).is_some()).await;
+    let now = started(job.as_ref()).unwrap();
+    let done = |type_: &str| json!({ "type": type_, "status": "True", "lastTransitionTime": now });
+    let status = json!({ "status": { "startTime": now, "completionTime": now, "succeeded": 1, "active": 0,
+        "uncountedTerminatedPods": {}, "conditions": [done("SuccessCriteriaMet"), done("Complete")] } });
+    bed.api::<Job>().patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    until::<DynamoCheckpoint>(&bed, "ckpt", "gone", |found| found.is_none()).await;
+    until::<Job>(&bed, name, "gone", |job| job.is_none()).await;
 }

@@ -23,6 +23,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use test_cluster::assets::{Assets, ForeignApi};
 use test_cluster::{TestNamespace, open_definition, shared, wait};
 
 /// How long anything may take; generous, because the machine may have much to do.
@@ -38,17 +39,31 @@ pub struct Bed {
 }
 
 impl Bed {
-    /// A namespace with a running controller that has the rights of production and no more.
+    /// A namespace with a running controller that has the rights of production and no more. It does not use Grove.
     pub async fn new(prefix: &str) -> Self {
+        let bed = Self::without_controller(prefix, false).await;
+        bed.start();
+        bed
+    }
+
+    /// A namespace whose controller is still to be started and uses Grove, if the definitions of Grove can be had.
+    pub async fn on_grove(prefix: &str) -> Option<Self> {
+        grove()?;
+        Some(Self::without_controller(prefix, true).await)
+    }
+
+    async fn without_controller(prefix: &str, grove: bool) -> Self {
         let access = shared(&definitions()).await.unwrap();
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let namespace = guard.name().to_owned();
         access.apply(&account(&namespace)).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
+        let mut settings = OperatorConfiguration::default();
+        settings.orchestrators.grove.enabled = Some(grove);
         let context = Context {
             name: NAME,
             client: access.client_for_token(&token).unwrap(),
-            settings: Arc::new(OperatorConfiguration::default()),
+            settings: Arc::new(settings),
             scope: Scope::Namespace(namespace.clone()),
             fence: Fence::unfenced(),
             readiness: Readiness::default(),
@@ -56,9 +71,35 @@ impl Bed {
             shutdown: Shutdown::manual(),
             concurrency: 4,
         };
-        let running = context.clone();
-        tokio::spawn(async move { graph_controller::run(running).await.unwrap() });
         Self { client: guard.client(), namespace, context, _guard: guard }
+    }
+
+    /// Starts the controller.
+    pub fn start(&self) {
+        let running = self.context.clone();
+        tokio::spawn(async move { graph_controller::run(running).await.unwrap() });
+    }
+
+    /// Writes of a kind that the API server has accepted.
+    pub fn writes_of(&self, kind: &str) -> u64 {
+        self.counter("api_writes_total", &format!("kind=\"{kind}\""))
+    }
+
+    /// Sum of a counter of the controller over all label sets that contain `label`.
+    fn counter(&self, name: &str, label: &str) -> u64 {
+        let (text, prefix) = (self.context.metrics.text(), format!("dynamo_operator_{name}"));
+        let lines = text.lines().filter(|line| line.starts_with(&prefix) && line.contains(label));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    /// Waits until the controller has finished a reconcile that began after now, by changing an annotation of a graph that it
+    /// does not care about.
+    pub async fn until_reconciled(&self, graph: &str) {
+        let before = self.counter("reconcile_total", "");
+        let patch = json!({ "metadata": { "annotations": { "example.com/poked": before.to_string() } } });
+        self.edit(graph, &patch).await;
+        let look = async || Some(()).filter(|()| self.counter("reconcile_total", "") > before);
+        wait::until("a reconcile", LIMIT, look).await.unwrap();
     }
 
     pub fn api<K>(&self) -> Api<K>
@@ -219,6 +260,22 @@ fn definitions() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let own = files.filter(|path| path.extension().is_some_and(|ending| ending == "yaml"));
-    let own = own.map(|path| serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap());
-    own.chain([open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools")]).collect()
+    let own = own.map(|path| read(&path));
+    let pools = open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools");
+    own.chain([pools]).chain(grove().unwrap_or_default()).collect()
+}
+
+/// The definitions of Grove; says so if they cannot be had.
+fn grove() -> Option<Vec<Value>> {
+    match Assets::from_env().and_then(|assets| assets.definitions(ForeignApi::Grove)) {
+        Ok(files) => Some(files.iter().map(|file| read(file)).collect()),
+        Err(error) => {
+            println!("skipped: no definitions of Grove: {error}");
+            None
+        }
+    }
+}
+
+fn read(path: &Path) -> Value {
+    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }

@@ -4,5 +4,6 @@
 
 mod bed;
 mod endpoint_picker;
+mod grove;
 mod restart;
 mod scaling;

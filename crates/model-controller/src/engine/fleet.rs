@@ -88,7 +88,7 @@ impl Fleet {
 
     /// Takes in which engines a pool has, and what they shall hold. Returns whether anything is new.
     pub fn sync(&mut self, id: &PoolId, endpoints: &[Endpoint], wishes: Wishes, now: Instant) -> bool {
-        if wishes.is_empty() {
+        if wishes.is_empty() && !wishes.pending {
             return self.pools.remove(id).is_some();
         }
         let pool = self.pools.entry(id.clone()).or_default();
@@ -160,7 +160,7 @@ impl Fleet {
         self.running = self.running.saturating_sub(1);
         let Some(pool) = self.pools.get_mut(&job.engine.pool) else { return };
         let Some(engine) = pool.engines.get_mut(&job.engine) else { return };
-        let state = |engine: &Engine| (engine.list, engine.outage.is_some(), engine.is_lost());
+        let state = |engine: &Engine| (engine.list, engine.outage.is_some(), engine.is_lost(), engine.doubtful);
         let before = state(engine);
         let names = record(engine, &job.request, outcome, &self.pace, now);
         if state(engine) == before {

@@ -123,6 +123,7 @@ fn listed(engine: &mut Engine, outcome: Outcome, pace: &Pace, now: Instant) -> B
             engine.list = ListAnswer::Given;
             engine.list_refusals = 0;
             engine.absent.clear();
+            engine.doubtful = false;
             believe(engine, &names.into_iter().collect(), &uncounted, pace, now)
         }
         Outcome::NoList | Outcome::NotThere | Outcome::Unmanaged | Outcome::Done => do_without(engine),
@@ -130,6 +131,7 @@ fn listed(engine: &mut Engine, outcome: Outcome, pace: &Pace, now: Instant) -> B
             engine.list_refusals += 1;
             if engine.list == ListAnswer::Given && engine.list_refusals < LOST_AFTER {
                 engine.ask_at = now + pace.pause(engine.list_refusals);
+                engine.must_ask = engine.doubtful;
                 return BTreeSet::new();
             }
             engine.ask_at = now + pace.pause(engine.list_refusals).max(Duration::from_secs(30)).min(pace.longest_pause);
@@ -199,10 +201,15 @@ fn believe(
     changed
 }
 
-/// The engine does not tell what it holds, so its answers count as they are.
+/// The engine does not tell what it holds, so its answers count as they are. If it may have restarted, it is taken to hold
+/// nothing: loading once more does no harm.
 fn do_without(engine: &mut Engine) -> BTreeSet<AdapterName> {
     engine.list = ListAnswer::None;
     let mut changed = BTreeSet::new();
+    if std::mem::take(&mut engine.doubtful) {
+        engine.absent.clear();
+        changed.extend(std::mem::take(&mut engine.held).into_keys());
+    }
     let names: Vec<AdapterName> = engine.held.keys().chain(engine.setbacks.keys()).cloned().collect();
     for name in names {
         match engine.held.get(&name) {

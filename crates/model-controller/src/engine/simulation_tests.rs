@@ -105,6 +105,22 @@ fn an_engine_that_restarts_gets_its_own_adapters_again_and_nobody_else_is_asked(
 }
 
 #[test]
+fn what_was_known_does_not_count_when_a_pod_becomes_ready_anew() {
+    for lists in [true, false] {
+        let mut simulation = Simulation::new(1);
+        simulation.engines[0].lists = lists;
+        simulation.wish(&["a=1"]);
+        simulation.run(MINUTE);
+        simulation.set_ready(0, false);
+        simulation.engines[0].holds.clear();
+        simulation.set_ready(0, true);
+        assert_eq!(simulation.stands("a=1"), [Stand::Coming], "lists: {lists}");
+        assert_eq!(loads(&simulation.run(MINUTE)), 1, "lists: {lists}");
+        assert_eq!(simulation.stands("a=1"), [Stand::Loaded], "lists: {lists}");
+    }
+}
+
+#[test]
 fn a_restart_that_nobody_saw_is_found_by_the_audit() {
     let mut simulation = Simulation::new(1);
     simulation.wish(&["a=1"]);
@@ -231,6 +247,11 @@ fn models_are_told_what_concerns_them() {
     simulation.engines[0].holds.remove("b");
     simulation.run(6 * MINUTE);
     assert_eq!(told(&mut simulation), ["2"]);
+    // A pod that was not ready for a moment turns out to hold what it held.
+    simulation.set_ready(0, false);
+    simulation.set_ready(0, true);
+    simulation.run(Duration::from_secs(1));
+    assert_eq!(told(&mut simulation), ["1", "2"]);
 }
 
 #[derive(Clone, Copy, Debug)]

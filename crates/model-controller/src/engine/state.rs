@@ -31,6 +31,8 @@ pub struct Engine {
     pub asking: Option<BTreeSet<AdapterName>>,
     /// Nothing is started before the engine has told what it holds.
     pub must_ask: bool,
+    /// Its process may be another one by now: what is known of it does not count before it has been asked.
+    pub doubtful: bool,
     /// When to ask again.
     pub ask_at: Instant,
     /// When it was asked last.
@@ -150,6 +152,7 @@ impl Engine {
             running: BTreeSet::new(),
             asking: None,
             must_ask: true,
+            doubtful: false,
             ask_at: now,
             asked_at: None,
             setbacks: BTreeMap::new(),
@@ -169,6 +172,7 @@ impl Engine {
         let moved = self.endpoint.address != endpoint.address;
         if moved || (endpoint.ready && !self.endpoint.ready) {
             self.must_ask = true;
+            self.doubtful = self.list != ListAnswer::Unasked;
             self.ask_at = now;
             self.outage = None;
             self.setbacks.clear();

@@ -38,7 +38,7 @@ pub fn stand(engine: &Engine, name: &AdapterName, wanted: &Wanted) -> Stand {
         return Stand::Failing { problem: outage.problem.clone(), failures: outage.failures };
     }
     if fits {
-        return Stand::Loaded;
+        return if engine.doubtful { Stand::Coming } else { Stand::Loaded };
     }
     match engine.setbacks.get(name) {
         Some(setback) if setback.problem == Problem::Unmanaged => Stand::Unmanaged,

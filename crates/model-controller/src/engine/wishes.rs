@@ -15,6 +15,8 @@ pub struct Wishes {
     pub load: BTreeMap<AdapterName, Wanted>,
     /// Adapters that no engine shall hold any more, with the models that loaded them.
     pub unload: BTreeMap<AdapterName, BTreeSet<Key>>,
+    /// A model is about to wish for something. Until then, what is known of the engines is kept.
+    pub pending: bool,
 }
 
 /// An adapter that every engine shall hold.
@@ -50,7 +52,7 @@ impl Trust {
 }
 
 impl Wishes {
-    /// True if there is nothing to do or to watch.
+    /// True if there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.load.is_empty() && self.unload.is_empty()
     }

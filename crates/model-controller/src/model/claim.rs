@@ -143,7 +143,10 @@ pub fn settle<'a>(claims: impl Iterator<Item = &'a Claim>) -> Settlement {
             settlement.taken.insert(claim.key.clone(), owner.clone());
             continue;
         }
-        let Some((name, source)) = claim.remembered() else { continue };
+        let Some((name, source)) = claim.remembered() else {
+            settlement.wishes.pending = true;
+            continue;
+        };
         let wanted = settlement.wishes.load.entry(name.clone());
         let wanted = wanted.or_insert_with(|| Wanted {
             source: source.clone(),

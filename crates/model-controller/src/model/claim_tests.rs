@@ -47,7 +47,8 @@ fn nothing_is_loaded_that_nobody_would_remember() {
     ] {
         let mut other = model.clone();
         other.pointer_mut(pointer).unwrap()[field] = value;
-        assert!(loaded(&settled(&[other])).is_empty(), "{pointer}/{field}");
+        let settlement = settled(&[other]);
+        assert!(loaded(&settlement).is_empty() && settlement.wishes.pending, "{pointer}/{field}");
     }
 }
 

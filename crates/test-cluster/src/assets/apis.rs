@@ -17,15 +17,18 @@ const GO_SUM: &str = include_str!("../../../../xtask/cluster/apis/go.sum");
 pub enum ForeignApi {
     /// LeaderWorkerSets.
     LeaderWorkerSet,
+    /// PodCliqueSets and what Grove makes of them.
+    Grove,
 }
 
 impl ForeignApi {
     /// All of them.
-    pub const ALL: [Self; 1] = [Self::LeaderWorkerSet];
+    pub const ALL: [Self; 2] = [Self::LeaderWorkerSet, Self::Grove];
 
     fn module(self) -> &'static str {
         match self {
             Self::LeaderWorkerSet => "sigs.k8s.io/lws",
+            Self::Grove => "github.com/ai-dynamo/grove/operator/api",
         }
     }
 
@@ -33,6 +36,12 @@ impl ForeignApi {
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::LeaderWorkerSet => &["config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml"],
+            Self::Grove => &[
+                "core/v1alpha1/crds/grove.io_clustertopologybindings.yaml",
+                "core/v1alpha1/crds/grove.io_podcliques.yaml",
+                "core/v1alpha1/crds/grove.io_podcliquescalinggroups.yaml",
+                "core/v1alpha1/crds/grove.io_podcliquesets.yaml",
+            ],
         }
     }
 

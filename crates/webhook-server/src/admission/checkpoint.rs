@@ -1,5 +1,7 @@
 //! DynamoCheckpoints.
 
+use std::collections::BTreeSet;
+
 use api_types::v1beta1::MAIN_CONTAINER;
 use api_types::{env, gms};
 
@@ -38,9 +40,10 @@ pub(super) fn warn(object: &Node<'_>, out: &mut Findings) {
 fn prepared_pod(service: &Node<'_>, job: &Node<'_>, out: &mut Findings) {
     let pod = job.fields(&["podTemplateSpec", "spec"]);
     let (containers, servers) = (pod.field("containers"), pod.field("initContainers"));
-    let clients: Vec<Node<'_>> = service.field("extraClientContainers").items().collect();
-    for client in clients.iter().filter(|client| containers.named(client.text()).is_none()) {
-        out.invalid(client, "names no container of job.podTemplateSpec.spec; add the container, or remove the name");
+    let clients = service.field("extraClientContainers");
+    let names: BTreeSet<&str> = containers.items().map(|container| container.field("name").text()).collect();
+    for client in clients.items().filter(|client| !names.contains(client.text())) {
+        out.invalid(&client, "names no container of job.podTemplateSpec.spec; add the container, or remove the name");
     }
     if pod.field("volumes").named(gms::SOCKETS).is_none() {
         out.required(
@@ -54,11 +57,9 @@ fn prepared_pod(service: &Node<'_>, job: &Node<'_>, out: &mut Findings) {
     }
     let given = job.field("targetContainerName");
     let target = given.given().filter(|name| !name.is_empty()).unwrap_or(MAIN_CONTAINER);
-    for container in containers.items() {
-        let name = container.field("name").text();
-        if name == target || clients.iter().any(|client| client.text() == name) {
-            user_of_memory(&container, out);
-        }
+    let users: BTreeSet<&str> = clients.items().map(|client| client.text()).chain([target]).collect();
+    for container in containers.items().filter(|container| users.contains(container.field("name").text())) {
+        user_of_memory(&container, out);
     }
     if pod.field("resourceClaims").named(gms::CLAIM).is_none() {
         out.required(
@@ -66,7 +67,7 @@ fn prepared_pod(service: &Node<'_>, job: &Node<'_>, out: &mut Findings) {
             format!("add the claim {} for the GPUs that are shared", gms::CLAIM),
         );
     }
-    if containers.named(target).is_none() {
+    if !names.contains(target) {
         if given.text().is_empty() {
             let detail = format!("add the container {MAIN_CONTAINER}, or name another one in targetContainerName");
             out.required(&containers, detail);

@@ -20,16 +20,22 @@ pub(super) fn made_by_change(mistakes: Vec<Mistake>, new: &Value, before: &[Mist
 
 /// Whether two values say the same. Null says nothing.
 pub(super) fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
-    let set = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
-    match (set(one), set(other)) {
-        (None, None) => true,
+    let set = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
+    match (one, other) {
         (Some(Value::Object(one)), Some(Value::Object(other))) => {
-            one.keys().chain(other.keys()).all(|key| is_same(one.get(key), other.get(key)))
+            one.iter().all(|(key, value)| is_same(Some(value), other.get(key)))
+                && other.iter().all(|(key, value)| value.is_null() || one.contains_key(key))
         }
         (Some(Value::Array(one)), Some(Value::Array(other))) => {
-            one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| is_same(Some(one), Some(other)))
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(Some(one), Some(other)))
         }
-        (one, other) => one == other,
+        (one, other) => {
+            if set(one) && set(other) {
+                one == other
+            } else {
+                set(one) == set(other)
+            }
+        }
     }
 }
 
@@ -45,6 +51,10 @@ mod tests {
             (json!({ "a": null }), json!({}), true),
             (json!({ "a": [{ "b": null }] }), json!({ "a": [{}] }), true),
             (json!({ "a": [] }), json!({}), false),
+            (json!({}), json!({ "a": null }), true),
+            (json!({}), json!({ "a": 1 }), false),
+            (json!({ "a": null }), json!({ "a": 1 }), false),
+            (json!({ "a": 1 }), json!({ "a": null }), false),
             (json!({ "a": 1 }), json!({ "a": 2 }), false),
             (json!([1]), json!([1, 2]), false),
         ] {

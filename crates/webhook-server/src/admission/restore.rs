@@ -1,7 +1,7 @@
 //! Pods that start from a checkpoint. Whatever is wrong, the pod is admitted as it is and starts from nothing: slower, but it
 //! starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint, EngineMode};
 use api_types::{annotations, labels};
@@ -73,8 +73,8 @@ impl<'a> Candidate<'a> {
     /// The containers to restore.
     fn containers(&self) -> Result<Vec<&'a str>, String> {
         let names: Vec<&str> = self.targets.split(',').map(str::trim).collect();
-        let repeats = names.iter().enumerate().any(|(index, name)| names[..index].contains(name));
-        if names.iter().any(|name| name.is_empty()) || repeats {
+        let unique: BTreeSet<&str> = names.iter().copied().collect();
+        if unique.contains("") || unique.len() < names.len() {
             return Err(format!("annotation {} does not name containers", annotations::SNAPSHOT_TARGETS));
         }
         Ok(names)

@@ -1,8 +1,8 @@
 //! The body of a request, within limits.
 
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::StatusCode;
-use hyper::body::{Body, Bytes, Incoming};
+use hyper::body::{Body, Incoming};
 
 /// Why a body was not read.
 #[derive(Debug, thiserror::Error)]
@@ -27,15 +27,20 @@ impl BodyError {
     }
 }
 
-/// Reads a body of at most `limit` bytes. One that says that it is longer is not read at all.
-pub(super) async fn read(body: Incoming, limit: usize) -> Result<Bytes, BodyError> {
-    let announced = body.size_hint().lower();
-    if usize::try_from(announced).map_or(true, |announced| announced > limit) {
-        return Err(BodyError::TooLarge { limit });
+/// Reads a body of at most `limit` bytes. What is too much is read and thrown away, for clients that listen only once they
+/// have said everything.
+pub(super) async fn read(mut body: Incoming, limit: usize) -> Result<Vec<u8>, BodyError> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(if announced > limit { 0 } else { announced });
+    let mut size = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        size += data.len();
+        if size.max(announced) <= limit {
+            bytes.extend_from_slice(&data);
+        } else {
+            bytes.clear();
+        }
     }
-    match Limited::new(body, limit).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge { limit }),
-        Err(_) => Err(BodyError::Broken),
-    }
+    if size > limit { Err(BodyError::TooLarge { limit }) } else { Ok(bytes) }
 }

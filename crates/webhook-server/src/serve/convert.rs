@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use api_types::conversion::review;
 use hyper::StatusCode;
-use hyper::body::Bytes;
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 use tracing::{error, warn};
@@ -16,7 +15,7 @@ use super::{Reply, RequestMetrics};
 /// Larger requests are worked on beside the threads that answer everybody else.
 const LARGE: usize = 64 << 10;
 
-pub(super) async fn convert(body: Bytes, metrics: &RequestMetrics) -> Reply {
+pub(super) async fn convert(body: Vec<u8>, metrics: &RequestMetrics) -> Reply {
     let begin = Instant::now();
     let outcome = if body.len() < LARGE {
         answer(&body)

@@ -152,3 +152,19 @@ proptest! {
         }
     }
 }
+
+/// Nobody can keep the server busy with one object.
+#[test]
+fn large_objects_are_answered_soon() {
+    let many = |item: Value| Value::Array(vec![item; 20_000]);
+    let large = edited(&component(), |c| {
+        c["spec"]["experimental"] = json!({ "gpuMemoryService": { "extraClientContainers": many(json!("x")) } });
+        c["spec"]["podTemplate"]["spec"]["containers"] =
+            many(json!({ "name": "a", "resources": { "limits": { "a": "b" } } }));
+    });
+    let begin = std::time::Instant::now();
+    let answer = update(&large, &edited(&large, |c| c["spec"]["replicas"] = json!(7)), &facts());
+    assert_eq!(mistakes(&answer), Vec::<String>::new());
+    assert_eq!(mistakes(&create(&large, &facts())).len(), 200);
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+}

@@ -104,7 +104,7 @@ fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result
         let remedy = "give a size such as 8Gi";
         mistakes.push(invalid("spec.job.sharedMemory.size".to_owned(), &size.0, "is no size", remedy));
     }
-    mistakes.keep_all(prepared::check(checkpoint));
+    mistakes.keep_all(prepared::check_shared_gpu_memory(checkpoint));
     let mistakes = mistakes.into_inner();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }

@@ -27,6 +27,7 @@ pub use capture::{CaptureSettings, artifact_version, claims_of, render_capture_j
 pub use claims::{Claim, ClaimSource};
 pub use cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job};
 pub use identity::{checkpoint_id, graph_checkpoint_id, identity_id};
+pub use prepared::check_shared_gpu_memory;
 pub use restore::{Restore, RestoreSource, restore_pod, share_gpu_memory};
 pub use settings::{DEFAULT_SECCOMP_PROFILE, SnapshotSettings};
 pub use storage::{SnapshotStorage, StorageProblem, StorageSettings, render_storage_claim, storage_of_agents};

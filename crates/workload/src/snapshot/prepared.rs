@@ -13,7 +13,7 @@ const POD: &str = "spec.job.podTemplateSpec.spec";
 ///
 /// # Errors
 /// Everything that is missing.
-pub(super) fn check(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<Invalid>> {
+pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<Invalid>> {
     let Some(service) = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled) else {
         return Ok(());
     };

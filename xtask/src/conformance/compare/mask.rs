@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use api_types::labels;
+use api_types::{annotations, labels};
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
@@ -77,6 +77,7 @@ pub(super) fn clean(mut object: Value) -> Value {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         SERVER_METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
     }
+    walk(&mut object, &drop_mesh_switch);
     walk(&mut object, &strip_notes);
     walk(&mut object, &mask_programs);
     if object.get("kind").and_then(Value::as_str) == Some("ConfigMap") {
@@ -96,6 +97,20 @@ fn walk(value: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
         }
         Value::Array(items) => items.iter_mut().for_each(|item| walk(item, change)),
         _ => {}
+    }
+}
+
+/// Without it a service mesh breaks the endpoint picker. The reference leaves it out on Grove, where it is the template of a
+/// clique that carries it.
+fn drop_mesh_switch(clique: &mut Map<String, Value>) {
+    let label =
+        |clique: &Map<String, Value>| Some(clique.get("labels")?.get(labels::COMPONENT_TYPE)?.as_str()? == "epp");
+    let is_clique = clique.get("spec").is_some_and(|spec| spec.get("podSpec").is_some());
+    if is_clique
+        && label(clique) == Some(true)
+        && let Some(Value::Object(notes)) = clique.get_mut("annotations")
+    {
+        notes.remove(annotations::ISTIO_INJECT);
     }
 }
 

@@ -52,6 +52,16 @@ fn what_an_implementation_is_free_in_does_not_count() {
     let script = |file: &str, text: &str| {
         objects(&[json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {file: text}})])
     };
+    let picker = |annotations: Value| {
+        let clique = json!({
+            "name": "epp", "labels": {"nvidia.com/dynamo-component-type": "epp"}, "annotations": annotations,
+            "spec": {"podSpec": {}},
+        });
+        let spec = json!({"template": {"cliques": [clique]}});
+        objects(&[
+            json!({"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "g"}, "spec": spec}),
+        ])
+    };
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "planner-serviceaccount"}});
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}});
     let web = deployment("web", json!({}));
@@ -60,6 +70,7 @@ fn what_an_implementation_is_free_in_does_not_count() {
         (noted(json!({"nvidia.com/last-applied-hash": "1"})), noted(json!({"operator.dynamo/x": "y"}))),
         (owner("nvidia.com/v1beta1", "1"), owner("nvidia.com/v1alpha1", "2")),
         (script("wait.py", "a"), script("wait.py", "b")),
+        (picker(json!({})), picker(json!({"sidecar.istio.io/inject": "false"}))),
         (with_spec(json!({"args": ["ssh -i /ssh-pk/a"]})), with_spec(json!({"args": ["x /ssh-pk/b"]}))),
         (objects(&[web.clone(), account]), objects(std::slice::from_ref(&web))),
         (objects(std::slice::from_ref(&web)), objects(&[web, budget])),
@@ -134,7 +145,15 @@ fn verdicts_of_admission_count_and_so_do_the_fields_a_rejection_names() {
     };
     let accepted = verdict(true, json!([]), "");
     let rejected = verdict(false, json!(["spec.a"]), "");
+    let mut broken = verdict(false, json!(["spec.x.Decoder.a"]), "");
+    broken["applied"][0]["code"] = json!(500);
     for (wanted, got, lines) in [
+        (&broken, &verdict(false, json!([]), "spec.x.a: wrong type"), vec![]),
+        (
+            &broken,
+            &verdict(false, json!([]), "spec.x: no"),
+            vec![r#"applied Graph/g: rejection does not name ["spec.x.Decoder.a"]"#],
+        ),
         (&accepted, &accepted, vec![]),
         (&rejected, &verdict(false, json!([]), "spec.a: must be set"), vec![]),
         (&rejected, &verdict(false, json!([]), "no"), vec![r#"applied Graph/g: rejection does not name ["spec.a"]"#]),

@@ -32,13 +32,13 @@ impl Side for Beta<'_> {
         if let Some(cache) = object(beta, "compilationCache") {
             alpha.insert("volumeMounts".to_owned(), json!([cache_mount(cache)]));
         }
-        if object(beta, "scalingAdapter").is_some() {
+        if marker(beta, "scalingAdapter").is_some() {
             alpha.insert("scalingAdapter".to_owned(), json!({ "enabled": true }));
         }
         if let Some(experimental) = object(beta, "experimental") {
             for key in ["gpuMemoryService", "failover"] {
-                if let Some(feature) = object(experimental, key) {
-                    alpha.insert(key.to_owned(), Value::Object(feature_to_alpha(feature)));
+                if let Some(feature) = marker(experimental, key) {
+                    alpha.insert(key.to_owned(), Value::Object(feature_to_alpha(&feature)));
                 }
             }
             copy(experimental, &mut alpha, &["checkpoint"]);
@@ -55,6 +55,16 @@ impl Side for Beta<'_> {
 
     fn edits(&self, saved: &Object) -> Vec<Edit> {
         beta_saved::edits(self.0, saved)
+    }
+}
+
+/// An object whose presence alone says something. Where server-side apply takes the last field out of such an object, it
+/// sends null for it in the middle of its work; the object is still there.
+fn marker(from: &Object, key: &str) -> Option<Object> {
+    match from.get(key)? {
+        Value::Object(marker) => Some(marker.clone()),
+        Value::Null => Some(Object::new()),
+        _ => None,
     }
 }
 

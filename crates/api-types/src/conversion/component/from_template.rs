@@ -63,7 +63,9 @@ fn append_mounts(mounts: &[Value], alpha: &mut Object) {
             before.get("name") == mount.get("name") && point == path
         };
         if !flat.iter().any(there) {
-            let mut entry = json!({ "name": mount.get("name") });
+            // With the default that the API server fills in when v1alpha1 is written, so that writing back what was read
+            // changes nothing.
+            let mut entry = json!({ "name": mount.get("name"), "useAsCompilationCache": false });
             if let Some(path) = path {
                 entry["mountPoint"] = path.clone();
             }

@@ -40,7 +40,7 @@ fn keep(original: &Object, saved: &mut Object, path: Path) {
 /// Saves what v1alpha1's `rebuilt` lacks to be `original`.
 pub(super) fn save_alpha(original: &Object, rebuilt: &Object) -> Object {
     let mut saved = Object::new();
-    for path in ALPHA_ONLY {
+    for path in ALPHA_ONLY.into_iter().filter(|path| at(original, path) != at(rebuilt, path)) {
         keep(original, &mut saved, path);
     }
     if let Some(Value::Object(config)) = at(original, CONFIG) {

@@ -51,6 +51,8 @@ pub(super) fn to_alpha(beta: &Object) -> Object {
     alpha.insert("autoApply".to_owned(), json!(applies.unwrap_or(true)));
     let mocks = at(beta, &["features", "mocker", "enabled"]) == Some(&json!(true));
     alpha.insert("useMocker".to_owned(), json!(mocks));
+    // The default that the API server fills in when v1alpha1 is written; so writing back what was read changes nothing.
+    alpha.insert("enableGpuDiscovery".to_owned(), json!(true));
     let mut profiling = Object::new();
     // Required in v1alpha1.
     profiling.insert("profilerImage".to_owned(), json!(text(beta, "image").unwrap_or_default()));

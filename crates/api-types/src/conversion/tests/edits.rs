@@ -113,3 +113,61 @@ fn an_edited_sidecar_is_still_a_sidecar() {
     });
     assert_eq!(up(&down(&more))["spec"], more["spec"]);
 }
+
+/// Server-side apply sends null for an object whose last field it took out. The feature is still switched on.
+#[test]
+fn a_marker_that_was_emptied_is_still_there() {
+    let emptied = beta(json!({
+        "scalingAdapter": null, "experimental": { "gpuMemoryService": null, "failover": null },
+    }));
+    let on = json!({ "enabled": true });
+    assert_eq!(service(&emptied), json!({ "scalingAdapter": on, "gpuMemoryService": on, "failover": on }));
+    assert_comes_back(&emptied);
+}
+
+/// What the API server fills in when v1alpha1 is written is there when it is read.
+#[test]
+fn defaults_of_v1alpha1_do_not_appear_when_it_is_written_back() {
+    let beta = beta(json!({ "podTemplate": { "spec": { "containers": [
+        { "name": "main", "volumeMounts": [{ "name": "d", "mountPath": "/d" }] },
+    ] } } }));
+    let mount = json!({ "name": "d", "mountPoint": "/d", "useAsCompilationCache": false });
+    assert_eq!(service(&beta), json!({ "volumeMounts": [mount] }));
+    let request =
+        object(ApiVersion::V1Beta1, "DynamoGraphDeploymentRequest", &json!({ "model": "m", "backend": "auto" }));
+    assert_eq!(
+        down(&request)["spec"],
+        json!({
+            "model": "m", "backend": "auto", "useMocker": false, "enableGpuDiscovery": true, "autoApply": true,
+            "profilingConfig": { "profilerImage": "" },
+        })
+    );
+}
+
+/// A status that needs saved data must not make a component forget its name.
+#[test]
+fn a_component_keeps_its_name_when_only_its_status_is_odd() {
+    let mut alone = object(ApiVersion::V1Beta1, "DynamoComponentDeployment", &json!({ "name": "g" }));
+    alone["status"] = json!({ "observedGeneration": null });
+    assert_comes_back(&alone);
+    assert_eq!(up(&down(&alone))["spec"], json!({ "name": "g" }));
+}
+
+#[test]
+fn a_component_whose_name_is_empty_keeps_its_saved_data() {
+    let template = json!({ "metadata": { "namespace": "n" } });
+    let spec = json!({ "components": [{ "name": "", "podTemplate": template }] });
+    assert_comes_back(&object(ApiVersion::V1Beta1, "DynamoGraphDeployment", &spec));
+}
+
+/// More standby engines than v1beta1 takes from an author: v1alpha1 could always ask for them, and they stay.
+#[test]
+fn more_standby_engines_than_v1beta1_takes_from_an_author_stay() {
+    let failover = json!({ "enabled": true, "mode": "interPod", "numShadows": 3 });
+    let alpha = alpha(&json!({ "failover": failover }));
+    assert_eq!(
+        component(&up(&alpha)),
+        json!({ "experimental": { "failover": { "mode": "InterPod", "numShadows": 3 } } })
+    );
+    assert_comes_back(&alpha);
+}

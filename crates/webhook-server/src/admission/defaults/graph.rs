@@ -11,8 +11,10 @@ use crate::admission::{Facts, Operation};
 
 /// Fills in what the author left out. `old` is the graph as it is stored.
 pub(super) fn fill(object: &mut Value, old: Option<&Value>, operation: Operation, facts: &Facts) {
-    if operation == Operation::Create {
-        stamp(object, facts);
+    match old {
+        _ if operation == Operation::Create => stamp(object, facts),
+        Some(old) => put_back(object, old),
+        None => {}
     }
     for (path, value) in missing(object, old) {
         set(object, &path, value);
@@ -26,6 +28,17 @@ fn stamp(object: &mut Value, facts: &Facts) {
     if let Some(all) = object_at(object, &["metadata", "annotations"]) {
         all.insert(annotations::WORKLOAD_PROVIDER.to_owned(), json!(provider));
         all.entry(annotations::ORIGIN_VERSION).or_insert_with(|| json!(facts.operator_version));
+    }
+}
+
+/// An update that leaves out what the graph was stamped with, as `kubectl replace` does, does not take it away.
+fn put_back(object: &mut Value, old: &Value) {
+    let stamps = [annotations::WORKLOAD_PROVIDER, annotations::ORIGIN_VERSION];
+    let stamps = stamps.map(|key| (key, old.pointer("/metadata/annotations").and_then(|all| all.get(key))));
+    for (key, value) in stamps.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        if let Some(all) = object_at(object, &["metadata", "annotations"]) {
+            all.entry(key).or_insert_with(|| value.clone());
+        }
     }
 }
 

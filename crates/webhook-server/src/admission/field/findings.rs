@@ -7,6 +7,9 @@ use serde_json::Value;
 use super::{FieldPath, Node};
 use crate::admission::{ErrorKind, FieldError};
 
+/// Nobody reads more mistakes of one object.
+const MOST: usize = 200;
+
 /// A mistake in a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::admission) struct Mistake {
@@ -23,7 +26,7 @@ impl Mistake {
     }
 }
 
-/// All mistakes of an object, in the order of its fields, and warnings.
+/// The mistakes of an object, in the order of its fields, and warnings.
 #[derive(Debug, Default)]
 pub(in crate::admission) struct Findings {
     pub(in crate::admission) mistakes: Vec<Mistake>,
@@ -73,6 +76,8 @@ impl Findings {
     }
 
     fn push(&mut self, at: &Node<'_>, kind: ErrorKind, detail: impl Into<String>) {
-        self.mistakes.push(Mistake { at: at.path().clone(), kind, detail: detail.into() });
+        if self.mistakes.len() < MOST {
+            self.mistakes.push(Mistake { at: at.path().clone(), kind, detail: detail.into() });
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! GPU memory shared between processes, and engines that stand in for each other.
 
+use std::collections::BTreeSet;
+
 use api_types::v1beta1::{ComponentType, EngineMode};
 
 use super::super::field::Findings;
@@ -37,17 +39,18 @@ fn memory_service(component: &Component<'_>, out: &mut Findings) {
 
 fn clients(component: &Component<'_>, out: &mut Findings) {
     let clients = component.experimental("gpuMemoryService").field("extraClientContainers");
-    let mut seen = Vec::new();
+    let containers = component.containers();
+    let names: BTreeSet<&str> = containers.items().map(|container| container.field("name").text()).collect();
+    let mut seen = BTreeSet::new();
     for client in clients.items() {
-        if seen.contains(&client.text()) {
+        if !seen.insert(client.text()) {
             out.duplicate(&client, "name each container once");
-        } else if !component.has_container(client.text()) {
+        } else if !names.contains(client.text()) {
             out.invalid(
                 &client,
                 "names no container of podTemplate.spec.containers; add the container, or remove the name",
             );
         }
-        seen.push(client.text());
     }
 }
 

@@ -1,0 +1,129 @@
+//! I/O out: carries a decision on a checkpoint out, in an order that has a reason.
+
+use super::{
+    decide::{Decision, Stage},
+    deletion::Cleanup,
+    error::Error,
+    observe::Observed,
+};
+use api_types::conditions::checkpoint as reason;
+use api_types::names;
+use controller_kit::{
+    apply::{self, Applier, Desired, ObjectId, Outcome},
+    failure::Class,
+};
+use k8s_openapi::api::batch::v1::Job;
+use kube::{Resource, core::ApiResource};
+use serde::Serialize;
+use workload::snapshot::artifact_version;
+
+/// What became of a decision.
+#[derive(Debug, PartialEq)]
+pub struct Acted {
+    /// Where the checkpoint stands.
+    pub stage: Stage,
+    /// What was made, in order.
+    pub made: Vec<ObjectId>,
+}
+
+/// Carries a decision out. The claim comes before the pod that mounts it, deletions come last.
+///
+/// # Errors
+/// What goes away by itself.
+pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -> Result<Acted, Error> {
+    let mut acted = Acted { stage: decision.stage, made: Vec::new() };
+    if let Stage::Failed { reason: reason::JOB_DELETED | reason::JOB_DELETED_EARLY, .. } = acted.stage
+        && job_exists(applier, observed).await?
+    {
+        // The cache is behind; a checkpoint must not be given up on its word.
+        acted.stage = Stage::Capturing { waits: "waiting for the pod of the Job".to_owned(), stalled: None };
+        return Ok(acted);
+    }
+    if let Some(claim) = &decision.make_claim {
+        match make(applier, claim, observed, &mut acted).await {
+            Err(error) if error.class() == Class::Foreign => {}
+            other => other?,
+        }
+    }
+    if let Some(job) = &decision.make_job {
+        match make(applier, job, observed, &mut acted).await {
+            Ok(()) => {}
+            Err(error) => acted.stage = job_refused(error)?,
+        }
+    }
+    if let Some(capture) = &decision.make_capture {
+        match make(applier, capture, observed, &mut acted).await {
+            Ok(()) => {}
+            Err(error) => acted.stage = capture_refused(error)?,
+        }
+    }
+    if let Some(capture) = &decision.delete_capture {
+        applier.delete(capture, &observed.uid).await?;
+    }
+    for job in &decision.delete_jobs {
+        applier.delete(job, &observed.uid).await?;
+    }
+    Ok(acted)
+}
+
+/// Carries out what a deletion needs.
+///
+/// # Errors
+/// What the API server answered.
+pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: &Cleanup) -> Result<(), Error> {
+    match cleanup {
+        Cleanup::Start(job) => match applier.apply(&Desired::of(job.as_ref(), &observed.uid)?, None).await {
+            Err(error) if error.class() == Class::Foreign => Ok(()),
+            other => other.map(drop).map_err(Error::from),
+        },
+        Cleanup::Retry(job) => Ok(applier.delete(job.as_ref(), &observed.uid).await.map(drop)?),
+        Cleanup::Done { finished, .. } => match finished {
+            Some(job) => Ok(applier.delete(job.as_ref(), &observed.uid).await.map(drop)?),
+            None => Ok(()),
+        },
+        Cleanup::Wait => Ok(()),
+    }
+}
+
+async fn job_exists(applier: &Applier, observed: &Observed) -> Result<bool, Error> {
+    let name = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
+    let resource = ApiResource::erase::<Job>(&());
+    let id = ObjectId {
+        group: resource.group.clone(),
+        kind: resource.kind.clone(),
+        namespace: observed.namespace.clone(),
+        name,
+    };
+    Ok(applier.get(&resource, &id).await?.is_some())
+}
+
+async fn make<K>(applier: &Applier, object: &K, observed: &Observed, acted: &mut Acted) -> Result<(), apply::Error>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let desired = Desired::of(object, &observed.uid)?;
+    if let Outcome::Created(_) = applier.apply(&desired, None).await? {
+        acted.made.push(desired.id().clone());
+    }
+    Ok(())
+}
+
+fn job_refused(error: apply::Error) -> Result<Stage, Error> {
+    let message = error.to_string();
+    match error.class() {
+        Class::Foreign => Ok(Stage::Blocked { reason: reason::NAME_TAKEN, message }),
+        Class::Invalid => Ok(Stage::Mistaken { reason: reason::INVALID_SPEC, message }),
+        Class::Forbidden => Ok(Stage::Blocked { reason: reason::FORBIDDEN, message }),
+        Class::Transient => Err(error.into()),
+    }
+}
+
+fn capture_refused(error: apply::Error) -> Result<Stage, Error> {
+    let message = error.to_string();
+    match error.class() {
+        Class::Foreign => Ok(Stage::Failed { reason: reason::CAPTURE_NAME_TAKEN, message }),
+        Class::Invalid => Ok(Stage::Failed { reason: reason::CAPTURE_REFUSED, message }),
+        Class::Forbidden => Ok(Stage::Capturing { waits: message, stalled: Some(reason::FORBIDDEN) }),
+        Class::Transient => Err(error.into()),
+    }
+}

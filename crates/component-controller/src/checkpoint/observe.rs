@@ -1,0 +1,191 @@
+//! I/O in: one snapshot of everything that a decision on a checkpoint needs.
+
+use super::error::Error;
+use crate::snapshots::{Place, Snapshots};
+use api_types::external::PodSnapshot;
+use api_types::names;
+use api_types::v1alpha1::DynamoCheckpoint;
+use api_types::v1beta1::DEFAULT_DEVICE_CLASS;
+use controller_kit::{
+    apply::STEP_TIMEOUT,
+    failure::ErrorType,
+    store::{Key, Packed, Store, controller_owner},
+};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::Pod,
+    resource::v1::{ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    Api, Client, Resource,
+    core::{NamespaceResourceScope, PartialObjectMeta},
+};
+use serde::de::DeserializeOwned;
+use std::{fmt::Debug, sync::Arc};
+use workload::snapshot::{Claim, ClaimSource, SnapshotSettings, artifact_version, checkpoint_id, claims_of};
+
+/// Everything that a decision needs.
+#[derive(Debug)]
+pub struct Observed {
+    /// The checkpoint.
+    pub checkpoint: DynamoCheckpoint,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its uid: the mark of what is ours.
+    pub uid: String,
+    /// Its identifier.
+    pub id: String,
+    /// An older checkpoint of the namespace with the same identifier.
+    pub elder: Option<String>,
+    /// Our Job for the present version of the artifact.
+    pub job: Option<Job>,
+    /// Our Jobs for other versions.
+    pub other_jobs: Vec<Job>,
+    /// The Job of the name of our cleanup Job, whoever made it.
+    pub cleanup: Option<Job>,
+    /// The pod of our Job.
+    pub pod: Option<ObjectMeta>,
+    /// The PodSnapshot of the checkpoint's name.
+    pub capture: Option<PodSnapshot>,
+    /// Whether PodSnapshots can be made.
+    pub serves_captures: bool,
+    /// Where checkpoints are kept.
+    pub place: Place,
+    /// GPUs that the captured container has through claims; or what is missing to know.
+    pub claimed_gpus: Result<u32, String>,
+    /// `None` if checkpoints are switched off.
+    pub settings: Option<SnapshotSettings>,
+}
+
+impl Observed {
+    /// Whether an object is the checkpoint's.
+    pub fn is_ours<K: Resource>(&self, object: &K) -> bool {
+        controller_owner(object).is_some_and(|owner| owner.uid == self.uid)
+    }
+}
+
+/// The caches that decisions rest on.
+pub struct Caches {
+    /// Jobs that carry the identifier of a checkpoint.
+    pub jobs: Store<Packed<Job>>,
+    /// Pods that are captured.
+    pub pods: Store<PartialObjectMeta<Pod>>,
+    /// PodSnapshots.
+    pub captures: Store<Packed<PodSnapshot>>,
+}
+
+/// The caches, and a client for what no cache holds.
+pub struct Observer {
+    client: Client,
+    caches: Caches,
+    snapshots: Snapshots,
+}
+
+impl Observer {
+    /// Looks into these caches.
+    pub fn new(client: Client, caches: Caches, snapshots: Snapshots) -> Self {
+        Self { client, caches, snapshots }
+    }
+
+    /// The snapshot for one checkpoint.
+    ///
+    /// # Errors
+    /// A cached child that cannot be read, or an API server that does not answer.
+    pub async fn observe(&self, checkpoint: DynamoCheckpoint) -> Result<Observed, Error> {
+        let Key { namespace, name } = Key::of(&checkpoint);
+        let uid = checkpoint.metadata.uid.clone().unwrap_or_default();
+        let id = checkpoint_id(&checkpoint);
+        let wanted = names::checkpoint_job(&id, artifact_version(&checkpoint));
+        let (mut job, mut other_jobs) = (None, Vec::new());
+        for packed in self.caches.jobs.children_of(&uid) {
+            let found = packed.unpack()?;
+            match found.metadata.name.as_ref() == Some(&wanted) {
+                true => job = Some(found),
+                false => other_jobs.push(found),
+            }
+        }
+        let cleanup = Key::new(&namespace, &names::checkpoint_cleanup_job(&id));
+        let capture = self.caches.captures.get(&Key::new(&namespace, &name));
+        Ok(Observed {
+            elder: self.elder(&checkpoint, &namespace, &id),
+            pod: job.as_ref().and_then(|job| self.pod_of(job)),
+            cleanup: self.caches.jobs.get(&cleanup).map(|packed| packed.unpack()).transpose()?,
+            capture: capture.map(|packed| packed.unpack()).transpose()?,
+            serves_captures: self.caches.captures.is_served(),
+            place: self.snapshots.place(&namespace),
+            claimed_gpus: match job {
+                Some(_) => Ok(0),
+                None => self.claimed_gpus(&checkpoint, &namespace).await?,
+            },
+            settings: self.snapshots.settings.clone(),
+            checkpoint,
+            namespace,
+            uid,
+            id,
+            job,
+            other_jobs,
+        })
+    }
+
+    /// Of several with one identifier the oldest has it, by name where they are of one age.
+    fn elder(&self, checkpoint: &DynamoCheckpoint, namespace: &str, id: &str) -> Option<String> {
+        let age = |c: &DynamoCheckpoint| (c.metadata.creation_timestamp.clone(), c.metadata.name.clone());
+        let others = self.snapshots.with_id(namespace, id).into_iter();
+        let others = others.filter(|other| other.metadata.deletion_timestamp.is_none());
+        let elder = others.filter(|other| age(other) < age(checkpoint)).min_by_key(age)?;
+        elder.metadata.name
+    }
+
+    fn pod_of(&self, job: &Job) -> Option<ObjectMeta> {
+        let pods = self.caches.pods.children_of(job.metadata.uid.as_deref()?);
+        let pods = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        pods.min_by_key(|pod| pod.metadata.creation_timestamp.clone()).map(|pod| pod.metadata.clone())
+    }
+
+    /// Counts the GPUs behind a container's claims. Asked only until the Job is made.
+    async fn claimed_gpus(&self, checkpoint: &DynamoCheckpoint, namespace: &str) -> Result<Result<u32, String>, Error> {
+        let service = checkpoint.spec.gpu_memory_service.as_ref();
+        let class = service.map(|service| service.device_class_name.as_str()).filter(|class| !class.is_empty());
+        let class = class.unwrap_or(DEFAULT_DEVICE_CLASS);
+        let mut total = 0;
+        for claim in claims_of(checkpoint) {
+            let Some(spec) = self.spec_of(&claim, namespace).await? else {
+                return Ok(Err(format!("waiting for {}, which does not exist", name_of(&claim, namespace))));
+            };
+            total += claim.devices(&spec, class);
+        }
+        Ok(Ok(total))
+    }
+
+    async fn spec_of(&self, claim: &Claim, namespace: &str) -> Result<Option<ResourceClaimSpec>, Error> {
+        let what = || name_of(claim, namespace);
+        Ok(match &claim.source {
+            ClaimSource::Template(name) => {
+                self.get::<ResourceClaimTemplate>(namespace, name, what).await?.map(|template| template.spec.spec)
+            }
+            ClaimSource::Claim(name) => self.get::<ResourceClaim>(namespace, name, what).await?.map(|claim| claim.spec),
+        })
+    }
+
+    async fn get<K>(&self, namespace: &str, name: &str, what: impl Fn() -> String) -> Result<Option<K>, Error>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        match tokio::time::timeout(STEP_TIMEOUT, api.get_opt(name)).await {
+            Ok(Ok(found)) => Ok(found),
+            // The API itself is not served.
+            Ok(Err(error)) if ErrorType::of(&error) == ErrorType::NotFound => Ok(None),
+            Ok(Err(error)) => Err(Error::Read { what: what(), source: Some(Arc::new(error)) }),
+            Err(_) => Err(Error::Read { what: what(), source: None }),
+        }
+    }
+}
+
+fn name_of(claim: &Claim, namespace: &str) -> String {
+    match &claim.source {
+        ClaimSource::Template(name) => format!("ResourceClaimTemplate {namespace}/{name}"),
+        ClaimSource::Claim(name) => format!("ResourceClaim {namespace}/{name}"),
+    }
+}

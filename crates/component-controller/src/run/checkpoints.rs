@@ -1,0 +1,73 @@
+//! The loop of checkpoints.
+
+use crate::{
+    NAME,
+    checkpoint::{
+        Reconciler,
+        observe::{Caches, Observer},
+    },
+    snapshots::Snapshots,
+};
+use api_types::{annotations, external::PodSnapshot, labels, v1alpha1::DynamoCheckpoint};
+use controller_kit::{
+    apply::Applier,
+    controller::{Controller, owner_key},
+    events::EventSink,
+    process::Context,
+    store::{Key, Packed, Store, Watch, watch, watch_if_served, watch_metadata},
+};
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::{Resource, core::PartialObjectMeta};
+use std::sync::Arc;
+
+/// Follows checkpoints until the process is to stop.
+pub(super) async fn run(context: &Context, snapshots: Snapshots, root: Watch<Packed<DynamoCheckpoint>>) {
+    let (client, scope) = (context.client.clone(), &context.scope);
+    let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(labels::CHECKPOINT_ID));
+    let source = format!("{}={}", labels::CHECKPOINT_SOURCE, labels::TRUE);
+    let (pods, pod_watch) = watch_metadata::<Pod>(client.clone(), scope, Some(&source));
+    let (captures, capture_watch) = watch_if_served::<PodSnapshot>(client.clone(), scope, None);
+    let applier = Applier::new(
+        client.clone(),
+        NAME,
+        context.metrics.clone(),
+        vec![Arc::new(snapshots.checkpoints.clone()), Arc::new(jobs.clone()), Arc::new(captures.clone())],
+    )
+    .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+    let checkpoints = snapshots.checkpoints.clone();
+    let controller = Controller::new(root)
+        .writes_with(&applier)
+        .triggered_by(job_watch, move |job| keys_of_job(&checkpoints, job))
+        .triggered_by(pod_watch, keys_of_pod)
+        .triggered_by(capture_watch, |capture| vec![Key::of(capture)]);
+    let reconciler = Arc::new(Reconciler {
+        observer: Observer::new(client.clone(), Caches { jobs, pods, captures }, snapshots.clone()),
+        applier,
+        events: EventSink::new(client, NAME),
+    });
+    controller
+        .run(context, move |checkpoint| {
+            let (reconciler, snapshots) = (Arc::clone(&reconciler), snapshots.clone());
+            async move {
+                snapshots.complete().await;
+                reconciler.reconcile(checkpoint).await
+            }
+        })
+        .await;
+}
+
+/// The checkpoint of a Job: its owner, or the one for which it removes what was kept.
+fn keys_of_job(checkpoints: &Store<Packed<DynamoCheckpoint>>, job: &Packed<Job>) -> Vec<Key> {
+    let uid = job.meta().annotations.as_ref().and_then(|all| all.get(annotations::CLEANUP_FOR));
+    let cleaned = uid.and_then(|uid| {
+        let all = checkpoints.all();
+        all.iter().find(|found| found.metadata.uid.as_ref() == Some(uid)).map(|found| Key::of(found.as_ref()))
+    });
+    owner_key::<DynamoCheckpoint, Packed<Job>>(job).into_iter().chain(cleaned).collect()
+}
+
+fn keys_of_pod(pod: &PartialObjectMeta<Pod>) -> Vec<Key> {
+    let owner = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::SNAPSHOT_OWNER));
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    owner.map(|owner| Key::new(namespace, owner)).into_iter().collect()
+}

@@ -1,0 +1,192 @@
+//! Graphs on Grove. Nobody here runs Grove, so the tests make what it would make of a PodCliqueSet, and say how far it is.
+
+use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
+use api_types::v1beta1::DynamoGraphDeployment;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, graph, is_ready};
+
+const FRONTEND: &str = "chat-0-frontend";
+const DECODE: &str = "chat-0-decode";
+
+/// A frontend, and a worker whose replicas each span two nodes.
+fn spanning() -> Value {
+    graph("chat", |g| {
+        let decode = &mut g["spec"]["components"][1];
+        decode["multinode"] = json!({ "nodeCount": 2 });
+        let main = &mut decode["podTemplate"]["spec"]["containers"][0];
+        main["args"] = json!(["-m", "dynamo.vllm", "--tensor-parallel-size", "16"]);
+        main["resources"] = json!({ "limits": { "nvidia.com/gpu": "8" } });
+    })
+}
+
+async fn until_set(bed: &Bed, what: &str, fits: impl Fn(&PodCliqueSet) -> bool) -> PodCliqueSet {
+    bed.until("chat", what, fits).await
+}
+
+/// Makes the children of the set, as Grove does once.
+async fn make_children(bed: &Bed, set: &PodCliqueSet) {
+    let frontend = set.spec.template.cliques.iter().find(|clique| clique.name == "frontend").unwrap();
+    let group = &set.spec.template.pod_clique_scaling_groups[0];
+    let child = |kind: &str, name: &str, labels: Value, spec: Value| {
+        json!({
+            "apiVersion": "grove.io/v1alpha1", "kind": kind,
+            "metadata": { "name": name, "labels": labels, "ownerReferences": [set.controller_owner_ref(&()).unwrap()] },
+            "spec": spec,
+        })
+    };
+    let clique = child("PodClique", FRONTEND, json!(frontend.labels), json!(frontend.spec));
+    let spec = json!({ "cliqueNames": group.clique_names, "replicas": group.replicas, "minAvailable": 1 });
+    let group = child("PodCliqueScalingGroup", DECODE, json!({}), spec);
+    let params = PatchParams::apply("grove");
+    bed.api::<PodClique>().patch(FRONTEND, &params, &Patch::Apply(clique)).await.unwrap();
+    bed.api::<PodCliqueScalingGroup>().patch(DECODE, &params, &Patch::Apply(group)).await.unwrap();
+}
+
+/// Says that everything serves, as Grove does.
+async fn serve(bed: &Bed) {
+    let (params, hash) = (PatchParams::default(), "revision");
+    let (sets, cliques, groups) = (bed.api::<PodCliqueSet>(), bed.api::<PodClique>(), bed.api());
+    let set = sets.get("chat").await.unwrap();
+    let status = json!({ "status": {
+        "observedGeneration": set.metadata.generation, "currentGenerationHash": hash,
+        "availableReplicas": 1, "updatedReplicas": 1, "replicas": 1,
+    } });
+    sets.patch_status("chat", &params, &Patch::Merge(status)).await.unwrap();
+    let clique = cliques.get(FRONTEND).await.unwrap();
+    let n = clique.spec.replicas;
+    let status = json!({ "status": {
+        "observedGeneration": clique.metadata.generation, "currentPodCliqueSetGenerationHash": hash, "replicas": n,
+        "updatedReplicas": n, "readyReplicas": n, "scheduledReplicas": n, "scheduleGatedReplicas": 0,
+    } });
+    cliques.patch_status(FRONTEND, &params, &Patch::Merge(status)).await.unwrap();
+    let group: PodCliqueScalingGroup = groups.get(DECODE).await.unwrap();
+    let n = group.spec.replicas;
+    let status = json!({ "status": {
+        "observedGeneration": group.metadata.generation, "currentPodCliqueSetGenerationHash": hash, "replicas": n,
+        "updatedReplicas": n, "availableReplicas": n, "scheduledReplicas": n,
+    } });
+    groups.patch_status(DECODE, &params, &Patch::Merge(status)).await.unwrap();
+}
+
+async fn until_ready(bed: &Bed) -> DynamoGraphDeployment {
+    serve(bed).await;
+    bed.until("chat", "ready", is_ready).await
+}
+
+/// A graph that serves on Grove.
+async fn served(bed: &Bed) -> PodCliqueSet {
+    bed.apply(&spanning()).await;
+    let set = until_set(bed, "made", |_| true).await;
+    make_children(bed, &set).await;
+    until_ready(bed).await;
+    set
+}
+
+async fn replicas(bed: &Bed) -> i32 {
+    bed.api::<PodCliqueScalingGroup>().get(DECODE).await.unwrap().spec.replicas
+}
+
+#[tokio::test]
+async fn a_graph_is_one_set_and_becomes_ready_with_few_writes() {
+    let Some(bed) = Bed::on_grove("grove").await else { return };
+    bed.start();
+    let set = served(&bed).await;
+    assert_eq!(set.spec.template.cliques.len(), 3, "the frontend, and leader and workers of the worker");
+    assert!(bed.components("chat").await.is_empty());
+    let service: Service = bed.api().get("chat-frontend").await.unwrap();
+    assert!(service.metadata.owner_references.unwrap().iter().any(|owner| owner.kind == "DynamoGraphDeployment"));
+    let ready: DynamoGraphDeployment = bed.api().get("chat").await.unwrap();
+    let counts = &ready.status.unwrap().components["Decode"];
+    assert_eq!((counts.component_names.as_slice(), counts.replicas), ([DECODE.to_owned()].as_slice(), 1));
+    let writes = || ["PodCliqueSet", "PodCliqueScalingGroup", "Service"].map(|kind| bed.writes_of(kind));
+    let before = writes();
+    bed.until_reconciled("chat").await;
+    assert_eq!(writes(), before);
+    assert_eq!(before[..2], [1, 0]);
+
+    bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::foreground()).await.unwrap();
+    bed.gone::<DynamoGraphDeployment>("chat").await;
+    bed.gone::<PodCliqueSet>("chat").await;
+}
+
+/// Grove takes a changed template for a change of all pods.
+#[tokio::test]
+async fn replicas_go_through_scale_and_never_through_the_template() {
+    let Some(bed) = Bed::on_grove("grove-scale").await else { return };
+    bed.start();
+    let set = served(&bed).await;
+    for wanted in [3, 0, 2] {
+        let mut scaled = spanning();
+        scaled["spec"]["components"][1]["replicas"] = json!(wanted);
+        bed.apply(&scaled).await;
+        let is_scaled = |group: &PodCliqueScalingGroup| group.spec.replicas == wanted;
+        bed.until(DECODE, "scaled", is_scaled).await;
+        let ready = until_ready(&bed).await;
+        assert_eq!(ready.status.unwrap().components["Decode"].replicas, wanted);
+    }
+    // What somebody else asks for is brought back to what the graph says.
+    let other = Patch::Merge(json!({ "spec": { "replicas": 7 } }));
+    bed.api::<PodCliqueScalingGroup>().patch_scale(DECODE, &PatchParams::default(), &other).await.unwrap();
+    bed.until(DECODE, "brought back", |group: &PodCliqueScalingGroup| group.spec.replicas == 2).await;
+    let after = until_set(&bed, "there", |_| true).await;
+    assert_eq!((after.metadata.generation, &after.spec), (set.metadata.generation, &set.spec));
+    assert_eq!((bed.writes_of("PodCliqueSet"), bed.writes_of("PodCliqueScalingGroup")), (1, 4));
+}
+
+#[tokio::test]
+async fn another_image_changes_the_template_once_and_no_replicas() {
+    let Some(bed) = Bed::on_grove("grove-image").await else { return };
+    bed.start();
+    let set = served(&bed).await;
+    let mut changed = spanning();
+    let decode = &mut changed["spec"]["components"][1];
+    decode["replicas"] = json!(2);
+    decode["podTemplate"]["spec"]["containers"][0]["image"] = json!("registry.example.com/other:1.6.0");
+    bed.apply(&changed).await;
+    let after = until_set(&bed, "changed", |now| now.metadata.generation > set.metadata.generation).await;
+    bed.until(DECODE, "scaled", |group: &PodCliqueScalingGroup| group.spec.replicas == 2).await;
+    let groups = |set: &PodCliqueSet| set.spec.template.pod_clique_scaling_groups[0].replicas;
+    assert_eq!(groups(&after), groups(&set));
+    until_ready(&bed).await;
+    assert_eq!((bed.writes_of("PodCliqueSet"), replicas(&bed).await), (2, 2));
+}
+
+#[tokio::test]
+async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
+    let Some(bed) = Bed::on_grove("grove-takeover").await else { return };
+    let first = Bed::on_grove("grove-pattern").await.unwrap();
+    first.start();
+    first.apply(&spanning()).await;
+    let pattern = until_set(&first, "made", |_| true).await;
+
+    let owner = bed.apply(&spanning()).await;
+    let spec = json!(pattern.spec).to_string().replace(&first.namespace, &bed.namespace);
+    let theirs: PodCliqueSet = serde_json::from_value(json!({
+        "apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet",
+        "metadata": {
+            "name": "chat", "labels": pattern.metadata.labels,
+            "annotations": { "nvidia.com/last-applied-hash": "0123" },
+            "ownerReferences": [owner.controller_owner_ref(&()).unwrap()],
+        },
+        "spec": serde_json::from_str::<Value>(&spec).unwrap(),
+    }))
+    .unwrap();
+    let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
+    let theirs = bed.api::<PodCliqueSet>().create(&params, &theirs).await.unwrap();
+    make_children(&bed, &theirs).await;
+    bed.start();
+    until_ready(&bed).await;
+    let taken = until_set(&bed, "there", |_| true).await;
+    assert_eq!((taken.uid(), &taken.spec), (theirs.uid(), &theirs.spec));
+    assert_eq!(taken.metadata.generation, theirs.metadata.generation, "Grove does not notice");
+    assert!(bed.components("chat").await.is_empty());
+
+    let writes = bed.writes_of("PodCliqueSet");
+    assert!(writes <= 1, "{writes} writes, where the metadata needs one");
+    bed.until_reconciled("chat").await;
+    assert_eq!(bed.writes_of("PodCliqueSet"), writes);
+}

@@ -1,0 +1,361 @@
+//! A namespace with a controller of its own in it, and engines that it finds through EndpointSlices.
+
+use crate::engine::Engine;
+use api_types::{labels, names, v1alpha1::DynamoModel};
+use controller_kit::{
+    access::{RoleScope, role},
+    metrics::Metrics,
+    process::{Context, Readiness, Shutdown},
+    scope::Fence,
+    settings::OperatorConfiguration,
+    store::Scope,
+};
+use k8s_openapi::api::{discovery::v1::EndpointSlice, events::v1::Event};
+use kube::{
+    Api, Client, Resource,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+    core::NamespaceResourceScope,
+};
+use model_controller::{
+    NAME, Options,
+    access::ACCESS,
+    engine::{Pace, apply::Dial},
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::{
+    collections::HashMap,
+    fmt::Debug,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use test_cluster::{TestNamespace, shared, wait};
+use tokio::task::JoinHandle;
+
+/// How long anything may take; generous, because the machine may have much to do.
+pub const LIMIT: Duration = Duration::from_secs(90);
+
+/// The base model in every test.
+pub const BASE: &str = "org/base";
+
+/// A namespace with a controller of its own in it.
+pub struct Bed {
+    pub namespace: String,
+    pub client: Client,
+    pub context: Context,
+    pub options: Options,
+    /// Engines by the address that Kubernetes knows them by.
+    sockets: Arc<Mutex<HashMap<SocketAddr, SocketAddr>>>,
+    endpoints: Vec<Endpoint>,
+    controller: Option<JoinHandle<()>>,
+    // Dropped last: the namespace goes when the controller has been told to stop.
+    _guard: TestNamespace,
+}
+
+/// What Kubernetes says of an engine.
+#[derive(Clone, Debug)]
+struct Endpoint {
+    pod: String,
+    uid: String,
+    address: IpAddr,
+    ready: bool,
+}
+
+impl Bed {
+    /// A namespace with a running controller.
+    pub async fn new(prefix: &str) -> Self {
+        let mut bed = Self::without_controller(prefix).await;
+        bed.start();
+        bed
+    }
+
+    /// A namespace whose controller is still to be started.
+    pub async fn without_controller(prefix: &str) -> Self {
+        let access = shared(&crds()).await.unwrap();
+        let guard = TestNamespace::new(access, prefix).await.unwrap();
+        let client = guard.client();
+        let namespace = guard.name().to_owned();
+        access.apply(&account(&namespace)).await.unwrap();
+        let token = access.token(&namespace, NAME).await.unwrap();
+        let context = Context {
+            name: NAME,
+            client: access.client_for_token(&token).unwrap(),
+            settings: Arc::new(OperatorConfiguration::default()),
+            scope: Scope::Namespace(namespace.clone()),
+            fence: Fence::unfenced(),
+            readiness: Readiness::default(),
+            metrics: Metrics::new(),
+            shutdown: Shutdown::manual(),
+            concurrency: 8,
+        };
+        let sockets: Arc<Mutex<HashMap<SocketAddr, SocketAddr>>> = Arc::default();
+        let table = Arc::clone(&sockets);
+        let dial = Dial::through(move |socket| table.lock().unwrap().get(&socket).copied().unwrap_or(socket));
+        let pace = Pace {
+            first_pause: Duration::from_millis(100),
+            longest_pause: Duration::from_secs(1),
+            farewell: Duration::from_secs(3),
+            ..Pace::default()
+        };
+        let options = Options { pace, dial };
+        Self { namespace, client, context, options, sockets, endpoints: Vec::new(), controller: None, _guard: guard }
+    }
+
+    /// Starts the controller.
+    pub fn start(&mut self) {
+        self.context.shutdown = Shutdown::manual();
+        let (context, options) = (self.context.clone(), self.options.clone());
+        self.controller = Some(tokio::spawn(async move {
+            model_controller::run_with(context, options).await.unwrap();
+        }));
+    }
+
+    /// Stops the controller and waits until it has.
+    pub async fn stop(&mut self) {
+        self.context.shutdown.request();
+        if let Some(controller) = self.controller.take() {
+            tokio::time::timeout(LIMIT, controller).await.unwrap().unwrap();
+        }
+        self.context.metrics = Metrics::new();
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Applies an object as a user does.
+    pub async fn apply<K>(&self, object: &Value) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let params = PatchParams::apply("user").force();
+        self.api::<K>().patch(name, &params, &Patch::Apply(object)).await.unwrap()
+    }
+
+    /// Starts engines and says so in the EndpointSlice.
+    pub async fn engines(&mut self, count: usize) -> Vec<Engine> {
+        let mut engines = Vec::new();
+        for _ in 0..count {
+            let engine = Engine::start("127.0.0.1").await;
+            self.add(&engine, None);
+            engines.push(engine);
+        }
+        self.publish().await;
+        engines
+    }
+
+    /// Adds an engine that the next [`Bed::publish`] tells of; `uid` is that of a real pod.
+    pub fn add(&mut self, engine: &Engine, uid: Option<String>) {
+        let index = self.endpoints.len();
+        let address: IpAddr = if engine.socket.is_ipv6() {
+            format!("fd00::{index:x}").parse().unwrap()
+        } else {
+            format!("10.{}.{}.{}", 200 + index / 65_025, index / 255 % 255, 1 + index % 255).parse().unwrap()
+        };
+        self.sockets.lock().unwrap().insert((address, 9090).into(), engine.socket);
+        let uid = uid.unwrap_or_else(|| format!("uid-{index}"));
+        self.endpoints.push(Endpoint { pod: format!("w-{index:03}"), uid, address, ready: true });
+    }
+
+    /// Kubernetes sees a pod become ready, or stop being so.
+    pub async fn set_ready(&mut self, index: usize, ready: bool) {
+        self.endpoints[index].ready = ready;
+        self.publish().await;
+    }
+
+    /// Another pod has the name and the address of an old one.
+    pub async fn replace_pod(&mut self, index: usize) {
+        self.endpoints[index].uid = format!("uid-{index}-again");
+        self.publish().await;
+    }
+
+    /// The last pod goes.
+    pub async fn remove_last(&mut self) {
+        self.endpoints.pop();
+        self.publish().await;
+    }
+
+    /// Writes the EndpointSlices: 100 endpoints each, as Kubernetes does.
+    pub async fn publish(&self) {
+        for family in ["IPv4", "IPv6"] {
+            let of_family = |endpoint: &&Endpoint| endpoint.address.is_ipv6() == (family == "IPv6");
+            let endpoints: Vec<Value> =
+                self.endpoints.iter().filter(of_family).map(|endpoint| self.json(endpoint)).collect();
+            for (number, chunk) in endpoints.chunks(100).enumerate() {
+                self.apply::<EndpointSlice>(&self.slice(family, number, chunk)).await;
+            }
+            if endpoints.is_empty() && family == "IPv4" {
+                self.apply::<EndpointSlice>(&self.slice(family, 0, &[])).await;
+            }
+        }
+    }
+
+    fn json(&self, endpoint: &Endpoint) -> Value {
+        json!({
+            "addresses": [endpoint.address], "conditions": { "ready": endpoint.ready },
+            "targetRef": {
+                "kind": "Pod", "namespace": self.namespace, "name": endpoint.pod, "uid": endpoint.uid,
+            },
+        })
+    }
+
+    fn slice(&self, family: &str, number: usize, endpoints: &[Value]) -> Value {
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {
+                "name": format!("workers-{}-{number}", family.to_lowercase()), "namespace": self.namespace,
+                "labels": {
+                    labels::BASE_MODEL_HASH: names::base_model_hash(BASE), "kubernetes.io/service-name": "workers",
+                },
+            },
+            "addressType": family,
+            "endpoints": endpoints,
+            "ports": [{ "name": "system", "port": 9090 }],
+        })
+    }
+
+    /// Applies an adapter.
+    pub async fn adapter(&self, name: &str, adapter: &str, uri: &str) -> DynamoModel {
+        self.apply(&adapter_model(name, adapter, uri)).await
+    }
+
+    pub async fn model(&self, name: &str) -> DynamoModel {
+        self.api().get(name).await.unwrap()
+    }
+
+    /// Waits until a model is as it shall be, at its present generation.
+    pub async fn until(&self, name: &str, what: &str, fits: impl Fn(&DynamoModel) -> bool) -> DynamoModel {
+        let api = self.api::<DynamoModel>();
+        let look = async || match api.get(name).await {
+            Ok(model) if is_current(&model) && fits(&model) => Ok(model),
+            Ok(model) => Err(serde_json::to_string(&model.status).unwrap()),
+            Err(error) => Err(error.to_string()),
+        };
+        wait::until(format!("{name} to be {what}"), LIMIT, look).await.unwrap()
+    }
+
+    /// Waits until a model has a condition, for its present generation.
+    pub async fn until_condition(&self, name: &str, type_: &str, status: &str, reason: &str) -> DynamoModel {
+        self.until(name, &format!("{type_}={status}/{reason}"), |model| {
+            condition(model, type_).is_some_and(|found| found.0 == status && found.1 == reason)
+        })
+        .await
+    }
+
+    /// Waits until so many endpoints serve a model, and it is ready.
+    pub async fn until_served(&self, name: &str, endpoints: i32) -> DynamoModel {
+        self.until(name, &format!("served by {endpoints}"), |model| {
+            let status = model.status.as_ref().unwrap();
+            status.ready_endpoints == endpoints
+                && status.total_endpoints == endpoints
+                && condition(model, "Ready").is_some_and(|found| found.0 == "True")
+        })
+        .await
+    }
+
+    /// Waits until the controller has reconciled a model after now, by changing an annotation that nobody cares about.
+    pub async fn until_reconciled(&self, name: &str) {
+        let before = self.counter("reconcile_total", &[]);
+        let patch = json!({ "metadata": { "annotations": { "example.com/poked": before.to_string() } } });
+        self.api::<DynamoModel>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        let look = async || Some(()).filter(|()| self.counter("reconcile_total", &[]) > before);
+        wait::until("a reconcile", LIMIT, look).await.unwrap();
+    }
+
+    /// Deletes a model, as a user does.
+    pub async fn delete(&self, name: &str) {
+        self.api::<DynamoModel>().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Waits until a model is gone.
+    pub async fn gone(&self, name: &str) {
+        let api = self.api::<DynamoModel>();
+        let look = async || match api.get_opt(name).await {
+            Ok(None) => Ok(()),
+            Ok(Some(model)) => Err(format!("{:?}", model.metadata.finalizers)),
+            Err(error) => Err(error.to_string()),
+        };
+        wait::until(format!("{name} to be gone"), LIMIT, look).await.unwrap();
+    }
+
+    /// Waits until an event of this reason has been told, and returns its note.
+    pub async fn until_told(&self, reason: &str) -> String {
+        let api: Api<Event> = self.api();
+        let look = async || {
+            let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+            let found = all.iter().find(|event| event.reason.as_deref() == Some(reason));
+            let reasons = || all.iter().filter_map(|event| event.reason.clone()).collect::<Vec<_>>().join(" ");
+            found.map(|event| event.note.clone().unwrap_or_default()).ok_or_else(reasons)
+        };
+        wait::until(format!("event {reason}"), LIMIT, look).await.unwrap()
+    }
+
+    /// Sum of a counter of the controller over all label sets that contain `labels`.
+    pub fn counter(&self, name: &str, labels: &[&str]) -> u64 {
+        let text = self.context.metrics.text();
+        let prefix = format!("dynamo_operator_{name}");
+        let lines = text.lines().filter(|line| line.starts_with(&prefix) && labels.iter().all(|l| line.contains(l)));
+        lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    pub fn status_writes(&self) -> u64 {
+        self.counter("api_writes_total", &["verb=\"status\""])
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.context.shutdown.request();
+    }
+}
+
+/// A LoRA adapter.
+pub fn adapter_model(name: &str, adapter: &str, uri: &str) -> Value {
+    json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel", "metadata": { "name": name },
+        "spec": { "modelName": adapter, "baseModelName": BASE, "modelType": "lora", "source": { "uri": uri } },
+    })
+}
+
+/// `status`, `reason` and message of a condition.
+pub fn condition(model: &DynamoModel, type_: &str) -> Option<(String, String, String)> {
+    let found = model.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)?;
+    Some((found.status.clone(), found.reason.clone(), found.message.clone()))
+}
+
+/// Whether the status speaks of the present spec.
+fn is_current(model: &DynamoModel) -> bool {
+    model.status.as_ref().is_some_and(|status| status.observed_generation == model.metadata.generation)
+}
+
+/// Waits until an engine is as it shall be.
+pub async fn until_engine(engine: &Engine, what: &str, fits: impl Fn(&Engine) -> bool) {
+    let look = async || if fits(engine) { Ok(()) } else { Err(format!("{:?}", engine.asked())) };
+    wait::until(format!("an engine to {what}"), LIMIT, look).await.unwrap();
+}
+
+/// The controller's own account, with the role that is made from its rights.
+fn account(namespace: &str) -> [Value; 3] {
+    let metadata = json!({ "name": NAME, "namespace": namespace });
+    let group = "rbac.authorization.k8s.io";
+    [
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }),
+        role(NAME, RoleScope::Namespace(namespace), ACCESS),
+        json!({
+            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": { "apiGroup": group, "kind": "Role", "name": NAME },
+            "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": namespace }],
+        }),
+    ]
+}
+
+fn crds() -> Vec<Value> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds/nvidia.com_dynamomodels.yaml");
+    vec![serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()]
+}

@@ -1,0 +1,51 @@
+//! Prefill workers of an older version, which manage no adapters.
+
+use crate::{
+    bed::{BASE, Bed, condition},
+    engine::{Engine, Mode},
+};
+use api_types::{labels, names};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+async fn prefill(bed: &Bed, name: &str, graph: &str) -> String {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "labels": {
+            labels::BASE_MODEL_HASH: names::base_model_hash(BASE), labels::GRAPH: graph,
+            labels::COMPONENT_TYPE: "prefill",
+        } },
+        "spec": { "containers": [
+            { "name": "main", "image": "registry.example.com/vllm:1", "command": ["python3", "-m", "dynamo.vllm"] } ] },
+    });
+    bed.apply::<Pod>(&pod).await.metadata.uid.unwrap()
+}
+
+#[tokio::test]
+async fn an_old_prefill_worker_is_covered_by_a_new_one_of_its_graph() {
+    let mut bed = Bed::new("fallback").await;
+    let mut engines = Vec::new();
+    for (name, graph) in [("new", "g"), ("old", "g"), ("stranger", "h")] {
+        let uid = prefill(&bed, name, graph).await;
+        let engine = Engine::start("127.0.0.1").await;
+        bed.add(&engine, Some(uid));
+        engines.push(engine);
+    }
+    engines[1].set(Mode::Unmanaged);
+    engines[2].set(Mode::Unmanaged);
+    bed.publish().await;
+    bed.adapter("m", "a", "s3://1").await;
+    let model = bed.until("m", "covered", |model| {
+        let status = model.status.as_ref().unwrap();
+        (status.ready_endpoints, status.lora_fallback_covered_endpoints, status.total_endpoints) == (1, 1, 3)
+    });
+    let model = model.await;
+    let covered: Vec<bool> =
+        model.status.as_ref().unwrap().endpoints.iter().map(|endpoint| endpoint.lora_fallback_covered).collect();
+    assert_eq!(covered, [false, true, false]);
+    let model = bed.until_condition("m", "Stalled", "True", "LoadFailed").await;
+    let (.., message) = condition(&model, "Ready").unwrap();
+    assert!(message.contains("w-002: manages no adapters"), "{message}");
+    bed.remove_last().await;
+    bed.until_condition("m", "EndpointsReady", "True", "AllEndpointsReady").await;
+}

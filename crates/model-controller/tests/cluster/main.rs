@@ -1,0 +1,14 @@
+//! The controller against a real API server and engines with real sockets: what a user does, what engines do, and what comes
+//! of it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+mod base;
+mod bed;
+mod changes;
+mod deletion;
+mod engine;
+mod failures;
+mod fallback;
+mod loading;
+mod mistakes;
+mod scale;

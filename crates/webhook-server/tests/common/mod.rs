@@ -1,0 +1,221 @@
+//! A control plane whose API server asks webhook servers of ours: the programs as processes, with their own rights only.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use test_cluster::{Cluster, Options, Program, Signal, wait};
+
+/// Generous, because a whole test run may share two cores.
+pub const LIMIT: Duration = Duration::from_secs(90);
+/// Name of the Secret with the certificates.
+pub const CERTIFICATES: &str = "webhook-server-cert";
+const SERVICE: &str = "webhook";
+const BINARY: &str = env!("CARGO_BIN_EXE_webhook-server");
+
+/// The operator, installed in a namespace of its own.
+pub struct Install {
+    pub cluster: &'static Cluster,
+    pub namespace: String,
+    kubeconfig: PathBuf,
+    /// Where the API server calls.
+    pub front: u16,
+}
+
+/// One process.
+#[derive(Clone)]
+pub struct Replica {
+    program: Program,
+    pub webhook: SocketAddr,
+    pub health: SocketAddr,
+}
+
+/// Starts a control plane whose CRDs are converted by the Service of an install in this namespace, at this port.
+pub async fn start_cluster(namespace: &str, front: u16) -> &'static Cluster {
+    let service = format!("{namespace}/{SERVICE}:{front}").parse().unwrap();
+    let crds = api_types::crds::all_converted_by(&service).unwrap();
+    let crds = crds.iter().map(|crd| serde_json::to_value(crd).unwrap()).collect();
+    // Ends with the process.
+    Box::leak(Box::new(Cluster::start(Options { crds, ..Options::default() }).await.unwrap()))
+}
+
+impl Install {
+    /// Accounts, roles and the Service; no process yet.
+    pub async fn new(cluster: &'static Cluster, namespace: &str, front: u16) -> Self {
+        let role = printed(&["access"]).remove(0);
+        let own = printed(&["access", "--of", "own", "--operator-namespace", namespace]).remove(0);
+        let subjects = json!([{ "kind": "ServiceAccount", "name": "webhook-server", "namespace": namespace }]);
+        let reference = |role: &Value| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"] });
+        let binding = |kind: &str, role: &Value| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+                "metadata": { "name": format!("webhook-server-{namespace}"), "namespace": namespace },
+                "roleRef": reference(role), "subjects": subjects,
+            })
+        };
+        let mut of_cluster = binding("ClusterRoleBinding", &role);
+        of_cluster["metadata"].as_object_mut().unwrap().remove("namespace");
+        let rules = [role, own.clone(), of_cluster, binding("RoleBinding", &own)];
+        let kubeconfig = cluster.service_account_kubeconfig(namespace, "webhook-server", &rules).await.unwrap();
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": SERVICE, "namespace": namespace },
+            "spec": { "type": "ExternalName", "externalName": "127.0.0.1" },
+        });
+        cluster.apply(&[service]).await.unwrap();
+        Self { cluster, namespace: namespace.to_owned(), kubeconfig, front }
+    }
+
+    /// Tells the API server what to ask; with `only`, about objects of that namespace only.
+    pub async fn configure(&self, only: Option<&str>) {
+        let names = [format!("--operator-namespace={}", self.namespace), format!("--service-name={SERVICE}")];
+        let name = format!("--name={}", self.namespace);
+        let port = format!("--port={}", self.front);
+        let mut args = vec!["configurations", &names[0], &names[1], &name, &port];
+        args.extend(only.iter().flat_map(|namespace| ["--namespace", namespace]));
+        self.cluster.apply(&printed(&args)).await.unwrap();
+    }
+
+    /// Starts a process at an address, and does not wait for it.
+    pub async fn start_at(&self, webhook: SocketAddr, configuration: Option<&Value>) -> Replica {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("webhook-server-{}-{}", self.namespace, COUNT.fetch_add(1, Ordering::Relaxed));
+        let health = address(test_cluster::free_port().unwrap());
+        let mut args = vec![
+            format!("--kubeconfig={}", self.kubeconfig.display()),
+            format!("--operator-namespace={}", self.namespace),
+            format!("--service-name={SERVICE}"),
+            format!("--webhook-address={webhook}"),
+            format!("--health-address={health}"),
+            format!("--metrics-address={health}"),
+            "--log-format=text".to_owned(),
+            format!("--operator-accounts=system:serviceaccount:{}:graph-controller", self.namespace),
+        ];
+        if let Some(configuration) = configuration {
+            let path = self.cluster.dir().join(format!("{name}.json"));
+            let mut all = json!({
+                "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
+            });
+            all.as_object_mut().unwrap().extend(configuration.as_object().unwrap().clone());
+            std::fs::write(&path, all.to_string()).unwrap();
+            args.push(format!("--config={}", path.display()));
+        }
+        let replica =
+            Replica { program: Program { name, executable: BINARY.into(), args, env: vec![] }, webhook, health };
+        self.cluster.run(&replica.program).await.unwrap();
+        replica
+    }
+
+    /// Starts a process where the API server calls, and waits until it is ready.
+    pub async fn start(&self) -> Replica {
+        let replica = self.start_at(address(self.front), None).await;
+        self.until_ready(&replica).await;
+        replica
+    }
+
+    /// The same at another address.
+    pub async fn start_beside(&self) -> Replica {
+        let replica = self.start_at(address(test_cluster::free_port().unwrap()), None).await;
+        self.until_ready(&replica).await;
+        replica
+    }
+
+    pub async fn until_ready(&self, replica: &Replica) {
+        wait::until("a replica to be ready", LIMIT, async || replica.ready().await).await.unwrap();
+    }
+
+    pub async fn stop(&self, replica: &Replica, signal: Signal) {
+        self.cluster.stop_program(&replica.program.name, signal).await.unwrap();
+    }
+
+    pub async fn start_again(&self, replica: &Replica) {
+        self.cluster.run(&replica.program).await.unwrap();
+    }
+
+    /// The log of a process.
+    pub fn log(&self, replica: &Replica) -> String {
+        std::fs::read_to_string(self.cluster.log(&replica.program.name)).unwrap_or_default()
+    }
+
+    pub fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.cluster.client().unwrap(), &self.namespace)
+    }
+
+    /// The value of a key of the certificates' Secret; empty if it is not there.
+    pub async fn stored(&self, key: &str) -> Vec<u8> {
+        let secret = self.secrets().get_opt(CERTIFICATES).await.unwrap();
+        let data = secret.and_then(|secret| secret.data).unwrap_or_default();
+        data.get(key).map(|value| value.0.clone()).unwrap_or_default()
+    }
+
+    /// A client that trusts what the Secret says, and calls a replica as the API server does.
+    pub async fn client_of(&self, replica: &Replica) -> Client {
+        let ca = self.stored("ca.crt").await;
+        let mut config = Config::new(format!("https://{}", replica.webhook).parse().unwrap());
+        config.root_cert = Some(
+            <rustls::pki_types::CertificateDer<'_> as rustls::pki_types::pem::PemObject>::pem_slice_iter(&ca)
+                .map(|der| der.unwrap().to_vec())
+                .collect(),
+        );
+        config.tls_server_name = Some(format!("{SERVICE}.{}.svc", self.namespace));
+        config.default_retry = false;
+        config.proxy_url = None;
+        Client::try_from(config).unwrap()
+    }
+
+    /// Returns once the API server gets answers about graphs of a namespace, in a version.
+    pub async fn until_answering(&self, namespace: &str, version: &str) {
+        let (api, mut graph) = graphs(self.cluster.client().unwrap(), namespace, version);
+        graph.metadata.name = Some("nobody-keeps-this".to_owned());
+        let params = kube::api::PostParams { dry_run: true, ..Default::default() };
+        wait::until("the API server to get answers", LIMIT, async || match api.create(&params, &graph).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code < 500 => Ok(()),
+            Err(error) => Err(error.to_string()),
+        })
+        .await
+        .unwrap();
+    }
+}
+
+impl Replica {
+    /// Fails with what the replica waits for.
+    pub async fn ready(&self) -> Result<(), String> {
+        let mut config = Config::new(format!("http://{}", self.health).parse().unwrap());
+        (config.default_retry, config.proxy_url) = (false, None);
+        let request = http::Request::get("/readyz").body(Vec::new()).unwrap();
+        let answer = Client::try_from(config).unwrap().request_text(request).await;
+        answer.map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+/// Graphs of a namespace in a version, and an empty one.
+pub fn graphs(client: Client, namespace: &str, version: &str) -> (Api<DynamicObject>, DynamicObject) {
+    let kind = GroupVersionKind::gvk(api_types::GROUP, version, "DynamoGraphDeployment");
+    let resource = ApiResource::from_gvk(&kind);
+    let mut graph = DynamicObject::new("", &resource);
+    graph.data = match version {
+        "v1alpha1" => json!({ "spec": { "services": {} } }),
+        _ => json!({ "spec": { "components": [] } }),
+    };
+    (Api::namespaced_with(client, namespace, &resource), graph)
+}
+
+pub fn address(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// What the program prints with these arguments.
+fn printed(args: &[&str]) -> Vec<Value> {
+    let output = Command::new(BINARY).args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap()
+}

@@ -1,0 +1,241 @@
+//! Certificates and CA bundles on a real API server.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::{Value, json};
+use test_cluster::{Signal, wait};
+
+use crate::common::{CERTIFICATES, Install, LIMIT, Replica, address, graphs};
+use crate::versions::graph;
+use crate::{namespace, own_install, world};
+
+/// Whether a replica serves a certificate that the Secret's CA has signed.
+async fn serves(install: &Install, replica: &Replica) -> Result<(), String> {
+    if install.stored("ca.crt").await.is_empty() {
+        return Err("no CA".to_owned());
+    }
+    let client = install.client_of(replica).await;
+    let request = http::Request::get("/").body(Vec::new().into()).unwrap();
+    client.send(request).await.map(|_| ()).map_err(|error| format!("{error:?}"))
+}
+
+async fn until_serving(install: &Install, replica: &Replica) {
+    wait::until("a certificate of the Secret's CA", LIMIT, async || serves(install, replica).await).await.unwrap();
+}
+
+/// Writes bytes over a key of the Secret; `None` removes it.
+async fn overwrite(install: &Install, key: &str, value: Option<&str>) {
+    let patch = match value {
+        Some(value) => json!({ "stringData": { key: value } }),
+        None => json!({ "data": { key: null } }),
+    };
+    install.secrets().patch(CERTIFICATES, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
+
+#[tokio::test]
+async fn replicas_that_start_at_once_agree_on_one_certificate() {
+    let namespace = namespace("race").await;
+    let install = own_install(&namespace).await;
+    let mut replicas = Vec::new();
+    for _ in 0..3 {
+        replicas.push(install.start_at(address(test_cluster::free_port().unwrap()), None).await);
+    }
+    for replica in &replicas {
+        install.until_ready(replica).await;
+        until_serving(&install, replica).await;
+    }
+    let made: usize = replicas.iter().map(|replica| install.log(replica).matches("wrote certificates").count()).sum();
+    assert_eq!(made, 1);
+}
+
+#[tokio::test]
+async fn a_secret_that_is_deleted_or_damaged_is_repaired_and_no_call_fails_meanwhile() {
+    let namespace = namespace("repaired").await;
+    let install = own_install(&namespace).await;
+    let replica = install.start().await;
+    install.until_answering(namespace.name(), "v1beta1").await;
+    let calls = Calls::start(&install, namespace.name());
+    for key in ["ca.crt", "tls.crt", "tls.key", "ca.key"] {
+        // The API server insists on this key, but not on a value.
+        let garbage = if key == "tls.key" { "" } else { "garbage" };
+        overwrite(&install, key, Some(garbage)).await;
+        let repaired = async || {
+            let stored = install.stored(key).await;
+            (!stored.is_empty() && stored != b"garbage").then_some(())
+        };
+        wait::until(format!("{key} to be repaired"), LIMIT, repaired).await.unwrap();
+        until_serving(&install, &replica).await;
+    }
+    let before = install.secrets().get(CERTIFICATES).await.unwrap().metadata.uid;
+    install.secrets().delete(CERTIFICATES, &DeleteParams::default()).await.unwrap();
+    let back = async || install.secrets().get_opt(CERTIFICATES).await.unwrap().filter(|s| s.metadata.uid != before);
+    wait::until("the Secret to come back", LIMIT, back).await.unwrap();
+    until_serving(&install, &replica).await;
+    calls.assert_none_failed().await;
+}
+
+/// A replica dies at its first steps, and another one finishes what it began.
+#[tokio::test]
+async fn what_a_killed_replica_began_another_one_finishes() {
+    let namespace = namespace("killed").await;
+    let install = own_install(&namespace).await;
+    for begun in ["starting", "wrote certificates", "set the CA bundle"] {
+        let replica = install.start_at(address(install.front), None).await;
+        let seen = async || install.log(&replica).contains(begun).then_some(());
+        wait::until(format!("a replica that has got to: {begun}"), LIMIT, seen).await.unwrap();
+        install.stop(&replica, Signal::Kill).await;
+        if begun == "wrote certificates" {
+            // What the dead one did is undone, for the next one to do again.
+            overwrite(&install, "ca.key", None).await;
+            set_bundles(&install, "").await;
+        }
+    }
+    let replica = install.start().await;
+    until_serving(&install, &replica).await;
+    install.until_answering(namespace.name(), "v1beta1").await;
+}
+
+async fn set_bundles(install: &Install, bundle: &str) {
+    let client = || install.cluster.client().unwrap();
+    let name = |kind: &str| format!("{0}-{kind}-{0}", install.namespace);
+    let patch = json!([{ "op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle }]);
+    let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).unwrap());
+    let (params, validating, mutating) = (PatchParams::default(), Api::all(client()), Api::all(client()));
+    let validating: Api<ValidatingWebhookConfiguration> = validating;
+    let mutating: Api<MutatingWebhookConfiguration> = mutating;
+    validating.patch_metadata(&name("validating"), &params, &patch).await.unwrap();
+    mutating.patch_metadata(&name("mutating"), &params, &patch).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_ca_bundle_that_somebody_changes_is_set_again() {
+    let namespace = namespace("bundles").await;
+    let install = own_install(&namespace).await;
+    install.start().await;
+    set_bundles(&install, "").await;
+    let ca = install.stored("ca.crt").await;
+    let client = install.cluster.client().unwrap();
+    let configurations: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    let name = format!("{0}-validating-{0}", namespace.name());
+    let set = async || {
+        let webhooks = configurations.get(&name).await.unwrap().webhooks.unwrap();
+        let holds = |webhook: &k8s_openapi::api::admissionregistration::v1::ValidatingWebhook| {
+            webhook.client_config.ca_bundle.as_ref().is_some_and(|bundle| bundle.0 == ca)
+        };
+        webhooks.iter().all(holds).then_some(())
+    };
+    wait::until("all bundles", LIMIT, set).await.unwrap();
+
+    // Of the CRDs, nobody else uses this one here.
+    let crds: Api<CustomResourceDefinition> = Api::all(client);
+    let name = "dynamographdeploymentscalingadapters.nvidia.com";
+    let patch = json!({ "spec": { "conversion": { "webhook": { "clientConfig": { "caBundle": null } } } } });
+    crds.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    let ca = world().await.install.stored("ca.crt").await;
+    let set = async || {
+        let crd = crds.get(name).await.unwrap();
+        let bundle = crd.spec.conversion?.webhook?.client_config?.ca_bundle?;
+        (bundle.0 == ca).then_some(())
+    };
+    wait::until("the bundle of the CRD", LIMIT, set).await.unwrap();
+}
+
+/// Without a key that can sign, a new CA is made: the way to ask for one.
+#[tokio::test]
+async fn a_new_ca_comes_into_use_while_requests_run_and_none_fails() {
+    let namespace = namespace("rotation").await;
+    let install = own_install(&namespace).await;
+    let replicas = [install.start().await, install.start_beside().await];
+    install.until_answering(namespace.name(), "v1beta1").await;
+    let (old_ca, old) = (install.stored("ca.crt").await, install.stored("tls.crt").await);
+    let calls = Calls::start(&install, namespace.name());
+    overwrite(&install, "ca.key", None).await;
+    let replaced = async || {
+        let new = install.stored("tls.crt").await;
+        (new != old).then_some(())
+    };
+    wait::until("the new certificate", LIMIT, replaced).await.unwrap();
+    let bundle = install.stored("ca.crt").await;
+    assert!(bundle.len() > old_ca.len() && bundle.ends_with(&old_ca), "the old CA stays for a while");
+    for replica in &replicas {
+        let log = async || install.log(replica).matches("serving this certificate").count().gt(&1).then_some(());
+        wait::until("each replica to serve it", LIMIT, log).await.unwrap();
+        until_serving(&install, replica).await;
+    }
+    calls.assert_none_failed().await;
+}
+
+/// cert-manager, or somebody else: the Secret is theirs, and so are the bundles of webhook configurations.
+#[tokio::test]
+async fn certificates_of_somebody_else_are_served_and_followed() {
+    let namespace = namespace("manual").await;
+    let install = own_install(&namespace).await;
+    let configuration = json!({ "server": { "webhook": { "certProvisionMode": "manual" } } });
+    let replica = install.start_at(address(install.front), Some(&configuration)).await;
+    let waits = async || replica.ready().await.err().filter(|error| error.contains("certificate"));
+    wait::until("the replica to wait for a certificate", LIMIT, waits).await.unwrap();
+    for _ in 0..2 {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+            "metadata": { "name": CERTIFICATES, "namespace": namespace.name() },
+            "stringData": issued(namespace.name()),
+        });
+        install.cluster.apply(&[secret]).await.unwrap();
+        until_serving(&install, &replica).await;
+    }
+    install.until_ready(&replica).await;
+    assert!(!install.log(&replica).contains("wrote certificates"));
+    assert!(!install.log(&replica).contains("set the CA bundle"));
+}
+
+/// A CA and a certificate as cert-manager would write them.
+fn issued(namespace: &str) -> Value {
+    let mut ca = CertificateParams::default();
+    ca.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec![format!("webhook.{namespace}.svc")]).unwrap();
+    let certificate = certificate.signed_by(&key, &ca).unwrap();
+    json!({ "ca.crt": ca.pem(), "tls.crt": certificate.pem(), "tls.key": key.serialize_pem() })
+}
+
+/// Calls that go through admission, one after the other, on connections of the API server's own choice.
+struct Calls {
+    task: tokio::task::JoinHandle<Vec<String>>,
+    stop: std::sync::Arc<AtomicBool>,
+    count: std::sync::Arc<AtomicUsize>,
+}
+
+impl Calls {
+    fn start(install: &Install, namespace: &str) -> Self {
+        let (api, _) = graphs(install.cluster.client().unwrap(), namespace, "v1beta1");
+        let object: DynamicObject = serde_json::from_value(graph("v1beta1", 1, None)).unwrap();
+        let (stop, count) = (std::sync::Arc::<AtomicBool>::default(), std::sync::Arc::<AtomicUsize>::default());
+        let (stopped, counted) = (stop.clone(), count.clone());
+        let task = tokio::spawn(async move {
+            let params = PostParams { dry_run: true, ..PostParams::default() };
+            let mut failed = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                if let Err(error) = api.create(&params, &object).await {
+                    failed.push(error.to_string());
+                }
+                counted.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            failed
+        });
+        Self { task, stop, count }
+    }
+
+    async fn assert_none_failed(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let failed = self.task.await.unwrap();
+        assert!(self.count.load(Ordering::Relaxed) > 10);
+        assert_eq!(failed, [""; 0]);
+    }
+}

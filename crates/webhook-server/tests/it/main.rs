@@ -1,0 +1,50 @@
+//! The webhook server as a process, asked by a real API server.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod certificates;
+mod kubectl;
+mod mpi_key;
+mod requests;
+mod versions;
+
+use common::{Install, Replica, start_cluster};
+use test_cluster::TestNamespace;
+use tokio::sync::OnceCell;
+
+/// The install that converts for all tests, in the namespace that its certificates are made for.
+struct World {
+    install: Install,
+    replica: Replica,
+}
+
+async fn world() -> &'static World {
+    static WORLD: OnceCell<World> = OnceCell::const_new();
+    WORLD
+        .get_or_init(|| async {
+            let front = test_cluster::free_port().unwrap();
+            let cluster = start_cluster("operator", front).await;
+            let install = Install::new(cluster, "operator", front).await;
+            install.configure(None).await;
+            let replica = install.start().await;
+            install.until_answering("default", "v1alpha1").await;
+            World { install, replica }
+        })
+        .await
+}
+
+/// A namespace for one test, on the control plane of all.
+async fn namespace(prefix: &str) -> TestNamespace {
+    TestNamespace::new(world().await.install.cluster, prefix).await.unwrap()
+}
+
+/// An install of a test's own. The API server asks it about objects of its own namespace, beside the one of all tests.
+async fn own_install(namespace: &TestNamespace) -> Install {
+    let install =
+        Install::new(world().await.install.cluster, namespace.name(), test_cluster::free_port().unwrap()).await;
+    install.configure(Some(namespace.name())).await;
+    install
+}
