@@ -3,12 +3,15 @@
 //! Each command has a module with its arguments (`Args`) and its `run`. To add one: a `mod` line, a variant, an arm.
 
 mod bench;
+mod charts;
 mod cluster;
 mod conformance;
 mod crds;
+mod images;
 mod operators;
 mod test;
 mod tidy;
+mod tilt;
 mod up;
 
 use std::process::ExitCode;
@@ -27,6 +30,8 @@ struct Cli {
 enum Command {
     /// What an operator costs, and how quick it is, for many graphs.
     Bench(bench::Args),
+    /// What in deploy/helm is made from the programs.
+    Charts(charts::Args),
     /// The programs of the local Kubernetes control plane: etcd, kube-apiserver and the others.
     Cluster(cluster::Args),
     /// The files that are made from the API types: deploy/crds, and the schemas of Kubernetes' types.
@@ -35,10 +40,19 @@ enum Command {
     Conformance(conformance::Args),
     /// End what `up --detach` started.
     Down(up::DownArgs),
+    /// An image of each program, without a container engine.
+    Images(images::Args),
     /// Everything that must hold before a change is merged.
     Test(test::Args),
     /// The promises of docs/architecture.md that neither compiler nor clippy can hold.
     Tidy(tidy::Args),
+    /// The steps that tilt/Tiltfile calls.
+    #[command(subcommand, hide = true)]
+    Tilt(tilt::Step),
+    /// Take away what `tilt-up` applied.
+    TiltDown(tilt::DownArgs),
+    /// The operator in a cluster, rebuilt with each edit, by Tilt.
+    TiltUp(tilt::UpArgs),
     /// A real control plane with fake GPU nodes, our controllers, and a graph on it.
     Up(up::Args),
 }
@@ -59,12 +73,17 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
     match command {
         Command::Bench(args) => bench::run(&args).await,
+        Command::Charts(args) => charts::run(&args).map(done),
         Command::Cluster(args) => cluster::run(&args).map(done),
         Command::Conformance(args) => conformance::run(&args).await,
         Command::Crds(args) => crds::run(&args).map(done),
         Command::Down(args) => up::down(&args).await.map(done),
+        Command::Images(args) => images::run(&args).map(done),
         Command::Test(args) => Ok(test::run(&args).await),
         Command::Tidy(args) => tidy::run(&args).map(done),
+        Command::Tilt(step) => tilt::step(&step).await.map(done),
+        Command::TiltDown(args) => tilt::down(&args),
+        Command::TiltUp(args) => tilt::up(&args),
         Command::Up(args) => up::run(args).await,
     }
 }

@@ -16,7 +16,7 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Program, Signal};
 
-pub(crate) use build::{Binaries, BuildError};
+pub(crate) use build::{Binaries, BuildError, cargo};
 
 /// Where the operator is installed.
 pub(crate) const NAMESPACE: &str = "dynamo-system";

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use test_cluster::{Cluster, KUBECONFIG_ENV, Options};
 
+use crate::charts;
 use crate::operators::workspace_root;
 use crate::tidy;
 
@@ -68,6 +69,7 @@ impl Run {
         self.command("build controllers", cargo("build").args(EVERYTHING).arg("--bins"))?;
         if args.filter.is_empty() {
             self.step("write sets", "cargo xtask tidy --write-sets", tidy::check_write_sets)?;
+            self.step("chart files", "cargo xtask charts check", charts::check)?;
         }
         let start = Instant::now();
         announce("control plane");

@@ -170,7 +170,8 @@ that is served. Secrets are left out unless image pull secrets are to be found.
 {{- $restricted := include "dynamo-operator.restricted" .root -}}
 {{- $name := include "dynamo-operator.program" . -}}
 {{- $rules := list -}}
-{{- range (.sub.Files.Get "files/role.yaml" | fromYaml).rules -}}
+{{- $file := ternary "files/served-role.yaml" "files/role.yaml" (and (eq .name "webhook-server") (not (empty $restricted))) -}}
+{{- range (.sub.Files.Get $file | fromYaml).rules -}}
 {{- $resources := .resources -}}
 {{- if and (has "" .apiGroups) (not $.root.Values.imagePullSecretDiscovery.enabled) (not $.secrets) -}}
 {{- $resources = without $resources "secrets" -}}

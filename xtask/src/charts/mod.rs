@@ -1,0 +1,137 @@
+//! `cargo xtask charts`: what in deploy/helm is made from the programs themselves.
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Subcommand;
+
+use crate::operators::{cargo, workspace_root};
+
+/// What in deploy/helm is made from the programs: their roles, and the webhook configurations.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Write the files anew
+    Generate,
+    /// Fail if a file is not what its program prints
+    Check,
+}
+
+/// A file of the chart, and the command that prints it.
+struct Generated {
+    program: &'static str,
+    args: &'static [&'static str],
+    file: &'static str,
+}
+
+const fn generated(program: &'static str, args: &'static [&'static str], file: &'static str) -> Generated {
+    Generated { program, args, file }
+}
+
+/// The namespace in a printed object is the template's business; some name has to stand there.
+const FILES: [Generated; 8] = [
+    generated("graph-controller", &["access"], "role.yaml"),
+    generated("component-controller", &["access"], "role.yaml"),
+    generated("model-controller", &["access"], "role.yaml"),
+    generated("lease-scope", &["access"], "role.yaml"),
+    generated("webhook-server", &["--operator-namespace=dynamo-system", "access"], "role.yaml"),
+    generated(
+        "webhook-server",
+        &["--operator-namespace=dynamo-system", "--namespace=served", "access"],
+        "served-role.yaml",
+    ),
+    generated("webhook-server", &["--operator-namespace=dynamo-system", "access", "--of=own"], "own-role.yaml"),
+    generated(
+        "webhook-server",
+        &["--operator-namespace=dynamo-system", "--service-name=dynamo-operator-webhook-service", "configurations"],
+        "configurations.yaml",
+    ),
+];
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut build = cargo("build");
+    build.arg("--quiet");
+    for file in &FILES {
+        build.args(["--package", file.program]);
+    }
+    ensure!(build.status().context("cannot run cargo")?.success(), "cargo build failed");
+    match args.command {
+        Task::Check => check(),
+        Task::Generate => generate(),
+    }
+}
+
+fn generate() -> Result<()> {
+    for file in &FILES {
+        let (path, wanted) = (file.path(), file.print()?);
+        if fs::read_to_string(&path).is_ok_and(|found| found == wanted) {
+            continue;
+        }
+        fs::write(&path, wanted).with_context(|| format!("cannot write {}", path.display()))?;
+        println!("wrote {}", path.strip_prefix(workspace_root()).unwrap_or(&path).display());
+    }
+    Ok(())
+}
+
+/// Fails if a file is not what its program, which is built already, prints.
+pub(crate) fn check() -> Result<()> {
+    let mut stale = Vec::new();
+    for file in &FILES {
+        let path = file.path();
+        if fs::read_to_string(&path).unwrap_or_default() != file.print()? {
+            stale.push(path.display().to_string());
+        }
+    }
+    if !stale.is_empty() {
+        bail!("not what the programs print; run `cargo xtask charts generate`:\n{}", stale.join("\n"));
+    }
+    Ok(())
+}
+
+/// The chart of the platform.
+fn chart() -> PathBuf {
+    workspace_root().join("deploy/helm/dynamo-platform")
+}
+
+impl Generated {
+    fn path(&self) -> PathBuf {
+        chart().join("charts/dynamo-operator/charts").join(self.program).join("files").join(self.file)
+    }
+
+    fn print(&self) -> Result<String> {
+        let binary = target().join(self.program);
+        let output = Command::new(&binary).args(self.args).output();
+        let output = output.with_context(|| format!("cannot run {}", binary.display()))?;
+        let what = format!("{} {}", self.program, self.args.join(" "));
+        ensure!(output.status.success(), "{what} failed: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).with_context(|| format!("{what} printed no text"))?;
+        // Templates read one document.
+        Ok(if text.contains("\n---\n") { as_list(&text) } else { text })
+    }
+}
+
+/// Several documents as one list.
+fn as_list(text: &str) -> String {
+    let item = |document: &str| {
+        let mut lines = document.trim_end().lines();
+        let first = lines.next().map(|line| format!("- {line}\n")).unwrap_or_default();
+        first + &lines.map(|line| format!("  {line}\n")).collect::<String>()
+    };
+    "items:\n".to_owned() + &text.split("\n---\n").map(item).collect::<String>()
+}
+
+fn target() -> PathBuf {
+    let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from);
+    workspace_root().join(Path::new(&dir)).join("debug")
+}

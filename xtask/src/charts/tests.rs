@@ -1,0 +1,171 @@
+//! The chart, rendered by the pinned helm.
+
+use std::process::Command;
+
+use serde_json::Value;
+use test_cluster::assets::{Assets, Tool};
+
+use super::chart;
+
+/// Renders the chart as release `rel` in namespace `dyn`.
+fn render(values: &[&str]) -> Result<Vec<Value>, String> {
+    let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();
+    let mut command = Command::new(helm);
+    command.args(["template", "rel"]).arg(chart()).args(["--namespace=dyn", "--kube-version=1.36.3"]);
+    for value in values {
+        command.args(["--set", value]);
+    }
+    let output = command.output().unwrap();
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    let documents = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
+    Ok(documents.filter(|document| document.is_object()).collect())
+}
+
+const RESTRICTED: [&str; 2] = ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
+
+fn names<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a str> {
+    objects.iter().filter(|o| o["kind"] == kind).map(|o| o["metadata"]["name"].as_str().unwrap()).collect()
+}
+
+fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let found = objects.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind} {name}; there are {:?}", names(objects, kind)))
+}
+
+fn containers(objects: &[Value]) -> impl Iterator<Item = (&Value, &Value)> {
+    let pods = objects.iter().filter_map(|o| o.pointer("/spec/template/spec"));
+    pods.flat_map(|pod| pod["containers"].as_array().unwrap().iter().map(move |container| (pod, container)))
+}
+
+#[test]
+fn lint_is_content() {
+    let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();
+    let output = Command::new(helm).args(["lint", "--strict"]).arg(chart()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn a_cluster_wide_install_has_each_program_with_its_own_account_and_role() {
+    let objects = render(&[]).unwrap();
+    let programs = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
+    let deployments: Vec<String> = programs.iter().map(|p| format!("rel-dynamo-operator-{p}")).collect();
+    assert_eq!(names(&objects, "Deployment"), deployments);
+    for name in &deployments {
+        find(&objects, "ServiceAccount", name);
+        assert!(!find(&objects, "ClusterRole", name)["rules"].as_array().unwrap().is_empty());
+        assert_eq!(find(&objects, "ClusterRoleBinding", name)["subjects"][0]["name"], name.as_str());
+    }
+    find(&objects, "Job", "rel-dynamo-operator-crds");
+    assert_eq!(names(&objects, "ValidatingWebhookConfiguration"), ["rel-dynamo-operator-validating"]);
+    assert_eq!(names(&objects, "MutatingWebhookConfiguration"), ["rel-dynamo-operator-mutating"]);
+    find(&objects, "Service", "rel-dynamo-operator-webhook-service");
+}
+
+#[test]
+fn no_program_reads_secrets_of_the_cluster_unless_it_is_asked_to() {
+    let reads_secrets = |objects: &[Value]| {
+        let roles = objects.iter().filter(|o| o["kind"] == "ClusterRole");
+        let rules = roles.flat_map(|role| role["rules"].as_array().unwrap().clone());
+        rules.into_iter().any(|rule| rule["resources"].as_array().unwrap().contains(&"secrets".into()))
+    };
+    assert!(!reads_secrets(&render(&[]).unwrap()));
+    assert!(reads_secrets(&render(&["dynamo-operator.imagePullSecretDiscovery.enabled=true"]).unwrap()));
+}
+
+#[test]
+fn every_pod_keeps_to_the_restricted_standard() {
+    let values = ["global.nats.install=true", "global.etcd.install=true"];
+    for objects in [render(&values).unwrap(), render(&RESTRICTED).unwrap()] {
+        for (pod, container) in containers(&objects) {
+            let name = &container["name"];
+            assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{name}");
+            assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault", "{name}");
+            let own = &container["securityContext"];
+            assert_eq!(own["allowPrivilegeEscalation"], false, "{name}");
+            assert_eq!(own["readOnlyRootFilesystem"], true, "{name}");
+            assert_eq!(own["capabilities"]["drop"][0], "ALL", "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_restricted_install_has_no_right_in_the_cluster_but_to_name_its_ca() {
+    let objects = render(&RESTRICTED).unwrap();
+    assert_eq!(names(&objects, "ClusterRole"), ["rel-dynamo-operator-webhook-server-dyn-injector"]);
+    let external = [&RESTRICTED[..], &["dynamo-operator.webhook.certificateSecret.external=true"]].concat();
+    let objects = render(&external).unwrap();
+    assert!(names(&objects, "ClusterRole").is_empty() && names(&objects, "ClusterRoleBinding").is_empty());
+    find(&objects, "Deployment", "rel-dynamo-operator-lease-scope");
+    for account in ["planner-serviceaccount", "epp-serviceaccount", "dgdr-profiling-job"] {
+        find(&objects, "ServiceAccount", account);
+    }
+    let configuration = find(&objects, "ValidatingWebhookConfiguration", "rel-dynamo-operator-validating-dyn");
+    let selector = &configuration["webhooks"][0]["namespaceSelector"]["matchLabels"];
+    assert_eq!(selector["kubernetes.io/metadata.name"], "dyn");
+    let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
+    assert!(config.contains("restricted: \"dyn\"") && config.contains("owner: \"dyn/rel\""), "{config}");
+}
+
+#[test]
+fn a_target_namespace_of_its_own_gets_the_roles() {
+    let values = [&RESTRICTED[..], &["dynamo-operator.namespaceRestriction.targetNamespace=team"]].concat();
+    let objects = render(&values).unwrap();
+    let role = find(&objects, "Role", "rel-dynamo-operator-graph-controller");
+    assert_eq!(role["metadata"]["namespace"], "team");
+    let accounts = objects.iter().filter(|o| o["kind"] == "ServiceAccount" && o["metadata"]["namespace"] == "team");
+    assert_eq!(accounts.count(), 3, "planner, picker and profiler run where the graphs are");
+}
+
+#[test]
+fn documented_commands_have_their_effect() {
+    let values = [
+        "dynamo-operator.controllerManager.manager.image.repository=example.com/team",
+        "dynamo-operator.controllerManager.manager.image.tag=9.9.9",
+        "dynamo-operator.natsAddr=nats://elsewhere:4222",
+        "dynamo-operator.discoveryBackend=etcd",
+        "dynamo-operator.controllerManager.replicas=2",
+    ];
+    let objects = render(&values).unwrap();
+    let images: Vec<_> = containers(&objects).map(|(_, container)| container["image"].as_str().unwrap()).collect();
+    assert!(images.contains(&"example.com/team/graph-controller:9.9.9"), "{images:?}");
+    assert!(images.iter().all(|image| image.ends_with(":9.9.9")), "{images:?}");
+    let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
+    assert!(config.contains("natsAddress: \"nats://elsewhere:4222\"") && config.contains("backend: etcd"), "{config}");
+    assert_eq!(find(&objects, "Deployment", "rel-dynamo-operator-model-controller")["spec"]["replicas"], 2);
+    find(&objects, "PodDisruptionBudget", "rel-dynamo-operator-model-controller");
+}
+
+#[test]
+fn every_program_understands_the_configuration_of_every_install() {
+    let mesh = ["dynamo-operator.dynamo.serviceMesh.enabled=true", "dynamo-operator.checkpoint.enabled=true"];
+    let schedulers = ["global.kai-scheduler.enabled=true", "global.grove.enabled=true", "global.nats.install=true"];
+    for values in [&[][..], &RESTRICTED, &mesh, &schedulers] {
+        let objects = render(values).unwrap();
+        let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].clone();
+        let (_, warnings) = controller_kit::settings::parse(config.as_str().unwrap()).unwrap();
+        assert!(warnings.is_empty(), "{values:?}: {warnings:?}");
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_the_remedy() {
+    for (values, expected) in [
+        (&["dynamo-operator.namespaceRestriction.enabled=true"][..], "set dynamo-operator.upgradeCRD=false"),
+        (&["dynamo-operator.discoveryBackend=consul"], "use kubernetes or etcd"),
+        (&["dynamo-operator.webhook.namespaceSelector.matchLabels.a=b"], "has to be empty"),
+        (&["dynamo-operator.controllerManager.leaderElection.id=mine"], "must stay empty in a cluster-wide install"),
+        (
+            &["dynamo-operator.controllerManager.leaderElection.namespace=dyn"],
+            "must not be the namespace of the release",
+        ),
+        (&["dynamo-operator.nats.enabled=true"], "use global.nats.install"),
+        (&["global.grove.install=true"], "set global.grove.enabled=true"),
+        (&["global.kai-scheduler.enabled=true", "global.volcano-scheduler.enabled=true"], "exclude each other"),
+    ] {
+        let refusal = render(values).err().unwrap_or_else(|| panic!("{values:?} is accepted"));
+        assert!(refusal.contains(expected), "{values:?}: {refusal}");
+    }
+}

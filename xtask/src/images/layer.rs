@@ -1,0 +1,38 @@
+//! The files of an image, as one layer: the same content gives the same bytes.
+
+use tar::{Builder, EntryType, Header};
+
+/// The user that programs run as; also in the chart's security context.
+pub(super) const USER: &str = "65532:65532";
+
+/// What an image holds: the program, the name of its user, and, if asked for, a shell.
+pub(super) fn files(program: &str, binary: &[u8], shell: Option<&[u8]>) -> Vec<u8> {
+    let mut tar = Builder::new(Vec::new());
+    let passwd = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n";
+    let (empty, file) = (&[][..], EntryType::Regular);
+    put(&mut tar, "etc/", EntryType::Directory, 0o755, empty);
+    put(&mut tar, "etc/passwd", file, 0o644, passwd.as_bytes());
+    put(&mut tar, "etc/group", file, 0o644, b"root:x:0:\nnonroot:x:65532:\n");
+    if let Some(shell) = shell {
+        put(&mut tar, "bin/", EntryType::Directory, 0o755, empty);
+        // busybox is the command that it is called as.
+        for name in ["busybox", "sh", "ls", "cat", "ps", "env", "wget", "nslookup"] {
+            put(&mut tar, &format!("bin/{name}"), file, 0o755, shell);
+        }
+    }
+    put(&mut tar, program, file, 0o555, binary);
+    // Writing into memory cannot fail.
+    tar.into_inner().unwrap_or_default()
+}
+
+fn put(tar: &mut Builder<Vec<u8>>, path: &str, kind: EntryType, mode: u32, content: &[u8]) {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    header.set_size(content.len() as u64);
+    // Neither can a short name.
+    let _ = tar.append_data(&mut header, path, content);
+}

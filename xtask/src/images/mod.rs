@@ -1,0 +1,116 @@
+//! `cargo xtask images`: an image of each program, without a container engine.
+//!
+//! Each image is one static binary and a user that is not root. What is written is an OCI layout in an archive that docker, k3d,
+//! kind and containerd load as it is; the same sources give the same bytes.
+
+mod archive;
+mod build;
+mod layer;
+mod sbom;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::operators::workspace_root;
+use archive::Image;
+pub(crate) use build::Arch;
+
+/// A program that has an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Program {
+    /// Name of the image and of the binary.
+    name: &'static str,
+    /// The package that builds it.
+    package: &'static str,
+    /// The feature of the package without which there is no binary.
+    feature: Option<&'static str>,
+}
+
+const fn program(name: &'static str) -> Program {
+    Program { name, package: name, feature: None }
+}
+
+/// All programs that the chart starts.
+const PROGRAMS: [Program; 6] = [
+    Program { name: "crds", package: "api-types", feature: Some("api-types/cli") },
+    program("graph-controller"),
+    program("component-controller"),
+    program("model-controller"),
+    program("webhook-server"),
+    program("lease-scope"),
+];
+
+/// An image of each program: static, not root, nothing else in it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Programs to make images of [default: all]
+    #[arg(value_name = "PROGRAM", value_parser = clap::builder::PossibleValuesParser::new(PROGRAMS.map(|p| p.name)))]
+    programs: Vec<String>,
+    /// Architectures, separated by commas
+    #[arg(long, value_enum, value_delimiter = ',', default_value = build::Arch::HOST)]
+    arch: Vec<build::Arch>,
+    /// What the names of the images begin with
+    #[arg(long, default_value = "dynamo-operator")]
+    repository: String,
+    /// Tag of the images
+    #[arg(long, default_value = env!("CARGO_PKG_VERSION"))]
+    tag: String,
+    /// Cargo profile
+    #[arg(long, default_value = "dist")]
+    profile: String,
+    /// Adds a shell, for looking around: the static busybox of this file
+    #[arg(long, value_name = "FILE")]
+    shell: Option<PathBuf>,
+    /// Where the archives go
+    #[arg(long, value_name = "DIR", default_value = "target/images")]
+    out: PathBuf,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let wanted = |program: &Program| args.programs.is_empty() || args.programs.iter().any(|name| name == program.name);
+    let programs: Vec<Program> = PROGRAMS.into_iter().filter(wanted).collect();
+    let out = workspace_root().join(&args.out);
+    fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    let shell =
+        args.shell.as_deref().map(|path| fs::read(path).with_context(|| format!("cannot read {}", path.display())));
+    let shell = shell.transpose()?;
+    let mut images: Vec<Image> =
+        programs.iter().map(|p| Image::new(p.name, &format!("{}/{}:{}", args.repository, p.name, args.tag))).collect();
+    for arch in &args.arch {
+        let binaries = build::binaries(&programs, *arch, &args.profile)?;
+        for (image, binary) in images.iter_mut().zip(&binaries) {
+            let content = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
+            image.add(*arch, &layer::files(image.program(), &content, shell.as_deref()))?;
+        }
+    }
+    for (image, program) in images.iter().zip(&programs) {
+        let path = out.join(format!("{}.tar", image.program()));
+        let size = image.write(&path)?;
+        let sbom = out.join(format!("{}.cdx.json", image.program()));
+        fs::write(&sbom, sbom::of(program)?).with_context(|| format!("cannot write {}", sbom.display()))?;
+        println!("{}  {:.1} MB  {}", image.reference(), megabytes(size), path.display());
+    }
+    Ok(())
+}
+
+/// Builds all programs in one go; names and binaries.
+pub(crate) fn build_all(arch: Arch, profile: &str) -> Result<Vec<(&'static str, PathBuf)>> {
+    let binaries = build::binaries(&PROGRAMS, arch, profile)?;
+    Ok(PROGRAMS.iter().map(|program| program.name).zip(binaries).collect())
+}
+
+/// Makes the image of one program from its binary, as an archive.
+pub(crate) fn pack(program: &str, binary: &Path, reference: &str, arch: Arch, archive: &Path) -> Result<()> {
+    let content = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
+    let mut image = Image::new(program, reference);
+    image.add(arch, &layer::files(program, &content, None))?;
+    image.write(archive).map(|_| ())
+}
+
+#[allow(clippy::cast_precision_loss, reason = "for people")]
+fn megabytes(bytes: usize) -> f64 {
+    bytes as f64 / 1e6
+}

@@ -1,0 +1,109 @@
+//! `cargo xtask tilt-up` and `tilt-down`: the operator in a cluster, rebuilt with each edit, and the steps that tilt/Tiltfile calls.
+
+mod bootstrap;
+mod images;
+mod machine;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+
+use crate::operators::workspace_root;
+
+/// The operator in a cluster, rebuilt with each edit, by Tilt.
+///
+/// Three ways to get images into the cluster:
+///
+/// a registry:  copy tilt/tilt-settings.example.yaml to tilt/tilt-settings.yaml, set `registry`; or set REGISTRY.
+///
+/// k3d:         `k3d cluster create dynamo`, then `cargo xtask tilt-up --k3d`. No registry is needed.
+///
+/// arguments:   `cargo xtask tilt-up -- --registry=example.com/me --namespace=dev`; all of them can stand in tilt/tilt_config.json.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UpArgs {
+    /// No registry: import images into the k3d cluster of the current context
+    #[arg(long)]
+    k3d: bool,
+    /// Replace binaries in running containers
+    #[arg(long)]
+    live_update: bool,
+    /// Also apply graphs and pods that are broken on purpose
+    #[arg(long)]
+    triggers: bool,
+    /// Run once, as a check: end with success when everything is healthy
+    #[arg(long)]
+    ci: bool,
+    /// More arguments of tilt/Tiltfile
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+/// Take away what `tilt-up` applied. Custom resource definitions and the operator's namespace stay.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DownArgs {
+    /// The same arguments as for tilt-up
+    #[arg(last = true)]
+    arguments: Vec<String>,
+}
+
+/// The steps that tilt/Tiltfile calls.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Step {
+    /// Compile all programs, and replace those that changed in target/tilt
+    Build,
+    /// Put the image of a program into a k3d cluster
+    Import(images::ImportArgs),
+    /// Build the image of a program with another container runtime than docker, and push it
+    Image(images::ImageArgs),
+    /// Make the Secret by which the cluster pulls, from REGISTRY_USERNAME and REGISTRY_PASSWORD
+    Secret(bootstrap::SecretArgs),
+    /// Make what the development manifests refer to, where it is missing
+    Bootstrap(bootstrap::BootstrapArgs),
+}
+
+/// Runs `tilt-up`.
+pub(crate) fn up(args: &UpArgs) -> Result<ExitCode> {
+    machine::check(args.k3d)?;
+    let mut arguments: Vec<String> = Vec::new();
+    for (wanted, flag) in [(args.k3d, "--k3d"), (args.live_update, "--live_update"), (args.triggers, "--triggers")] {
+        arguments.extend(wanted.then(|| flag.to_owned()));
+    }
+    arguments.extend(args.arguments.iter().cloned());
+    tilt(if args.ci { "ci" } else { "up" }, &arguments)
+}
+
+/// Runs `tilt-down`.
+pub(crate) fn down(args: &DownArgs) -> Result<ExitCode> {
+    machine::check(false)?;
+    tilt("down", &args.arguments)
+}
+
+/// Runs a step of the Tiltfile.
+pub(crate) async fn step(step: &Step) -> Result<()> {
+    match step {
+        Step::Build => images::build(),
+        Step::Import(args) => images::import(args),
+        Step::Image(args) => images::image(args),
+        Step::Secret(args) => bootstrap::secret(args).await,
+        Step::Bootstrap(args) => bootstrap::bootstrap(args).await,
+    }
+}
+
+fn folder() -> PathBuf {
+    workspace_root().join("tilt")
+}
+
+fn tilt(command: &str, arguments: &[String]) -> Result<ExitCode> {
+    let mut tilt = Command::new("tilt");
+    tilt.arg(command).arg("--file").arg(folder().join("Tiltfile")).current_dir(folder());
+    // Nothing is told to anybody.
+    tilt.env("TILT_DISABLE_ANALYTICS", "1");
+    if !arguments.is_empty() {
+        tilt.arg("--").args(arguments);
+    }
+    let status = tilt.status().context("cannot run tilt")?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
