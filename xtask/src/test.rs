@@ -24,6 +24,8 @@ const KIT: (&str, &str) = ("DYNAMO_CONFORMANCE_DIR", "../shared/conformance");
 const CASES: &str = "tier1.txt";
 /// What every build has in common.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
+/// The tests of the Tiltfile are a workspace of their own.
+const TILTFILE: [&str; 4] = ["--manifest-path", "tilt/check/Cargo.toml", "--target-dir", "target/tilt-check"];
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -63,7 +65,7 @@ impl Run {
             self.checks()?;
         }
         if args.quick {
-            return self.tests("unit tests", &["--lib", "--bins"], &args.filter, None);
+            return self.tests("unit tests", &mut tests(&["--lib", "--bins"]), &args.filter);
         }
         self.command("build", cargo("test").args(EVERYTHING).arg("--no-run"))?;
         self.command("build controllers", cargo("build").args(EVERYTHING).arg("--bins"))?;
@@ -75,10 +77,15 @@ impl Run {
         announce("control plane");
         let cluster = Cluster::start(Options::with_nodes(NODES)).await.context("the control plane does not start")?;
         self.done("control plane", start);
-        let outcome = self.tests("tests", &[], &args.filter, Some(cluster.kubeconfig()));
+        let everything = &mut tests(&[]);
+        let outcome = self.tests("tests", everything.env(KUBECONFIG_ENV, cluster.kubeconfig()), &args.filter);
         cluster.stop().await.context("the control plane does not stop")?;
         outcome?;
-        if args.filter.is_empty() { self.conformance() } else { Ok(()) }
+        if args.filter.is_empty() {
+            self.tests("Tiltfile", cargo("test").args(TILTFILE), &[])?;
+            self.conformance()?;
+        }
+        Ok(())
     }
 
     /// What reads the source only.
@@ -90,17 +97,9 @@ impl Run {
     }
 
     /// Runs tests and adds up what they report.
-    fn tests(
-        &mut self,
-        name: &'static str,
-        targets: &[&str],
-        filter: &[String],
-        kubeconfig: Option<&Path>,
-    ) -> Result<()> {
-        let mut command = cargo("test");
-        command.args(EVERYTHING).args(targets).arg("--no-fail-fast").arg("--").args(filter);
-        command.envs(kubeconfig.map(|path| (KUBECONFIG_ENV, path)));
-        let (line, tally) = (command_line(&command), &mut self.tally);
+    fn tests(&mut self, name: &'static str, command: &mut Command, filter: &[String]) -> Result<()> {
+        command.arg("--").args(filter);
+        let (line, tally) = (command_line(command), &mut self.tally);
         let start = Instant::now();
         announce(name);
         let mut child = command.current_dir(self.root).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
@@ -214,6 +213,13 @@ fn announce(name: &str) {
 fn cargo(subcommand: &str) -> Command {
     let mut command = Command::new("cargo");
     command.arg(subcommand).stdin(Stdio::null());
+    command
+}
+
+/// The tests of some targets of the workspace.
+fn tests(targets: &[&str]) -> Command {
+    let mut command = cargo("test");
+    command.args(EVERYTHING).args(targets).arg("--no-fail-fast");
     command
 }
 

@@ -47,8 +47,11 @@ pub fn check_repository() -> anyhow::Result<()> {
     let mut violations = check_files(&files, &root.to_string_lossy());
     violations.extend(dependencies::check_lock(&fs::read_to_string(root.join("Cargo.lock")).context("Cargo.lock")?));
     for name in PURE_CRATES {
-        violations.extend(dependencies::check_pure(name, &dependency_tree(root, name)?));
+        let libraries = ["--package", name, "--edges", "normal"];
+        violations.extend(dependencies::check_pure(name, &dependency_tree(root, &libraries)?));
     }
+    let everything = ["--workspace", "--all-features", "--format", "{p} [{f}]"];
+    violations.extend(dependencies::check_features(&dependency_tree(root, &everything)?));
     violations.sort();
     for violation in &violations {
         println!("{violation}");
@@ -99,12 +102,13 @@ pub fn check_write_sets() -> anyhow::Result<()> {
     if overlaps.is_empty() { Ok(()) } else { bail!("{}", overlaps.join("\n")) }
 }
 
-/// Everything that the library of a crate is built from, one package a line.
-fn dependency_tree(root: &Path, crate_name: &str) -> anyhow::Result<String> {
-    let arguments = ["tree", "--locked", "--package", crate_name, "--edges", "normal", "--prefix", "none"];
-    let output = Command::new("cargo").args(arguments).current_dir(root).output().context("cannot run cargo tree")?;
+/// What something is built from, one package a line.
+fn dependency_tree(root: &Path, of: &[&str]) -> anyhow::Result<String> {
+    let output =
+        Command::new("cargo").args(["tree", "--locked", "--prefix", "none"]).args(of).current_dir(root).output();
+    let output = output.context("cannot run cargo tree")?;
     if !output.status.success() {
-        bail!("cargo tree failed for {crate_name}: {}", String::from_utf8_lossy(&output.stderr).trim());
+        bail!("cargo tree {} failed: {}", of.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -3,8 +3,6 @@
 mod bootstrap;
 mod images;
 mod machine;
-#[cfg(test)]
-mod tests;
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

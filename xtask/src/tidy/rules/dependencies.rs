@@ -16,6 +16,11 @@ const BANNED: [(&str, &str); 6] = [
     ("openssl", "rustls is the one TLS implementation"),
     ("openssl-sys", "rustls is the one TLS implementation"),
 ];
+/// Features that change what a crate does for everybody in one build, and what they change.
+const BANNED_FEATURES: [(&str, &str, &str); 2] = [
+    ("serde_json", "arbitrary_precision", "numbers become maps in every format but JSON"),
+    ("serde_json", "preserve_order", "objects are no longer written in one order"),
+];
 /// Crates of which two versions would be two incompatible sets of types.
 const SINGLE: [&str; 5] = ["k8s-openapi", "kube", "kube-client", "kube-core", "schemars"];
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -32,6 +37,24 @@ pub fn check_pure(crate_name: &str, tree: &str) -> Vec<Violation> {
                  shows the way to it"
             );
             Violation::new(&manifest, 1, text)
+        })
+        .collect()
+}
+
+/// Checks the features of everything that is built together; `tree` has lines such as `serde_json v1.0.0 [default,std]`.
+pub fn check_features(tree: &str) -> Vec<Violation> {
+    let has = |name: &str, feature: &str| {
+        tree.lines().any(|line| {
+            let features =
+                line.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("", |(inner, _)| inner);
+            line.split(' ').next() == Some(name) && features.split(',').any(|one| one == feature)
+        })
+    };
+    let found = BANNED_FEATURES.iter().filter(|(name, feature, _)| has(name, feature));
+    found
+        .map(|(name, feature, why)| {
+            let remedy = format!("`cargo tree --workspace -e features -i {name}` shows who asks for it");
+            violation(1, format!("feature {feature} of {name} is on ({why}); {remedy}"))
         })
         .collect()
 }
@@ -81,6 +104,15 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].text.starts_with("workload depends on tokio"), "{}", found[0]);
         assert!(check_pure("workload", "workload v0.1.0\nserde v1.0.0\n").is_empty());
+    }
+
+    #[test]
+    fn a_feature_that_changes_every_crate_is_found() {
+        let tree = "x v1.0.0 (/x) []\nserde_json v1.0.151 [default,std]\nserde_json v1.0.151 [alloc,std] (*)\n";
+        assert!(check_features(tree).is_empty());
+        let found = check_features(&tree.replace("alloc", "arbitrary_precision"));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].text.starts_with("feature arbitrary_precision of serde_json is on"), "{}", found[0]);
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The Tiltfile, evaluated for each way of working, with Tilt's functions replaced by ones that write down their calls.
 
+#![cfg(test)]
+
 use serde_json::{Value, json};
 use starlark::environment::{GlobalsBuilder, LibraryExtension, Module};
 use starlark::eval::Evaluator;
 use starlark::syntax::{AstModule, Dialect, DialectTypes};
 
-use crate::operators::workspace_root;
-
+const TILTFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Tiltfile");
 const STUBS: &str = include_str!("stubs.star");
 const DEPLOYMENTS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
 
@@ -38,7 +39,7 @@ fn evaluate(scene: &Scene) -> Result<Vec<Call>, String> {
         .collect();
     objects.push(json!({"kind": "StatefulSet", "metadata": {"name": "dynamo-nats"}}));
     objects.push(json!({"kind": "ClusterRole", "metadata": {"name": "some-role"}}));
-    let tiltfile = std::fs::read_to_string(workspace_root().join("tilt/Tiltfile")).unwrap();
+    let tiltfile = std::fs::read_to_string(TILTFILE).unwrap();
     let constant = |name: &str, value: &Value| format!("{name} = json.decode({:?})\n", value.to_string());
     let source = format!(
         "CONTEXT = {:?}\n{}{}{}{}{STUBS}\n{tiltfile}\n",
@@ -184,7 +185,7 @@ fn a_context_that_is_not_allowed_is_refused_before_anything_runs() {
 
 #[test]
 fn a_refusal_comes_before_the_first_command() {
-    let source = std::fs::read_to_string(workspace_root().join("tilt/Tiltfile")).unwrap();
+    let source = std::fs::read_to_string(TILTFILE).unwrap();
     let check = source.find("\ncheck_context()\n").unwrap();
     let before = &source[..check];
     for runs_something in ["local(", "local_resource(", "k8s_yaml(", "docker_build(", "custom_build("] {
