@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use component_controller::{NAME, access::ACCESS, run};
 use controller_kit::{
-    access::{RoleScope, role_yaml},
+    access::print_role,
     process::{self, CommonArgs},
 };
 use std::process::ExitCode;
@@ -26,14 +26,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let Some(Command::Access) = cli.command else { return process::run(NAME, &cli.common, run) };
-    let scope = cli.common.namespace.as_deref().map_or(RoleScope::Cluster, RoleScope::Namespace);
-    match role_yaml(NAME, scope, ACCESS) {
-        Ok(yaml) => print!("{yaml}"),
-        Err(error) => {
-            eprintln!("{NAME}: cannot write the role: {error}");
-            return ExitCode::FAILURE;
-        }
+    match cli.command {
+        None => process::run_elected(NAME, &cli.common, run),
+        Some(Command::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS),
     }
-    ExitCode::SUCCESS
 }

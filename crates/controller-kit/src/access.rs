@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    process::ExitCode,
 };
 
 use serde_json::{Value, json};
@@ -133,6 +134,22 @@ pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
         RoleScope::Namespace(namespace) => ("Role", json!({ "name": name, "namespace": namespace })),
     };
     json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules })
+}
+
+/// The command `access` of a program: prints the ClusterRole that it needs, or the Role for one namespace.
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
+#[must_use]
+pub fn print_role(name: &str, namespace: Option<&str>, access: &[Access]) -> ExitCode {
+    match role_yaml(name, namespace.map_or(RoleScope::Cluster, RoleScope::Namespace), access) {
+        Ok(yaml) => {
+            print!("{yaml}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{name}: cannot write the role: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// [`role`] as YAML.

@@ -10,6 +10,8 @@ use crate::{BoxError, World};
 pub const GRAPH_CONTROLLER: &str = "graph-controller";
 /// Binary of the component controller.
 pub const COMPONENT_CONTROLLER: &str = "component-controller";
+/// Binary of the model controller.
+pub const MODEL_CONTROLLER: &str = "model-controller";
 
 /// A graph controller and a component controller for one namespace. They end with the control plane.
 pub struct Operators {
@@ -64,7 +66,7 @@ impl Operators {
 ///
 /// # Errors
 /// The binary has not been built.
-pub(crate) fn program(binary: &str, namespace: &str, kubeconfig: &Path) -> Result<Program, BoxError> {
+pub fn program(binary: &str, namespace: &str, kubeconfig: &Path) -> Result<Program, BoxError> {
     let text = |path: &Path| path.display().to_string();
     Ok(Program {
         name: format!("{binary}-{namespace}"),

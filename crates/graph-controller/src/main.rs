@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use controller_kit::access::{RoleScope, role_yaml};
+use controller_kit::access::print_role;
 use controller_kit::process::{self, CommonArgs};
 use graph_controller::access;
 
@@ -44,22 +44,11 @@ fn main() -> ExitCode {
     }
 }
 
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
 fn print_access(of: Option<Pods>, namespace: Option<&str>) -> ExitCode {
-    let scope = namespace.map_or(RoleScope::Cluster, RoleScope::Namespace);
     let (name, access) = match of {
         None => (graph_controller::NAME, access::ACCESS),
         Some(Pods::Planner) => ("dynamo-operator-planner", access::PLANNER),
         Some(Pods::Epp) => ("dynamo-operator-epp", access::PICKER),
     };
-    match role_yaml(name, scope, access) {
-        Ok(yaml) => {
-            print!("{yaml}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    print_role(name, namespace, access)
 }

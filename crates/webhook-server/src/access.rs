@@ -39,13 +39,6 @@ pub const CLUSTER: &[Access] = &[
 /// Rights in the namespaces that are served.
 pub const SERVED: &[Access] = &[
     Access {
-        group: "coordination.k8s.io",
-        resource: "leases",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "leaves namespaces alone that an operator for one namespace has marked",
-    },
-    Access {
         group: api_types::GROUP,
         resource: "dynamocheckpoints",
         subresource: None,

@@ -40,7 +40,7 @@ pub struct GpuMemoryService {
 }
 
 fn default_device_class() -> String {
-    "gpu.nvidia.com".to_owned()
+    crate::v1beta1::DEFAULT_DEVICE_CLASS.to_owned()
 }
 
 /// Within a pod or between pods.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Difference, ObjectId, plan::fingerprint};
-use crate::store::{CacheView, Key};
+use crate::store::{CacheView, Key, Shown};
 
 /// A write that no cache has shown after this long is taken as lost; the next decision then rests on the cache as it is.
 /// That is safe: creation looks again, and updates and deletions carry the uid.
@@ -48,6 +48,8 @@ struct Written {
 struct Removal {
     kind: GroupKind,
     key: Key,
+    /// As soon as the cache shows this, it has seen the removal.
+    until: Shown,
     at: Instant,
 }
 
@@ -78,7 +80,17 @@ impl Memory {
 
     /// We deleted this object.
     pub(super) fn removed(&mut self, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
-        let removal = Removal { kind: (id.group.clone(), id.kind.clone()), key: Key::new(&id.namespace, &id.name), at };
+        self.wait_until(Shown::Deleting, parent, id, uid, at);
+    }
+
+    /// We took the last finalizer off this object, which was being deleted.
+    pub(super) fn released(&mut self, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
+        self.wait_until(Shown::Absent, parent, id, uid, at);
+    }
+
+    fn wait_until(&mut self, until: Shown, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
+        let (kind, key) = ((id.group.clone(), id.kind.clone()), Key::new(&id.namespace, &id.name));
+        let removal = Removal { kind, key, until, at };
         self.parents.entry(parent.to_owned()).or_default().removals.insert(uid.to_owned(), removal);
     }
 
@@ -102,7 +114,8 @@ impl Memory {
             !open(written.at).is_zero() && newest.is_some_and(|newest| newest < written.version)
         });
         memory.removals.retain(|uid, removal| {
-            !open(removal.at).is_zero() && caches_of(&removal.kind).any(|cache| cache.holds(&removal.key, uid))
+            !open(removal.at).is_zero()
+                && caches_of(&removal.kind).any(|cache| cache.shows(&removal.key, uid) > removal.until)
         });
         let writes = memory.writes.values().map(|written| open(written.at));
         let removals = memory.removals.values().map(|removal| open(removal.at));

@@ -201,8 +201,14 @@ impl Applier {
         match self.edit("remove a finalizer from", (&resource, &id), WriteVerb::Finalizer, operations).await {
             Ok(answer) => {
                 info!(object = %id, finalizer, "removed finalizer");
-                if let Some(version) = version_of(&answer) {
-                    self.memory().wrote(uid, &id, version, Instant::now());
+                // Without finalizers an object that is being deleted is gone; the answer has no newer version than before.
+                let left =
+                    answer.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty());
+                let gone = !left && answer.pointer("/metadata/deletionTimestamp").is_some();
+                match version_of(&answer) {
+                    _ if gone => self.memory().released(uid, &id, uid, Instant::now()),
+                    Some(version) => self.memory().wrote(uid, &id, version, Instant::now()),
+                    None => {}
                 }
                 Ok(true)
             }

@@ -132,12 +132,9 @@ impl Lock {
     }
 
     /// Gives the lease back, so that another replica need not wait until it expires.
-    pub(super) async fn release(&self, elector: &Elector) -> Result<(), Error> {
+    pub(super) async fn release(&self) -> Result<(), Error> {
         let lease = timeout(REQUEST_TIMEOUT, self.api.get_opt(&self.name)).await??;
         let Some(mut lease) = lease.filter(|lease| record(lease).holder == self.identity) else { return Ok(()) };
-        if elector.last().is_none() {
-            return Ok(());
-        }
         if let Some(spec) = &mut lease.spec {
             spec.holder_identity = None;
             spec.lease_duration_seconds = Some(1);

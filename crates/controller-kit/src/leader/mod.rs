@@ -75,7 +75,7 @@ where
         () = lock.keep(&mut elector) => Err(Ended::Lost { lease: lock.to_string() }),
     };
     if !matches!(outcome, Err(Ended::Lost { .. })) {
-        match lock.release(&elector).await {
+        match lock.release().await {
             Ok(()) => info!(lease = %lock, "gave the lease back"),
             Err(error) => warn!(lease = %lock, %error, "cannot give the lease back; it expires by itself"),
         }

@@ -20,7 +20,7 @@ pub struct Feature {
 pub struct Orchestrators {
     /// Grove.
     pub grove: Grove,
-    /// LeaderWorkerSets, which need Volcano too.
+    /// LeaderWorkerSets.
     pub lws: Feature,
     /// The KAI scheduler.
     pub kai_scheduler: Feature,

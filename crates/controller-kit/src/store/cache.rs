@@ -45,8 +45,19 @@ pub trait CacheView: Send + Sync {
     /// The newest resourceVersion seen, deletions included.
     fn latest(&self) -> u64;
 
-    /// Whether the cache shows this object alive: there, with this uid, not marked for deletion.
-    fn holds(&self, key: &Key, uid: &str) -> bool;
+    /// How the cache shows the object of this uid.
+    fn shows(&self, key: &Key, uid: &str) -> Shown;
+}
+
+/// How a cache shows an object, in the reverse order of its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shown {
+    /// Not there, or another of its name is.
+    Absent,
+    /// Marked for deletion.
+    Deleting,
+    /// There.
+    Alive,
 }
 
 impl<O> Clone for Store<O> {
@@ -176,10 +187,17 @@ impl<O: Resource + Send + Sync> CacheView for Store<O> {
         self.read(|content| content.latest)
     }
 
-    fn holds(&self, key: &Key, uid: &str) -> bool {
-        self.get(key).is_some_and(|object| {
-            object.meta().uid.as_deref() == Some(uid) && object.meta().deletion_timestamp.is_none()
-        })
+    fn shows(&self, key: &Key, uid: &str) -> Shown {
+        match self.get(key) {
+            Some(object) if object.meta().uid.as_deref() == Some(uid) => {
+                if object.meta().deletion_timestamp.is_some() {
+                    Shown::Deleting
+                } else {
+                    Shown::Alive
+                }
+            }
+            _ => Shown::Absent,
+        }
     }
 }
 

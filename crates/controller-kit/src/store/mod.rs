@@ -14,7 +14,7 @@ mod watch;
 
 use std::fmt;
 
-pub use cache::{CacheView, Change, Store};
+pub use cache::{CacheView, Change, Shown, Store};
 pub use optional::{ServedApi, watch_if_served};
 pub use packed::{Packed, UnpackError};
 pub use pause::Pauses;

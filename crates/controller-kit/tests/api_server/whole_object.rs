@@ -1,7 +1,13 @@
 //! Writes to the reconciled object itself: its status and its finalizers.
 
-use controller_kit::{apply::Error, store::Packed};
+use std::sync::Arc;
+
+use controller_kit::{
+    apply::Error,
+    store::{CacheView, Key, Packed, Shown},
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::{Bench, version};
@@ -77,4 +83,38 @@ async fn one_finalizer_goes_and_the_others_stay() {
     let error = bench.applier.remove_finalizer(&seen, "test.io/b").await.unwrap_err();
     assert!(matches!(error, Error::Changed { .. }), "{error}");
     bench.meddle::<ConfigMap>("parent", json!({ "metadata": { "finalizers": null } })).await;
+}
+
+/// A cache of ConfigMaps that has not heard anything since it saw one object.
+struct Behind {
+    version: u64,
+    uid: String,
+}
+
+impl CacheView for Behind {
+    fn group_kind(&self) -> (&str, &str) {
+        ("", "ConfigMap")
+    }
+
+    fn latest(&self) -> u64 {
+        self.version
+    }
+
+    fn shows(&self, _: &Key, uid: &str) -> Shown {
+        if self.uid == uid { Shown::Deleting } else { Shown::Absent }
+    }
+}
+
+#[tokio::test]
+async fn an_object_whose_last_finalizer_went_is_not_looked_at_until_the_cache_has_dropped_it() {
+    let bench = Bench::new("lastfinalizer").await;
+    bench.meddle::<ConfigMap>("parent", json!({ "metadata": { "finalizers": ["test.io/a"] } })).await;
+    bench.api::<ConfigMap>().delete("parent", &DeleteParams::default()).await.unwrap();
+    let seen = bench.api::<ConfigMap>().get("parent").await.unwrap();
+    let version = seen.metadata.resource_version.as_ref().unwrap().parse().unwrap();
+    let applier = bench.with_caches(vec![Arc::new(Behind { version, uid: bench.uid() })]);
+    assert!(applier.stale(&bench.uid()).is_none());
+    assert!(applier.remove_finalizer(&seen, "test.io/a").await.unwrap());
+    assert!(bench.api::<ConfigMap>().get_opt("parent").await.unwrap().is_none());
+    assert!(applier.stale(&bench.uid()).is_some(), "the cache still has it");
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod deletion;
+mod elections;
 mod graphs;
 mod kill_points;
 mod nodes;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use super::{EXPIRY, Memory};
 use crate::{
     apply::{Difference, ObjectId},
-    store::{CacheView, Key},
+    store::{CacheView, Key, Shown},
 };
 
 struct Cache {
     kind: &'static str,
     latest: u64,
-    alive: Vec<&'static str>,
+    shown: Shown,
 }
 
 impl CacheView for Cache {
@@ -23,8 +23,8 @@ impl CacheView for Cache {
         self.latest
     }
 
-    fn holds(&self, _: &Key, uid: &str) -> bool {
-        self.alive.contains(&uid)
+    fn shows(&self, _: &Key, _: &str) -> Shown {
+        self.shown
     }
 }
 
@@ -33,7 +33,7 @@ fn id(kind: &str, name: &str) -> ObjectId {
 }
 
 fn deployments(latest: u64) -> Cache {
-    Cache { kind: "Deployment", latest, alive: vec!["old"] }
+    Cache { kind: "Deployment", latest, shown: Shown::Alive }
 }
 
 #[test]
@@ -68,7 +68,11 @@ fn a_deletion_is_waited_for_until_the_object_is_gone_or_leaving() {
     let (mut memory, now) = (Memory::default(), Instant::now());
     memory.removed("p", &id("Deployment", "a"), "old", now);
     assert_eq!(memory.stale("p", &[&deployments(9)], now), Some(EXPIRY));
-    let gone = Cache { alive: vec!["new"], ..deployments(9) };
+    let leaving = Cache { shown: Shown::Deleting, ..deployments(9) };
+    assert_eq!(memory.stale("p", &[&leaving], now), None);
+    memory.released("p", &id("Deployment", "a"), "old", now);
+    assert_eq!(memory.stale("p", &[&leaving], now), Some(EXPIRY), "it is gone, not leaving");
+    let gone = Cache { shown: Shown::Absent, ..deployments(9) };
     assert_eq!(memory.stale("p", &[&gone], now), None);
 }
 

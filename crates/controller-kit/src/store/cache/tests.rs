@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::{CacheView, Change, Store};
+use super::{CacheView, Change, Shown, Store};
 use crate::store::{Key, Packed};
 
 type Object = Packed<ConfigMap>;
@@ -112,13 +112,13 @@ fn the_newest_version_counts_deletions_in() {
 }
 
 #[test]
-fn an_object_is_held_while_it_is_the_same_and_not_leaving() {
+fn an_object_is_alive_while_it_is_the_same_and_not_leaving() {
     let (store, key) = (Store::new(), Key::new("n", "a"));
     let mut leaving = object("a", 1, None);
     listed(&store, vec![leaving.clone()]);
-    assert!(store.holds(&key, "uid-a"));
-    assert!(!store.holds(&key, "another-uid"));
+    assert_eq!(store.shows(&key, "uid-a"), Shown::Alive);
+    assert_eq!(store.shows(&key, "another-uid"), Shown::Absent);
     leaving.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
     store.handle(Event::Apply(leaving));
-    assert!(!store.holds(&key, "uid-a"));
+    assert_eq!(store.shows(&key, "uid-a"), Shown::Deleting);
 }
