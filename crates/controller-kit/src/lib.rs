@@ -7,6 +7,7 @@
 //! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
 //! - [`pull_secrets`]: which docker configuration Secrets open which registries.
+//! - [`read`]: reads that no cache answers, and why a reconcile ends early.
 //! - [`leader`]: of several replicas, one acts.
 //! - [`scope`]: which operator acts in a namespace.
 //! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
@@ -24,6 +25,7 @@ pub mod leader;
 pub mod metrics;
 pub mod process;
 pub mod pull_secrets;
+pub mod read;
 pub mod scope;
 pub mod settings;
 pub mod store;

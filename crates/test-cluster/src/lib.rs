@@ -13,6 +13,7 @@ pub mod assets;
 pub mod wait;
 
 mod access;
+mod account;
 mod cluster;
 mod components;
 mod error;
@@ -29,6 +30,7 @@ mod shared;
 mod supervisor;
 
 pub use access::Access;
+pub use account::account;
 pub use cluster::Cluster;
 pub use error::Error;
 pub use foreign::open_definition;

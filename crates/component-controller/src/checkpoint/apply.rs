@@ -3,7 +3,6 @@
 use super::{
     decide::{Decision, Stage},
     deletion::Cleanup,
-    error::Error,
     observe::Observed,
 };
 use api_types::conditions::checkpoint as reason;
@@ -11,6 +10,7 @@ use api_types::names;
 use controller_kit::{
     apply::{self, Applier, Desired, ObjectId, Outcome},
     failure::Class,
+    read::Interruption,
 };
 use k8s_openapi::api::batch::v1::Job;
 use kube::{Resource, core::ApiResource};
@@ -30,7 +30,7 @@ pub struct Acted {
 ///
 /// # Errors
 /// What goes away by itself.
-pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -> Result<Acted, Error> {
+pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -> Result<Acted, Interruption> {
     let mut acted = Acted { stage: decision.stage, made: Vec::new() };
     if let Stage::Failed { reason: reason::JOB_DELETED | reason::JOB_DELETED_EARLY, .. } = acted.stage
         && job_exists(applier, observed).await?
@@ -70,11 +70,11 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -
 ///
 /// # Errors
 /// What the API server answered.
-pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: &Cleanup) -> Result<(), Error> {
+pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: &Cleanup) -> Result<(), Interruption> {
     match cleanup {
         Cleanup::Start(job) => match applier.apply(&Desired::of(job.as_ref(), &observed.uid)?, None).await {
             Err(error) if error.class() == Class::Foreign => Ok(()),
-            other => other.map(drop).map_err(Error::from),
+            other => other.map(drop).map_err(Interruption::from),
         },
         Cleanup::Retry(job) => Ok(applier.delete(job.as_ref(), &observed.uid).await.map(drop)?),
         Cleanup::Done { finished, .. } => match finished {
@@ -85,7 +85,7 @@ pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: &Cleanup)
     }
 }
 
-async fn job_exists(applier: &Applier, observed: &Observed) -> Result<bool, Error> {
+async fn job_exists(applier: &Applier, observed: &Observed) -> Result<bool, Interruption> {
     let name = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
     let resource = ApiResource::erase::<Job>(&());
     let id = ObjectId {
@@ -108,7 +108,7 @@ where
     Ok(())
 }
 
-fn job_refused(error: apply::Error) -> Result<Stage, Error> {
+fn job_refused(error: apply::Error) -> Result<Stage, Interruption> {
     let message = error.to_string();
     match error.class() {
         Class::Foreign => Ok(Stage::Blocked { reason: reason::NAME_TAKEN, message }),
@@ -118,7 +118,7 @@ fn job_refused(error: apply::Error) -> Result<Stage, Error> {
     }
 }
 
-fn capture_refused(error: apply::Error) -> Result<Stage, Error> {
+fn capture_refused(error: apply::Error) -> Result<Stage, Interruption> {
     let message = error.to_string();
     match error.class() {
         Class::Foreign => Ok(Stage::Failed { reason: reason::CAPTURE_NAME_TAKEN, message }),

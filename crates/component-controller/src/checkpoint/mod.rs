@@ -3,7 +3,6 @@
 pub mod apply;
 pub mod decide;
 pub mod deletion;
-pub mod error;
 #[cfg(test)]
 mod fixtures;
 pub mod observe;
@@ -16,11 +15,11 @@ use controller_kit::{
     apply::Applier,
     controller::Action,
     events::{EventSink, EventType},
+    read::Interruption,
     store::Packed,
 };
 use decide::Stage;
 use deletion::Cleanup;
-use error::Error;
 use jiff::Timestamp;
 use kube::Resource;
 use observe::{Observed, Observer};
@@ -44,7 +43,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// What goes away by itself; everything else is told in the status.
-    pub async fn reconcile(&self, packed: Arc<Packed<DynamoCheckpoint>>) -> Result<Action, Error> {
+    pub async fn reconcile(&self, packed: Arc<Packed<DynamoCheckpoint>>) -> Result<Action, Interruption> {
         if packed.metadata.deletion_timestamp.is_some() {
             return self.release(&packed).await;
         }
@@ -65,7 +64,7 @@ impl Reconciler {
     }
 
     /// The checkpoint is being deleted. What it kept is removed by a Job; then the finalizer goes, in any case before long.
-    async fn release(&self, packed: &Packed<DynamoCheckpoint>) -> Result<Action, Error> {
+    async fn release(&self, packed: &Packed<DynamoCheckpoint>) -> Result<Action, Interruption> {
         let finalizers = packed.metadata.finalizers.iter().flatten();
         if !finalizers.into_iter().any(|finalizer| finalizer == LEGACY_FINALIZER) {
             return Ok(Action::await_change());
@@ -82,7 +81,7 @@ impl Reconciler {
         self.let_go(packed).await
     }
 
-    async fn let_go(&self, packed: &Packed<DynamoCheckpoint>) -> Result<Action, Error> {
+    async fn let_go(&self, packed: &Packed<DynamoCheckpoint>) -> Result<Action, Interruption> {
         self.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())
     }

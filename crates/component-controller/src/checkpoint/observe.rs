@@ -1,14 +1,13 @@
 //! I/O in: one snapshot of everything that a decision on a checkpoint needs.
 
-use super::error::Error;
 use crate::snapshots::{Place, Snapshots};
 use api_types::external::PodSnapshot;
 use api_types::names;
 use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::DEFAULT_DEVICE_CLASS;
 use controller_kit::{
-    apply::STEP_TIMEOUT,
     failure::ErrorType,
+    read::{Interruption, read},
     store::{Key, Packed, Store, controller_owner},
 };
 use k8s_openapi::api::{
@@ -22,7 +21,7 @@ use kube::{
     core::{NamespaceResourceScope, PartialObjectMeta},
 };
 use serde::de::DeserializeOwned;
-use std::{fmt::Debug, sync::Arc};
+use std::fmt::Debug;
 use workload::snapshot::{Claim, ClaimSource, SnapshotSettings, artifact_version, checkpoint_id, claims_of};
 
 /// Everything that a decision needs.
@@ -92,7 +91,7 @@ impl Observer {
     ///
     /// # Errors
     /// A cached child that cannot be read, or an API server that does not answer.
-    pub async fn observe(&self, checkpoint: DynamoCheckpoint) -> Result<Observed, Error> {
+    pub async fn observe(&self, checkpoint: DynamoCheckpoint) -> Result<Observed, Interruption> {
         let Key { namespace, name } = Key::of(&checkpoint);
         let uid = checkpoint.metadata.uid.clone().unwrap_or_default();
         let id = checkpoint_id(&checkpoint);
@@ -144,7 +143,11 @@ impl Observer {
     }
 
     /// Counts the GPUs behind a container's claims. Asked only until the Job is made.
-    async fn claimed_gpus(&self, checkpoint: &DynamoCheckpoint, namespace: &str) -> Result<Result<u32, String>, Error> {
+    async fn claimed_gpus(
+        &self,
+        checkpoint: &DynamoCheckpoint,
+        namespace: &str,
+    ) -> Result<Result<u32, String>, Interruption> {
         let service = checkpoint.spec.gpu_memory_service.as_ref();
         let class = service.map(|service| service.device_class_name.as_str()).filter(|class| !class.is_empty());
         let class = class.unwrap_or(DEFAULT_DEVICE_CLASS);
@@ -158,7 +161,7 @@ impl Observer {
         Ok(Ok(total))
     }
 
-    async fn spec_of(&self, claim: &Claim, namespace: &str) -> Result<Option<ResourceClaimSpec>, Error> {
+    async fn spec_of(&self, claim: &Claim, namespace: &str) -> Result<Option<ResourceClaimSpec>, Interruption> {
         let what = || name_of(claim, namespace);
         Ok(match &claim.source {
             ClaimSource::Template(name) => {
@@ -168,17 +171,15 @@ impl Observer {
         })
     }
 
-    async fn get<K>(&self, namespace: &str, name: &str, what: impl Fn() -> String) -> Result<Option<K>, Error>
+    async fn get<K>(&self, namespace: &str, name: &str, what: impl Fn() -> String) -> Result<Option<K>, Interruption>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
-        match tokio::time::timeout(STEP_TIMEOUT, api.get_opt(name)).await {
-            Ok(Ok(found)) => Ok(found),
+        match read(|| format!("read {}", what()), api.get_opt(name)).await {
             // The API itself is not served.
-            Ok(Err(error)) if ErrorType::of(&error) == ErrorType::NotFound => Ok(None),
-            Ok(Err(error)) => Err(Error::Read { what: what(), source: Some(Arc::new(error)) }),
-            Err(_) => Err(Error::Read { what: what(), source: None }),
+            Err(error) if error.error_type() == ErrorType::NotFound => Ok(None),
+            answer => Ok(answer?),
         }
     }
 }

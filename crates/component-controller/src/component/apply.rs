@@ -3,12 +3,12 @@
 use super::{
     acted::{Acted, Cause, Change, Refusal, Verb},
     decide::{Decision, Step},
-    error::Error,
     observe::{Live, Observed},
     workload::{LiveWorkload, WorkloadKind},
 };
 use controller_kit::apply::{self, Applier, Desired, ObjectId, Outcome, Removed};
 use controller_kit::failure::Class;
+use controller_kit::read::Interruption;
 use kube::Resource;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use serde_json::Value;
 ///
 /// # Errors
 /// What goes away by itself.
-pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Error> {
+pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Interruption> {
     let mut acted = Acted { waiting: decision.waiting.clone(), ..Acted::default() };
     if let Some(claim) = &decision.storage_claim {
         make_once(applier, claim, &mut acted).await?;
@@ -61,7 +61,7 @@ async fn step<K>(
     step: &Step,
     live: Option<&Live<K>>,
     acted: &mut Acted,
-) -> Result<(), Error>
+) -> Result<(), Interruption>
 where
     K: Resource<DynamicType = ()>,
 {
@@ -76,7 +76,12 @@ where
 }
 
 /// Applies an object that several share. One that is somebody else's serves as well.
-async fn share(applier: &Applier, desired: &Desired, live: Option<&Value>, acted: &mut Acted) -> Result<(), Error> {
+async fn share(
+    applier: &Applier,
+    desired: &Desired,
+    live: Option<&Value>,
+    acted: &mut Acted,
+) -> Result<(), Interruption> {
     let refused = acted.refusals.len();
     one(applier, desired, live, acted).await?;
     acted.refusals.truncate(refused + acted.refusals[refused..].iter().filter(|r| r.cause != Cause::NameTaken).count());
@@ -84,7 +89,7 @@ async fn share(applier: &Applier, desired: &Desired, live: Option<&Value>, acted
 }
 
 /// Takes down that an object was told to go.
-fn gone(object: ObjectId, removed: Result<Removed, apply::Error>, acted: &mut Acted) -> Result<(), Error> {
+fn gone(object: ObjectId, removed: Result<Removed, apply::Error>, acted: &mut Acted) -> Result<(), Interruption> {
     match removed {
         Ok(Removed::Accepted) => acted.changes.push(Change { verb: Verb::Deleted, object, generation: None }),
         Ok(Removed::Gone) => {}
@@ -99,7 +104,7 @@ async fn one(
     desired: &Desired,
     live: Option<&Value>,
     acted: &mut Acted,
-) -> Result<Option<Value>, Error> {
+) -> Result<Option<Value>, Interruption> {
     let change = |verb, answer: &Value| Change {
         verb,
         object: desired.id().clone(),
@@ -123,14 +128,14 @@ async fn one(
     }
 }
 
-fn refused(error: apply::Error, acted: &mut Acted) -> Result<(), Error> {
+fn refused(error: apply::Error, acted: &mut Acted) -> Result<(), Interruption> {
     let Some(cause) = Cause::of(error.class()) else { return Err(error.into()) };
     acted.refusals.push(Refusal { cause, object: error.object().clone(), message: error.to_string() });
     Ok(())
 }
 
 /// Makes an object that belongs to nobody, unless it is there by now.
-async fn make_once(applier: &Applier, desired: &Desired, acted: &mut Acted) -> Result<(), Error> {
+async fn make_once(applier: &Applier, desired: &Desired, acted: &mut Acted) -> Result<(), Interruption> {
     match applier.apply(desired, None).await {
         Ok(Outcome::Created(_)) => {
             let object = desired.id().clone();
@@ -143,7 +148,7 @@ async fn make_once(applier: &Applier, desired: &Desired, acted: &mut Acted) -> R
     }
 }
 
-fn read(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Error> {
+fn read(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Interruption> {
     let object = desired.id();
     let unreadable = |e: serde_json::Error| apply::Error::Render { object: object.clone(), reason: e.to_string() };
     Ok(LiveWorkload::read(kind, answer).map_err(unreadable)?)

@@ -3,7 +3,6 @@
 pub mod acted;
 pub mod apply;
 pub mod decide;
-pub mod error;
 pub mod events;
 pub mod leftover;
 pub mod observe;
@@ -23,9 +22,9 @@ use controller_kit::{
     apply::{Applier, Reported},
     controller::Action,
     events::EventSink,
+    read::Interruption,
     store::{Packed, UnpackError},
 };
-use error::Error;
 use jiff::Timestamp;
 use kube::Resource;
 use observe::{Observed, Observer};
@@ -54,7 +53,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// What goes away by itself; everything else is told in the status.
-    pub async fn reconcile(&self, packed: Arc<Packed<DynamoComponentDeployment>>) -> Result<Action, Error> {
+    pub async fn reconcile(&self, packed: Arc<Packed<DynamoComponentDeployment>>) -> Result<Action, Interruption> {
         if packed.metadata.deletion_timestamp.is_some() {
             return self.release(&packed).await;
         }
@@ -90,7 +89,7 @@ impl Reconciler {
 
     /// The component is being deleted. Children go by their owner references; nothing may be created any more. All there is
     /// to do is to take away the finalizer that the Go operator left.
-    async fn release(&self, packed: &Packed<DynamoComponentDeployment>) -> Result<Action, Error> {
+    async fn release(&self, packed: &Packed<DynamoComponentDeployment>) -> Result<Action, Interruption> {
         self.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())
     }
@@ -101,7 +100,7 @@ impl Reconciler {
         packed: &Packed<DynamoComponentDeployment>,
         observed: &Observed,
         message: String,
-    ) -> Result<Action, Error> {
+    ) -> Result<Action, Interruption> {
         let facts = stuck(observed, Standing::invalid(message));
         self.report_stuck(packed, observed.component.status.as_ref(), &facts).await?;
         Ok(Action::await_change())
@@ -112,7 +111,7 @@ impl Reconciler {
         &self,
         packed: &Packed<DynamoComponentDeployment>,
         observed: &Observed,
-    ) -> Result<Action, Error> {
+    ) -> Result<Action, Interruption> {
         let message = validate::api_missing(&observed.component);
         let facts = stuck(observed, Standing::Stuck { reason: conditions::component::API_MISSING, message });
         self.report_stuck(packed, observed.component.status.as_ref(), &facts).await?;
@@ -124,7 +123,7 @@ impl Reconciler {
         &self,
         packed: &Packed<DynamoComponentDeployment>,
         error: &UnpackError,
-    ) -> Result<Action, Error> {
+    ) -> Result<Action, Interruption> {
         let live: Option<DynamoComponentDeploymentStatus> = serde_json::from_value(packed.status()).ok();
         let facts = Facts {
             generation: packed.metadata.generation,
@@ -143,7 +142,7 @@ impl Reconciler {
         packed: &Packed<DynamoComponentDeployment>,
         live: Option<&DynamoComponentDeploymentStatus>,
         facts: &Facts<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Interruption> {
         let status = status::status(live, facts, Timestamp::now());
         if self.applier.patch_status(packed, &status).await?
             && let Standing::Stuck { reason, message } = &facts.standing
@@ -160,7 +159,7 @@ impl Reconciler {
         live: Option<&DynamoComponentDeploymentStatus>,
         facts: &Facts<'_>,
         acted: &Acted,
-    ) -> Result<Action, Error> {
+    ) -> Result<Action, Interruption> {
         let now = Timestamp::now();
         let status = status::status(live, facts, now);
         self.publish(packed, events::changes(acted));

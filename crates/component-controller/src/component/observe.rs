@@ -1,7 +1,6 @@
 //! I/O in: one snapshot of everything that a decision needs.
 
 use super::{
-    error::Error,
     leftover::{Leftover, PodGroup, others},
     pull_secrets::{self, NamedPullSecrets},
     workload::{LiveWorkload, WorkloadKind},
@@ -9,9 +8,9 @@ use super::{
 use crate::snapshots::{Place, Snapshots};
 use api_types::{external::VirtualService, names, v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
-    apply::STEP_TIMEOUT,
     failure::ErrorType,
     pull_secrets::PullSecrets,
+    read::{Interruption, read},
     store::{Key, Packed, Store, UnpackError, controller_owner},
 };
 use k8s_openapi::api::{
@@ -176,7 +175,7 @@ impl Observer {
     ///
     /// # Errors
     /// A cached child that cannot be read, or an API server that does not answer.
-    pub async fn observe(&self, component: DynamoComponentDeployment) -> Result<Observed, Error> {
+    pub async fn observe(&self, component: DynamoComponentDeployment) -> Result<Observed, Interruption> {
         let Key { namespace, name } = Key::of(&component);
         let uid = component.metadata.uid.clone().unwrap_or_default();
         let sets = self.caches.leader_worker_sets.as_ref();
@@ -265,7 +264,7 @@ impl Observer {
         &self,
         namespace: &str,
         component: &DynamoComponentDeployment,
-    ) -> Result<NamedPullSecrets, Error> {
+    ) -> Result<NamedPullSecrets, Interruption> {
         let mut missing = Vec::new();
         for name in pull_secrets::unknown(component, self.secrets.as_ref()) {
             if !self.secret_exists(namespace, name).await? {
@@ -276,22 +275,19 @@ impl Observer {
     }
 
     /// Without the right to look, a Secret counts as there: nobody shall be told of a lack that cannot be seen.
-    async fn secret_exists(&self, namespace: &str, name: &str) -> Result<bool, Error> {
+    async fn secret_exists(&self, namespace: &str, name: &str) -> Result<bool, Interruption> {
         if !self.may_read_secrets.load(Ordering::Relaxed) {
             return Ok(true);
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let failed = |source| Error::Secret { namespace: namespace.to_owned(), name: name.to_owned(), source };
-        match tokio::time::timeout(STEP_TIMEOUT, api.get_metadata_opt(name)).await {
-            Ok(Ok(found)) => Ok(found.is_some()),
-            Ok(Err(error)) if ErrorType::of(&error) == ErrorType::Forbidden => {
+        match read(|| format!("look for Secret {namespace}/{name}"), api.get_metadata_opt(name)).await {
+            Err(error) if error.error_type() == ErrorType::Forbidden => {
                 if self.may_read_secrets.swap(false, Ordering::Relaxed) {
                     warn!("no right to read Secrets: missing image pull secrets are not reported");
                 }
                 Ok(true)
             }
-            Ok(Err(error)) => Err(failed(Some(Box::new(error)))),
-            Err(_) => Err(failed(None)),
+            answer => Ok(answer?.is_some()),
         }
     }
 

@@ -19,7 +19,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{fmt::Debug, path::Path, sync::Arc, time::Duration};
 use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::{TestNamespace, open_definition, shared, wait};
+use test_cluster::{TestNamespace, account, open_definition, shared, wait};
 use tokio::task::JoinHandle;
 
 /// How long anything may take; generous, because the machine may have much to do.
@@ -57,7 +57,7 @@ impl Bed {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let client = guard.client();
         let namespace = guard.name().to_owned();
-        access.apply(&account(&namespace, rights)).await.unwrap();
+        access.apply(&account(NAME, &namespace, role(NAME, RoleScope::Namespace(&namespace), rights))).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let context = Context {
             name: NAME,
@@ -280,21 +280,6 @@ pub fn is_current(component: &DynamoComponentDeployment) -> bool {
 
 pub fn uid<K: Resource>(object: &K) -> String {
     object.meta().uid.clone().unwrap()
-}
-
-/// The controller's own account, with the role that is made from its rights.
-fn account(namespace: &str, rights: &[Rights]) -> [Value; 3] {
-    let metadata = json!({ "name": NAME, "namespace": namespace });
-    let group = "rbac.authorization.k8s.io";
-    [
-        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }),
-        role(NAME, RoleScope::Namespace(namespace), rights),
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": { "apiGroup": group, "kind": "Role", "name": NAME },
-            "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": namespace }],
-        }),
-    ]
 }
 
 /// Everything that all tests need; of other projects what can be had.

@@ -232,7 +232,11 @@ impl Applier {
         let operations: Vec<PatchOperation> = serde_json::from_value(operations).map_err(render)?;
         let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
         let patch = Patch::<()>::Json(JsonPatch(operations));
-        let answer = timed(action, id, self.api(resource, id).patch(&id.name, &params, &patch)).await;
+        let api = self.api(resource, id);
+        let answer = match verb {
+            WriteVerb::Scale => timed(action, id, api.patch_subresource("scale", &id.name, &params, &patch)).await,
+            _ => timed(action, id, api.patch(&id.name, &params, &patch)).await,
+        };
         self.metrics.write(verb, &id.kind, answer.is_ok());
         match answer {
             Ok(answer) => to_value(id, &answer),

@@ -2,18 +2,13 @@
 
 use std::time::Instant;
 
-use json_patch::{Patch as JsonPatch, PatchOperation};
-use kube::{
-    Resource,
-    api::{Patch, PatchParams},
-    core::ApiResource,
-};
-use serde_json::json;
+use kube::{Resource, core::ApiResource};
+use serde_json::{Value, json};
 use tracing::info;
 
 use super::{
     Applier, Error, ObjectId,
-    applier::{is_failed_test, timed, to_value, uid_of, version_of},
+    applier::{uid_of, version_of},
 };
 use crate::metrics::WriteVerb;
 
@@ -39,19 +34,7 @@ impl Applier {
             operations.push(json!({ "op": "test", "path": "/spec/replicas", "value": from }));
         }
         operations.push(json!({ "op": "add", "path": "/spec/replicas", "value": to }));
-        let render = |e: serde_json::Error| Error::Render { object: id.clone(), reason: e.to_string() };
-        let operations: Vec<PatchOperation> = serde_json::from_value(json!(operations)).map_err(render)?;
-        let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
-        let (api, patch) = (self.api(&resource, &id), Patch::<()>::Json(JsonPatch(operations)));
-        let answer = timed("scale", &id, api.patch_subresource("scale", &id.name, &params, &patch)).await;
-        self.metrics.write(WriteVerb::Scale, &id.kind, answer.is_ok());
-        let answer = match answer {
-            Ok(answer) => to_value(&id, &answer)?,
-            Err(Error::Api { source, .. }) if is_failed_test(&source) => {
-                return Err(Error::Changed { object: id });
-            }
-            Err(error) => return Err(error),
-        };
+        let answer = self.edit("scale", (&resource, &id), WriteVerb::Scale, Value::Array(operations)).await?;
         info!(object = %id, from, to, "scaled");
         if let Some(version) = version_of(&answer) {
             self.memory().wrote(parent_uid, &id, version, Instant::now());

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::{TestNamespace, open_definition, shared, wait};
+use test_cluster::{TestNamespace, account, open_definition, shared, wait};
 
 /// How long anything may take; generous, because the machine may have much to do.
 pub const LIMIT: Duration = Duration::from_secs(90);
@@ -56,7 +56,7 @@ impl Bed {
         let access = shared(&definitions()).await.unwrap();
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let namespace = guard.name().to_owned();
-        access.apply(&account(&namespace)).await.unwrap();
+        access.apply(&account(NAME, &namespace, role(NAME, RoleScope::Namespace(&namespace), ACCESS))).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let mut settings = OperatorConfiguration::default();
         settings.orchestrators.grove.enabled = Some(grove);
@@ -239,21 +239,6 @@ pub fn graph(name: &str, edit: impl FnOnce(&mut Value)) -> Value {
     });
     edit(&mut graph);
     graph
-}
-
-/// The controller's own account, with the role that is made from its rights.
-fn account(namespace: &str) -> [Value; 3] {
-    let metadata = json!({ "name": NAME, "namespace": namespace });
-    let group = "rbac.authorization.k8s.io";
-    [
-        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }),
-        role(NAME, RoleScope::Namespace(namespace), ACCESS),
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": { "apiGroup": group, "kind": "Role", "name": NAME },
-            "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": namespace }],
-        }),
-    ]
 }
 
 fn definitions() -> Vec<Value> {

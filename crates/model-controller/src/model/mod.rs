@@ -3,7 +3,6 @@
 pub mod claim;
 pub mod decide;
 pub mod endpoints;
-pub mod error;
 pub mod events;
 pub mod fallback;
 pub mod observe;
@@ -17,10 +16,10 @@ use controller_kit::{
     apply::{Applier, Reported},
     controller::Action,
     events::EventSink,
+    read::Interruption,
     store::{Packed, UnpackError},
 };
 use decide::Farewell;
-use error::Error;
 use jiff::Timestamp;
 use kube::Resource;
 use observe::Observer;
@@ -51,7 +50,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// What goes away by itself; everything else is told in the status.
-    pub async fn reconcile(&self, packed: Arc<Packed<DynamoModel>>) -> Result<Action, Error> {
+    pub async fn reconcile(&self, packed: Arc<Packed<DynamoModel>>) -> Result<Action, Interruption> {
         if packed.metadata.deletion_timestamp.is_some() {
             return self.release(&packed).await;
         }
@@ -68,7 +67,7 @@ impl Reconciler {
     }
 
     /// The model is being deleted: its adapter is unloaded first. Nothing is loaded any more, and nothing waits for ever.
-    async fn release(&self, packed: &Packed<DynamoModel>) -> Result<Action, Error> {
+    async fn release(&self, packed: &Packed<DynamoModel>) -> Result<Action, Interruption> {
         if !packed.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER) {
             return Ok(Action::await_change());
         }
@@ -96,7 +95,11 @@ impl Reconciler {
     }
 
     /// The object is not what its kind should be. Nothing of it can be relied on but its metadata.
-    async fn report_unreadable(&self, packed: &Packed<DynamoModel>, error: &UnpackError) -> Result<Action, Error> {
+    async fn report_unreadable(
+        &self,
+        packed: &Packed<DynamoModel>,
+        error: &UnpackError,
+    ) -> Result<Action, Interruption> {
         let live: Option<DynamoModelStatus> = serde_json::from_value(packed.status()).ok();
         let facts = Facts {
             generation: packed.metadata.generation,
@@ -116,7 +119,7 @@ impl Reconciler {
         packed: &Packed<DynamoModel>,
         live: Option<&DynamoModelStatus>,
         status: &DynamoModelStatus,
-    ) -> Result<Action, Error> {
+    ) -> Result<Action, Interruption> {
         match self.applier.report_status(packed, status).await? {
             Reported::Written => self.publish(packed, events::between(live, status)),
             Reported::Unchanged => {}

@@ -3,7 +3,6 @@
 use super::{
     claim::{Asks, Claim, Settlement, settle},
     endpoints::{Found, Slice},
-    error::Error,
     fallback::{self, Group},
 };
 use crate::engine::{
@@ -17,7 +16,7 @@ use api_types::{
     v1alpha1::{DynamoModel, DynamoModelStatus},
 };
 use controller_kit::{
-    apply::STEP_TIMEOUT,
+    read::{Interruption, read},
     store::{Key, Packed, Store},
 };
 use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
@@ -87,7 +86,7 @@ impl Observer {
     ///
     /// # Errors
     /// An API server that does not answer.
-    pub async fn observe(&self, model: &DynamoModel) -> Result<Observed, Error> {
+    pub async fn observe(&self, model: &DynamoModel) -> Result<Observed, Interruption> {
         let claim = Arc::new(Claim::of(model));
         let (found, settlement) = self.sync(&claim.pool);
         let stands = self.stands(&claim);
@@ -214,7 +213,7 @@ impl Observer {
     }
 
     /// Which prefill workers can be covered. The API server is asked once for pods not seen before.
-    async fn groups(&self, pool: &PoolId, found: &Found) -> Result<HashMap<Arc<str>, Group>, Error> {
+    async fn groups(&self, pool: &PoolId, found: &Found) -> Result<HashMap<Arc<str>, Group>, Interruption> {
         let new = {
             let read = self.read();
             found.endpoints.iter().any(|endpoint| !read.groups.contains_key(&endpoint.pod))
@@ -239,16 +238,12 @@ impl Observer {
         Ok(known.collect())
     }
 
-    async fn pods(&self, pool: &PoolId) -> Result<Vec<Pod>, Error> {
+    async fn pods(&self, pool: &PoolId) -> Result<Vec<Pod>, Interruption> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pool.namespace);
         let selector = format!("{}={}", labels::BASE_MODEL_HASH, pool.base_model_hash);
         let params = ListParams::default().labels(&selector);
-        let failed = |source| Error::Pods { namespace: pool.namespace.to_string(), selector: selector.clone(), source };
-        match tokio::time::timeout(STEP_TIMEOUT, api.list(&params)).await {
-            Ok(Ok(pods)) => Ok(pods.items),
-            Ok(Err(error)) => Err(failed(Some(Box::new(error)))),
-            Err(_) => Err(failed(None)),
-        }
+        let what = || format!("list pods of {} with {selector}", pool.namespace);
+        Ok(read(what, api.list(&params)).await?.items)
     }
 
     fn read(&self) -> MutexGuard<'_, Read> {

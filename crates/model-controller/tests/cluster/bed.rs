@@ -31,7 +31,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use test_cluster::{TestNamespace, shared, wait};
+use test_cluster::{TestNamespace, account, shared, wait};
 use tokio::task::JoinHandle;
 
 /// How long anything may take; generous, because the machine may have much to do.
@@ -77,7 +77,7 @@ impl Bed {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let client = guard.client();
         let namespace = guard.name().to_owned();
-        access.apply(&account(&namespace)).await.unwrap();
+        access.apply(&account(NAME, &namespace, role(NAME, RoleScope::Namespace(&namespace), ACCESS))).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let context = Context {
             name: NAME,
@@ -338,21 +338,6 @@ fn is_current(model: &DynamoModel) -> bool {
 pub async fn until_engine(engine: &Engine, what: &str, fits: impl Fn(&Engine) -> bool) {
     let look = async || if fits(engine) { Ok(()) } else { Err(format!("{:?}", engine.asked())) };
     wait::until(format!("an engine to {what}"), LIMIT, look).await.unwrap();
-}
-
-/// The controller's own account, with the role that is made from its rights.
-fn account(namespace: &str) -> [Value; 3] {
-    let metadata = json!({ "name": NAME, "namespace": namespace });
-    let group = "rbac.authorization.k8s.io";
-    [
-        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }),
-        role(NAME, RoleScope::Namespace(namespace), ACCESS),
-        json!({
-            "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": { "apiGroup": group, "kind": "Role", "name": NAME },
-            "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": namespace }],
-        }),
-    ]
 }
 
 fn crds() -> Vec<Value> {

@@ -1,8 +1,8 @@
 //! The Deployment.
 
 use super::desired;
-use crate::component::error::Error;
 use controller_kit::apply::Desired;
+use controller_kit::read::Interruption;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use workload::{RenderInput, ValidatedComponent, keep_live_pull_secrets, render_deployment};
@@ -13,7 +13,7 @@ pub(super) fn decide(
     valid: &ValidatedComponent<'_>,
     uid: &str,
     live: Option<&Deployment>,
-) -> Result<Desired, Error> {
+) -> Result<Desired, Interruption> {
     let mut rendered = render_deployment(input, valid);
     keep_live_pull_secrets(&mut rendered, valid, live);
     desired(&rendered, uid, live.is_none_or(|live| can_become(live, &rendered)))

@@ -1,8 +1,8 @@
 //! The LeaderWorkerSet.
 
 use super::desired;
-use crate::component::error::Error;
 use controller_kit::apply::Desired;
+use controller_kit::read::Interruption;
 use workload::{LeaderWorkerSet, RenderInput, ValidatedComponent, keep_live_pull_secrets, render_leader_worker_set};
 
 /// The LeaderWorkerSet as it should be.
@@ -11,7 +11,7 @@ pub(super) fn decide(
     valid: &ValidatedComponent<'_>,
     uid: &str,
     live: Option<&LeaderWorkerSet>,
-) -> Result<Desired, Error> {
+) -> Result<Desired, Interruption> {
     let mut rendered = render_leader_worker_set(input, valid);
     keep_live_pull_secrets(&mut rendered, valid, live);
     desired(&rendered, uid, true)

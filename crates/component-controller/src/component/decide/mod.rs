@@ -11,7 +11,6 @@ mod tests;
 pub use step::Step;
 
 use super::{
-    error::Error,
     observe::{CheckpointFacts, Live, Observed},
     workload::WorkloadKind,
 };
@@ -19,6 +18,7 @@ use crate::snapshots::Place;
 use api_types::labels;
 use checkpoint::Start;
 use controller_kit::apply::Desired;
+use controller_kit::read::Interruption;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Serialize;
@@ -58,7 +58,7 @@ pub fn decide(
     valid: &ValidatedComponent<'_>,
     settings: &PodSettings,
     start: &Start,
-) -> Result<Decision, Error> {
+) -> Result<Decision, Interruption> {
     let kind = WorkloadKind::of(&observed.component);
     let live_deployment = observed.deployment.as_ref().map(|live| &live.object);
     let live_set = observed.leader_worker_set.as_ref().map(|live| &live.object);
@@ -120,7 +120,10 @@ fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
 }
 
 /// The claim that keeps checkpoints, where it is missing: made, or waited for.
-fn storage(observed: &Observed, valid: &ValidatedComponent<'_>) -> Result<(Option<Desired>, Vec<String>), Error> {
+fn storage(
+    observed: &Observed,
+    valid: &ValidatedComponent<'_>,
+) -> Result<(Option<Desired>, Vec<String>), Interruption> {
     let CheckpointFacts { namespace, settings, place, .. } = &observed.checkpoint;
     let Some(settings) = settings.as_ref().filter(|_| valid.checkpoint().is_some()) else {
         return Ok((None, Vec::new()));
@@ -137,7 +140,7 @@ fn storage(observed: &Observed, valid: &ValidatedComponent<'_>) -> Result<(Optio
 
 /// An object of ours. If it exists and has no controller, it is taken over where `adoptable` and where it belongs to the
 /// same component of the same Dynamo namespace: that is what deleting the component and keeping its children leaves behind.
-fn desired<K>(object: &K, uid: &str, adoptable: bool) -> Result<Desired, Error>
+fn desired<K>(object: &K, uid: &str, adoptable: bool) -> Result<Desired, Interruption>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {

@@ -2,13 +2,14 @@
 //! of them and not with the first.
 
 use super::desired;
-use crate::component::{error::Error, observe::ModelFacts};
+use crate::component::observe::ModelFacts;
+use controller_kit::read::Interruption;
 use controller_kit::{apply::Desired, store::controller_owner};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use workload::render_model_service;
 
 /// The Service as it should be, with all of its owners; nothing while the one that controls it is being collected.
-pub(super) fn decide(namespace: &str, model: &str, facts: &ModelFacts) -> Result<Option<Desired>, Error> {
+pub(super) fn decide(namespace: &str, model: &str, facts: &ModelFacts) -> Result<Option<Desired>, Interruption> {
     let live = facts.service.as_ref().map(|live| &live.object);
     let controller = live.and_then(controller_owner);
     // One entry must control it, and the same one for everybody who looks.

@@ -1,7 +1,7 @@
 //! Objects that are not always wanted: a Service, a way in from outside.
 
 use super::desired;
-use crate::component::error::Error;
+use controller_kit::read::Interruption;
 use controller_kit::{apply::Desired, store::controller_owner};
 use kube::Resource;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub enum Step {
 
 impl Step {
     /// What becomes of an object that was rendered, or must not be there.
-    pub(super) fn of<K>(rendered: Option<K>, live: Option<&K>, uid: &str) -> Result<Self, Error>
+    pub(super) fn of<K>(rendered: Option<K>, live: Option<&K>, uid: &str) -> Result<Self, Interruption>
     where
         K: Resource<DynamicType = ()> + Serialize,
     {
