@@ -156,6 +156,13 @@ pub const ACCESS: &[Access] = &[
               registry for graphs on Grove, of which only host names are kept",
     },
     Access {
+        group: "",
+        resource: "persistentvolumeclaims",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::Create, Verb::Patch],
+        why: "makes the claims that a graph of v1alpha1 asks for, once, and never deletes one",
+    },
+    Access {
         group: "resource.k8s.io",
         resource: "resourceclaimtemplates",
         subresource: None,

@@ -90,9 +90,19 @@ pub struct PreservedClaim {
     /// Storage class; the cluster's default if empty.
     pub storage_class: String,
     /// Size, a quantity.
+    #[serde(deserialize_with = "quantity")]
     pub size: String,
     /// Access mode.
     pub volume_access_mode: String,
+}
+
+/// A quantity may be written as a number.
+fn quantity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    })
 }
 
 fn is_false(value: &bool) -> bool {
@@ -204,11 +214,13 @@ mod tests {
         assert_eq!(PreservedComponent::of_component_deployment(&annotations(&component)), expected());
         let pvc =
             json!({"name": "models", "create": true, "size": "1Gi", "storageClass": "fast", "volumeAccessMode": "RWO"});
-        let graph = alpha(GRAPH, json!({"services": {"W": service(), "F": {}}, "pvcs": [pvc, {"name": ""}]}));
+        let number = json!({"name": "scratch", "size": 1024});
+        let graph = alpha(GRAPH, json!({"services": {"W": service(), "F": {}}, "pvcs": [pvc, {"name": ""}, number]}));
         let annotations = annotations(&graph);
         assert_eq!(PreservedComponent::of_graph(&annotations, "W"), expected());
         assert_eq!(PreservedComponent::of_graph(&annotations, "F"), PreservedComponent::default());
-        let [claim] = claims_of_graph(&annotations).try_into().unwrap();
+        let [claim, scratch] = claims_of_graph(&annotations).try_into().unwrap();
+        assert_eq!(scratch.size, "1024");
         assert_eq!((claim.name.as_str(), claim.create, claim.storage_class.as_str()), ("models", true, "fast"));
     }
 

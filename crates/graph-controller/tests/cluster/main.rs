@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod claims;
 mod endpoint_picker;
 mod grove;
 mod restart;

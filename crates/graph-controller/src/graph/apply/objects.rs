@@ -12,7 +12,7 @@ use controller_kit::store::{Key, controller_owner};
 use futures::future::join_all;
 use futures::join;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ApiResource;
@@ -20,6 +20,7 @@ use kube::{Resource, ResourceExt};
 
 use super::writer::{Writer, Written};
 use crate::graph::decide::accounts::SharedAccount;
+use crate::graph::decide::claims::StorageClaim;
 use crate::graph::decide::objects::Objects;
 use crate::graph::observe::{Caches, live_value};
 use crate::graph::settings::MpiKey;
@@ -41,9 +42,10 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     };
     // Pods look for each other by these names as soon as they start.
     let services = writer.write_all(&caches.services, &objects.services);
-    let (accounts, shared, config_maps, claims, key, services) =
-        join!(accounts, shared, config_maps, claims, key, services);
-    all([accounts, config_maps, claims, key, services].into_iter().chain(shared))
+    let storage = join_all(objects.storage_claims.iter().map(|claim| storage_claim(writer, claim)));
+    let (accounts, shared, config_maps, claims, key, services, storage) =
+        join!(accounts, shared, config_maps, claims, key, services, storage);
+    all([accounts, config_maps, claims, key, services].into_iter().chain(shared).chain(storage))
 }
 
 /// Writes what pods find sooner or later. Gives what is waited for.
@@ -118,6 +120,27 @@ async fn shared_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBindin
         )]),
         Err(error) => Err(error),
     }
+}
+
+/// Makes a claim that is missing, if that is wanted. What is there stays as it is: it holds data.
+async fn storage_claim(writer: Writer<'_>, claim: &StorageClaim) -> Waits {
+    let resource = ApiResource::erase::<PersistentVolumeClaim>(&());
+    let id = ObjectId {
+        group: String::new(),
+        kind: resource.kind.clone(),
+        namespace: writer.graph.namespace().unwrap_or_default(),
+        name: claim.name.clone(),
+    };
+    let live = writer.applier.get(&resource, &id).await?;
+    let waits = match (&live, &claim.make) {
+        (Some(live), _) if live.pointer("/metadata/deletionTimestamp").is_some() => {
+            Some(format!("{id}: it is being deleted, and no new pod can mount it"))
+        }
+        (Some(_), _) => None,
+        (None, Some(wanted)) => writer.create(wanted).await?.reason(),
+        (None, None) => Some(format!("{id}: it does not exist; create it, or set create for it in spec.pvcs")),
+    };
+    Ok(waits.into_iter().collect())
 }
 
 /// Copies the key once. A copy that is there stays as it is: pods that run have read it.

@@ -64,11 +64,7 @@ impl Writer<'_> {
     where
         K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
     {
-        let mut wanted = wanted.clone();
-        // A deletion in the foreground waits for children that say so.
-        let owner = self.graph.controller_owner_ref(&());
-        let owner = owner.map(|owner| OwnerReference { block_owner_deletion: Some(true), ..owner });
-        wanted.meta_mut().owner_references = owner.map(|owner| vec![owner]);
+        let wanted = self.owned(wanted);
         let live = live_value(store, &wanted.namespace().unwrap_or_default(), &wanted.name_any());
         let mut desired = Desired::of(&wanted, self.uid())?;
         if live.as_ref().is_none_or(was_made_by_an_operator) {
@@ -76,6 +72,23 @@ impl Writer<'_> {
             desired = desired.adopt_if_labelled(key, &value);
         }
         self.send(&conditions(desired), live.as_ref()).await
+    }
+
+    /// Creates one child of a kind that no cache holds.
+    pub(super) async fn create<K>(&self, wanted: &K) -> Result<Written<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+    {
+        self.send(&Desired::of(&self.owned(wanted), self.uid())?, None).await
+    }
+
+    fn owned<K: Resource<DynamicType = ()> + Clone>(&self, wanted: &K) -> K {
+        let mut wanted = wanted.clone();
+        // A deletion in the foreground waits for children that say so.
+        let owner = self.graph.controller_owner_ref(&());
+        let owner = owner.map(|owner| OwnerReference { block_owner_deletion: Some(true), ..owner });
+        wanted.meta_mut().owner_references = owner.map(|owner| vec![owner]);
+        wanted
     }
 
     /// Applies all children of one kind that shall be there, at once. Gives what they wait for, one line an object.

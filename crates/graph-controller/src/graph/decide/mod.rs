@@ -3,6 +3,7 @@
 pub mod accounts;
 pub mod adapters;
 mod canonical;
+pub mod claims;
 pub mod component;
 pub mod discovery;
 pub mod endpoint_picker;

@@ -12,6 +12,7 @@ use kube::Resource;
 
 use super::accounts::{SharedAccount, shared_accounts};
 use super::adapters::{Adapters, adapters};
+use super::claims::{StorageClaim, storage_claims};
 use super::discovery::{DiscoveryAccess, discovery_access};
 use super::endpoint_picker;
 use crate::graph::observe::Observed;
@@ -32,6 +33,8 @@ pub struct Objects {
     pub shared_accounts: Vec<SharedAccount>,
     /// Configuration and programs that pods mount.
     pub config_maps: Vec<ConfigMap>,
+    /// Storage that a graph of v1alpha1 names.
+    pub storage_claims: Vec<StorageClaim>,
     /// Claims of GPUs that the processes of a pod share.
     pub claim_templates: Vec<ResourceClaimTemplate>,
     /// The pods among which a gateway chooses.
@@ -51,6 +54,7 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
     let mut objects = Objects {
         shared_accounts: shared_accounts(graph),
         config_maps: endpoint_picker::config_map(graph).into_iter().collect(),
+        storage_claims: storage_claims(graph),
         claim_templates: graph.claim_templates.clone(),
         pool: endpoint_picker::pool(graph),
         destination_rule: endpoint_picker::destination_rule(graph),

@@ -1,0 +1,51 @@
+//! Storage that graphs of v1alpha1 name.
+
+use api_types::conversion::{ApiVersion, convert};
+use api_types::v1beta1::DynamoGraphDeployment;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::ResourceExt;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use crate::bed::Bed;
+
+fn graph(pvcs: Value) -> Value {
+    let alpha = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "metadata": { "name": "chat" },
+        "spec": { "pvcs": pvcs, "services": { "Frontend": { "componentType": "frontend", "replicas": 1,
+            "extraPodSpec": { "mainContainer": { "image": "registry.example.com/frontend:1.5.0" } } } } },
+    });
+    convert(alpha, ApiVersion::V1Beta1).unwrap()
+}
+
+fn tells(graph: &DynamoGraphDeployment, text: &str) -> bool {
+    let conditions = graph.status.iter().flat_map(|status| &status.conditions);
+    conditions.filter(|c| c.type_ == "Ready").any(|c| c.message.contains(text))
+}
+
+#[tokio::test]
+async fn claims_are_made_once_and_never_touched_again() {
+    let bed = Bed::new("claims").await;
+    let claim = json!({ "name": "cache", "create": true, "storageClass": "fast", "size": "1Gi",
+        "volumeAccessMode": "ReadWriteMany" });
+    let uid = bed.apply(&graph(json!([claim, { "name": "models" }]))).await.uid();
+    let made = bed.until("cache", "made", |_: &PersistentVolumeClaim| true).await;
+    assert_eq!(made.owner_references()[0].uid, uid.unwrap());
+    bed.until("chat", "waiting", |g| tells(g, "PersistentVolumeClaim") && tells(g, "/models: it does not exist")).await;
+
+    let mut theirs = made.clone();
+    theirs.metadata = kube::api::ObjectMeta { name: Some("models".to_owned()), ..Default::default() };
+    bed.api().create(&PostParams::default(), &theirs).await.unwrap();
+    bed.until("chat", "past the claims", |g| !tells(g, "it does not exist")).await;
+
+    // Neither another size nor another list reaches a claim that exists.
+    bed.apply(&graph(json!([{ "name": "models", "create": true, "size": "5Gi", "volumeAccessMode": "ReadOnlyMany" }])))
+        .await;
+    bed.ready("chat").await;
+    bed.until_reconciled("chat").await;
+    for name in ["cache", "models"] {
+        let live: PersistentVolumeClaim = bed.api().get(name).await.unwrap();
+        assert_eq!(live.spec, made.spec, "{name}");
+    }
+    assert_eq!(bed.writes_of("PersistentVolumeClaim"), 1);
+}
