@@ -31,7 +31,7 @@ pub const ACCESS: &[Access] = &[
         subresource: None,
         verbs: &[Verb::Patch],
         why: "removes the finalizer that the Go operator left on a graph that is being deleted; sets the replicas of components \
-              with a scaling adapter",
+              with a scaling adapter; notes the live worker generation, where the Go operator looks for it",
     },
     Access {
         group: api_types::GROUP,

@@ -70,6 +70,9 @@ pub async fn apply(
         // Pods of an old generation may still mount what the new one does without.
         objects::prune(writer, caches, &decision.objects).await?;
     }
+    if !decision.bookkeeping.is_empty() {
+        applier.edit_fields(writer.graph, writer.uid(), decision.bookkeeping.clone()).await?;
+    }
     Ok(applied)
 }
 

@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod adapters;
+pub mod bookkeeping;
 mod canonical;
 pub mod claims;
 pub mod component;
@@ -22,6 +23,7 @@ use controller_kit::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
+use serde_json::Value;
 use workload::RolloutStrategy;
 
 use self::component::{Placement, component_deployment};
@@ -51,6 +53,8 @@ pub struct Decision {
     pub restart: Option<RestartStatus>,
     /// What shall be done on Grove, if the graph runs there.
     pub grove: Option<GroveDecision>,
+    /// What the graph's annotations shall tell the Go operator, as a JSON patch.
+    pub bookkeeping: Vec<Value>,
     /// Why nothing else than [`Self::objects`] is decided on; what is live of the components stays.
     pub obstacle: Option<Refusal>,
 }
@@ -94,6 +98,7 @@ pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
         Program::Component => decide_components(graph, observed, &mut decision),
         Program::Grove => grove::decide(graph, observed, &mut decision),
     }
+    decision.bookkeeping = bookkeeping::bookkeeping(&observed.graph, &decision.rollout);
     decision
 }
 
