@@ -94,6 +94,33 @@ pub mod component {
     pub const API_MISSING: &str = "ApiMissing";
     /// `Reconciling`: children are being written or are coming up.
     pub const PROGRESSING: &str = "Progressing";
+    /// `Reconciling`: a container cannot be set up, because a Secret or ConfigMap is missing, for example.
+    pub const CONTAINER_CONFIG: &str = "ContainerConfigInvalid";
+    /// `Reconciling`: an image cannot be pulled.
+    pub const IMAGE_PULL_FAILED: &str = "ImagePullFailed";
+    /// `Reconciling`: a container used more memory than it may.
+    pub const OUT_OF_MEMORY: &str = "OutOfMemory";
+    /// `Reconciling`: a container ends again and again.
+    pub const CRASH_LOOP: &str = "CrashLoop";
+    /// `Reconciling`: a pod ended and is not started again.
+    pub const POD_FAILED: &str = "PodFailed";
+    /// `Reconciling`: no node takes a pod.
+    pub const UNSCHEDULABLE: &str = "Unschedulable";
+    /// `Reconciling`: pods wait for the others of their gang.
+    pub const SCHEDULING_GATED: &str = "SchedulingGated";
+    /// `Reconciling`: containers are being created.
+    pub const PODS_STARTING: &str = "PodsStarting";
+    /// `Reconciling`: pods run, and a probe has not succeeded.
+    pub const PROBE_NOT_PASSED: &str = "ProbeNotPassed";
+    /// `Reconciling`: pods are refused, by a quota or a policy.
+    pub const PODS_REFUSED: &str = "PodsRefused";
+    /// Reasons of `Reconciling` that ask somebody to do something, the most urgent first.
+    pub const TROUBLES: [&str; 7] =
+        [CONTAINER_CONFIG, IMAGE_PULL_FAILED, OUT_OF_MEMORY, CRASH_LOOP, POD_FAILED, UNSCHEDULABLE, PODS_REFUSED];
+    /// A reason of `Reconciling`, if it is one of [`TROUBLES`].
+    pub fn trouble(reason: &str) -> Option<&'static str> {
+        TROUBLES.into_iter().find(|trouble| *trouble == reason)
+    }
     /// Type: the image pull secrets that the pod template names exist.
     pub const PULL_SECRETS_FOUND: &str = "ImagePullSecretsFound";
     /// Type: the engine was told how the nodes of a replica find each other. Only there when it is false.

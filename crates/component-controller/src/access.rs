@@ -125,7 +125,7 @@ pub const ACCESS: &[Access] = &[
         resource: "pods",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "finds the pod that is captured; only metadata of such pods is read",
+        why: "finds the pod that is captured; says why the pods of a workload do not come up, and looks at them only then",
     },
     Access {
         group: "resource.k8s.io",

@@ -7,7 +7,7 @@ use crate::{
     component::{
         Reconciler,
         leftover::PodGroup,
-        observe::{Caches, Observer, components_of_model},
+        observe::{Caches, Observer, components_of_model, pods::PodWatcher},
     },
     snapshots::Snapshots,
 };
@@ -125,6 +125,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     };
     let reconciler = Arc::new(Reconciler {
         observer: Observer::new(client.clone(), caches, secrets, snapshots.clone()),
+        pods: PodWatcher::new(client.clone()),
         applier,
         events: EventSink::new(client, NAME),
         settings: context.settings.pods(),

@@ -16,6 +16,7 @@
 //! use_memory_of_rank, hold_memory_of_rank, rank_claim   GPU memory that the pods of a Grove group share
 //! apply_kv_transfer_policy(&mut PodTemplateSpec, …)  before the template becomes a component's
 //! Workload::readiness(), replica_status()          -> Readiness, ComponentReplicaStatus   of what is live
+//! diagnose(&[Pod])                                 -> Option<Trouble>  why pods do not serve, and which one to look at
 //! PullSecretIndex, RegistryHosts                   docker configuration Secrets by registry, no contents kept
 //! ```
 //!
@@ -30,6 +31,7 @@
 //! | `metadata` | labels and annotations of every object |
 
 mod deployment;
+mod diagnosis;
 mod digest;
 mod exposure;
 mod frameworks;
@@ -53,6 +55,7 @@ mod strategy;
 mod validate;
 
 pub use deployment::render_deployment;
+pub use diagnosis::{Cause, Trouble, diagnose};
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
 pub use exposure::{ExposureSettings, render_ingress, render_virtual_service};
 pub use frameworks::{

@@ -16,6 +16,17 @@ pub struct Acted {
     pub workload: Option<LiveWorkload>,
 }
 
+impl Acted {
+    /// Whether a workload is there that wants replicas which do not serve.
+    pub fn lacks_replicas(&self) -> bool {
+        let lacks = |workload: &LiveWorkload| {
+            let workload = workload.get();
+            workload.wanted() > 0 && !workload.readiness().is_ready()
+        };
+        self.workload.as_ref().is_some_and(lacks)
+    }
+}
+
 /// One object that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {

@@ -1,8 +1,8 @@
 //! Events: what really changed, and what somebody has to change.
 
 use super::acted::{Acted, Cause, Change, Refusal, Verb};
-use api_types::conditions;
-use controller_kit::events::EventType;
+use api_types::{conditions, v1beta1::DynamoComponentDeploymentStatus};
+use controller_kit::{conditions::find, events::EventType};
 
 /// One event to be published on the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,21 @@ pub fn stuck(reason: &'static str, message: &str) -> Event {
     Event { type_: EventType::Warning, reason, action: "Validate".to_owned(), note: message.to_owned() }
 }
 
+/// The event that pods do not come up and somebody has to help, when it is news.
+pub fn trouble(
+    before: Option<&DynamoComponentDeploymentStatus>,
+    after: &DynamoComponentDeploymentStatus,
+) -> Option<Event> {
+    let troubled = |status: &DynamoComponentDeploymentStatus| {
+        let found = find(&status.conditions, conditions::RECONCILING).filter(|c| c.status == "True");
+        found.and_then(|c| Some((conditions::component::trouble(&c.reason)?, c.message.clone())))
+    };
+    let (reason, note) = troubled(after)?;
+    let known = before.and_then(troubled).is_some_and(|(known, _)| known == reason);
+    let action = "WatchPods".to_owned();
+    (!known).then_some(Event { type_: EventType::Warning, reason, action, note })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +148,22 @@ mod tests {
         ] {
             assert_eq!(told(changes(&Acted { changes: changes_made, ..Acted::default() })), [expected]);
         }
+    }
+
+    #[test]
+    fn trouble_with_pods_is_told_when_it_begins_and_only_if_somebody_can_help() {
+        let status = |reason: &str, message: &str| {
+            let mut status = DynamoComponentDeploymentStatus::default();
+            let (holds, now) = (controller_kit::conditions::Status::True, jiff::Timestamp::UNIX_EPOCH);
+            let all = &mut status.conditions;
+            controller_kit::conditions::set_condition(all, conditions::RECONCILING, holds, reason, message, None, now);
+            status
+        };
+        let (pull, probe) = (status("ImagePullFailed", "pod w-1: no"), status("ProbeNotPassed", "pod w-1: loads"));
+        assert_eq!(told(trouble(None, &pull)), ["Warning ImagePullFailed WatchPods: pod w-1: no"]);
+        assert_eq!(told(trouble(Some(&probe), &pull)).len(), 1);
+        assert!(trouble(Some(&pull), &status("ImagePullFailed", "pod w-2: no")).is_none(), "told already");
+        assert!(trouble(None, &probe).is_none(), "engines take their time");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use controller_kit::{
 };
 use jiff::Timestamp;
 use kube::Resource;
-use observe::{Observed, Observer};
+use observe::{Observed, Observer, pods::PodWatcher};
 use pull_secrets::NamedPullSecrets;
 use status::{Facts, Standing};
 use std::{sync::Arc, time::Duration};
@@ -40,6 +40,8 @@ const API_RETRY: Duration = Duration::from_secs(10);
 pub struct Reconciler {
     /// Reads.
     pub observer: Observer,
+    /// Looks at pods that do not come up.
+    pub pods: PodWatcher,
     /// Writes.
     pub applier: Applier,
     /// Tells.
@@ -76,15 +78,29 @@ impl Reconciler {
         };
         let decision = decide::decide(&observed, &valid, &self.settings, &start)?;
         let acted = apply::apply(&self.applier, &observed, &decision).await?;
+        let (standing, look_again) = self.standing(&observed.component, &acted).await;
         let facts = Facts {
             generation: observed.component.metadata.generation,
-            standing: Standing::of(&acted),
+            standing,
             kind: decision.kind,
             replicas: acted.workload.as_ref().map(|live| live.get().replica_status(valid.runtime_namespace())),
             pull_secrets: &observed.named_pull_secrets,
             joins_nodes: valid.joins_nodes(),
         };
-        self.report(&packed, observed.component.status.as_ref(), &facts, &acted).await
+        let action = self.report(&packed, observed.component.status.as_ref(), &facts, &acted).await?;
+        Ok(look_again.map_or(action, |after| action.no_later_than(after)))
+    }
+
+    /// How far the component is. Of pods that do not come up, one is named that tells why; then also when to look again.
+    async fn standing(&self, component: &DynamoComponentDeployment, acted: &Acted) -> (Standing, Option<Duration>) {
+        let standing = Standing::of(acted);
+        if !matches!(standing, Standing::Underway(_) | Standing::Hindered { .. }) || !acted.lacks_replicas() {
+            self.pods.forget(component);
+            return (standing, None);
+        }
+        let conditions = component.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let (trouble, after) = self.pods.look(component, retry::age(conditions, Timestamp::now())).await;
+        (standing.because_of(trouble), Some(after))
     }
 
     /// The component is being deleted. Children go by their owner references; nothing may be created any more. All there is
@@ -166,6 +182,7 @@ impl Reconciler {
         let reported = self.applier.report_status(packed, &status).await?;
         if reported == Reported::Written {
             self.publish(packed, events::refusals(acted));
+            self.publish(packed, events::trouble(live, &status));
         }
         let rest = if let Reported::Later(rest) = reported { Some(rest) } else { None };
         let next = retry::after(acted, facts.pull_secrets, &status.conditions, now).into_iter().chain(rest).min();

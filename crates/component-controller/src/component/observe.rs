@@ -1,5 +1,7 @@
 //! I/O in: one snapshot of everything that a decision needs.
 
+pub mod pods;
+
 use super::{
     leftover::{Leftover, PodGroup, others},
     pull_secrets::{self, NamedPullSecrets},

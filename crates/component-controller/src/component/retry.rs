@@ -23,7 +23,7 @@ pub fn after(acted: &Acted, secrets: &NamedPullSecrets, conditions: &[Condition]
 }
 
 /// Since when things are as they are: the younger one of `Ready` and `Stalled`.
-fn age(conditions: &[Condition], now: Timestamp) -> Duration {
+pub fn age(conditions: &[Condition], now: Timestamp) -> Duration {
     let since = conditions
         .iter()
         .filter(|c| [conditions::READY, conditions::STALLED].contains(&c.type_.as_str()))

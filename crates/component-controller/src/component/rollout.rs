@@ -38,6 +38,13 @@ fn counts(live: &LiveWorkload) -> String {
     format!("{serving} of {} wanted {unit}, {} have the latest template", workload.wanted(), counts.updated_replicas)
 }
 
+/// Whether the API server takes no more pods of a workload.
+pub fn refuses_pods(live: &LiveWorkload) -> bool {
+    let LiveWorkload::Deployment(deployment) = live else { return false };
+    let mut all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    all.any(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True")
+}
+
 /// Conditions by which the Deployment controller says that it cannot go on as it should.
 fn complaints(deployment: &Deployment) -> impl Iterator<Item = String> {
     let all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -100,6 +107,14 @@ mod tests {
         assert_eq!(shortfall(&deployment(2, status.clone())), None);
         let message = shortfall(&deployment(1, status)).unwrap();
         assert_eq!(message, "Deployment w: its controller has not yet seen the latest spec");
+    }
+
+    #[test]
+    fn pods_that_a_quota_refuses_are_told_from_pods_that_come_slowly() {
+        let with =
+            |condition| deployment(2, DeploymentStatus { conditions: Some(vec![condition]), ..Default::default() });
+        assert!(refuses_pods(&with(condition("ReplicaFailure", "True", "FailedCreate", "exceeded quota"))));
+        assert!(!refuses_pods(&with(condition("Progressing", "False", "ProgressDeadlineExceeded", "timed out"))));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use api_types::{
 use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use workload::Trouble;
 
 /// What the status shall say.
 #[derive(Clone, Debug)]
@@ -38,6 +39,13 @@ pub enum Standing {
     Ready,
     /// Pods are coming up or changing; the message says what is waited for.
     Underway(String),
+    /// Pods do not come up, and it is known why.
+    Hindered {
+        /// Reason of the condition `Reconciling`.
+        reason: &'static str,
+        /// What is missing, the pod, and what Kubernetes says of it.
+        message: String,
+    },
     /// Somebody has to change something.
     Stuck {
         /// Reason of the condition `Stalled`.
@@ -67,8 +75,25 @@ impl Standing {
             None if !acted.waiting.is_empty() => Self::Underway(acted.waiting.join("; ")),
             None => acted.workload.as_ref().map_or_else(
                 || Self::Underway("the workload is being created".to_owned()),
-                |workload| rollout::shortfall(workload).map_or(Self::Ready, Self::Underway),
+                |workload| match rollout::shortfall(workload) {
+                    None => Self::Ready,
+                    Some(message) if rollout::refuses_pods(workload) => {
+                        Self::Hindered { reason: reason::PODS_REFUSED, message }
+                    }
+                    Some(message) => Self::Underway(message),
+                },
             ),
+        }
+    }
+
+    /// The same, with the pod that tells why. A refusal to make pods at all says more than those that were made before.
+    #[must_use]
+    pub fn because_of(self, trouble: Option<Trouble>) -> Self {
+        match (self, trouble) {
+            (Self::Underway(message), Some(trouble)) => {
+                Self::Hindered { reason: trouble.cause.reason(), message: format!("{message}; {}", trouble.message) }
+            }
+            (standing, _) => standing,
         }
     }
 }
@@ -94,11 +119,13 @@ pub fn status(
 fn set_readiness(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
     let (ready, message) = match &facts.standing {
         Standing::Ready => (true, "all wanted pods are available"),
-        Standing::Underway(message) | Standing::Stuck { message, .. } => (false, message.as_str()),
+        Standing::Underway(message) | Standing::Hindered { message, .. } | Standing::Stuck { message, .. } => {
+            (false, message.as_str())
+        }
     };
     let main = match &facts.standing {
         Standing::Stuck { reason, .. } => reason,
-        Standing::Underway(_) => reason::NOT_READY,
+        Standing::Underway(_) | Standing::Hindered { .. } => reason::NOT_READY,
         Standing::Ready => reason::READY,
     };
     let pick = |yes, no| if ready { yes } else { no };
@@ -120,6 +147,9 @@ fn progress(standing: &Standing) -> Progress {
         Standing::Ready => Progress::Current,
         Standing::Underway(message) => {
             Progress::Working { reason: reason::PROGRESSING.to_owned(), message: message.clone() }
+        }
+        Standing::Hindered { reason, message } => {
+            Progress::Working { reason: (*reason).to_owned(), message: message.clone() }
         }
         Standing::Stuck { reason, message } => {
             Progress::Stuck { reason: (*reason).to_owned(), message: message.clone() }

@@ -53,6 +53,15 @@ impl Action {
     pub fn requeue(after: Duration) -> Self {
         Self::Requeue(after)
     }
+
+    /// The same, but at the latest after this time.
+    #[must_use]
+    pub fn no_later_than(self, after: Duration) -> Self {
+        match self {
+            Self::Requeue(sooner) if sooner < after => self,
+            Self::Requeue(_) | Self::AwaitChange => Self::Requeue(after),
+        }
+    }
 }
 
 /// A controller of one root kind.

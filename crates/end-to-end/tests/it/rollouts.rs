@@ -38,6 +38,8 @@ async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(),
     }
     world.apply(&stuck).await?;
     world.condition("chat", "Ready", "False", "rolling_update_in_progress").await?;
+    let why = world.condition("chat", "Reconciling", "True", "Unschedulable").await?;
+    assert!(why.contains("pod chat-") && why.contains("nodes are available"), "{why}");
     world.apply(&disaggregated("chat", "1.0.0", 1, 4)).await?;
     world.ready("chat").await?;
 

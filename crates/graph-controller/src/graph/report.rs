@@ -58,6 +58,15 @@ fn edges(before: Option<&DynamoGraphDeploymentStatus>, after: &DynamoGraphDeploy
     if let Some(note) = now.filter(|note| before.and_then(stalled).as_ref() != Some(note)) {
         edges.push(Edge { type_: EventType::Warning, reason: "Stalled", note });
     }
+    let hindered = |s: &DynamoGraphDeploymentStatus| {
+        let found = find(&s.conditions, conditions::RECONCILING).filter(|c| c.status == "True");
+        found.and_then(|c| Some((conditions::component::trouble(&c.reason)?, c.message.clone())))
+    };
+    if let Some((reason, note)) = hindered(after)
+        && before.and_then(hindered).is_none_or(|(known, _)| known != reason)
+    {
+        edges.push(Edge { type_: EventType::Warning, reason, note });
+    }
     let unplaced = |s: &DynamoGraphDeploymentStatus| {
         let found = find(&s.conditions, conditions::TOPOLOGY_AVAILABLE).filter(|c| c.status == "False");
         found.map(|c| (c.reason.clone(), c.message.clone()))
@@ -91,6 +100,20 @@ mod tests {
         controller_kit::conditions::set_condition(&mut gone.conditions, type_, status, reason, "m", None, now);
         assert_eq!(reasons(&DynamoGraphDeploymentStatus::default(), &gone), [reason]);
         assert_eq!(reasons(&gone, &gone), [""; 0]);
+    }
+
+    #[test]
+    fn trouble_with_pods_is_told_when_it_begins() {
+        let status = |reason: &str| {
+            let mut status = DynamoGraphDeploymentStatus::default();
+            let (holds, now) = (controller_kit::conditions::Status::True, k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+            let all = &mut status.conditions;
+            controller_kit::conditions::set_condition(all, conditions::RECONCILING, holds, reason, "m", None, now);
+            status
+        };
+        assert_eq!(reasons(&status("Progressing"), &status("Unschedulable")), ["Unschedulable"]);
+        assert_eq!(reasons(&status("Unschedulable"), &status("Unschedulable")), [""; 0]);
+        assert_eq!(reasons(&status("Unschedulable"), &status("Progressing")), [""; 0]);
     }
 
     fn reasons(before: &DynamoGraphDeploymentStatus, after: &DynamoGraphDeploymentStatus) -> Vec<&'static str> {

@@ -69,7 +69,23 @@ pub fn of_decision(
     } else {
         settle(&mut status, graph, now);
     }
+    if status.state == GraphState::Pending
+        && let Some((reason, message)) = trouble_of(&wanted)
+        && find(&status.conditions, c::RECONCILING).is_some_and(|reconciling| reconciling.status == "True")
+    {
+        set(&mut status, graph, now, c::RECONCILING, true, reason, &message);
+    }
     status
+}
+
+/// What somebody has to help with before pods come up: the most urgent of all components.
+fn trouble_of(wanted: &[&DynamoComponentDeployment]) -> Option<(&'static str, String)> {
+    let troubled = wanted.iter().filter(|d| is_current(d)).filter_map(|d| {
+        let reconciling = condition(d, c::RECONCILING).filter(|reconciling| reconciling.status == "True")?;
+        let urgency = c::component::TROUBLES.iter().position(|trouble| *trouble == reconciling.reason)?;
+        Some((urgency, c::component::TROUBLES[urgency], format!("{}: {}", d.name_any(), reconciling.message)))
+    });
+    troubled.min_by_key(|(urgency, ..)| *urgency).map(|(_, reason, message)| (reason, message))
 }
 
 /// Status of a graph that cannot be carried out. What is live stays as it is and stays in the status.

@@ -1,0 +1,273 @@
+//! Why pods do not serve, from what Kubernetes says of them.
+//!
+//! One pod is named: the one whose cause is nearest to something that somebody can change. The words stay the same as long
+//! as the cause does, so that they need to be written only once: no counts of restarts, no times, no back-off.
+
+use api_types::conditions::component as reason;
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
+
+/// Longest text of Kubernetes that is passed on.
+const LONGEST: usize = 400;
+
+/// Why a pod does not serve. The order is that of how surely somebody has to change something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A Secret, a ConfigMap or a key of them is missing, or a container cannot be set up as it is written.
+    Configuration,
+    /// An image cannot be pulled.
+    ImagePull,
+    /// A container was ended because it used more memory than it may.
+    OutOfMemory,
+    /// A container ends again and again.
+    CrashLoop,
+    /// The pod ended and is not started again.
+    Failed,
+    /// No node takes the pod.
+    Unschedulable,
+    /// The pod waits for the others of its gang.
+    Gated,
+    /// Its containers are being created: volumes are mounted, the network is set up.
+    Starting,
+    /// It runs, and a probe has not succeeded.
+    Probe,
+}
+
+impl Cause {
+    /// Reason of a condition and of an event.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Configuration => reason::CONTAINER_CONFIG,
+            Self::ImagePull => reason::IMAGE_PULL_FAILED,
+            Self::OutOfMemory => reason::OUT_OF_MEMORY,
+            Self::CrashLoop => reason::CRASH_LOOP,
+            Self::Failed => reason::POD_FAILED,
+            Self::Unschedulable => reason::UNSCHEDULABLE,
+            Self::Gated => reason::SCHEDULING_GATED,
+            Self::Starting => reason::PODS_STARTING,
+            Self::Probe => reason::PROBE_NOT_PASSED,
+        }
+    }
+
+    /// Whether pods may be on their way, with nothing for anybody to do.
+    pub fn is_ordinary(self) -> bool {
+        matches!(self, Self::Gated | Self::Starting | Self::Probe)
+    }
+}
+
+/// Why pods do not serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// The cause.
+    pub cause: Cause,
+    /// The pod, the container and what Kubernetes says.
+    pub message: String,
+}
+
+/// Looks for the pod whose cause is the most telling; `None` if all of them serve.
+pub fn diagnose(pods: &[Pod]) -> Option<Trouble> {
+    let mut all: Vec<_> = pods.iter().filter_map(|pod| Some((trouble_of(pod)?, pod.metadata.name.clone()))).collect();
+    all.sort_by(|((a, _), one), ((b, _), other)| (a, one).cmp(&(b, other)));
+    let ((cause, what), name) = all.first()?;
+    let alike = all.iter().filter(|((other, _), _)| other == cause).count();
+    let others = if alike > 1 { ", and others like it" } else { "" };
+    let name = name.as_deref().unwrap_or_default();
+    Some(Trouble { cause: *cause, message: format!("pod {name}{others}: {what}") })
+}
+
+fn trouble_of(pod: &Pod) -> Option<(Cause, String)> {
+    if pod.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let none = PodStatus::default();
+    let status = pod.status.as_ref().unwrap_or(&none);
+    let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    let mut found: Vec<_> = containers.filter_map(of_container).collect();
+    found.extend(of_pod(status));
+    // Of two containers in trouble, the one that stands first.
+    found.into_iter().min_by_key(|(cause, _)| *cause)
+}
+
+fn of_pod(status: &PodStatus) -> Option<(Cause, String)> {
+    if status.phase.as_deref() == Some("Failed") {
+        let text = [&status.reason, &status.message].map(|text| text.as_deref().unwrap_or_default()).join(" ");
+        return Some((Cause::Failed, format!("it has failed {}", cut(text.trim()))));
+    }
+    let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    let message = scheduled.message.as_deref().unwrap_or_default();
+    match scheduled.reason.as_deref() {
+        Some("SchedulingGated") => Some((Cause::Gated, "it waits for the other pods of its gang to be placed".into())),
+        // What preemption could do changes with every attempt.
+        _ => Some((Cause::Unschedulable, cut(message.split(" preemption:").next().unwrap_or_default()))),
+    }
+}
+
+fn of_container(status: &ContainerStatus) -> Option<(Cause, String)> {
+    let name = &status.name;
+    let state = status.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        let (why, message) = (waiting.reason.as_deref()?, waiting.message.as_deref().unwrap_or_default());
+        let (cause, text) = match why {
+            "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull" | "RegistryUnavailable" => {
+                let detail = message.rsplit("ErrImagePull: ").next().unwrap_or_default();
+                (Cause::ImagePull, format!("image {} cannot be pulled: {detail}", status.image))
+            }
+            "CrashLoopBackOff" => return Some(ended(status)),
+            "ContainerCreating" | "PodInitializing" => {
+                (Cause::Starting, "is being created; what it waits for is in the pod's events".to_owned())
+            }
+            other => (Cause::Configuration, format!("{other}: {message}")),
+        };
+        return Some((cause, cut(&format!("container {name}: {text}"))));
+    }
+    if state.terminated.as_ref().is_some_and(|end| end.exit_code != 0) {
+        return Some(ended(status));
+    }
+    let runs = state.running.is_some() && !status.ready;
+    // An engine that loads its model for minutes has started, and is only not ready.
+    let probe = if status.started == Some(false) { "startup" } else { "readiness" };
+    runs.then(|| match status.last_state.as_ref().filter(|last| ends_badly(last)) {
+        Some(_) => ended(status),
+        None => (Cause::Probe, format!("container {name} runs, and its {probe} probe has not succeeded yet")),
+    })
+}
+
+fn ends_badly(last: &ContainerState) -> bool {
+    last.terminated.as_ref().is_some_and(|end| end.exit_code != 0)
+}
+
+/// A container that ended; it may have been started again.
+fn ended(status: &ContainerStatus) -> (Cause, String) {
+    let name = &status.name;
+    let end = |state: &Option<ContainerState>| state.as_ref().and_then(|state| state.terminated.clone());
+    let Some(end) = end(&status.state).or_else(|| end(&status.last_state)) else {
+        return (Cause::CrashLoop, format!("container {name} ends again and again"));
+    };
+    if end.reason.as_deref() == Some("OOMKilled") {
+        let text = format!("container {name} used more memory than its limit and was ended; raise the limit");
+        return (Cause::OutOfMemory, text);
+    }
+    let said = end.message.as_deref().map(|text| format!(": {}", text.trim())).unwrap_or_default();
+    (Cause::CrashLoop, cut(&format!("container {name} ended with exit code {}{said}", end.exit_code)))
+}
+
+fn cut(text: &str) -> String {
+    let mut short: String = text.chars().take(LONGEST).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(name: &str, status: Value) -> Pod {
+        serde_json::from_value(json!({ "metadata": { "name": name }, "status": status })).unwrap()
+    }
+
+    fn container(state: Value) -> Value {
+        let mut all =
+            json!({ "name": "main", "image": "r/engine:1", "imageID": "", "ready": false, "restartCount": 3 });
+        all.as_object_mut().unwrap().extend(state.as_object().unwrap().clone());
+        json!({ "phase": "Pending", "containerStatuses": [all] })
+    }
+
+    fn waiting(reason: &str, message: &str) -> Value {
+        container(json!({ "state": { "waiting": { "reason": reason, "message": message } } }))
+    }
+
+    fn unplaced(reason: &str, message: &str) -> Value {
+        let condition = json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": message });
+        json!({ "phase": "Pending", "conditions": [condition] })
+    }
+
+    fn told(statuses: impl IntoIterator<Item = Value>) -> Option<(Cause, String)> {
+        let named = statuses.into_iter().enumerate().map(|(index, status)| pod(&format!("w-{index}"), status));
+        diagnose(&named.collect::<Vec<_>>()).map(|trouble| (trouble.cause, trouble.message))
+    }
+
+    #[test]
+    fn every_cause_names_the_pod_and_what_to_look_at() {
+        let not_found = "rpc error: not found";
+        let crash = json!({ "state": { "waiting": { "reason": "CrashLoopBackOff", "message": "back-off 5m0s" } },
+            "lastState": { "terminated": { "exitCode": 1, "reason": "Error", "message": "no such model\n" } } });
+        let killed = json!({ "state": { "waiting": { "reason": "CrashLoopBackOff" } },
+            "lastState": { "terminated": { "exitCode": 137, "reason": "OOMKilled" } } });
+        let again = json!({ "state": { "running": {} }, "lastState": { "terminated": { "exitCode": 2 } } });
+        let loading = json!({ "state": { "running": {} }, "started": false });
+        let table = [
+            (
+                waiting("ErrImagePull", not_found),
+                Cause::ImagePull,
+                "container main: image r/engine:1 cannot be pulled: rpc error: not found",
+            ),
+            (
+                waiting(
+                    "ImagePullBackOff",
+                    "Back-off pulling image \"r/engine:1\": ErrImagePull: rpc error: not found",
+                ),
+                Cause::ImagePull,
+                "container main: image r/engine:1 cannot be pulled: rpc error: not found",
+            ),
+            (
+                waiting("CreateContainerConfigError", "secret \"hf\" not found"),
+                Cause::Configuration,
+                "container main: CreateContainerConfigError: secret \"hf\" not found",
+            ),
+            (container(crash), Cause::CrashLoop, "container main ended with exit code 1: no such model"),
+            (container(again), Cause::CrashLoop, "container main ended with exit code 2"),
+            (
+                container(killed),
+                Cause::OutOfMemory,
+                "container main used more memory than its limit and was ended; raise the limit",
+            ),
+            (container(loading), Cause::Probe, "container main runs, and its startup probe has not succeeded yet"),
+            (
+                waiting("ContainerCreating", ""),
+                Cause::Starting,
+                "container main: is being created; what it waits for is in the pod's events",
+            ),
+            (
+                unplaced("Unschedulable", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: no"),
+                Cause::Unschedulable,
+                "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+            ),
+            (
+                unplaced("Unschedulable", "persistentvolumeclaim \"models\" not found"),
+                Cause::Unschedulable,
+                "persistentvolumeclaim \"models\" not found",
+            ),
+            (unplaced("SchedulingGated", ""), Cause::Gated, "it waits for the other pods of its gang to be placed"),
+            (
+                json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" }),
+                Cause::Failed,
+                "it has failed Evicted low on memory",
+            ),
+        ];
+        for (status, cause, message) in table {
+            assert_eq!(told([status]), Some((cause, format!("pod w-0: {message}"))));
+        }
+    }
+
+    #[test]
+    fn the_pod_that_somebody_can_help_is_named_and_not_the_one_that_waits() {
+        let loading = container(json!({ "state": { "running": {} } }));
+        let image = waiting("ImagePullBackOff", "no");
+        let (cause, message) = told([loading, image.clone(), image]).unwrap();
+        assert_eq!(cause, Cause::ImagePull);
+        assert!(message.starts_with("pod w-1, and others like it: "), "{message}");
+    }
+
+    #[test]
+    fn pods_that_serve_or_go_are_no_trouble() {
+        let serving = json!({ "phase": "Running", "containerStatuses": [
+            { "name": "main", "image": "i", "imageID": "", "ready": true, "restartCount": 1, "state": { "running": {} },
+              "lastState": { "terminated": { "exitCode": 1 } } }] });
+        assert_eq!(told([serving, json!({})]), None);
+        let mut going = pod("w", waiting("ImagePullBackOff", "no"));
+        going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert_eq!(diagnose(&[going]), None);
+    }
+}
