@@ -1,6 +1,7 @@
 //! The controllers as processes of this machine, each with the token of its own ServiceAccount and only its own rights, as in
 //! production. Another operator can take their place.
 
+mod alone;
 mod build;
 mod health;
 mod install;
@@ -16,6 +17,7 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Program, Signal};
 
+pub(crate) use alone::WebhookServer;
 pub(crate) use build::{Binaries, BuildError, cargo};
 
 /// Where the operator is installed.

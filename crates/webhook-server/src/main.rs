@@ -71,7 +71,7 @@ enum Failure {
 fn main() -> ExitCode {
     let args = Args::parse();
     match &args.command {
-        None => process::run(NAME, &args.common, |context| {
+        None => process::run_within(args.server.drain().grace(), NAME, &args.common, |context| {
             let (common, server) = (args.common.clone(), args.server.clone());
             async move {
                 let install = process::install_client(NAME, &common).await?;

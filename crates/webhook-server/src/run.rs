@@ -1,6 +1,7 @@
 //! The server as a whole.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use api_types::{REFERENCE_VERSION, names};
 use controller_kit::process::Context;
@@ -47,6 +48,11 @@ pub struct ServerArgs {
     /// User names of the operator's own ServiceAccounts, separated by commas: what only the operator may do, they may
     #[arg(long, value_name = "USERS", value_delimiter = ',', env = "DYNAMO_OPERATOR_ACCOUNTS", global = true)]
     pub operator_accounts: Vec<String>,
+
+    /// How long a server that was told to stop waits for clients to give up connections that they do not use. API servers do
+    /// so after 90 s; a connection that is ended from here may cost a call. The pod's grace period is to be 10 s longer
+    #[arg(long, value_name = "SECONDS", default_value_t = 95, env = "DYNAMO_IDLE_CONNECTION_SECONDS", global = true)]
+    pub idle_connection_seconds: u16,
 }
 
 /// Why the server cannot run.
@@ -85,6 +91,12 @@ impl ServerArgs {
         let of_pod = || std::fs::read_to_string(NAMESPACE_FILE).ok();
         let namespace = given(self.operator_namespace.as_deref()).or_else(|| given(of_pod().as_deref()));
         Ok(Host { service: service.ok_or(RunError::NoService)?, namespace: namespace.ok_or(RunError::NoNamespace)? })
+    }
+
+    /// How the server ends.
+    #[must_use]
+    pub fn drain(&self) -> Drain {
+        Drain::waiting(Duration::from_secs(self.idle_connection_seconds.into()))
     }
 
     fn address(&self, configured: &Webhook) -> Result<SocketAddr, RunError> {
@@ -157,7 +169,7 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     };
     let tls = TlsAcceptor::from(std::sync::Arc::new(serving.config()?));
     tokio::select! {
-        () = serve(listener, tls, service, stop, Drain::default()) => {}
+        () = serve(listener, tls, service, stop, args.drain()) => {}
         () = keeper.run() => {}
         Some(()) = run_if_any(key_maker) => {}
         () = source.follow(|| looked.open()) => {}

@@ -33,6 +33,8 @@ const PACE: Duration = Duration::from_millis(10);
 const WAITING: usize = 50;
 /// Between the ends of two replicas.
 const BETWEEN_ENDS: Duration = Duration::from_secs(5);
+/// The longest that a replica which was told to stop goes on.
+const STOPPED: Duration = Duration::from_secs(150);
 /// After how many calls without a failure the service counts as back.
 const ENOUGH: usize = 100;
 
@@ -157,9 +159,11 @@ async fn client(cluster: &Cluster) -> Client {
 }
 
 struct World {
-    install: &'static Install,
+    install: Install,
     service: Service,
     replicas: Vec<Replica>,
+    /// Those that were told to stop.
+    stopping: Vec<Replica>,
     load: Load,
 }
 
@@ -167,8 +171,9 @@ impl World {
     async fn start() -> Self {
         let front = test_cluster::free_port().unwrap();
         let cluster = start_cluster("operator", front).await;
-        // Ends with the process.
-        let install: &Install = Box::leak(Box::new(Install::new(cluster, "operator", front).await));
+        // As installed: API servers give up connections that they do not use after 90 s.
+        let mut install = Install::new(cluster, "operator", front).await;
+        install.idle_connection_seconds = 95;
         install.configure(None).await;
         let service = Service::at(front).await;
         let mut replicas = Vec::new();
@@ -190,13 +195,15 @@ impl World {
         graph.metadata.name = Some("chat".to_owned());
         graph.data = json!({ "spec": { "components": [frontend] } });
         beta.create(&PostParams::default(), &graph).await.unwrap();
-        Self { install, service, replicas, load: Load::start(&alpha, &beta) }
+        Self { install, service, replicas, stopping: Vec::new(), load: Load::start(&alpha, &beta) }
     }
 
     /// The oldest replica is deleted as a pod is: it is told to stop, and another one starts at the same time.
     async fn replace_one(&mut self) {
-        let (install, old) = (self.install, self.replicas.remove(0));
-        tokio::join!(install.stop(&old, Signal::Terminate), self.start_one());
+        let old = self.replicas.remove(0);
+        self.install.tell_to_stop(&old);
+        self.stopping.push(old);
+        self.start_one().await;
     }
 
     async fn start_one(&mut self) {
@@ -208,7 +215,7 @@ impl World {
 
     /// A new CA is made, and comes into use.
     async fn rotate(&self) {
-        let (install, old) = (self.install, self.install.stored("tls.crt").await);
+        let (install, old) = (&self.install, self.install.stored("tls.crt").await);
         let unsigned = Patch::Merge(json!({ "data": { "ca.key": null } }));
         install.secrets().patch(CERTIFICATES, &PatchParams::default(), &unsigned).await.unwrap();
         let served = async || {
@@ -219,6 +226,16 @@ impl World {
         };
         wait::until("all replicas to serve the new certificate", LIMIT, served).await.unwrap();
         self.until_answered().await;
+    }
+
+    /// Those that were told to stop have done so by themselves.
+    async fn all_stopped(&self) {
+        let done = async || {
+            let left = self.stopping.iter().filter(|replica| self.install.runs(replica)).count();
+            if left == 0 { Ok(()) } else { Err(format!("{left} still run")) }
+        };
+        wait::until("the replicas to end", STOPPED, done).await.unwrap();
+        assert!(self.stopping.iter().all(|replica| self.install.log(replica).contains("stopped")));
     }
 
     async fn until_answered(&self) {
@@ -245,11 +262,12 @@ async fn no_call_fails_while_replicas_are_replaced_and_killed_ones_cost_a_moment
     }
     if long.is_some() {
         world.rotate().await;
+        world.all_stopped().await;
     }
     world.until_answered().await;
 
     let killed_at = world.load.count.load(Ordering::Relaxed);
-    assert_eq!(*world.load.failed.lock().unwrap(), [""; 0], "{ended} replicas were told to stop");
+    assert_eq!(*world.load.failed.lock().unwrap(), [""; 0], "{ended} replicas were told to stop; of {killed_at} calls");
     let took = begin.elapsed();
     // The machine of one is lost: what it was asked is lost with it, the rest is not.
     let dead = world.replicas.remove(0);

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: what an operator costs, and how quick it is, for many graphs on a real control plane with fake nodes.
 //! The operator is a command line, so that others can be measured in the same way.
 
+mod api;
 mod audit;
 mod figures;
 mod graph;
@@ -36,7 +37,10 @@ const CONTROL_PLANE: [&str; 5] = ["kube-apiserver", "etcd", "kube-controller-man
 
 /// What `cargo xtask bench` is told.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Graphs that are applied all at once; a quarter as many before at --pace, and 20 before that one by one
     #[arg(long, value_name = "N", default_value_t = 200)]
     graphs: usize,
@@ -56,11 +60,21 @@ pub(crate) struct Args {
     operator: OperatorArgs,
 }
 
+/// What is measured on its own.
+#[derive(Debug, clap::Subcommand)]
+enum Part {
+    /// What the webhook server takes for its answers, and what conversion adds to reads
+    Api(api::Args),
+}
+
 /// Measures and prints the figures.
 ///
 /// # Errors
 /// The operator does not start, or a graph does not become Ready.
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(Part::Api(args)) = &args.part {
+        return api::run(args).await;
+    }
     ensure!(args.pace > 0.0, "--pace must be more than 0");
     let binaries = args.operator.build()?;
     let cluster = Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(NODES) }).await?;

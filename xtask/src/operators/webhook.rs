@@ -33,7 +33,12 @@ pub(super) fn service_for_crds(address: SocketAddr) -> String {
 /// The flags that tell the server who belongs to the operator.
 pub(super) fn args() -> Vec<String> {
     let users: Vec<String> = CONTROLLERS.iter().map(|controller| user(controller.name)).collect();
-    vec![format!("--operator-namespace={NAMESPACE}"), format!("--operator-accounts={}", users.join(","))]
+    vec![
+        format!("--operator-namespace={NAMESPACE}"),
+        format!("--operator-accounts={}", users.join(",")),
+        // Whoever works here waits for the next build, not for the API server to give up connections.
+        "--idle-connection-seconds=0".to_owned(),
+    ]
 }
 
 /// What the API server has to know before the server starts: a Service by which it finds it, and what to ask it.

@@ -5,7 +5,7 @@ mod readiness;
 mod server;
 mod shutdown;
 
-use std::{future::Future, io::IsTerminal, process::ExitCode, sync::Arc};
+use std::{future::Future, io::IsTerminal, process::ExitCode, sync::Arc, time::Duration};
 
 use kube::{
     Client,
@@ -101,9 +101,19 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
+    run_within(GRACE, name, args, start)
+}
+
+/// [`run`] for a program that may take another time than [`GRACE`] to end.
+pub fn run_within<F, Fut, E>(grace: Duration, name: &'static str, args: &CommonArgs, start: F) -> ExitCode
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
     let outcome =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map(|runtime| {
-            let outcome = runtime.block_on(serve(name, args, start));
+            let outcome = runtime.block_on(serve(grace, name, args, start));
             // Whatever still runs has been given its time.
             runtime.shutdown_background();
             outcome
@@ -134,7 +144,12 @@ fn eprintln_error(name: &str, error: &StartError) {
     eprintln!("{name}: {error}");
 }
 
-async fn serve<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> Result<ExitCode, StartError>
+async fn serve<F, Fut, E>(
+    grace: Duration,
+    name: &'static str,
+    args: &CommonArgs,
+    start: F,
+) -> Result<ExitCode, StartError>
 where
     F: FnOnce(Context) -> Fut,
     Fut: Future<Output = Result<(), E>>,
@@ -167,11 +182,15 @@ where
         shutdown: shutdown.clone(),
         concurrency: args.concurrency.get(),
     };
-    Ok(until_done(start(context), &shutdown).await)
+    Ok(until_done(start(context), &shutdown, grace).await)
 }
 
 /// The deadline is ours alone: nothing that the controllers do or wait for can prolong it.
-async fn until_done<E: std::fmt::Display>(work: impl Future<Output = Result<(), E>>, shutdown: &Shutdown) -> ExitCode {
+async fn until_done<E: std::fmt::Display>(
+    work: impl Future<Output = Result<(), E>>,
+    shutdown: &Shutdown,
+    grace: Duration,
+) -> ExitCode {
     tokio::select! {
         outcome = work => match outcome {
             Ok(()) => {
@@ -183,8 +202,8 @@ async fn until_done<E: std::fmt::Display>(work: impl Future<Output = Result<(), 
                 ExitCode::FAILURE
             }
         },
-        () = shutdown.deadline() => {
-            warn!(seconds = GRACE.as_secs(), "did not stop in time; giving up what still runs");
+        () = shutdown.deadline(grace) => {
+            warn!(seconds = grace.as_secs(), "did not stop in time; giving up what still runs");
             ExitCode::FAILURE
         }
     }
@@ -264,7 +283,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(100)).await;
             request.request();
         });
-        let code = until_done(std::future::pending::<Result<(), Infallible>>(), &shutdown).await;
+        let code = until_done(std::future::pending::<Result<(), Infallible>>(), &shutdown, GRACE).await;
         assert_eq!(code, ExitCode::FAILURE);
         assert_eq!(start.elapsed(), Duration::from_secs(100) + GRACE);
     }
@@ -272,7 +291,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_outcome_of_the_work_is_the_exit_code() {
         let shutdown = Shutdown::manual();
-        assert_eq!(until_done(async { Ok::<_, Infallible>(()) }, &shutdown).await, ExitCode::SUCCESS);
-        assert_eq!(until_done(async { Err("broken") }, &shutdown).await, ExitCode::FAILURE);
+        assert_eq!(until_done(async { Ok::<_, Infallible>(()) }, &shutdown, GRACE).await, ExitCode::SUCCESS);
+        assert_eq!(until_done(async { Err("broken") }, &shutdown, GRACE).await, ExitCode::FAILURE);
     }
 }

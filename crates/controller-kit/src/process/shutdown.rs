@@ -8,7 +8,7 @@ use tokio::{
 };
 use tracing::info;
 
-/// Time between the request to stop and the end of the process, whatever still runs.
+/// Time between the request to stop and the end of the process, whatever still runs, unless a program needs another one.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Tells everybody that the process is to stop. Cheap to clone.
@@ -51,9 +51,9 @@ impl Shutdown {
         let _ = self.requested.subscribe().wait_for(|requested| *requested).await;
     }
 
-    /// Returns when waiting is over: [`GRACE`] after the request.
-    pub(super) async fn deadline(&self) {
+    /// Returns when waiting is over: so long after the request.
+    pub(super) async fn deadline(&self, grace: Duration) {
         self.requested().await;
-        tokio::time::sleep(GRACE).await;
+        tokio::time::sleep(grace).await;
     }
 }

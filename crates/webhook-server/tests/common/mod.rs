@@ -29,6 +29,8 @@ pub struct Install {
     kubeconfig: PathBuf,
     /// Where the API server calls.
     pub front: u16,
+    /// How long replicas that are told to stop wait for clients to give up connections.
+    pub idle_connection_seconds: u16,
 }
 
 /// One process.
@@ -71,7 +73,7 @@ impl Install {
             "spec": { "type": "ExternalName", "externalName": "127.0.0.1" },
         });
         cluster.apply(&[service]).await.unwrap();
-        Self { cluster, namespace: namespace.to_owned(), kubeconfig, front }
+        Self { cluster, namespace: namespace.to_owned(), kubeconfig, front, idle_connection_seconds: 0 }
     }
 
     /// Tells the API server what to ask; with `only`, about objects of that namespace only.
@@ -97,6 +99,7 @@ impl Install {
             format!("--health-address={health}"),
             format!("--metrics-address={health}"),
             "--log-format=text".to_owned(),
+            format!("--idle-connection-seconds={}", self.idle_connection_seconds),
             format!("--operator-accounts=system:serviceaccount:{}:graph-controller", self.namespace),
         ];
         if let Some(configuration) = configuration {
@@ -134,6 +137,16 @@ impl Install {
 
     pub async fn stop(&self, replica: &Replica, signal: Signal) {
         self.cluster.stop_program(&replica.program.name, signal).await.unwrap();
+    }
+
+    /// Tells a replica to stop, and does not wait for its end.
+    pub fn tell_to_stop(&self, replica: &Replica) {
+        let process = self.cluster.process(&replica.program.name).unwrap();
+        assert!(Command::new("kill").arg(process.pid.to_string()).status().unwrap().success());
+    }
+
+    pub fn runs(&self, replica: &Replica) -> bool {
+        self.cluster.process(&replica.program.name).is_some()
     }
 
     pub async fn start_again(&self, replica: &Replica) {

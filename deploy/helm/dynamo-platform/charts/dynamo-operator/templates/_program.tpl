@@ -36,7 +36,7 @@ spec:
         {{- end }}
     spec:
       {{- include "dynamo-operator.pod" . | nindent 6 }}
-      terminationGracePeriodSeconds: 30
+      terminationGracePeriodSeconds: {{ .grace | default 30 }}
       containers:
         - name: {{ .name }}
           image: {{ include "dynamo-operator.image" . }}
