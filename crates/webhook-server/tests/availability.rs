@@ -8,6 +8,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -121,13 +122,27 @@ impl Load {
                     row.fetch_add(1, Ordering::Relaxed);
                     if let Err(error) = done {
                         row.store(0, Ordering::Relaxed);
-                        failures.lock().unwrap().push(error.to_string());
+                        failures.lock().unwrap().push(short(&error));
                     }
                     drop(slot);
                 });
             }
         });
         Self { sender: sender.abort_handle(), count, failed, in_a_row, waiting }
+    }
+
+    /// What failed, and how often.
+    fn failures(&self) -> BTreeMap<String, usize> {
+        let mut failures = BTreeMap::new();
+        for failure in &*self.failed.lock().unwrap() {
+            *failures.entry(failure.clone()).or_default() += 1;
+        }
+        failures
+    }
+
+    fn assert_none_failed(&self, when: &str) {
+        let count = self.count.load(Ordering::Relaxed);
+        assert_eq!(self.failures(), BTreeMap::new(), "of {count} calls, {when}");
     }
 
     /// Sends no more calls, and returns how many there were and what failed.
@@ -147,6 +162,13 @@ async fn call(turn: usize, alpha: &Api<DynamicObject>, beta: &Api<DynamicObject>
         1 => beta.patch("chat", &params, &patch).await.map(drop),
         2 => alpha.list(&ListParams::default()).await.map(drop),
         _ => alpha.get("chat").await.map(drop),
+    }
+}
+
+fn short(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
+        other => other.to_string(),
     }
 }
 
@@ -242,7 +264,7 @@ impl World {
         self.load.in_a_row.store(0, Ordering::Relaxed);
         let enough = async || {
             let row = self.load.in_a_row.load(Ordering::Relaxed);
-            if row >= ENOUGH { Ok(()) } else { Err(format!("{row}; {:?}", self.load.failed.lock().unwrap().last())) }
+            if row >= ENOUGH { Ok(()) } else { Err(format!("{row}; {:?}", self.load.failures())) }
         };
         wait::until(format!("{ENOUGH} answers in a row"), LIMIT, enough).await.unwrap();
     }
@@ -260,14 +282,16 @@ async fn no_call_fails_while_replicas_are_replaced_and_killed_ones_cost_a_moment
         ended += 1;
         sleep_until(next).await;
     }
+    world.until_answered().await;
+    world.load.assert_none_failed(&format!("while {ended} replicas were told to stop"));
     if long.is_some() {
         world.rotate().await;
+        world.load.assert_none_failed("while a new CA came into use");
         world.all_stopped().await;
     }
-    world.until_answered().await;
+    world.load.assert_none_failed("while connections were given up");
 
     let killed_at = world.load.count.load(Ordering::Relaxed);
-    assert_eq!(*world.load.failed.lock().unwrap(), [""; 0], "{ended} replicas were told to stop; of {killed_at} calls");
     let took = begin.elapsed();
     // The machine of one is lost: what it was asked is lost with it, the rest is not.
     let dead = world.replicas.remove(0);

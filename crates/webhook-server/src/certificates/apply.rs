@@ -1,6 +1,7 @@
 //! Writes the Secret, and sets CA bundles.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use api_types::labels;
@@ -97,17 +98,31 @@ impl Hand {
         if secret.and_then(|secret| secret.metadata.resource_version).as_deref() != from {
             return Ok(());
         }
-        // A CRD takes the API server most of a second.
-        let set = places.iter().map(|place| async {
-            match self.inject_one(place, bundle).await {
-                Ok(()) => info!(kind = %place.kind, name = place.name, "set the CA bundle"),
-                Err(error) if lost_race(&error) => debug!(name = place.name, "somebody else has written it"),
-                Err(error) => return Err(error),
+        // A CRD takes the API server most of a second, and its objects wait for that; so one after the other, and other
+        // replicas, which do the same, probably another one at any time.
+        let definition = |place: &&Place| matches!(place.kind, PlaceKind::Definition);
+        let (mut definitions, configurations): (Vec<&Place>, Vec<&Place>) = places.iter().partition(definition);
+        let somewhere = RandomState::new().hash_one(()) % definitions.len().max(1) as u64;
+        definitions.rotate_left(usize::try_from(somewhere).unwrap_or_default());
+        let in_turn = async {
+            let mut done = Ok(());
+            for place in definitions {
+                done = done.and(self.inject_one_of_all(place, bundle).await);
             }
-            Ok(())
-        });
+            done
+        };
+        let at_once = join_all(configurations.into_iter().map(|place| self.inject_one_of_all(place, bundle)));
         // One that fails does not keep the others from their end.
-        join_all(set).await.into_iter().collect::<Result<(), _>>()?;
+        let (in_turn, at_once) = tokio::join!(in_turn, at_once);
+        at_once.into_iter().collect::<Result<(), _>>().and(in_turn)
+    }
+
+    async fn inject_one_of_all(&self, place: &Place, bundle: &[u8]) -> Result<(), ActError> {
+        match self.inject_one(place, bundle).await {
+            Ok(()) => info!(kind = %place.kind, name = place.name, "set the CA bundle"),
+            Err(error) if lost_race(&error) => debug!(name = place.name, "somebody else has written it"),
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 

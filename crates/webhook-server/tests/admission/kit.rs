@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use api_types::conversion::{ApiVersion, convert};
-use serde_json::{Value, json};
+use serde_json::Value;
 use webhook_server::admission::{Answer, Facts, Path, review};
 
+use crate::support::kit::{documents, kit};
 use crate::support::{change, creation, facts, facts_with, patched, validates};
 
 /// Kinds with a path for defaults.
@@ -18,17 +19,6 @@ fn defaults(kind: &str) -> Option<Path> {
         "DynamoGraphDeploymentRequest" => Some(Path::DefaultRequest),
         _ => None,
     }
-}
-
-/// Where the kit is, if it is there.
-fn kit() -> Option<PathBuf> {
-    let named = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map(PathBuf::from);
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
-    let kit = named.or(Some(beside)).filter(|kit| kit.join("input").is_dir());
-    if kit.is_none() {
-        eprintln!("skipped: no conformance kit at DYNAMO_CONFORMANCE_DIR or ../shared/conformance");
-    }
-    kit
 }
 
 /// What the reference made of one input.
@@ -57,22 +47,6 @@ fn read(mode: &str) -> Vec<Case> {
 /// All inputs; none without the kit.
 pub fn inputs() -> Vec<Value> {
     BASE.iter().flat_map(|case| case.documents.clone()).collect()
-}
-
-/// The documents of our group, with placeholders filled in as for the reference.
-fn documents(text: &str, namespace: &str) -> Vec<Value> {
-    let text = text.replace(":my-tag", ":1.5.0").replace(":<IMAGE_TAG>", ":1.5.0");
-    let image = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
-    let names = ["${DYNAMO_IMAGE}", "${DYNAMO_VLLM_IMAGE}", "${VLLM_IMAGE}", "${IMAGE}"];
-    let text = names.iter().fold(text, |text, name| text.replace(name, image));
-    let options = serde_saphyr::options! { emit_comments: false };
-    let all: Vec<Value> = serde_saphyr::from_multiple_with_options(&text, options).unwrap();
-    let ours = all.into_iter().filter(|d| d["apiVersion"].as_str().is_some_and(|v| v.starts_with("nvidia.com/")));
-    let placed = ours.map(|mut document| {
-        document["metadata"]["namespace"] = json!(namespace);
-        document
-    });
-    placed.collect()
 }
 
 /// The object as it reaches validation.

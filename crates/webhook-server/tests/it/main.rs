@@ -5,10 +5,15 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../support/kit.rs"]
+mod kit;
+
 mod certificates;
 mod kubectl;
 mod mpi_key;
 mod requests;
+mod round_trips;
+mod surroundings;
 mod versions;
 
 use common::{Install, Replica, start_cluster};

@@ -1,5 +1,7 @@
 //! Requests, facts, and answers in short.
 
+pub mod kit;
+
 use serde_json::{Value, json};
 use webhook_server::admission::{
     Answer, ErrorKind, Facts, Features, GroupVersionKind, GroupVersionResource, Operation, Path, Principals, Request,

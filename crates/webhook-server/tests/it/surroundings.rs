@@ -1,0 +1,82 @@
+//! What changes around a server that runs: namespaces that another operator takes, APIs that are installed later.
+
+use controller_kit::scope::{HOLDER_PREFIX, MARKER_LEASE};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use test_cluster::{TestNamespace, wait};
+
+use crate::common::{LIMIT, graphs};
+use crate::{namespace, world};
+
+/// What the server says to a graph of these components; nothing is kept.
+async fn verdict(namespace: &TestNamespace, components: &Value) -> Result<(), String> {
+    let (api, mut graph): (Api<DynamicObject>, _) = graphs(namespace.client(), namespace.name(), "v1beta1");
+    graph.metadata.name = Some("chat".to_owned());
+    graph.data = json!({ "spec": { "components": components } });
+    let params = PostParams { dry_run: true, ..PostParams::default() };
+    api.create(&params, &graph).await.map(drop).map_err(|error| error.to_string())
+}
+
+fn component(kind: &str, tag: &str) -> Value {
+    let main = json!({ "name": "main", "image": format!("nvcr.io/nvidia/ai-dynamo/vllm-runtime:{tag}") });
+    json!({ "name": "c", "type": kind, "podTemplate": { "spec": { "containers": [main] } } })
+}
+
+/// The operator of that namespace judges there, by its own rules; conversion stays with the one of the cluster.
+#[tokio::test]
+async fn a_namespace_that_another_operator_has_marked_is_left_to_it() {
+    let namespace = namespace("marked").await;
+    let wrong = json!([component("worker", "no-version")]);
+    let refused = async || verdict(&namespace, &wrong).await.unwrap_err();
+    assert!(refused().await.contains("runtimeVersionOverride"));
+
+    let leases: Api<Lease> = Api::namespaced(namespace.client(), namespace.name());
+    // Far in the past: whether it is valid is told by when it was seen, not by clocks.
+    let marker = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": MARKER_LEASE },
+        "spec": {
+            "holderIdentity": format!("{HOLDER_PREFIX}1.5.0"), "leaseDurationSeconds": 3600,
+            "acquireTime": "2020-01-01T00:00:00.000000Z", "renewTime": "2020-01-01T00:00:00.000000Z",
+        },
+    });
+    leases.patch(MARKER_LEASE, &PatchParams::apply("another"), &Patch::Apply(&marker)).await.unwrap();
+    wait::until("the namespace to be left alone", LIMIT, async || verdict(&namespace, &wrong).await).await.unwrap();
+    let (alpha, mut graph) = graphs(namespace.client(), namespace.name(), "v1alpha1");
+    graph.metadata.name = Some("converted".to_owned());
+    alpha.create(&PostParams::default(), &graph).await.unwrap();
+    assert_eq!(alpha.get("converted").await.unwrap().data["spec"]["services"], json!({}));
+
+    leases.delete(MARKER_LEASE, &DeleteParams::default()).await.unwrap();
+    let back = async || verdict(&namespace, &wrong).await.err();
+    let error = wait::until("the rules to hold again", LIMIT, back).await.unwrap();
+    assert!(error.contains("runtimeVersionOverride"), "{error}");
+}
+
+#[tokio::test]
+async fn an_api_that_is_installed_later_can_be_used_without_a_restart() {
+    let namespace = namespace("later").await;
+    let mut picker = component("epp", "1.5.0");
+    picker["eppConfig"] = json!({ "configMapRef": { "name": "epp", "key": "config" } });
+    let graph =
+        json!([picker, { "name": "w", "type": "worker", "podTemplate": component("worker", "1.5.0")["podTemplate"] }]);
+    let error = verdict(&namespace, &graph).await.unwrap_err();
+    assert!(error.contains("InferencePool"), "{error}");
+    let pools = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": "inferencepools.inference.networking.k8s.io",
+            "annotations": { "api-approved.kubernetes.io": "unapproved, for tests" },
+        },
+        "spec": {
+            "group": "inference.networking.k8s.io", "scope": "Namespaced",
+            "names": { "plural": "inferencepools", "singular": "inferencepool", "kind": "InferencePool" },
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } },
+            }],
+        },
+    });
+    world().await.install.cluster.apply(&[pools]).await.unwrap();
+    wait::until("the graph to be admitted", LIMIT, async || verdict(&namespace, &graph).await).await.unwrap();
+}
