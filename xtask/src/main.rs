@@ -7,6 +7,7 @@ mod charts;
 mod cluster;
 mod conformance;
 mod crds;
+mod e2e;
 mod images;
 mod operators;
 mod test;
@@ -40,6 +41,8 @@ enum Command {
     Conformance(conformance::Args),
     /// End what `up --detach` started.
     Down(up::DownArgs),
+    /// The chart and the images on a real node, which needs root.
+    E2e(e2e::Args),
     /// An image of each program, without a container engine.
     Images(images::Args),
     /// Everything that must hold before a change is merged.
@@ -78,6 +81,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Conformance(args) => conformance::run(&args).await,
         Command::Crds(args) => crds::run(&args).map(done),
         Command::Down(args) => up::down(&args).await.map(done),
+        Command::E2e(args) => e2e::run(&args).await,
         Command::Images(args) => images::run(&args).map(done),
         Command::Test(args) => Ok(test::run(&args).await),
         Command::Tidy(args) => tidy::run(&args).map(done),

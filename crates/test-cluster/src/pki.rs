@@ -11,8 +11,10 @@ use crate::error::Error;
 use crate::home::write_private;
 
 /// What the API server is called by its clients.
-const SERVER_NAMES: [&str; 6] = [
+const SERVER_NAMES: [&str; 7] = [
     "127.0.0.1",
+    // The Service `kubernetes`, as the first address of its range.
+    "10.96.0.1",
     "localhost",
     "kubernetes",
     "kubernetes.default",

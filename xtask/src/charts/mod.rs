@@ -1,5 +1,6 @@
 //! `cargo xtask charts`: what in deploy/helm is made from the programs themselves.
 
+mod crds_role;
 #[cfg(test)]
 mod tests;
 
@@ -72,9 +73,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
+/// All files, with what should be in them.
+fn wanted() -> Result<Vec<(PathBuf, String)>> {
+    let mut wanted = FILES.iter().map(|file| Ok((file.path(), file.print()?))).collect::<Result<Vec<_>>>()?;
+    wanted.push((programs().join("crds/files/role.yaml"), crds_role::role(&workspace_root().join("deploy/crds"))?));
+    Ok(wanted)
+}
+
 fn generate() -> Result<()> {
-    for file in &FILES {
-        let (path, wanted) = (file.path(), file.print()?);
+    for (path, wanted) in wanted()? {
         if fs::read_to_string(&path).is_ok_and(|found| found == wanted) {
             continue;
         }
@@ -87,9 +94,8 @@ fn generate() -> Result<()> {
 /// Fails if a file is not what its program, which is built already, prints.
 pub(crate) fn check() -> Result<()> {
     let mut stale = Vec::new();
-    for file in &FILES {
-        let path = file.path();
-        if fs::read_to_string(&path).unwrap_or_default() != file.print()? {
+    for (path, wanted) in wanted()? {
+        if fs::read_to_string(&path).unwrap_or_default() != wanted {
             stale.push(path.display().to_string());
         }
     }
@@ -104,9 +110,14 @@ fn chart() -> PathBuf {
     workspace_root().join("deploy/helm/dynamo-platform")
 }
 
+/// The charts of the programs.
+fn programs() -> PathBuf {
+    chart().join("charts/dynamo-operator/charts")
+}
+
 impl Generated {
     fn path(&self) -> PathBuf {
-        chart().join("charts/dynamo-operator/charts").join(self.program).join("files").join(self.file)
+        programs().join(self.program).join("files").join(self.file)
     }
 
     fn print(&self) -> Result<String> {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use test_cluster::assets::{Assets, Tool};
 
 use super::chart;
@@ -69,10 +69,27 @@ fn no_program_reads_secrets_of_the_cluster_unless_it_is_asked_to() {
     let reads_secrets = |objects: &[Value]| {
         let roles = objects.iter().filter(|o| o["kind"] == "ClusterRole");
         let rules = roles.flat_map(|role| role["rules"].as_array().unwrap().clone());
-        rules.into_iter().any(|rule| rule["resources"].as_array().unwrap().contains(&"secrets".into()))
+        let of_all = |rule: &Value| rule["resourceNames"].is_null() && rule["verbs"] != json!(["create"]);
+        rules.into_iter().any(|rule| rule["resources"].as_array().unwrap().contains(&"secrets".into()) && of_all(&rule))
     };
     assert!(!reads_secrets(&render(&[]).unwrap()));
     assert!(reads_secrets(&render(&["dynamo-operator.imagePullSecretDiscovery.enabled=true"]).unwrap()));
+}
+
+#[test]
+fn the_graph_controller_has_the_one_secret_that_it_copies_and_no_other() {
+    for (kind, values) in
+        [("ClusterRole", &["dynamo-operator.dynamo.mpiRun.secretName=key"][..]), ("Role", &RESTRICTED)]
+    {
+        let objects = render(values).unwrap();
+        let role = find(&objects, kind, "rel-dynamo-operator-graph-controller");
+        let rules = role["rules"].as_array().unwrap().iter();
+        let secrets: Vec<_> = rules.filter(|rule| rule["resources"] == json!(["secrets"])).collect();
+        let name = if kind == "Role" { "mpi-run-ssh-secret" } else { "key" };
+        assert_eq!(secrets[0]["resourceNames"], json!([name]), "{kind}");
+        assert_eq!(secrets[0]["verbs"], json!(["get", "list", "watch", "patch"]), "{kind}");
+        assert_eq!((secrets.len(), &secrets[1]["verbs"]), (2, &json!(["create"])), "{kind}");
+    }
 }
 
 #[test]

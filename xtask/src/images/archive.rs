@@ -24,6 +24,8 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 pub(super) struct Image {
     program: String,
     reference: String,
+    /// Arguments that the program always gets.
+    args: Vec<String>,
     blobs: BTreeMap<String, Vec<u8>>,
     manifests: Vec<Value>,
     /// What docker's own list names: configuration and layers.
@@ -35,10 +37,16 @@ impl Image {
         Self {
             program: program.to_owned(),
             reference: reference.to_owned(),
+            args: Vec::new(),
             blobs: BTreeMap::new(),
             manifests: Vec::new(),
             docker: Vec::new(),
         }
+    }
+
+    /// The same image, whose program always gets these arguments first.
+    pub(super) fn with_args(self, args: &[&str]) -> Self {
+        Self { args: args.iter().map(|&arg| arg.to_owned()).collect(), ..self }
     }
 
     pub(super) fn program(&self) -> &str {
@@ -57,11 +65,12 @@ impl Image {
         let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
         gzip.write_all(layer)?;
         let layer = self.blob(gzip.finish()?, LAYER);
+        let entrypoint: Vec<String> = [format!("/{}", self.program)].into_iter().chain(self.args.clone()).collect();
         let config = json!({
             "architecture": arch.as_str(),
             "os": "linux",
             "created": "1970-01-01T00:00:00Z",
-            "config": { "User": USER, "Entrypoint": [format!("/{}", self.program)], "WorkingDir": "/" },
+            "config": { "User": USER, "Entrypoint": entrypoint, "WorkingDir": "/" },
             "rootfs": { "type": "layers", "diff_ids": [diff] },
         });
         let config = self.blob(serde_json::to_vec(&config)?, CONFIG);

@@ -96,6 +96,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// What stands in for an inference engine on a real node.
+const ENGINE: Program = program("mock-engine");
+
+/// Makes, in `dir`, the images that a real node needs for the end-to-end test: all programs, the mock engine, and `pause`, which
+/// holds the namespaces of a pod. Gives their names, and the archives.
+pub(crate) fn write_for_node(dir: &Path, repository: &str, tag: &str, profile: &str) -> Result<Vec<PathBuf>> {
+    let arch = Arch::of_this_machine();
+    let programs: Vec<Program> = PROGRAMS.into_iter().chain([ENGINE]).collect();
+    let binaries = build::binaries(&programs, arch, profile)?;
+    let mut archives = Vec::new();
+    for (program, binary) in programs.iter().zip(&binaries) {
+        let archive = dir.join(format!("{}.tar", program.name));
+        pack(program.name, binary, &format!("{repository}/{}:{tag}", program.name), arch, &archive)?;
+        archives.push(archive);
+        if *program == ENGINE {
+            let content = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
+            let mut image = Image::new(ENGINE.name, &format!("{repository}/pause:{tag}")).with_args(&["pause"]);
+            image.add(arch, &layer::files(ENGINE.name, &content, None))?;
+            let archive = dir.join("pause.tar");
+            image.write(&archive)?;
+            archives.push(archive);
+        }
+    }
+    Ok(archives)
+}
+
 /// Builds all programs in one go; names and binaries.
 pub(crate) fn build_all(arch: Arch, profile: &str) -> Result<Vec<(&'static str, PathBuf)>> {
     let binaries = build::binaries(&PROGRAMS, arch, profile)?;

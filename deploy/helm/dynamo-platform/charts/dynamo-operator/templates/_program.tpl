@@ -164,7 +164,7 @@ subjects:
 
 {{/*
 The role that a program asks for (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
-that is served. Secrets are left out unless image pull secrets are to be found.
+that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key.
 */}}
 {{- define "dynamo-operator.role" -}}
 {{- $restricted := include "dynamo-operator.restricted" .root -}}
@@ -174,6 +174,11 @@ that is served. Secrets are left out unless image pull secrets are to be found.
 {{- range (.sub.Files.Get $file | fromYaml).rules -}}
 {{- $resources := .resources -}}
 {{- if and (has "" .apiGroups) (not $.root.Values.imagePullSecretDiscovery.enabled) (not $.secrets) -}}
+{{- if and (eq $.name "graph-controller") (has "secrets" $resources) -}}
+{{- /* The MPI key goes to the namespaces of graphs that need it; no other Secret is read. A creation has no name to check. */ -}}
+{{- $named := dict "apiGroups" (list "") "resources" (list "secrets") "resourceNames" (list $.root.Values.dynamo.mpiRun.secretName) "verbs" (list "get" "list" "watch" "patch") -}}
+{{- $rules = concat $rules (list $named (dict "apiGroups" (list "") "resources" (list "secrets") "verbs" (list "create"))) -}}
+{{- end -}}
 {{- $resources = without $resources "secrets" -}}
 {{- end -}}
 {{- if $resources -}}

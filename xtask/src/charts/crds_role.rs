@@ -1,0 +1,71 @@
+//! What `crds apply` may do: the definitions, and all objects of ours, which it stores anew in the version that is stored.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+/// The role, from the definitions in a directory.
+pub(super) fn role(definitions: &Path) -> Result<String> {
+    let mut kinds = BTreeMap::new();
+    for entry in fs::read_dir(definitions).with_context(|| format!("cannot read {}", definitions.display()))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let definition: Value = serde_saphyr::from_str(&text).with_context(|| path.display().to_string())?;
+            let plural = definition.pointer("/spec/names/plural").and_then(Value::as_str);
+            let plural = plural.with_context(|| format!("{} defines nothing", path.display()))?.to_owned();
+            kinds.insert(plural, has_status(&definition));
+        }
+    }
+    Ok(text(&kinds))
+}
+
+fn has_status(definition: &Value) -> bool {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    versions.into_iter().flatten().any(|version| version.pointer("/subresources/status").is_some())
+}
+
+/// Kinds by plural, with whether their status is a subresource.
+fn text(kinds: &BTreeMap<String, bool>) -> String {
+    let mut text = "# What `crds apply` asks for: the definitions, and the objects that are stored anew in the version that is stored.\n\
+                    rules:\n\
+                    - apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions]\n  \
+                    verbs: [get, list, watch, create, patch]\n\
+                    - apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions/status]\n  \
+                    verbs: [get, update, patch]\n"
+        .to_owned();
+    let objects: Vec<String> = kinds.keys().cloned().collect();
+    let statuses: Vec<String> =
+        kinds.iter().filter(|(_, status)| **status).map(|(kind, _)| format!("{kind}/status")).collect();
+    for (resources, verbs) in [(objects, "get, list, patch"), (statuses, "get, patch, update")] {
+        // Writing into memory cannot fail.
+        let _ = writeln!(text, "- apiGroups: [{}]\n  resources:", api_types::GROUP);
+        for resource in resources {
+            let _ = writeln!(text, "  - {resource}");
+        }
+        let _ = writeln!(text, "  verbs: [{verbs}]");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_stored_anew() {
+        let role: Value =
+            serde_saphyr::from_str(&role(&crate::operators::workspace_root().join("deploy/crds")).unwrap()).unwrap();
+        let resources = role["rules"][2]["resources"].as_array().unwrap();
+        assert!(
+            resources.contains(&"dynamomodels".into()) && resources.contains(&"dynamoworkermetadatas".into()),
+            "{role}"
+        );
+        let statuses = role["rules"][3]["resources"].as_array().unwrap();
+        assert!(!statuses.contains(&"dynamoworkermetadatas/status".into()), "it has no status: {role}");
+    }
+}

@@ -1,0 +1,46 @@
+//! What is checked, in this order: each check finds what those before it left.
+
+mod cluster_wide;
+mod scopes;
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::world::World;
+
+/// Namespace and release of the cluster-wide install.
+const OPERATOR: &str = "dynamo-system";
+const RELEASE: &str = "dynamo";
+/// Where graphs are.
+const TEAM: &str = "team";
+
+/// Runs the checks whose names begin with one of `only`, or all.
+pub(super) async fn run(world: &World, only: &[String]) -> Result<()> {
+    macro_rules! checks {
+        ($($module:ident::$check:ident),* $(,)?) => {
+            $(
+                let name = stringify!($check);
+                if only.is_empty() || only.iter().any(|wanted| name.starts_with(wanted.as_str())) {
+                    let begin = Instant::now();
+                    $module::$check(world).await.with_context(|| format!("check {name}"))?;
+                    println!("ok {name} ({:.0} s)", begin.elapsed().as_secs_f64());
+                }
+            )*
+        };
+    }
+    checks!(
+        cluster_wide::install,
+        cluster_wide::graph_runs,
+        cluster_wide::logs_and_network,
+        cluster_wide::webhooks,
+        cluster_wide::rollout,
+        cluster_wide::memory_exhausted,
+        cluster_wide::adapter,
+        scopes::hybrid,
+        scopes::hand_over,
+        scopes::uninstall,
+        scopes::restricted,
+    );
+    Ok(())
+}
