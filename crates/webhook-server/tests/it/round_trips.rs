@@ -74,7 +74,7 @@ async fn inputs_of_the_kit_read_in_either_version_and_sent_back_stay_as_they_are
                 Err(error) => {
                     refused += 1;
                     // The API server of the reference's recording had the gateway's API.
-                    let pool = error.to_string().contains("InferencePool");
+                    let pool = error.to_string().contains("inference.networking.k8s.io");
                     assert!(!was_admitted || pool, "{example} {kind}: {error}");
                 }
             }

@@ -61,7 +61,7 @@ async fn an_api_that_is_installed_later_can_be_used_without_a_restart() {
     let graph =
         json!([picker, { "name": "w", "type": "worker", "podTemplate": component("worker", "1.5.0")["podTemplate"] }]);
     let error = verdict(&namespace, &graph).await.unwrap_err();
-    assert!(error.contains("InferencePool"), "{error}");
+    assert!(error.contains("inference.networking.k8s.io"), "{error}");
     let pools = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {
