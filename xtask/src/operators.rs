@@ -37,9 +37,12 @@ pub(crate) struct Controller {
     args: &'static [&'static str],
 }
 
+/// The image of the operator with which the expectations of the conformance kit were recorded. Pods of this cluster run nothing.
+const OPERATOR_IMAGE: &str = "--operator-image=nvcr.io/nvidia/ai-dynamo/kubernetes-operator:1.5.0";
+
 /// All controllers. A new one is one more line.
 pub(crate) const CONTROLLERS: [Controller; 4] = [
-    Controller { name: "graph-controller", args: &[] },
+    Controller { name: "graph-controller", args: &[OPERATOR_IMAGE] },
     Controller { name: "component-controller", args: &[] },
     Controller { name: "model-controller", args: &[] },
     Controller { name: webhook::NAME, args: &[] },

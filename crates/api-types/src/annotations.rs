@@ -91,3 +91,8 @@ pub const COPIED_FROM_GRAPH: [&str; 5] =
 
 /// Uid of the checkpoint for which a Job removes what was kept.
 pub const CLEANUP_FOR: &str = "operator.dynamo/cleanup-for";
+
+/// Fingerprint of the spec for which a profiling Job runs.
+pub const PROFILED_SPEC: &str = "operator.dynamo/profiled-spec";
+/// Uid of the DynamoGraphDeploymentRequest that a graph was made for.
+pub const REQUEST_UID: &str = "operator.dynamo/request-uid";

@@ -202,3 +202,63 @@ pub mod checkpoint {
     /// `Reconciling`, `Ready`: on the way.
     pub const CAPTURING: &str = "Capturing";
 }
+
+/// Types and reasons of a request's conditions.
+pub mod request {
+    /// Type: all in all.
+    pub const SUCCEEDED: &str = "Succeeded";
+    /// Type: the spec can be carried out.
+    pub const VALIDATION: &str = "Validation";
+    /// Type: the profiler has ended well.
+    pub const PROFILING: &str = "Profiling";
+    /// Type: the graph is known.
+    pub const SPEC_GENERATED: &str = "SpecGenerated";
+    /// Type: the graph serves.
+    pub const DEPLOYMENT_READY: &str = "DeploymentReady";
+    /// `Validation`: it can.
+    pub const VALIDATION_PASSED: &str = "ValidationPassed";
+    /// `Validation`: it cannot.
+    pub const VALIDATION_FAILED: &str = "ValidationFailed";
+    /// `Profiling`: the Job is being prepared.
+    pub const DISCOVERING_HARDWARE: &str = "DiscoveringHardware";
+    /// `Profiling`: the Job cannot be made.
+    pub const JOB_CREATION_FAILED: &str = "JobCreationFailed";
+    /// `Profiling`: the Job was made just now.
+    pub const INITIALIZING: &str = "Initializing";
+    /// `Profiling`: the Job runs, and the profiler has not said more.
+    pub const PROFILING_RUNNING: &str = "ProfilingRunning";
+    /// `Profiling`: the profiler says that it is done, and the Job has not ended.
+    pub const COMPLETED: &str = "Completed";
+    /// `Profiling`: done.
+    pub const PROFILING_COMPLETED: &str = "ProfilingCompleted";
+    /// `Profiling`: failed before the profiler said what it was doing.
+    pub const PROFILING_FAILED: &str = "ProfilingFailed";
+    /// `SpecGenerated`: what the profiler left is no graph.
+    pub const GENERATION_FAILED: &str = "GenerationFailed";
+    /// `DeploymentReady`: the graph is coming up.
+    pub const DEPLOYMENT_IN_PROGRESS: &str = "DeploymentInProgress";
+    /// `DeploymentReady`: the graph served and no longer does.
+    pub const DEPLOYMENT_DEGRADED: &str = "DeploymentDegraded";
+    /// `DeploymentReady`: somebody deleted the graph.
+    pub const DEPLOYMENT_DELETED: &str = "DeploymentDeleted";
+    /// `DeploymentReady`: the API server refuses the graph.
+    pub const DEPLOYMENT_REJECTED: &str = "DeploymentRejected";
+    /// `Succeeded`: not begun.
+    pub const PENDING: &str = "Pending";
+    /// `Succeeded`: the graph is coming up.
+    pub const DEPLOYING: &str = "Deploying";
+    /// `Succeeded`: the graph serves.
+    pub const DEPLOYED: &str = "Deployed";
+    /// `Succeeded`: failed for a reason that no other condition tells.
+    pub const FAILED: &str = "Failed";
+    /// `SpecServed`: the spec was changed after profiling had begun.
+    pub const SPEC_CHANGE_REJECTED: &str = "SpecChangeRejected";
+    /// `Stalled`: an object that is not ours has a name that we need.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// `Stalled`: a right or a quota is missing.
+    pub const FORBIDDEN: &str = "Forbidden";
+    /// `Stalled`: the pod of the profiler cannot start.
+    pub const POD_CANNOT_START: &str = "PodCannotStart";
+    /// `Stalled`: an object of the reconciled kind has a form that this version does not know.
+    pub const UNREADABLE: &str = "Unreadable";
+}

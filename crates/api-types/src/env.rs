@@ -102,3 +102,13 @@ pub const DYN_SNAPSHOT_CONTROL_DIR: &str = "DYN_SNAPSHOT_CONTROL_DIR";
 pub const DYN_SNAPSHOT_RESTORE_STANDBY: &str = "DYN_SNAPSHOT_RESTORE_STANDBY";
 /// Set by users: switches on the API by which adapters are loaded.
 pub const DYN_LORA_ENABLED: &str = "DYN_LORA_ENABLED";
+/// Token for Hugging Face, in profiling Jobs.
+pub const HUGGING_FACE_HUB_TOKEN: &str = "HUGGING_FACE_HUB_TOKEN";
+/// Name of the request that a profiling Job runs for.
+pub const DGDR_NAME: &str = "DGDR_NAME";
+/// Namespace of the request that a profiling Job runs for.
+pub const DGDR_NAMESPACE: &str = "DGDR_NAMESPACE";
+/// Uid of the request that a profiling Job runs for.
+pub const DGDR_UID: &str = "DGDR_UID";
+/// Program with which the profiler lays the author's part of a graph over its own.
+pub const DYNAMO_DGD_APPLY_OVERRIDES_BIN: &str = "DYNAMO_DGD_APPLY_OVERRIDES_BIN";

@@ -56,8 +56,33 @@ pub const LEADER_WORKER_SET: &str = "leaderworkerset.sigs.k8s.io/name";
 /// On LeaderWorkerSets and pod groups of operators that made a set for each replica.
 pub const LEGACY_INSTANCE: &str = "instance-id";
 
-/// [`OPERATOR`] on Services of base models.
+/// [`OPERATOR`] on Services of base models, and on what is made for a request.
 pub const MODEL_MANAGED_BY: &str = "nvidia.com/managed-by";
+
+/// Name of the DynamoGraphDeploymentRequest that an object was made for, as a label value.
+pub const REQUEST_NAME: &str = "dgdr.nvidia.com/name";
+/// Namespace of the DynamoGraphDeploymentRequest that an object was made for.
+pub const REQUEST_NAMESPACE: &str = "dgdr.nvidia.com/namespace";
+/// Name of the DynamoGraphDeploymentRequest, on profiling Jobs.
+pub const REQUEST: &str = "dgdr";
+/// [`PROFILER`] on profiling Jobs.
+pub const APP: &str = "app";
+/// Value of [`APP`] on profiling Jobs.
+pub const PROFILER: &str = "dynamo-profiler";
+/// On the pods of a Job: its name.
+pub const JOB_NAME: &str = "job-name";
+/// On nodes: how many GPUs they have.
+pub const NODE_GPU_COUNT: &str = "nvidia.com/gpu.count";
+/// On nodes: what their GPUs are called by their maker.
+pub const NODE_GPU_PRODUCT: &str = "nvidia.com/gpu.product";
+/// On nodes: memory of one GPU in MiB.
+pub const NODE_GPU_MEMORY: &str = "nvidia.com/gpu.memory";
+/// On nodes: [`TRUE`] where RDMA is possible; each of them says so.
+pub const NODE_RDMA: [&str; 3] = [
+    "nvidia.com/rdma.present",
+    "feature.node.kubernetes.io/rdma.available",
+    "feature.node.kubernetes.io/network-sriov.capable",
+];
 
 /// Recommended label: the tool that manages the object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";

@@ -100,6 +100,24 @@ pub fn checkpoint_cleanup_job(id: &str) -> String {
     dns_label(&format!("checkpoint-cleanup-{id}"))
 }
 
+/// ServiceAccount of profiling Jobs.
+pub const PROFILING_SERVICE_ACCOUNT: &str = "dgdr-profiling-job";
+
+/// Job that profiles for a request.
+pub fn profiling_job(request: &str) -> String {
+    bounded(&format!("profile-{request}"), LABEL_MAX)
+}
+
+/// ConfigMap to which the output of a request's profiler is copied.
+pub fn profiling_output(request: &str) -> String {
+    bounded(&format!("dgdr-output-{request}"), 253)
+}
+
+/// Graph of a request, unless the request names it.
+pub fn requested_graph(request: &str) -> String {
+    bounded(&format!("{request}-dgd"), LABEL_MAX)
+}
+
 /// ServiceAccount with which a graph's pods discover each other.
 pub fn discovery_service_account(graph: &str) -> String {
     bounded(&format!("{graph}-k8s-service-discovery"), 253)

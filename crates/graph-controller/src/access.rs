@@ -4,6 +4,7 @@ use controller_kit::access::{Access, Verb};
 
 const GRANTED_TO_DISCOVERY: &str = "granted to discovery accounts: nobody can grant what it does not hold";
 const GRANTED_TO_PLANNERS: &str = "granted to planners: nobody can grant what it does not hold";
+const GRANTED_TO_PROFILERS: &str = "granted to profiling Jobs: nobody can grant what it does not hold";
 const GRANTED_TO_PICKERS: &str = "granted to endpoint pickers: nobody can grant what it does not hold";
 
 /// Group of the kinds of Grove.
@@ -120,6 +121,58 @@ pub const ACCESS: &[Access] = &[
         why: "says how many replicas there are, and which pods they are",
     },
     Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentrequests",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
+        why: "the requests it serves; removes the finalizer that the Go operator left on one that is being deleted",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentrequests",
+        subresource: Some("status"),
+        verbs: &[Verb::Patch],
+        why: "says how far a request is",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentrequests",
+        subresource: Some("finalizers"),
+        verbs: &[Verb::Update],
+        why: "the same for the Jobs of requests as for the children of graphs",
+    },
+    Access { group: "batch", resource: "jobs", subresource: None, verbs: Verb::OWN, why: "profile for requests" },
+    Access {
+        group: "",
+        resource: "persistentvolumeclaims",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "whether the claim exists that a request names for the weights of its model",
+    },
+    Access {
+        group: "",
+        resource: "nodes",
+        subresource: None,
+        verbs: &[Verb::List],
+        why: "the GPUs that a request is planned with; done without in installs for one namespace",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: &[Verb::Create, Verb::Delete],
+        why: "makes the graphs of requests; granted to profiling Jobs, which try graphs and remove them",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: None,
+        verbs: &[Verb::Create, Verb::Delete],
+        why: GRANTED_TO_PROFILERS,
+    },
+    Access { group: "", resource: "pods", subresource: Some("log"), verbs: &[Verb::Get], why: GRANTED_TO_PROFILERS },
+    Access { group: "", resource: "configmaps", subresource: None, verbs: &[Verb::Update], why: GRANTED_TO_PROFILERS },
+    Access {
         group: "",
         resource: "serviceaccounts",
         subresource: None,
@@ -188,7 +241,8 @@ pub const ACCESS: &[Access] = &[
         resource: "pods",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "waits for the last old worker pod before a Recreate goes on; granted to discovery accounts",
+        why: "waits for the last old worker pod before a Recreate goes on; why a profiler does not start, or how it failed; granted \
+              to discovery accounts",
     },
     Access { group: "", resource: "endpoints", subresource: None, verbs: Verb::CACHE, why: GRANTED_TO_DISCOVERY },
     Access {
@@ -321,6 +375,39 @@ pub const PICKER: &[Access] = &[
     },
 ];
 
+/// The ClusterRole of profiling Jobs, likewise.
+pub const PROFILER: &[Access] = &[
+    Access {
+        group: "",
+        resource: "configmaps",
+        subresource: None,
+        verbs: &[Verb::Create, Verb::Get, Verb::Update, Verb::Patch, Verb::Delete],
+        why: "hands its output over",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: None,
+        verbs: &[Verb::List, Verb::Get, Verb::Create, Verb::Delete],
+        why: "whether the profiler has ended; measures",
+    },
+    Access { group: "", resource: "pods", subresource: Some("log"), verbs: &[Verb::Get], why: "measures" },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentrequests",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "reads its request",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::Create, Verb::Delete, Verb::List, Verb::Watch],
+        why: "tries graphs",
+    },
+];
+
 const CHOOSES: &str = "knows the workers it chooses from";
 const SLICES: Access = Access {
     group: "discovery.k8s.io",
@@ -352,7 +439,7 @@ mod tests {
     /// The API server refuses to bind a role that holds more than its binder.
     #[test]
     fn nothing_is_granted_that_is_not_held() {
-        for access in PLANNER.iter().chain(PICKER) {
+        for access in PLANNER.iter().chain(PICKER).chain(PROFILER) {
             let path =
                 access.subresource.map_or(access.resource.to_owned(), |part| format!("{}/{part}", access.resource));
             for verb in access.verbs {

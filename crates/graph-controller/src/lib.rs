@@ -4,12 +4,16 @@
 //! | module | what |
 //! |---|---|
 //! | [`graph`] | reconciling one graph: observe, validate, decide, apply, report |
+//! | [`relay`] | the program beside a profiler |
+//! | [`request`] | profiling for a request, and the graph that comes of it |
 //! | [`scaling_adapter`] | handing the replicas of an adapter to its graph |
 //! | [`access`] | what the controller may do, as data |
 //! | [`run`] | caches, triggers, the loop |
 
 pub mod access;
 pub mod graph;
+pub mod relay;
+pub mod request;
 mod run;
 pub mod scaling_adapter;
 

@@ -6,6 +6,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use controller_kit::access::print_role;
 use controller_kit::process::{self, CommonArgs};
 use graph_controller::access;
+use graph_controller::relay::run::RelayArgs;
+use graph_controller::request::settings::RequestArgs;
 
 /// Turns DynamoGraphDeployments into DynamoComponentDeployments, and rolls out their changes.
 #[derive(Parser)]
@@ -13,12 +15,19 @@ use graph_controller::access;
 struct Args {
     #[command(flatten)]
     common: CommonArgs,
+    #[command(flatten)]
+    requests: RequestArgs,
     #[command(subcommand)]
     command: Option<Command>,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// Runs beside a profiler and copies its output into a ConfigMap, until the profiler has ended
+    RelayOutput {
+        #[command(flatten)]
+        relay: RelayArgs,
+    },
     /// Prints the role that the controller needs: a ClusterRole, or with --namespace a Role
     Access {
         /// Prints the role of pods that the controller binds to their account instead
@@ -34,12 +43,20 @@ enum Pods {
     Planner,
     /// Endpoint pickers
     Epp,
+    /// Jobs that profile
+    Profiling,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     match args.command {
-        None => process::run_elected(graph_controller::NAME, &args.common, graph_controller::run),
+        None => {
+            let start = |context| graph_controller::run(context, args.requests);
+            process::run_elected(graph_controller::NAME, &args.common, start)
+        }
+        Some(Command::RelayOutput { relay }) => process::run_tool("dynamo-output-relay", &args.common, |client| {
+            graph_controller::relay::run::run(client, relay)
+        }),
         Some(Command::Access { of }) => print_access(of, args.common.namespace.as_deref()),
     }
 }
@@ -49,6 +66,7 @@ fn print_access(of: Option<Pods>, namespace: Option<&str>) -> ExitCode {
         None => (graph_controller::NAME, access::ACCESS),
         Some(Pods::Planner) => ("dynamo-operator-planner", access::PLANNER),
         Some(Pods::Epp) => ("dynamo-operator-epp", access::PICKER),
+        Some(Pods::Profiling) => ("dynamo-operator-dgdr-profiling", access::PROFILER),
     };
     print_role(name, namespace, access)
 }

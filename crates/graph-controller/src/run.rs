@@ -1,6 +1,7 @@
 //! Caches, what wakes a graph, and the loop.
 
 mod grove;
+mod requests;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,12 +24,14 @@ use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
 use kube::{Resource, ResourceExt};
 
 use self::grove::GroveWatches;
+use self::requests::Requests;
 use crate::NAME;
 use crate::graph::Reconciler;
 use crate::graph::apply::graph_of;
 use crate::graph::observe::grove::kai_queues;
 use crate::graph::observe::{Apis, Caches};
 use crate::graph::settings::Settings;
+use crate::request::settings::RequestArgs;
 use crate::scaling_adapter::{self, observe::adapters_of};
 
 /// Pods that still hold resources.
@@ -53,11 +56,11 @@ struct Watches {
     grove: GroveWatches,
 }
 
-/// Runs the controllers of this process until it is told to stop.
+/// Runs the controllers of this process until it is told to stop. `args` is what the command line says of requests.
 ///
 /// # Errors
 /// Never: what goes wrong is retried, and shows in logs, metrics and status.
-pub async fn run(context: Context) -> Result<(), Infallible> {
+pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> {
     let (client, scope) = (|| context.client.clone(), &context.scope);
     let settings = Arc::new(Settings::of(&context.settings, scope, std::env::var("POD_NAMESPACE").ok()));
     let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(client(), scope, None);
@@ -65,6 +68,8 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     // Each of the two controllers hears of the other's objects.
     let known = adapters.clone();
     let (graph_watch, adapters_to_look_at) = graph_watch.and_keys(move |graph| adapters_of(&known, graph));
+    let requests = Requests::open(&context);
+    let (graph_watch, requests_to_look_at) = requests.concerned_by_graphs(graph_watch);
     let (adapter_watch, graphs_to_look_at) = adapter_watch.and_keys(|adapter| graph_of(adapter).into_iter().collect());
 
     let (caches, mut watches) = open(&context, &settings, graphs.clone(), adapters.clone());
@@ -85,8 +90,9 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         let reconciler = reconciler.clone();
         async move { reconciler.reconcile(adapter).await }
     });
+    let requesting = requests.run(&context, args, &caches, requests_to_look_at);
     let apis = apis(&context, &settings);
-    let reconciler = Reconciler { applier: applier.clone(), events, apis, settings, caches };
+    let reconciler = Reconciler { applier: applier.clone(), events, apis, settings, caches: caches.clone() };
     let serving = watches.into_controller(graph_watch, &reconciler).also(graphs_to_look_at);
     let serving = serving.run(&context, move |graph| {
         let reconciler = reconciler.clone();
@@ -94,7 +100,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     });
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready in
     // between.
-    join!(serving, scaling, async { secrets_gate.open() });
+    join!(serving, scaling, requesting, async { secrets_gate.open() });
     Ok(())
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn prepare(
     webhook: SocketAddr,
 ) -> Result<PathBuf> {
     let mut objects = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})];
-    for pods in ["planner", "epp"] {
+    for pods in ["planner", "epp", "profiling"] {
         objects.extend(graph_controller.map(|program| role(program, &["--of", pods])).transpose()?);
     }
     cluster.apply(&objects).await?;

@@ -1,5 +1,6 @@
 //! Status of a `DynamoGraphDeploymentRequest`.
 
+use super::Hardware;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -31,6 +32,13 @@ pub struct DynamoGraphDeploymentRequestStatus {
     /// Replicas of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_info: Option<DeploymentInfo>,
+    /// The hardware that is planned for: that of the spec, and what was found in the cluster where the spec names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Hardware>,
+    /// Minutes that the profiling Job ran times the GPUs that its pod holds, rounded up. Graphs that the profiler itself starts
+    /// to measure them are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_minutes: Option<i64>,
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -87,6 +95,32 @@ pub enum ProfilingPhase {
     GeneratingDgd,
     /// Done.
     Done,
+}
+
+impl ProfilingPhase {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Initializing,
+        Self::SweepingPrefill,
+        Self::SweepingDecode,
+        Self::SelectingConfig,
+        Self::BuildingCurves,
+        Self::GeneratingDgd,
+        Self::Done,
+    ];
+
+    /// The name as profilers write it and as it stands in a status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initializing => "Initializing",
+            Self::SweepingPrefill => "SweepingPrefill",
+            Self::SweepingDecode => "SweepingDecode",
+            Self::SelectingConfig => "SelectingConfig",
+            Self::BuildingCurves => "BuildingCurves",
+            Self::GeneratingDgd => "GeneratingDGD",
+            Self::Done => "Done",
+        }
+    }
 }
 
 /// What the profiler found.

@@ -139,6 +139,35 @@ where
     run(name, args, |context| leader::lead(context, start))
 }
 
+/// Runs a program of the operator that is no controller and ends by itself: 0 if `work` is done, 1 if it failed, 2 if flags or
+/// credentials cannot work. It has a client and logs, and no servers. A signal ends it at once.
+pub fn run_tool<F, Fut, E>(name: &'static str, args: &CommonArgs, work: F) -> ExitCode
+where
+    F: FnOnce(Client) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    let start = async {
+        init_logs(args, &OperatorConfiguration::default())?;
+        let client = install_client(name, args).await?;
+        Ok(match work(client).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                tracing::error!(%error, "failed");
+                ExitCode::FAILURE
+            }
+        })
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map_err(StartError::from).and_then(|runtime| runtime.block_on(start)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln_error(name, &error);
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
 #[allow(clippy::print_stderr, reason = "the last words of a process that has no log yet")]
 fn eprintln_error(name: &str, error: &StartError) {
     eprintln!("{name}: {error}");

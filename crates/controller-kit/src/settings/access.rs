@@ -11,6 +11,8 @@ pub struct Rbac {
     pub planner_cluster_role_name: String,
     /// Of endpoint pickers. Default `dynamo-operator-epp`.
     pub epp_cluster_role_name: String,
+    /// Of Jobs that profile. Default `dynamo-operator-dgdr-profiling`.
+    pub dgdr_profiling_cluster_role_name: String,
 }
 
 impl Default for Rbac {
@@ -18,6 +20,7 @@ impl Default for Rbac {
         Self {
             planner_cluster_role_name: "dynamo-operator-planner".to_owned(),
             epp_cluster_role_name: "dynamo-operator-epp".to_owned(),
+            dgdr_profiling_cluster_role_name: "dynamo-operator-dgdr-profiling".to_owned(),
         }
     }
 }

@@ -10,6 +10,7 @@ use controller_kit::process::{Context, Readiness, Shutdown};
 use controller_kit::scope::Fence;
 use controller_kit::settings::OperatorConfiguration;
 use controller_kit::store::Scope;
+use graph_controller::request::settings::RequestArgs;
 use graph_controller::{NAME, access::ACCESS};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -77,7 +78,7 @@ impl Bed {
     /// Starts the controller.
     pub fn start(&self) {
         let running = self.context.clone();
-        tokio::spawn(async move { graph_controller::run(running).await.unwrap() });
+        tokio::spawn(async move { graph_controller::run(running, RequestArgs::default()).await.unwrap() });
     }
 
     /// Writes of a kind that the API server has accepted.

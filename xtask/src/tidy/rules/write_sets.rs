@@ -6,12 +6,13 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Resources that more than one controller may write, and how they share them.
-const SHARED: [(&str, &str); 4] = [
+const SHARED: [(&str, &str); 5] = [
     ("core/services", "each writes only what it owns: Services of components, or those of graphs on Grove"),
     (
         "core/persistentvolumeclaims",
         "each only makes what is missing: claims of graphs, or the one that keeps checkpoints",
     ),
+    ("batch/jobs", "each writes only those it owns: Jobs of checkpoints, or those that profile for requests"),
     ("nvidia.com/dynamocomponentdeployments", "the component controller only removes a finalizer of the Go operator"),
     ("events.k8s.io/events", "events are only ever added"),
 ];

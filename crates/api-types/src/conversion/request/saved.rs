@@ -19,7 +19,7 @@ const ALPHA_ONLY: [Path; 6] = [
 const CONFIG: Path = &["spec", "profilingConfig", "config"];
 
 /// Places that v1alpha1 cannot say at all.
-const BETA_ONLY: [Path; 7] = [
+const BETA_ONLY: [Path; 9] = [
     &["spec", "hardware"],
     &["spec", "searchStrategy"],
     &["spec", "workload", "concurrency"],
@@ -27,6 +27,8 @@ const BETA_ONLY: [Path; 7] = [
     &["spec", "sla", "e2eLatency"],
     &["spec", "overrides", "dgd"],
     &["status", "profilingResults", "pareto"],
+    &["status", "hardware"],
+    &["status", "gpuMinutes"],
 ];
 const JOB: Path = &["spec", "overrides", "profilingJob"];
 const MOCKER: Path = &["spec", "features", "mocker"];

@@ -44,7 +44,8 @@ fn runs_picker(graph: &ValidGraph<'_>) -> bool {
     graph.endpoint_picker().is_some_and(default)
 }
 
-fn shared_account(namespace: &str, name: &str, role: &str) -> SharedAccount {
+/// The account of that name, bound to a ClusterRole.
+pub fn shared_account(namespace: &str, name: &str, role: &str) -> SharedAccount {
     let metadata = |object: String| ObjectMeta {
         name: Some(object),
         namespace: Some(namespace.to_owned()),

@@ -1,0 +1,130 @@
+//! `graph-controller relay-output`: runs beside a profiler and copies what it says into a ConfigMap, where the controller sees it.
+//!
+//! The profiler writes `profiler_status.yaml` whenever it begins something else, and `final_config.yaml` when it is done.
+
+pub mod run;
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::request::decide::output;
+
+/// File that says what the profiler is doing.
+pub const STATUS_FILE: &str = output::STATUS_FILE;
+/// File with the graph.
+pub const CONFIG_FILE: &str = output::CONFIG;
+
+/// What the profiler's status file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct StatusFile {
+    status: String,
+    phase: String,
+    message: String,
+    error: String,
+}
+
+/// What is to be told, and what that means for the program itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// Nothing worth telling.
+    Nothing,
+    /// The profiler goes on.
+    Progress(BTreeMap<String, String>),
+    /// It has ended, well or not; either is told well.
+    Final(BTreeMap<String, String>),
+}
+
+/// What a status file says while the profiler runs.
+pub fn progress(status: &str) -> Report {
+    match read(status) {
+        Some(file) if !file.phase.trim().is_empty() => Report::Progress(words(&file)),
+        _ => Report::Nothing,
+    }
+}
+
+/// What is left behind by a profiler that has ended. Nothing if it did not say how.
+pub fn ending(status: &str, config: Option<&str>) -> Report {
+    let Some(file) = read(status) else { return Report::Nothing };
+    let mut data = words(&file);
+    data.insert(output::STATUS_FILE.to_owned(), status.to_owned());
+    match (file.status.trim(), config) {
+        (output::SUCCESS, Some(config)) => {
+            data.insert(output::STATUS.to_owned(), output::SUCCESS.to_owned());
+            data.insert(output::CONFIG.to_owned(), config.to_owned());
+        }
+        (output::FAILED, _) => {
+            let why = if file.error.trim().is_empty() { &file.message } else { &file.error };
+            data.insert(output::STATUS.to_owned(), output::FAILED.to_owned());
+            data.insert(output::ERROR.to_owned(), why.clone());
+        }
+        _ => return Report::Nothing,
+    }
+    Report::Final(data)
+}
+
+/// A file that is being written may be half there.
+fn read(status: &str) -> Option<StatusFile> {
+    serde_saphyr::from_str::<Option<StatusFile>>(status).ok().flatten()
+}
+
+fn words(file: &StatusFile) -> BTreeMap<String, String> {
+    let given = [(output::PHASE, &file.phase), (output::MESSAGE, &file.message)].into_iter();
+    let given = given.filter(|(_, text)| !text.trim().is_empty());
+    given.map(|(key, text)| (key.to_owned(), text.trim().to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    fn told(report: &Report) -> Vec<(&str, &str)> {
+        match report {
+            Report::Nothing => Vec::new(),
+            Report::Progress(data) | Report::Final(data) => {
+                data.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect()
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_profiler_does_is_told_in_its_own_words() {
+        let report =
+            progress("status: running\nmessage: 'trying \"tp 4\": 3 of 8'\nphase: SweepingDecode\ntimestamp: t\n");
+        assert_eq!(told(&report), [("message", "trying \"tp 4\": 3 of 8"), ("phase", "SweepingDecode")]);
+        for nothing in ["", "status: running\n", "phase: ''\n", "phase: [", "just words"] {
+            assert_eq!(progress(nothing), Report::Nothing, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_told_with_the_graph_or_with_the_reason() {
+        let good = ending("status: success\nphase: Done\n", Some("kind: X\n"));
+        let expected = [
+            ("final_config.yaml", "kind: X\n"),
+            ("phase", "Done"),
+            ("profiler_status", "success"),
+            ("profiler_status.yaml", "status: success\nphase: Done\n"),
+        ];
+        assert_eq!(told(&good), expected);
+        let bad = ending("status: failed\nmessage: m\nerror: no GPU\n", None);
+        assert!(told(&bad).contains(&("profiler_error", "no GPU")));
+        assert!(told(&ending("status: failed\nmessage: m\n", None)).contains(&("profiler_error", "m")));
+        for nothing in ["", "status: running\n", "status: success\n", "status: other\n"] {
+            assert_eq!(ending(nothing, None), Report::Nothing, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn the_controller_understands_what_is_told() {
+        let Report::Final(data) = ending("status: success\nphase: Done\nmessage: all well\n", Some("kind: X")) else {
+            unreachable!("it has ended well")
+        };
+        let map = ConfigMap { data: Some(data), ..ConfigMap::default() };
+        let read = output::read(Some(&map));
+        assert!(read.succeeded && read.failure.is_none());
+        assert_eq!((read.message, read.config), ("all well", Some("kind: X")));
+    }
+}

@@ -1,0 +1,178 @@
+//! The loop of the relay.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use api_types::names;
+use api_types::v1beta1::DynamoGraphDeploymentRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, Resource};
+use tokio::time::{Instant, sleep, timeout};
+use tracing::{info, warn};
+
+use super::{CONFIG_FILE, Report, STATUS_FILE, ending, progress};
+use crate::request::decide::generated::tracking_labels;
+use crate::request::decide::job::PROFILER;
+
+/// Who writes the ConfigMap.
+const MANAGER: &str = "dynamo-output-relay";
+/// How often the profiler is looked at.
+const ROUND: Duration = Duration::from_secs(10);
+/// How long after the profiler's end its files may be missing: a volume may show them late.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// No request to the API server may take longer.
+const STEP: Duration = Duration::from_secs(10);
+
+/// Where the profiler is, and for whom it works.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RelayArgs {
+    /// Folder in which the profiler leaves its output
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// Name of the request
+    #[arg(long, value_name = "NAME")]
+    pub request: String,
+    /// Namespace of the request
+    #[arg(long, value_name = "NAMESPACE")]
+    pub request_namespace: String,
+    /// Uid of the request
+    #[arg(long, value_name = "UID")]
+    pub request_uid: String,
+    /// Name of this pod; a pod's host is called like the pod
+    #[arg(long, value_name = "NAME", env = "HOSTNAME")]
+    pub pod: String,
+}
+
+/// Why a relay gives up.
+#[derive(Debug, thiserror::Error)]
+pub enum RelayError {
+    /// The profiler ended and did not say how.
+    #[error("{} says neither success nor failure {}s after the profiler's end; see the profiler's log", path.display(), PATIENCE.as_secs())]
+    NoEnd {
+        /// The status file.
+        path: PathBuf,
+    },
+    /// What it said could not be handed over.
+    #[error("cannot write ConfigMap {name}: {why}")]
+    Write {
+        /// The ConfigMap.
+        name: String,
+        /// What the API server says.
+        why: String,
+    },
+}
+
+/// Relays until the profiler has ended and its end is told.
+///
+/// # Errors
+/// The profiler does not say how it ended, or nobody takes what it said.
+pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
+    let relay = Relay { client, args };
+    let mut told = Report::Nothing;
+    loop {
+        let ended = relay.has_ended().await;
+        let now = progress(&relay.file(STATUS_FILE).await.unwrap_or_default());
+        if let Report::Progress(data) = &now
+            && now != told
+        {
+            match relay.tell(data).await {
+                Ok(()) => told = now,
+                Err(error) => warn!(%error, "trying again"),
+            }
+        }
+        if ended {
+            return relay.tell_end().await;
+        }
+        sleep(ROUND).await;
+    }
+}
+
+struct Relay {
+    client: Client,
+    args: RelayArgs,
+}
+
+impl Relay {
+    async fn file(&self, name: &str) -> Option<String> {
+        tokio::fs::read_to_string(self.path(name)).await.ok()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        Path::new(&self.args.folder).join(name)
+    }
+
+    /// Whether the profiler's container has ended. An API server that does not answer will do so later.
+    async fn has_ended(&self) -> bool {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.args.request_namespace);
+        let pod = match timeout(STEP, pods.get(&self.args.pod)).await {
+            Ok(Ok(pod)) => pod,
+            Ok(Err(error)) => {
+                warn!(%error, "cannot look at pod {}", self.args.pod);
+                return false;
+            }
+            Err(_) => return false,
+        };
+        let containers = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+        let state = containers.into_iter().find(|container| container.name == PROFILER).and_then(|it| it.state);
+        state.is_some_and(|state| state.terminated.is_some())
+    }
+
+    async fn tell_end(&self) -> Result<(), RelayError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.file(STATUS_FILE).await.unwrap_or_default();
+            let mut failure = RelayError::NoEnd { path: self.path(STATUS_FILE) };
+            if let Report::Final(data) = ending(&status, self.file(CONFIG_FILE).await.as_deref()) {
+                match self.tell(&data).await {
+                    Ok(()) => {
+                        info!("the profiler's end is told");
+                        return Ok(());
+                    }
+                    Err(error) => failure = error,
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(failure);
+            }
+            sleep(Duration::from_secs(2)).await;
+        }
+    }
+
+    async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), RelayError> {
+        let args = &self.args;
+        let name = names::profiling_output(&args.request);
+        let map = ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                namespace: Some(args.request_namespace.clone()),
+                labels: Some(tracking_labels(&args.request, &args.request_namespace)),
+                owner_references: Some(vec![self.owner()]),
+                ..ObjectMeta::default()
+            },
+            data: Some(data.clone()),
+            ..ConfigMap::default()
+        };
+        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &args.request_namespace);
+        let params = PatchParams::apply(MANAGER).force();
+        let why = match timeout(STEP, maps.patch(&name, &params, &Patch::Apply(&map))).await {
+            Ok(Ok(_)) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        Err(RelayError::Write { name, why })
+    }
+
+    fn owner(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: DynamoGraphDeploymentRequest::api_version(&()).into_owned(),
+            kind: DynamoGraphDeploymentRequest::kind(&()).into_owned(),
+            name: self.args.request.clone(),
+            uid: self.args.request_uid.clone(),
+            controller: Some(true),
+            block_owner_deletion: Some(true),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! I/O out: carries a decision on a request out.
+//!
+//! Order: what is left of an earlier profile goes first; accounts come before the Job whose pod runs under them, ConfigMaps
+//! before the graph that reads them.
+
+use api_types::conditions::request as reason;
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest};
+use api_types::{LEGACY_FINALIZER, labels};
+use controller_kit::apply::{Applier, Desired, Error, ObjectId, Outcome};
+use controller_kit::failure::Class;
+use controller_kit::store::{Key, Packed, Store, controller_owner};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ApiResource;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::decide::{Decision, HandOver, Learnt, Stage, taken};
+use super::observe::{Caches, Observed};
+use super::standing::is_graph_of;
+use crate::graph::decide::accounts::SharedAccount;
+use crate::graph::observe::live_value;
+
+/// What became of a decision.
+#[derive(Debug)]
+pub struct Acted {
+    /// Where the request stands.
+    pub stage: Stage,
+    /// What was learnt on the way.
+    pub learnt: Learnt,
+    /// The Job as it was made.
+    pub job: Option<Job>,
+    /// The graph that was made.
+    pub made_graph: Option<String>,
+    /// ConfigMaps that could not be written, one line each.
+    pub refused: Vec<String>,
+}
+
+/// Carries a decision out.
+///
+/// # Errors
+/// What goes away by itself.
+pub async fn apply(
+    applier: &Applier,
+    caches: &Caches,
+    observed: &Observed,
+    decision: Decision,
+) -> Result<Acted, Error> {
+    let mut acted = Acted {
+        stage: decision.stage,
+        learnt: decision.learnt,
+        job: observed.job.clone(),
+        made_graph: None,
+        refused: Vec::new(),
+    };
+    if let Some(job) = &decision.delete_job {
+        applier.delete(job, &observed.uid).await?;
+    }
+    if let Some(output) = &decision.delete_output {
+        applier.delete(output, &observed.uid).await?;
+    }
+    if let Some(wanted) = &decision.account {
+        account(applier, caches, observed, wanted).await?;
+    }
+    if let Some(job) = &decision.job {
+        make_job(applier, observed, job, &mut acted).await?;
+    }
+    for map in &decision.config_maps {
+        write_config_map(applier, caches, observed, map, &mut acted).await?;
+    }
+    if let Some(graph) = decision.graph {
+        make_graph(applier, observed, graph, &mut acted).await?;
+    }
+    if let Some(hand_over) = &decision.hand_over {
+        give(applier, observed, hand_over).await?;
+    }
+    if matches!(acted.stage, Stage::Deleted(_)) {
+        confirm_deletion(applier, observed).await?;
+    }
+    Ok(acted)
+}
+
+/// Lets a request go that is being deleted: takes off the finalizer of another operator, and nothing else. Its Job and what
+/// the profiler said go with it; its graph stays.
+///
+/// # Errors
+/// What the API server answered.
+pub async fn release(applier: &Applier, request: &Packed<DynamoGraphDeploymentRequest>) -> Result<(), Error> {
+    applier.remove_finalizer(request, LEGACY_FINALIZER).await?;
+    Ok(())
+}
+
+async fn account(applier: &Applier, caches: &Caches, observed: &Observed, wanted: &SharedAccount) -> Result<(), Error> {
+    write_shared(applier, &caches.accounts, observed, &wanted.account).await?;
+    let key = Key::new(&observed.namespace, &wanted.binding.name_any());
+    // The role of a binding cannot be changed: one of ours that names another role is made anew.
+    let live = caches.bindings.get(&key).filter(|live| controller_owner(live.as_ref()).is_none());
+    if let Some(live) = live
+        && live.unpack().is_ok_and(|binding| binding.role_ref != wanted.binding.role_ref)
+    {
+        applier.delete(live.as_ref(), &observed.uid).await?;
+    }
+    write_shared(applier, &caches.bindings, observed, &wanted.binding).await
+}
+
+/// Writes what all requests of a namespace share. One of the same name that is somebody else's is used as it is.
+async fn write_shared<K>(
+    applier: &Applier,
+    store: &Store<Packed<K>>,
+    observed: &Observed,
+    wanted: &K,
+) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let mut desired = Desired::of(wanted, &observed.uid)?;
+    for key in [labels::MANAGED_BY, labels::APP_NAME] {
+        let value = wanted.meta().labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
+        desired = desired.adopt_if_labelled(key, &value);
+    }
+    let live = live_value(store, &observed.namespace, &wanted.name_any());
+    match applier.apply(&desired, live.as_ref()).await {
+        Err(error) if error.class() == Class::Foreign => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// A Job cannot be changed, so it is made or it is not.
+async fn make_job(applier: &Applier, observed: &Observed, job: &Job, acted: &mut Acted) -> Result<(), Error> {
+    let desired = Desired::of(job, &observed.uid)?.only_if_unchanged();
+    match applier.apply(&desired, None).await {
+        Ok(Outcome::Created(made)) => acted.job = serde_json::from_value(made).ok(),
+        Ok(_) => {}
+        Err(Error::Changed { object }) => {
+            if let Some(live) = applier.get(&ApiResource::erase::<Job>(&()), &object).await? {
+                let live: Job = parse(live, &object)?;
+                if observed.is_ours(&live) {
+                    return Err(Error::Changed { object });
+                }
+                let message = format!("{object} exists and is not of this request; delete or rename it");
+                acted.stage = Stage::Blocked { reason: reason::NAME_TAKEN, message };
+            }
+        }
+        Err(error) => {
+            let message = error.to_string();
+            acted.stage = match error.class() {
+                Class::Invalid => Stage::JobRefused(message),
+                Class::Forbidden => Stage::Blocked { reason: reason::FORBIDDEN, message },
+                Class::Foreign => Stage::Blocked { reason: reason::NAME_TAKEN, message },
+                Class::Transient => return Err(error),
+            };
+        }
+    }
+    Ok(())
+}
+
+fn parse<K: serde::de::DeserializeOwned>(object: Value, id: &ObjectId) -> Result<K, Error> {
+    serde_json::from_value(object).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
+}
+
+/// What the graph reads beside its spec. The graph may do without, so this fails nothing.
+async fn write_config_map(
+    applier: &Applier,
+    caches: &Caches,
+    observed: &Observed,
+    map: &ConfigMap,
+    acted: &mut Acted,
+) -> Result<(), Error> {
+    let mut desired = Desired::of(map, &observed.uid)?;
+    for key in [labels::REQUEST_NAME, labels::REQUEST_NAMESPACE] {
+        let value = map.labels().get(key).cloned().unwrap_or_default();
+        desired = desired.adopt_if_labelled(key, &value);
+    }
+    let live = live_value(&caches.config_maps, &observed.namespace, &map.name_any());
+    match applier.apply(&desired, live.as_ref()).await {
+        Ok(Outcome::Waiting { reason }) => acted.refused.push(format!("ConfigMap {}: {reason}", map.name_any())),
+        Ok(_) => {}
+        Err(error) if error.class() == Class::Transient => return Err(error),
+        Err(error) => acted.refused.push(error.to_string()),
+    }
+    Ok(())
+}
+
+async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, acted: &mut Acted) -> Result<(), Error> {
+    let resource = ApiResource::erase::<DynamoGraphDeployment>(&());
+    let desired = Desired::dynamic(resource.clone(), graph, &observed.uid)?.only_if_unchanged();
+    match applier.apply(&desired, None).await {
+        Ok(_) => acted.made_graph = Some(desired.id().name.clone()),
+        Err(Error::Changed { object }) => {
+            // The cache does not show it yet, or it came in between.
+            let Some(live) = applier.get(&resource, &object).await? else { return Err(Error::Changed { object }) };
+            let live: DynamoGraphDeployment = parse(live, &object)?;
+            if !is_graph_of(&live, &observed.request) {
+                let message = taken(observed, &object.name);
+                acted.stage = Stage::Deploying { reason: reason::NAME_TAKEN, message, stuck: true };
+            }
+        }
+        Err(error) => match error.class() {
+            Class::Transient => return Err(error),
+            Class::Invalid | Class::Forbidden | Class::Foreign => acted.stage = Stage::Rejected(error.to_string()),
+        },
+    }
+    Ok(())
+}
+
+/// Makes ConfigMaps the graph's, as they are.
+async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> Result<(), Error> {
+    let graph = hand_over.graph.as_ref();
+    let Some(owner) = graph.controller_owner_ref(&()) else { return Ok(()) };
+    let owner = OwnerReference { block_owner_deletion: Some(true), ..owner };
+    for map in &hand_over.config_maps {
+        let mut map = map.clone();
+        map.metadata.owner_references = Some(vec![owner.clone()]);
+        let live = serde_json::to_value(&map).unwrap_or_default();
+        let key = labels::REQUEST_NAME;
+        let value = map.labels().get(key).cloned().unwrap_or_default();
+        let uid = graph.metadata.uid.as_deref().unwrap_or_default();
+        let desired = Desired::of(&map, uid)?.adopt_if_labelled(key, &value);
+        let mut before = live;
+        if let Some(metadata) = before.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("ownerReferences");
+        }
+        match applier.apply(&desired, Some(&before)).await {
+            Err(error) if error.class() == Class::Transient => return Err(error),
+            // Somebody else has taken it: it is not ours to give.
+            _ => {}
+        }
+    }
+    tracing::debug!(request = observed.name, graph = graph.name_any(), "handed ConfigMaps over");
+    Ok(())
+}
+
+/// A graph is not given up on the word of a cache.
+async fn confirm_deletion(applier: &Applier, observed: &Observed) -> Result<(), Error> {
+    let resource = ApiResource::erase::<DynamoGraphDeployment>(&());
+    let object = ObjectId {
+        group: resource.group.clone(),
+        kind: resource.kind.clone(),
+        namespace: observed.namespace.clone(),
+        name: super::standing::graph_name(&observed.request),
+    };
+    match applier.get(&resource, &object).await? {
+        Some(_) => Err(Error::Changed { object }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,177 @@
+//! The profiler's `--config`: the spec as JSON, field for field in the order in which the Go operator writes it. Its profilers
+//! read nothing but JSON, so the order is a courtesy to those who compare Jobs.
+
+use serde_json::{Map, Value, json};
+
+/// The fields of an object in order; others follow by name. The shape of a list is that of its items.
+struct Shape {
+    order: &'static [&'static str],
+    below: &'static [(&'static str, Shape)],
+}
+
+const fn plain(order: &'static [&'static str]) -> Shape {
+    Shape { order, below: &[] }
+}
+
+const SPEC: Shape = Shape {
+    order: &[
+        "model",
+        "backend",
+        "image",
+        "runtimeVersionOverride",
+        "modelCache",
+        "hardware",
+        "workload",
+        "sla",
+        "overrides",
+        "features",
+        "searchStrategy",
+        "autoApply",
+    ],
+    below: &[
+        ("modelCache", plain(&["pvcName", "pvcModelPath", "pvcMountPath"])),
+        ("hardware", plain(&["gpuSku", "vramMb", "totalGpus", "numGpusPerNode", "interconnect", "rdma"])),
+        ("workload", plain(&["isl", "osl", "concurrency", "requestRate"])),
+        ("sla", plain(&["ttft", "itl", "e2eLatency", "optimizationType"])),
+        ("overrides", Shape { order: &["profilingJob", "dgd"], below: &[("profilingJob", JOB)] }),
+        ("features", plain(&["planner", "mocker"])),
+    ],
+};
+
+const JOB: Shape = Shape {
+    order: &["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "template"],
+    below: &[("template", Shape { order: &["metadata", "spec"], below: &[("spec", POD)] })],
+};
+
+const NAMED: Shape = plain(&["name", "image", "command", "args", "workingDir", "ports", "envFrom", "env", "resources"]);
+
+const POD: Shape =
+    Shape { order: POD_ORDER, below: &[("volumes", NAMED), ("initContainers", NAMED), ("containers", NAMED)] };
+
+const POD_ORDER: &[&str] = &[
+    "volumes",
+    "initContainers",
+    "containers",
+    "ephemeralContainers",
+    "restartPolicy",
+    "terminationGracePeriodSeconds",
+    "activeDeadlineSeconds",
+    "dnsPolicy",
+    "nodeSelector",
+    "serviceAccountName",
+    "serviceAccount",
+    "automountServiceAccountToken",
+    "nodeName",
+    "securityContext",
+    "imagePullSecrets",
+    "affinity",
+    "schedulerName",
+    "tolerations",
+];
+
+/// The spec that the profiler gets: the author's, with the hardware that was found where it names none.
+pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
+    let mut spec = spec.clone();
+    if let Some(fields) = spec.as_object_mut()
+        && hardware.as_object().is_some_and(|hardware| !hardware.is_empty())
+    {
+        fields.insert("hardware".to_owned(), hardware.clone());
+    }
+    if let Some(Value::Object(template)) = spec.pointer_mut("/overrides/profilingJob/template") {
+        template.entry("metadata").or_insert_with(|| json!({}));
+    }
+    let mut text = String::new();
+    write(&spec, Some(&SPEC), &mut text);
+    // As Go writes JSON: fit for HTML. None of these stands outside a string.
+    [('<', "u003c"), ('>', "u003e"), ('&', "u0026"), ('\u{2028}', "u2028"), ('\u{2029}', "u2029")]
+        .into_iter()
+        .fold(text, |text, (character, code)| text.replace(character, &format!("\\{code}")))
+}
+
+fn write(value: &Value, shape: Option<&Shape>, out: &mut String) {
+    match value {
+        Value::Object(fields) => write_object(fields, shape, out),
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write(item, shape, out);
+            }
+            out.push(']');
+        }
+        Value::Number(number) => out.push_str(&number_text(number)),
+        simple => out.push_str(&simple.to_string()),
+    }
+}
+
+fn write_object(fields: &Map<String, Value>, shape: Option<&Shape>, out: &mut String) {
+    let order = shape.map(|shape| shape.order).unwrap_or_default();
+    let known = order.iter().filter_map(|key| fields.get_key_value(*key));
+    let mut others: Vec<_> = fields.iter().filter(|(key, _)| !order.contains(&key.as_str())).collect();
+    others.sort_by_key(|(key, _)| *key);
+    out.push('{');
+    for (index, (key, value)) in known.chain(others).enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        out.push_str(&Value::String(key.clone()).to_string());
+        out.push(':');
+        let below = shape.and_then(|shape| shape.below.iter().find(|(name, _)| name == key));
+        write(value, below.map(|(_, shape)| shape), out);
+    }
+    out.push('}');
+}
+
+/// Whole numbers have no fraction, however they were written.
+fn number_text(number: &serde_json::Number) -> String {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match number.as_f64() {
+        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < EXACT => format!("{float:.0}"),
+        _ => number.to_string(),
+    }
+}
+
+/// What of a spec decides on the profile; a change of the rest only says whether and with which runtime the graph is made.
+pub fn profiled_spec(spec: &Value) -> String {
+    let mut spec = spec.clone();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.remove("autoApply");
+        fields.remove("runtimeVersionOverride");
+    }
+    let mut text = String::new();
+    write(&spec, Some(&SPEC), &mut text);
+    api_types::names::sha256_hex(text.as_bytes(), 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_stand_in_the_order_of_the_api_and_others_by_name() {
+        let spec = json!({ "autoApply": true, "model": "m", "sla": { "itl": 30.0, "ttft": 0.5 }, "overrides": {
+            "profilingJob": { "template": { "spec": { "containers": [{ "image": "i", "name": "n" }], "volumes": [] } } } } });
+        let text = profiler_config(&spec, &json!({ "vramMb": 81920.0, "gpuSku": "t4" }));
+        let expected = r#"{"model":"m","hardware":{"gpuSku":"t4","vramMb":81920},"sla":{"ttft":0.5,"itl":30},"overrides":{"profilingJob":{"template":{"metadata":{},"spec":{"volumes":[],"containers":[{"name":"n","image":"i"}]}}}},"autoApply":true}"#;
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn characters_of_html_are_escaped_and_still_mean_the_same() {
+        let spec = json!({ "model": "<a>&\u{2028}\"" });
+        let text = profiler_config(&spec, &Value::Null);
+        assert_eq!(text, r#"{"model":"\u003ca\u003e\u0026\u2028\""}"#);
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), spec);
+    }
+
+    #[test]
+    fn when_and_with_which_runtime_the_graph_is_made_is_no_matter_of_the_profile() {
+        let print = |auto: bool, model: &str| {
+            profiled_spec(&json!({ "model": model, "autoApply": auto, "runtimeVersionOverride": auto.to_string() }))
+        };
+        assert_eq!(print(true, "m"), print(false, "m"));
+        assert_ne!(print(true, "m"), print(true, "n"));
+    }
+}

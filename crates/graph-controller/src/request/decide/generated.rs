@@ -1,0 +1,145 @@
+//! The graph that a profiler proposes, and what goes with it.
+
+use std::collections::BTreeMap;
+
+use api_types::conversion::{ApiVersion, convert};
+use api_types::{labels, names};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+/// What a profiler proposes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Generated {
+    /// The graph in v1beta1, under the name that it will have.
+    pub graph: Value,
+    /// ConfigMaps that the graph reads, as proposed.
+    pub config_maps: Vec<ConfigMap>,
+    /// Kinds of other objects, which are not made.
+    pub skipped: Vec<String>,
+}
+
+/// Reads a proposal; the last graph in it counts.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub fn read(text: &str, name: &str) -> Result<Generated, String> {
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(text).map_err(|error| format!("the profiler's output is not YAML: {error}"))?;
+    let mut generated = Generated::default();
+    for (index, document) in documents.into_iter().enumerate() {
+        if document.is_null() {
+            continue;
+        }
+        let at = |problem: &str| format!("document {} of the profiler's output {problem}", index + 1);
+        let kind = document.get("kind").and_then(Value::as_str).ok_or_else(|| at("has no kind"))?.to_owned();
+        match kind.as_str() {
+            "DynamoGraphDeployment" => generated.graph = graph(document, name).map_err(|error| at(&error))?,
+            "ConfigMap" => {
+                let parsed = serde_json::from_value::<ConfigMap>(document);
+                let map = parsed.map_err(|error| at(&format!("is no ConfigMap: {error}")))?;
+                if map.name_any().is_empty() {
+                    return Err(at("is a ConfigMap without a name"));
+                }
+                generated.config_maps.push(map);
+            }
+            _ => generated.skipped.push(kind),
+        }
+    }
+    match generated.graph {
+        Value::Null => Err("the profiler's output holds no DynamoGraphDeployment".to_owned()),
+        _ => Ok(generated),
+    }
+}
+
+fn graph(document: Value, name: &str) -> Result<Value, String> {
+    let mut graph = convert(document, ApiVersion::V1Beta1).map_err(|error| format!("cannot be read: {error}"))?;
+    if !graph.get("spec").is_some_and(Value::is_object) {
+        return Err("is a DynamoGraphDeployment without spec".to_owned());
+    }
+    if let Some(fields) = graph.as_object_mut() {
+        fields.remove("status");
+        let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.retain(|key, _| ["labels", "annotations"].contains(&key.as_str()));
+            metadata.insert("name".to_owned(), json!(name));
+        }
+    }
+    Ok(graph)
+}
+
+/// Labels by which what is made for a request is found again.
+pub fn tracking_labels(request: &str, namespace: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::REQUEST_NAME.to_owned(), names::label_value(request)),
+        (labels::REQUEST_NAMESPACE.to_owned(), namespace.to_owned()),
+        (labels::MODEL_MANAGED_BY.to_owned(), labels::OPERATOR.to_owned()),
+    ])
+}
+
+/// Gives every component the request's version of the runtime that has none of its own.
+pub fn with_runtime(mut graph: Value, version: Option<&str>) -> Value {
+    let version = version.filter(|version| !version.is_empty());
+    let components = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
+    if let (Some(version), Some(components)) = (version, components) {
+        for component in components.iter_mut().filter_map(Value::as_object_mut) {
+            let own =
+                component.get("runtimeVersionOverride").and_then(Value::as_str).is_some_and(|own| !own.is_empty());
+            if !own {
+                component.insert("runtimeVersionOverride".to_owned(), json!(version));
+            }
+        }
+    }
+    graph
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRAPH: &str = "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nmetadata: {name: theirs, uid: x}\n\
+                         spec: {components: [{name: A}, {name: B, runtimeVersionOverride: 1.2.3}]}\nstatus: {}\n";
+    const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: data}\ndata: {a: b}\n";
+
+    #[test]
+    fn a_proposal_is_a_graph_and_its_config_maps() {
+        let text = format!("{MAP}---\n{GRAPH}---\napiVersion: v1\nkind: Secret\n---\n");
+        let generated = read(&text, "chat-dgd").unwrap();
+        assert_eq!(generated.graph["metadata"], json!({ "name": "chat-dgd" }));
+        assert!(generated.graph.get("status").is_none());
+        assert_eq!(generated.config_maps[0].name_any(), "data");
+        assert_eq!(generated.skipped, ["Secret"]);
+    }
+
+    #[test]
+    fn a_graph_of_the_older_version_is_converted() {
+        let text = "apiVersion: nvidia.com/v1alpha1\nkind: DynamoGraphDeployment\n\
+                    spec: {services: {Frontend: {componentType: frontend}}}\n";
+        let graph = read(text, "g").unwrap().graph;
+        assert_eq!(graph["apiVersion"], "nvidia.com/v1beta1");
+        assert_eq!(graph["spec"]["components"][0]["name"], "Frontend");
+    }
+
+    /// The reference skips documents that it cannot read, and may read them for ever (defect 21).
+    #[test]
+    fn a_broken_document_is_told_and_not_skipped() {
+        let broken = |text: &str| read(text, "g").unwrap_err();
+        assert!(broken(&format!("{GRAPH}---\n{{\n")).contains("not YAML"));
+        assert!(
+            broken(&format!("{GRAPH}---\nmetadata: {{}}\n"))
+                .contains("document 2 of the profiler's output has no kind")
+        );
+        assert!(broken(MAP).contains("no DynamoGraphDeployment"));
+        assert!(broken("").contains("no DynamoGraphDeployment"));
+        let future = GRAPH.replace("v1beta1", "v2");
+        assert!(broken(&future).contains("document 1 of the profiler's output cannot be read"), "{}", broken(&future));
+        assert!(broken("kind: ConfigMap\ndata: 5\n").contains("is no ConfigMap"));
+    }
+
+    #[test]
+    fn a_components_own_runtime_wins() {
+        let graph = with_runtime(read(GRAPH, "g").unwrap().graph, Some("9.9.9"));
+        assert_eq!(graph["spec"]["components"][0]["runtimeVersionOverride"], "9.9.9");
+        assert_eq!(graph["spec"]["components"][1]["runtimeVersionOverride"], "1.2.3");
+    }
+}

@@ -1,0 +1,51 @@
+//! What the profiler says about itself: the ConfigMap to which its output is copied.
+
+use api_types::v1beta1::ProfilingPhase;
+use k8s_openapi::api::core::v1::ConfigMap;
+
+/// Key of what the profiler is doing.
+pub const PHASE: &str = "phase";
+/// Key of the profiler's words on it.
+pub const MESSAGE: &str = "message";
+/// Key of how the profiler ended.
+pub const STATUS: &str = "profiler_status";
+/// Key of why it failed.
+pub const ERROR: &str = "profiler_error";
+/// Key of the graph, and of what goes with it.
+pub const CONFIG: &str = "final_config.yaml";
+/// Key of the profiler's status file as it was.
+pub const STATUS_FILE: &str = "profiler_status.yaml";
+/// Value of [`STATUS`].
+pub const SUCCESS: &str = "success";
+/// Value of [`STATUS`].
+pub const FAILED: &str = "failed";
+
+/// What the profiler has said so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output<'a> {
+    /// What it is doing. A word that nobody knows tells nothing, and hinders nothing.
+    pub phase: Option<ProfilingPhase>,
+    /// Its words on that.
+    pub message: &'a str,
+    /// Why it failed, if it says that it has.
+    pub failure: Option<&'a str>,
+    /// Whether it says that it has ended well.
+    pub succeeded: bool,
+    /// The graph, and what goes with it, as YAML.
+    pub config: Option<&'a str>,
+}
+
+/// Reads it.
+pub fn read(output: Option<&ConfigMap>) -> Output<'_> {
+    let Some(data) = output.and_then(|output| output.data.as_ref()) else { return Output::default() };
+    let text = |key: &str| data.get(key).map(|text| text.trim()).filter(|text| !text.is_empty());
+    let phase = text(PHASE).and_then(|name| ProfilingPhase::ALL.into_iter().find(|phase| phase.as_str() == name));
+    let failure = || text(ERROR).or(text(MESSAGE)).unwrap_or("the profiler failed without a word");
+    Output {
+        phase,
+        message: text(MESSAGE).unwrap_or_default(),
+        failure: (text(STATUS) == Some(FAILED)).then(failure),
+        succeeded: text(STATUS) == Some(SUCCESS),
+        config: text(CONFIG),
+    }
+}

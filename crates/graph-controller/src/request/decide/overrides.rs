@@ -1,0 +1,206 @@
+//! The author's part of the profiling Job. What is listed here may be set; everything else is left as it is.
+
+use std::collections::BTreeMap;
+
+use api_types::labels;
+use k8s_openapi::api::batch::v1::JobSpec;
+use k8s_openapi::api::core::v1::{
+    ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference,
+    ObjectFieldSelector, PodSecurityContext, PodSpec, ProjectedVolumeSource, ResourceRequirements,
+    ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+};
+
+use super::job::{PROFILER, RELAY};
+
+/// Labels by which the operator finds its own.
+const PROTECTED: [&str; 5] =
+    [labels::APP, labels::REQUEST, labels::REQUEST_NAME, labels::REQUEST_NAMESPACE, labels::MODEL_MANAGED_BY];
+const TOKEN: &str = "output-copier-kube-api-access";
+const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const TOKEN_SECONDS: i64 = 3600;
+
+/// Lays the author's part over the Job.
+pub fn lay_over(job: &mut JobSpec, given: &JobSpec) {
+    replace(&mut job.backoff_limit, &given.backoff_limit);
+    replace(&mut job.active_deadline_seconds, &given.active_deadline_seconds);
+    replace(&mut job.ttl_seconds_after_finished, &given.ttl_seconds_after_finished);
+    replace(&mut job.completions, &given.completions);
+    replace(&mut job.parallelism, &given.parallelism);
+    replace(&mut job.suspend, &given.suspend);
+    if let Some(metadata) = &given.template.metadata {
+        let own = job.template.metadata.get_or_insert_default();
+        let free = metadata.labels.iter().flatten().filter(|(key, _)| !PROTECTED.contains(&key.as_str()));
+        add(&mut own.labels, free);
+        add(&mut own.annotations, metadata.annotations.iter().flatten());
+    }
+    if let (Some(pod), Some(given)) = (&mut job.template.spec, &given.template.spec) {
+        lay_over_pod(pod, given);
+        if pod.automount_service_account_token == Some(false) {
+            keep_token_of_relay(pod);
+        }
+    }
+}
+
+fn replace<T: Clone>(own: &mut Option<T>, given: &Option<T>) {
+    if given.is_some() {
+        own.clone_from(given);
+    }
+}
+
+fn replace_text(own: &mut Option<String>, given: &Option<String>) {
+    if given.as_deref().is_some_and(|given| !given.is_empty()) {
+        own.clone_from(given);
+    }
+}
+
+fn replace_list<T: Clone>(own: &mut Option<Vec<T>>, given: &Option<Vec<T>>) {
+    if given.as_ref().is_some_and(|given| !given.is_empty()) {
+        own.clone_from(given);
+    }
+}
+
+fn add<'a>(own: &mut Option<BTreeMap<String, String>>, given: impl Iterator<Item = (&'a String, &'a String)>) {
+    for (key, value) in given {
+        own.get_or_insert_default().insert(key.clone(), value.clone());
+    }
+}
+
+/// Same name, replaced; another one, appended.
+fn merge<T: Clone>(own: &mut Vec<T>, given: &[T], name: impl Fn(&T) -> &str) {
+    for item in given {
+        match own.iter_mut().find(|own| name(own) == name(item)) {
+            Some(own) => own.clone_from(item),
+            None => own.push(item.clone()),
+        }
+    }
+}
+
+fn merge_list<T: Clone>(own: &mut Option<Vec<T>>, given: &Option<Vec<T>>, name: impl Fn(&T) -> &str) {
+    if let Some(given) = given.as_ref().filter(|given| !given.is_empty()) {
+        merge(own.get_or_insert_default(), given, name);
+    }
+}
+
+fn lay_over_pod(pod: &mut PodSpec, given: &PodSpec) {
+    replace_list(&mut pod.tolerations, &given.tolerations);
+    if given.node_selector.as_ref().is_some_and(|selector| !selector.is_empty()) {
+        pod.node_selector.clone_from(&given.node_selector);
+    }
+    replace(&mut pod.affinity, &given.affinity);
+    replace_text(&mut pod.priority_class_name, &given.priority_class_name);
+    replace_text(&mut pod.service_account_name, &given.service_account_name);
+    replace(&mut pod.runtime_class_name, &given.runtime_class_name);
+    replace_text(&mut pod.dns_policy, &given.dns_policy);
+    replace(&mut pod.dns_config, &given.dns_config);
+    replace(&mut pod.termination_grace_period_seconds, &given.termination_grace_period_seconds);
+    replace_list(&mut pod.topology_spread_constraints, &given.topology_spread_constraints);
+    replace(&mut pod.automount_service_account_token, &given.automount_service_account_token);
+    for secret in given.image_pull_secrets.iter().flatten() {
+        let own: &mut Vec<LocalObjectReference> = pod.image_pull_secrets.get_or_insert_default();
+        if own.iter().all(|own| own.name != secret.name) {
+            own.push(secret.clone());
+        }
+    }
+    if let Some(context) = &given.security_context {
+        merge_security_context(pod.security_context.get_or_insert_default(), context);
+    }
+    merge_list(&mut pod.volumes, &given.volumes, |volume| &volume.name);
+    merge_list(&mut pod.init_containers, &given.init_containers, |container| &container.name);
+    let named = |name: &str| given.containers.iter().find(|container| container.name == name);
+    // Before there was a second container, the only one needed no name.
+    let unnamed = || given.containers.iter().find(|container| container.name != RELAY);
+    for own in &mut pod.containers {
+        match own.name.as_str() {
+            PROFILER => named(PROFILER).or_else(unnamed).into_iter().for_each(|given| lay_over_profiler(own, given)),
+            RELAY => named(RELAY).into_iter().for_each(|given| {
+                replace_text(&mut own.image, &given.image);
+                replace_resources(&mut own.resources, &given.resources);
+            }),
+            _ => {}
+        }
+    }
+}
+
+fn lay_over_profiler(own: &mut Container, given: &Container) {
+    replace_text(&mut own.image, &given.image);
+    replace_resources(&mut own.resources, &given.resources);
+    replace(&mut own.security_context, &given.security_context);
+    merge_list(&mut own.env, &given.env, |variable| &variable.name);
+    merge_list(&mut own.volume_mounts, &given.volume_mounts, |mount| &mount.name);
+    if let Some(sources) = given.env_from.as_ref().filter(|sources| !sources.is_empty()) {
+        own.env_from.get_or_insert_default().extend(sources.iter().cloned());
+    }
+}
+
+fn replace_resources(own: &mut Option<ResourceRequirements>, given: &Option<ResourceRequirements>) {
+    let Some(resources) = given else { return };
+    let asked = [&resources.limits, &resources.requests].into_iter().flatten().any(|map| !map.is_empty());
+    if asked || resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+        own.clone_from(given);
+    }
+}
+
+fn merge_security_context(own: &mut PodSecurityContext, given: &PodSecurityContext) {
+    replace(&mut own.run_as_non_root, &given.run_as_non_root);
+    replace(&mut own.run_as_user, &given.run_as_user);
+    replace(&mut own.run_as_group, &given.run_as_group);
+    replace(&mut own.fs_group, &given.fs_group);
+    replace(&mut own.supplemental_groups, &given.supplemental_groups);
+    replace(&mut own.sysctls, &given.sysctls);
+    replace(&mut own.fs_group_change_policy, &given.fs_group_change_policy);
+    replace(&mut own.seccomp_profile, &given.seccomp_profile);
+    replace(&mut own.app_armor_profile, &given.app_armor_profile);
+    replace(&mut own.se_linux_options, &given.se_linux_options);
+    replace(&mut own.windows_options, &given.windows_options);
+}
+
+/// The profiler shall have no token; the relay cannot work without one.
+fn keep_token_of_relay(pod: &mut PodSpec) {
+    merge(pod.volumes.get_or_insert_default(), &[token_volume()], |volume| &volume.name);
+    for container in &mut pod.containers {
+        let mounts = container.volume_mounts.get_or_insert_default();
+        mounts.retain(|mount| mount.name != TOKEN);
+        if container.name == RELAY {
+            mounts.push(VolumeMount {
+                name: TOKEN.to_owned(),
+                mount_path: TOKEN_FOLDER.to_owned(),
+                read_only: Some(true),
+                ..VolumeMount::default()
+            });
+        }
+    }
+}
+
+fn token_volume() -> Volume {
+    let token = ServiceAccountTokenProjection {
+        path: "token".to_owned(),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        audience: None,
+    };
+    let authority = ConfigMapProjection {
+        name: "kube-root-ca.crt".to_owned(),
+        items: Some(vec![KeyToPath { key: "ca.crt".to_owned(), path: "ca.crt".to_owned(), mode: None }]),
+        optional: None,
+    };
+    let namespace = DownwardAPIVolumeFile {
+        path: "namespace".to_owned(),
+        field_ref: Some(ObjectFieldSelector {
+            api_version: Some("v1".to_owned()),
+            field_path: "metadata.namespace".to_owned(),
+        }),
+        ..DownwardAPIVolumeFile::default()
+    };
+    let sources = vec![
+        VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() },
+        VolumeProjection { config_map: Some(authority), ..VolumeProjection::default() },
+        VolumeProjection {
+            downward_api: Some(DownwardAPIProjection { items: Some(vec![namespace]) }),
+            ..VolumeProjection::default()
+        },
+    ];
+    Volume {
+        name: TOKEN.to_owned(),
+        projected: Some(ProjectedVolumeSource { sources: Some(sources), default_mode: None }),
+        ..Volume::default()
+    }
+}

@@ -1,0 +1,189 @@
+//! From a spec to the profiler's proposal.
+
+use api_types::conditions::request as reason;
+use api_types::{conditions, names};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+use super::config::profiled_spec;
+use super::{Decision, Profiling, Stage, at, deployment, generated, job, output};
+use crate::graph::decide::accounts::shared_account;
+use crate::request::observe::Observed;
+use crate::request::standing::wanted_graph_name;
+use crate::request::validate::validate;
+
+/// How long after the end of its Job the output of a profiler may be missing. It is copied before the Job ends.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
+
+/// Starts the profiler, as soon as the spec is right and nothing of an earlier one is left.
+pub(super) fn begin(observed: &Observed) -> Decision {
+    let valid = match validate(observed) {
+        Ok(valid) => valid,
+        Err(refusal) => {
+            return at(Stage::Invalid { message: refusal.mistakes.join("\n"), outside: refusal.outside });
+        }
+    };
+    let mut decision = at(Stage::Profiling(Profiling { begins: true, ..Profiling::default() }));
+    decision.learnt.hardware = valid.shown_hardware.clone();
+    match &observed.job {
+        Some(live) if !observed.is_ours(live) => at(taken(&format!("Job {}/{}", observed.namespace, live.name_any()))),
+        Some(live) if live.metadata.deletion_timestamp.is_some() => at(Stage::Waiting(going("Job", live))),
+        // The status was not written after it was made.
+        Some(live) if is_of_this_spec(live, observed) => decision,
+        Some(live) => clear(observed, going("Job", live)),
+        None => match &observed.output {
+            Some(stale) if !observed.is_ours(stale) => {
+                at(taken(&format!("ConfigMap {}/{}", observed.namespace, stale.name_any())))
+            }
+            Some(stale) => clear(observed, going("ConfigMap", stale)),
+            None => {
+                decision.account = account(observed);
+                decision.job = Some(job::render(&valid, observed));
+                decision
+            }
+        },
+    }
+}
+
+/// A failed request whose spec has changed. Only what was profiled for the same spec is kept.
+pub(super) fn begin_again(observed: &Observed) -> Decision {
+    let same = observed.job.as_ref().is_some_and(|job| job::profiled_for(job) == Some(&profiled_spec(&observed.spec)));
+    if same && observed.selected().is_some() {
+        return deployment::decided(observed);
+    }
+    clear(observed, "waiting for what is left of the last profile to go".to_owned())
+}
+
+/// Removes what is left of an earlier profile.
+fn clear(observed: &Observed, waits: String) -> Decision {
+    let job = observed.job.as_ref().filter(|job| observed.is_ours(*job) && job.metadata.deletion_timestamp.is_none());
+    let output = observed.output.as_ref();
+    let output = output.filter(|map| observed.is_ours(*map) && map.metadata.deletion_timestamp.is_none());
+    Decision { delete_job: job.cloned(), delete_output: output.cloned(), ..at(Stage::Waiting(waits)) }
+}
+
+fn going<K: ResourceExt>(kind: &str, object: &K) -> String {
+    format!("waiting for {kind} {} of an earlier profile to go", object.name_any())
+}
+
+fn taken(what: &str) -> Stage {
+    let message = format!("{what} exists and is not of this request; delete or rename it");
+    Stage::Blocked { reason: reason::NAME_TAKEN, message }
+}
+
+fn account(observed: &Observed) -> Option<crate::graph::decide::accounts::SharedAccount> {
+    let role = observed.settings.profiling_role.as_deref()?;
+    Some(shared_account(&observed.namespace, observed.settings.account(), role))
+}
+
+fn is_of_this_spec(job: &Job, observed: &Observed) -> bool {
+    job::profiled_for(job).is_none_or(|spec| spec == profiled_spec(&observed.spec))
+}
+
+/// Why the present spec is not the one that the Job profiles for.
+pub(super) fn drift(observed: &Observed) -> Option<String> {
+    let job = observed.job.as_ref().filter(|job| observed.is_ours(*job))?;
+    let note = "the spec was changed after profiling had begun, which has no effect; take the change back, or make a new request";
+    (!is_of_this_spec(job, observed)).then(|| note.to_owned())
+}
+
+/// Follows the profiler.
+pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
+    let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else {
+        // Jobs may be removed once they have ended; what the profiler left is what counts.
+        return match (told.failure, told.succeeded) {
+            (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),
+            (None, true) => generate(observed, told.config),
+            (None, false) => begin(observed),
+        };
+    };
+    if let Some(why) = ended(job, "Failed") {
+        let words = told.failure.map_or_else(|| failure_of(&why, observed), str::to_owned);
+        return at(Stage::ProfilingFailed(words));
+    }
+    if ended(job, "Complete").is_some() {
+        return match (told.failure, told.config) {
+            (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),
+            (None, Some(config)) => generate(observed, Some(config)),
+            (None, None) => wait_for_output(observed, job, now),
+        };
+    }
+    at(Stage::Profiling(Profiling {
+        phase: told.phase.or(observed.status().profiling_phase),
+        message: told.message.to_owned(),
+        begins: false,
+        hindrance: observed.hindrance.clone(),
+        until: None,
+    }))
+}
+
+/// The words of the condition of a Job that has ended in this way.
+fn ended(job: &Job, how: &str) -> Option<String> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions.iter().find(|condition| condition.type_ == how && condition.status == "True")?;
+    Some(found.message.clone().unwrap_or_default())
+}
+
+fn failure_of(why: &str, observed: &Observed) -> String {
+    let why = if why.is_empty() { "the profiling Job failed" } else { why };
+    [why].into_iter().chain(observed.pod_failures.iter().map(String::as_str)).collect::<Vec<_>>().join("; ")
+}
+
+fn wait_for_output(observed: &Observed, job: &Job, now: Timestamp) -> Decision {
+    let name = names::profiling_output(&observed.name);
+    let end = job.status.as_ref().and_then(|status| status.completion_time.as_ref()).map_or(now, |time| time.0);
+    let until = end.checked_add(PATIENCE).unwrap_or(end);
+    if until <= now {
+        return at(Stage::GenerationFailed(format!(
+            "the profiling Job ended well, but ConfigMap {name} holds no {}; see the log of its container {}",
+            output::CONFIG,
+            job::RELAY
+        )));
+    }
+    at(Stage::Profiling(Profiling {
+        phase: observed.status().profiling_phase,
+        message: format!("waiting for ConfigMap {name}"),
+        until: Some(until),
+        ..Profiling::default()
+    }))
+}
+
+/// The profiler has ended well.
+pub(super) fn generate(observed: &Observed, config: Option<&str>) -> Decision {
+    let name = wanted_graph_name(&observed.request);
+    let generated = match generated::read(config.unwrap_or_default(), &name) {
+        Ok(generated) => generated,
+        Err(error) => return at(Stage::GenerationFailed(error)),
+    };
+    let stage = if observed.request.spec.auto_apply {
+        let message = format!("DynamoGraphDeployment {name} is about to be made");
+        Stage::Deploying { reason: conditions::request::DEPLOYING, message, stuck: false }
+    } else {
+        Stage::Ready
+    };
+    let mut decision = at(stage);
+    decision.config_maps = generated.config_maps.into_iter().map(|map| tracked(map, observed)).collect();
+    decision.learnt.graph = Some((name, generated.graph));
+    decision.learnt.skipped = generated.skipped;
+    decision
+}
+
+/// A ConfigMap of the proposal in the namespace of the request, found again by labels.
+fn tracked(map: ConfigMap, observed: &Observed) -> ConfigMap {
+    let mut labels = map.metadata.labels.unwrap_or_default();
+    labels.extend(generated::tracking_labels(&observed.name, &observed.namespace));
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: map.metadata.name,
+            namespace: Some(observed.namespace.clone()),
+            labels: Some(labels),
+            annotations: map.metadata.annotations,
+            ..ObjectMeta::default()
+        },
+        ..map
+    }
+}

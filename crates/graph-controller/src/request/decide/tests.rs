@@ -1,0 +1,336 @@
+//! Every transition of a request, and the defects of the reference as they are right.
+
+use api_types::v1beta1::{ProfilingPhase, RequestPhase};
+use controller_kit::conditions::find;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::{Decision, Stage, decide};
+use crate::request::apply::Acted;
+use crate::request::fixtures::observed_with;
+use crate::request::observe::{Claim, Observed, Search};
+use crate::request::status::status;
+
+const GRAPH: &str = "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nspec: {components: [{name: A}]}\n";
+
+fn now() -> Timestamp {
+    "2026-01-02T00:00:00Z".parse().unwrap()
+}
+
+fn owner() -> Value {
+    json!([{ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest", "name": "chat",
+        "uid": "request-uid", "controller": true }])
+}
+
+fn job(conditions: Value) -> Job {
+    serde_json::from_value(json!({ "metadata": { "name": "profile-chat", "namespace": "team-a", "uid": "job",
+        "ownerReferences": owner() }, "status": { "conditions": conditions, "completionTime": "2026-01-01T23:59:00Z" } }))
+    .unwrap()
+}
+
+fn ended(how: &str) -> Value {
+    json!([{ "type": how, "status": "True", "message": "it is over" }])
+}
+
+fn output(data: Value) -> ConfigMap {
+    let metadata = json!({ "name": "dgdr-output-chat", "namespace": "team-a", "ownerReferences": owner() });
+    serde_json::from_value(json!({ "metadata": metadata, "data": data })).unwrap()
+}
+
+fn in_phase(phase: &str) -> Observed {
+    observed_with(|r| r["status"] = json!({ "phase": phase, "observedGeneration": 1 }))
+}
+
+/// A request whose graph is known, after an edit of its status.
+fn known(phase: &str, auto_apply: bool, edit: impl FnOnce(&mut Value)) -> Observed {
+    observed_with(|r| {
+        let graph = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+            "metadata": { "name": "chat-dgd" }, "spec": { "components": [{ "name": "A" }] } });
+        r["spec"]["autoApply"] = json!(auto_apply);
+        r["status"] = json!({ "phase": phase, "observedGeneration": 1, "dgdName": "chat-dgd",
+            "profilingResults": { "selectedConfig": graph } });
+        edit(&mut r["status"]);
+    })
+}
+
+fn deployment(reason: &str) -> Value {
+    json!([{ "type": "DeploymentReady", "status": "False", "reason": reason, "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" }])
+}
+
+fn graph(state: &str, uid: Option<&str>) -> api_types::v1beta1::DynamoGraphDeployment {
+    serde_json::from_value(json!({ "metadata": { "name": "chat-dgd", "namespace": "team-a", "uid": "graph-uid",
+        "labels": { "dgdr.nvidia.com/name": "chat", "dgdr.nvidia.com/namespace": "team-a" },
+        "annotations": uid.map(|uid| json!({ "operator.dynamo/request-uid": uid })) },
+        "spec": { "components": [] },
+        "status": { "state": state, "components": {
+            "A": { "componentKind": "Deployment", "replicas": 2, "updatedReplicas": 2, "availableReplicas": 1 },
+            "B": { "componentKind": "Deployment", "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1 } } } }))
+    .unwrap()
+}
+
+/// Phase and reason of `Succeeded` after a decision was carried out as it is.
+fn told(observed: &Observed, decision: Decision) -> (RequestPhase, String) {
+    let acted = Acted {
+        stage: decision.stage,
+        learnt: decision.learnt,
+        job: observed.job.clone(),
+        made_graph: None,
+        refused: Vec::new(),
+    };
+    let status = status(observed, &acted, now());
+    let succeeded = find(&status.conditions, "Succeeded").unwrap();
+    assert_eq!(succeeded.observed_generation, Some(1));
+    (status.phase.unwrap(), succeeded.reason.clone())
+}
+
+fn follows(observed: &Observed) -> (RequestPhase, String) {
+    told(observed, decide(observed, now()))
+}
+
+#[test]
+fn a_right_spec_starts_the_profiler_at_once() {
+    let observed = observed_with(|_| ());
+    let decision = decide(&observed, now());
+    assert_eq!(decision.job.as_ref().unwrap().name_any(), "profile-chat");
+    assert_eq!(decision.account.as_ref().unwrap().binding.role_ref.name, "role");
+    assert_eq!(told(&observed, decision), (RequestPhase::Profiling, "Profiling".into()));
+}
+
+#[test]
+fn a_wrong_spec_fails_with_every_mistake_and_makes_nothing() {
+    let mut observed = observed_with(|r| {
+        r["spec"]["backend"] = json!("auto");
+        r["spec"]["searchStrategy"] = json!("thorough");
+        r["spec"]["image"] = json!("");
+        r["spec"]["hardware"] = json!({ "vramMb": 1 });
+    });
+    observed.cache_claim = Claim::Missing("weights".into());
+    observed.hardware = Search::Nothing("no node has GPUs".into());
+    let decision = decide(&observed, now());
+    let Stage::Invalid { message, outside } = &decision.stage else { panic!("{:?}", decision.stage) };
+    for part in ["spec.searchStrategy", "team-a/weights", "spec.image", "gpuSku, numGpusPerNode are not known"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert!(outside);
+    assert_eq!(told(&observed, decision), (RequestPhase::Failed, "ValidationFailed".into()));
+}
+
+#[test]
+fn profiling_goes_through_its_phases() {
+    let mut observed = in_phase("Profiling");
+    observed.job = Some(job(json!([])));
+    let reason = |observed: &Observed| {
+        let decision = decide(observed, now());
+        let acted =
+            Acted { stage: decision.stage, learnt: decision.learnt, job: None, made_graph: None, refused: Vec::new() };
+        let status = status(observed, &acted, now());
+        (status.profiling_phase, find(&status.conditions, "Profiling").unwrap().reason.clone())
+    };
+    assert_eq!(reason(&observed), (None, "ProfilingRunning".into()));
+    observed.output = Some(output(json!({ "phase": "SweepingDecode", "message": "3 of 8" })));
+    assert_eq!(reason(&observed), (Some(ProfilingPhase::SweepingDecode), "SweepingDecode".into()));
+    observed.output = Some(output(json!({ "phase": "Done" })));
+    assert_eq!(reason(&observed), (Some(ProfilingPhase::Done), "Completed".into()));
+}
+
+#[test]
+fn a_profile_becomes_a_graph_or_waits_for_approval() {
+    for (auto_apply, expected) in [
+        (true, (RequestPhase::Deploying, "Deploying".to_owned())),
+        (false, (RequestPhase::Ready, "SpecGenerated".to_owned())),
+    ] {
+        let mut observed = in_phase("Profiling");
+        observed.request.spec.auto_apply = auto_apply;
+        observed.job = Some(job(ended("Complete")));
+        let text = format!("{GRAPH}---\nkind: ConfigMap\nmetadata: {{name: data}}\n");
+        observed.output = Some(output(json!({ "profiler_status": "success", "final_config.yaml": text })));
+        let decision = decide(&observed, now());
+        let labels = decision.config_maps[0].labels();
+        assert_eq!(labels["dgdr.nvidia.com/name"], "chat");
+        assert_eq!(decision.learnt.graph.as_ref().unwrap().0, "chat-dgd");
+        assert_eq!(told(&observed, decision), expected);
+    }
+}
+
+#[test]
+fn a_failed_profile_says_why() {
+    let failure = |conditions: Value, data: Value| {
+        let mut observed = in_phase("Profiling");
+        observed.job = Some(job(conditions));
+        observed.output = Some(output(data));
+        observed.pod_failures = vec!["container profiler ended with 1 (Error)".into()];
+        match decide(&observed, now()).stage {
+            Stage::ProfilingFailed(message) => message,
+            other => panic!("{other:?}"),
+        }
+    };
+    let said = json!({ "profiler_status": "failed", "profiler_error": "no such model" });
+    assert_eq!(failure(ended("Failed"), said.clone()), "no such model");
+    assert_eq!(failure(ended("Complete"), said), "no such model");
+    assert_eq!(failure(ended("Failed"), json!({})), "it is over; container profiler ended with 1 (Error)");
+}
+
+#[test]
+fn the_graph_is_made_once_and_followed() {
+    let observed = known("Deploying", true, |_| ());
+    let made = decide(&observed, now()).graph.unwrap();
+    assert_eq!(made["metadata"]["labels"]["dgdr.nvidia.com/name"], "chat");
+    assert_eq!(made["metadata"]["annotations"]["operator.dynamo/request-uid"], "request-uid");
+    for (state, phase, expected) in [
+        ("pending", "Deploying", (RequestPhase::Deploying, "Deploying")),
+        ("successful", "Deploying", (RequestPhase::Deployed, "Deployed")),
+        ("pending", "Deployed", (RequestPhase::Deploying, "Deploying")),
+    ] {
+        let mut observed = known(phase, true, |_| ());
+        observed.graph = Some(graph(state, Some("request-uid")));
+        assert_eq!(follows(&observed), (expected.0, expected.1.to_owned()), "{state} in {phase}");
+    }
+}
+
+#[test]
+fn a_graph_that_served_and_no_longer_does_is_degraded_until_it_serves() {
+    let mut observed = known("Deployed", true, |_| ());
+    observed.graph = Some(graph("pending", None));
+    let reason = |observed: &Observed| match decide(observed, now()).stage {
+        Stage::Deploying { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(reason(&observed), "DeploymentDegraded");
+    let mut later = known("Deploying", true, |s| s["conditions"] = deployment("DeploymentDegraded"));
+    later.graph = Some(graph("pending", None));
+    assert_eq!(reason(&later), "DeploymentDegraded");
+}
+
+#[test]
+fn a_graph_that_somebody_deleted_is_not_made_again() {
+    let observed = known("Deployed", true, |s| s["conditions"] = deployment("DeploymentReady"));
+    let decision = decide(&observed, now());
+    assert!(decision.graph.is_none());
+    assert_eq!(told(&observed, decision), (RequestPhase::Failed, "DeploymentDeleted".into()));
+}
+
+#[test]
+fn approval_makes_the_graph_with_the_runtime_of_that_moment() {
+    let waiting = known("Ready", false, |_| ());
+    assert_eq!(follows(&waiting), (RequestPhase::Ready, "SpecGenerated".into()));
+    let mut approved = known("Ready", true, |_| ());
+    approved.request.spec.runtime_version_override = Some("1.6.0".into());
+    let graph = decide(&approved, now()).graph.unwrap();
+    assert_eq!(graph["spec"]["components"][0]["runtimeVersionOverride"], "1.6.0");
+}
+
+#[test]
+fn config_maps_become_the_graphs() {
+    let mut observed = known("Deploying", true, |_| ());
+    observed.graph = Some(graph("pending", None));
+    let map = |name: &str, owners: Value| -> ConfigMap {
+        serde_json::from_value(json!({ "metadata": { "name": name, "ownerReferences": owners } })).unwrap()
+    };
+    observed.config_maps = vec![map("data", json!([])), map("owned", owner()), map("dgdr-output-chat", json!([]))];
+    let given = decide(&observed, now()).hand_over.unwrap().config_maps;
+    assert_eq!(given.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["data"]);
+}
+
+/// In the reference, a Job that cannot be read ends the request (defect 17).
+#[test]
+fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() {
+    let mut observed = in_phase("Profiling");
+    assert!(decide(&observed, now()).job.is_some());
+    observed.output = Some(output(json!({ "profiler_status": "success", "final_config.yaml": GRAPH })));
+    assert_eq!(follows(&observed), (RequestPhase::Deploying, "Deploying".into()));
+}
+
+/// In the reference, a change of the spec while profiling stops the request for ever, even if it is taken back (defect 18).
+#[test]
+fn a_late_change_of_the_spec_is_told_and_stops_nothing() {
+    let mut observed = in_phase("Profiling");
+    let mut job = job(json!([]));
+    job.metadata.annotations = Some([("operator.dynamo/profiled-spec".to_owned(), "another".to_owned())].into());
+    observed.job = Some(job);
+    let decision = decide(&observed, now());
+    assert!(decision.learnt.drift.is_some());
+    assert_eq!(told(&observed, decision), (RequestPhase::Profiling, "Profiling".into()));
+    observed.job = decide(&observed_with(|_| ()), now()).job;
+    let decision = decide(&observed, now());
+    assert_eq!(decision.learnt.drift, None);
+}
+
+/// In the reference, a Job of an earlier spec is changed, which no Job can be (defect 19).
+#[test]
+fn a_job_of_an_earlier_spec_goes_before_another_is_made() {
+    let mut observed = observed_with(|_| ());
+    let mut old = job(json!([]));
+    old.metadata.annotations = Some([("operator.dynamo/profiled-spec".to_owned(), "earlier".to_owned())].into());
+    observed.job = Some(old);
+    let decision = decide(&observed, now());
+    assert!(decision.delete_job.is_some() && decision.job.is_none());
+    assert_eq!(told(&observed, decision), (RequestPhase::Pending, "Pending".into()));
+    observed.job = None;
+    observed.output = Some(output(json!({})));
+    let decision = decide(&observed, now());
+    assert!(decision.delete_output.is_some() && decision.job.is_none(), "nor is its output taken for that of another");
+}
+
+/// In the reference, any graph of the wanted name is taken for the request's (defect 20).
+#[test]
+fn a_graph_of_somebody_else_is_not_adopted() {
+    let mut observed = known("Deploying", true, |_| ());
+    observed.graph = Some(graph("successful", Some("another-request")));
+    let decision = decide(&observed, now());
+    let Stage::Deploying { reason: "NameTaken", message, stuck: true } = &decision.stage else {
+        panic!("{:?}", decision.stage)
+    };
+    assert!(message.contains("team-a/chat-dgd"), "{message}");
+    assert!(decision.hand_over.is_none() && decision.graph.is_none());
+}
+
+/// In the reference, an unknown word of the profiler is an error without end (defect 21).
+#[test]
+fn an_unknown_word_of_the_profiler_hinders_nothing() {
+    let mut observed =
+        observed_with(|r| r["status"] = json!({ "phase": "Profiling", "profilingPhase": "SweepingPrefill" }));
+    observed.job = Some(job(json!([])));
+    observed.output = Some(output(json!({ "phase": "Dreaming", "message": "of sheep" })));
+    let Stage::Profiling(profiling) = decide(&observed, now()).stage else { panic!("it goes on") };
+    assert_eq!((profiling.phase, profiling.message.as_str()), (Some(ProfilingPhase::SweepingPrefill), "of sheep"));
+}
+
+/// In the reference, a profile whose output does not arrive is waited for without end (defect 22).
+#[test]
+fn output_that_does_not_arrive_is_given_up() {
+    let mut observed = in_phase("Profiling");
+    observed.job = Some(job(ended("Complete")));
+    let Stage::Profiling(profiling) = decide(&observed, now()).stage else { panic!("it waits") };
+    let until = profiling.until.unwrap();
+    assert_eq!(until.to_string(), "2026-01-02T00:01:00Z");
+    let Stage::GenerationFailed(message) = decide(&observed, until).stage else { panic!("it ends") };
+    assert!(message.contains("dgdr-output-chat"), "{message}");
+}
+
+/// The way out of the phase Failed (defect 17): what was profiled for the same spec is used again.
+#[test]
+fn a_failed_request_whose_spec_changed_begins_again() {
+    let failed = |r: &mut Value| {
+        r["metadata"]["generation"] = json!(2);
+        r["status"]["phase"] = json!("Failed");
+    };
+    let mut observed = observed_with(|r| {
+        r["status"] = json!({ "observedGeneration": 1 });
+        failed(r);
+    });
+    observed.job = Some(job(ended("Failed")));
+    let decision = decide(&observed, now());
+    assert!(decision.delete_job.is_some());
+    let mut deleted = known("Failed", true, |s| s["conditions"] = deployment("DeploymentDeleted"));
+    deleted.request.metadata.generation = Some(2);
+    let mut profiled = decide(&observed_with(|_| ()), now()).job.unwrap();
+    profiled.metadata.uid = Some("job".into());
+    deleted.job = Some(profiled);
+    assert!(decide(&deleted, now()).graph.is_some());
+    let ended = in_phase("Failed");
+    assert_eq!(decide(&ended, now()), Decision::default(), "nothing happens without a change");
+}

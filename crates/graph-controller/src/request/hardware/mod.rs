@@ -1,0 +1,164 @@
+//! The hardware of a cluster, from what its nodes and exporters tell. Pure.
+
+pub mod dcgm;
+pub mod sku;
+
+use std::collections::BTreeMap;
+
+use api_types::labels;
+use api_types::v1beta1::{GpuSku, Hardware};
+
+/// No more GPUs than this are planned with unless the author says so: the profiler's search grows with them.
+const MOST_GPUS: i32 = 32;
+
+/// The GPUs of one node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeGpus {
+    /// Name of the node.
+    pub node: String,
+    /// What the maker calls them.
+    pub model: String,
+    /// How many there are.
+    pub count: i32,
+    /// Memory of one, in MiB.
+    pub vram_mb: f64,
+    /// `nvlink` or `pcie`, if it is known.
+    pub interconnect: Option<&'static str>,
+}
+
+/// What was found for a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// What a spec would say. Never the number of nodes alone.
+    pub hardware: Hardware,
+    /// Why the kind of GPU is not known although GPUs were found.
+    pub unknown_model: Option<String>,
+}
+
+impl Found {
+    /// Fills in what the author leaves open.
+    pub fn fill(&self, given: Hardware) -> Hardware {
+        let found = self.hardware.clone();
+        let text = |given: Option<String>| given.filter(|given| !given.is_empty());
+        let gpus_per_node = given.num_gpus_per_node.or(found.num_gpus_per_node);
+        Hardware {
+            gpu_sku: given.gpu_sku.or(found.gpu_sku),
+            vram_mb: given.vram_mb.or(found.vram_mb),
+            total_gpus: given.total_gpus.or(found.total_gpus),
+            num_gpus_per_node: gpus_per_node,
+            interconnect: text(given.interconnect).or(found.interconnect),
+            rdma: given.rdma.or(found.rdma),
+        }
+    }
+}
+
+/// Chooses the kind of GPU to plan with: the author's, else that of the node with most GPUs, then most memory.
+///
+/// # Errors
+/// Why there is nothing to choose.
+pub fn choose(nodes: &[NodeGpus], wanted: Option<GpuSku>, has_rdma: impl Fn(&str) -> bool) -> Result<Found, String> {
+    let fits = |node: &&NodeGpus| wanted.is_none_or(|wanted| sku::infer(&node.model) == Some(wanted));
+    let candidates = nodes.iter().filter(|node| node.count > 0).filter(fits);
+    // Of equal ones the first by name, so that the answer does not depend on who answered first.
+    let best = candidates.min_by(|a, b| {
+        let by_memory = || b.vram_mb.total_cmp(&a.vram_mb);
+        b.count.cmp(&a.count).then_with(by_memory).then_with(|| a.node.cmp(&b.node))
+    });
+    let Some(best) = best else {
+        return Err(match wanted {
+            Some(wanted) => format!("no node has GPUs of kind {}", wanted.as_str()),
+            None => "no node has GPUs".to_owned(),
+        });
+    };
+    let kind = sku::infer(&best.model);
+    let alike = nodes.iter().filter(|node| node.count > 0).filter(|node| match kind {
+        Some(kind) => sku::infer(&node.model) == Some(kind),
+        None => node.model == best.model,
+    });
+    let alike = i32::try_from(alike.count()).unwrap_or(i32::MAX);
+    let unknown = || format!("nobody here knows what GPU {:?} is", best.model);
+    Ok(Found {
+        unknown_model: kind.is_none().then(unknown),
+        hardware: Hardware {
+            gpu_sku: kind,
+            vram_mb: Some(best.vram_mb).filter(|memory| *memory > 0.0),
+            total_gpus: Some(best.count.saturating_mul(alike).min(MOST_GPUS)),
+            num_gpus_per_node: Some(best.count),
+            interconnect: best.interconnect.map(str::to_owned),
+            rdma: Some(has_rdma(&best.node)),
+        },
+    })
+}
+
+/// The GPUs of a node by its labels, which GPU feature discovery sets.
+pub fn of_labels(node: &str, node_labels: &BTreeMap<String, String>) -> Option<NodeGpus> {
+    let number = |key: &str| node_labels.get(key)?.parse::<i32>().ok().filter(|number| *number > 0);
+    Some(NodeGpus {
+        node: node.to_owned(),
+        model: node_labels.get(labels::NODE_GPU_PRODUCT)?.clone(),
+        count: number(labels::NODE_GPU_COUNT)?,
+        vram_mb: f64::from(number(labels::NODE_GPU_MEMORY)?),
+        interconnect: None,
+    })
+}
+
+/// Whether a node says that RDMA is possible.
+pub fn says_rdma(node_labels: &BTreeMap<String, String>) -> bool {
+    labels::NODE_RDMA.iter().any(|key| node_labels.get(*key).is_some_and(|value| value == labels::TRUE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, model: &str, count: i32, vram_mb: f64) -> NodeGpus {
+        NodeGpus { node: name.into(), model: model.into(), count, vram_mb, interconnect: None }
+    }
+
+    #[test]
+    fn most_gpus_win_then_most_memory_and_only_their_kind_counts() {
+        let nodes = [
+            node("a", "NVIDIA L4", 4, 24_000.0),
+            node("b", "NVIDIA H100 80GB HBM3", 8, 81_559.0),
+            node("c", "NVIDIA H100 80GB HBM3", 8, 81_559.0),
+            node("d", "NVIDIA A100-SXM4-40GB", 8, 40_960.0),
+        ];
+        let hardware = choose(&nodes, None, |name| name == "b").unwrap().hardware;
+        assert_eq!(hardware.gpu_sku, Some(GpuSku::H100Sxm));
+        assert_eq!((hardware.num_gpus_per_node, hardware.total_gpus), (Some(8), Some(16)));
+        assert_eq!((hardware.vram_mb, hardware.rdma), (Some(81_559.0), Some(true)));
+        let wanted = choose(&nodes, Some(GpuSku::L4), |_| false).unwrap().hardware;
+        assert_eq!((wanted.gpu_sku, wanted.total_gpus, wanted.rdma), (Some(GpuSku::L4), Some(4), Some(false)));
+        assert!(choose(&nodes, Some(GpuSku::T4), |_| false).unwrap_err().contains("t4"));
+        assert!(choose(&[], None, |_| false).is_err());
+    }
+
+    #[test]
+    fn a_plan_has_at_most_32_gpus_unless_the_author_says_more() {
+        let nodes: Vec<_> = (0..9).map(|n| node(&format!("n{n}"), "NVIDIA B200", 8, 1.0)).collect();
+        let found = choose(&nodes, None, |_| false).unwrap();
+        assert_eq!(found.hardware.total_gpus, Some(32));
+        let given = Hardware { total_gpus: Some(72), ..Hardware::default() };
+        assert_eq!(found.fill(given).total_gpus, Some(72));
+    }
+
+    /// The reference writes the maker's text into a field that takes names of a list, and fails (defect 23).
+    #[test]
+    fn a_gpu_that_nobody_knows_has_no_kind() {
+        let found = choose(&[node("a", "Imaginary 9000", 2, 1.0)], None, |_| false).unwrap();
+        assert_eq!(found.hardware.gpu_sku, None);
+        assert!(found.unknown_model.unwrap().contains("Imaginary 9000"));
+    }
+
+    #[test]
+    fn labels_tell_all_or_nothing() {
+        let labels = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        let all =
+            [("nvidia.com/gpu.count", "8"), ("nvidia.com/gpu.product", "L40S"), ("nvidia.com/gpu.memory", "46068")];
+        assert_eq!(of_labels("n", &labels(&all)), Some(node("n", "L40S", 8, 46_068.0)));
+        assert_eq!(of_labels("n", &labels(&all[..2])), None);
+        assert_eq!(of_labels("n", &labels(&[all[1], all[2], ("nvidia.com/gpu.count", "many")])), None);
+        assert!(says_rdma(&labels(&[("nvidia.com/rdma.present", "true")])));
+        assert!(!says_rdma(&labels(&[("nvidia.com/rdma.present", "false")])));
+    }
+}

@@ -1,0 +1,90 @@
+//! Reconciles one `DynamoGraphDeploymentRequest`: a model with its targets is profiled, and what the profiler proposes becomes a
+//! graph. Observe, validate, decide, apply, report.
+//!
+//! What the author wrote is never written: hardware that is found goes into the status and to the profiler, and the graph that
+//! the profiler proposes into the status.
+
+pub mod apply;
+pub mod decide;
+#[cfg(test)]
+mod fixtures;
+pub mod hardware;
+pub mod observe;
+pub mod report;
+pub mod settings;
+pub mod standing;
+pub mod status;
+pub mod validate;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api_types::v1beta1::DynamoGraphDeploymentRequest;
+use controller_kit::apply::{Applier, Error};
+use controller_kit::controller::Action;
+use controller_kit::events::EventSink;
+use controller_kit::store::Packed;
+use k8s_openapi::jiff::Timestamp;
+use tracing::warn;
+
+use self::decide::{Profiling, Stage};
+use self::observe::Observer;
+
+/// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.
+const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
+/// The same for what a spec takes for granted: claims, and nodes with GPUs.
+const SURROUNDINGS_RETRY: Duration = Duration::from_secs(60);
+
+/// What reconciling needs beside the request.
+#[derive(Clone)]
+pub struct Reconciler {
+    /// Reads.
+    pub observer: Observer,
+    /// Writes.
+    pub applier: Applier,
+    /// Tells.
+    pub events: EventSink,
+}
+
+impl Reconciler {
+    /// Brings one request a step further and says in its status how far it is.
+    ///
+    /// # Errors
+    /// Failures that go away by themselves; everything else is in the status.
+    pub async fn reconcile(&self, packed: Arc<Packed<DynamoGraphDeploymentRequest>>) -> Result<Action, Error> {
+        if packed.metadata.deletion_timestamp.is_some() {
+            apply::release(&self.applier, &packed).await?;
+            return Ok(Action::await_change());
+        }
+        let observed = match self.observer.observe(&packed).await {
+            Ok(observed) => observed,
+            Err(error @ Error::Render { .. }) => {
+                warn!(%error, "left alone");
+                return Ok(Action::await_change());
+            }
+            Err(error) => return Err(error),
+        };
+        let now = Timestamp::now();
+        let decision = decide::decide(&observed, now);
+        let acted = apply::apply(&self.applier, &self.observer.caches, &observed, decision).await?;
+        let status = status::status(&observed, &acted, now);
+        if self.applier.patch_status(&packed, &status).await? {
+            report::publish(&self.events, &observed, &acted, &status);
+        }
+        Ok(next(&acted.stage, now))
+    }
+}
+
+fn next(stage: &Stage, now: Timestamp) -> Action {
+    match stage {
+        Stage::Invalid { outside: true, .. } => Action::requeue(SURROUNDINGS_RETRY),
+        Stage::Blocked { .. } | Stage::Deploying { stuck: true, .. } => Action::requeue(OBSTACLE_RETRY),
+        Stage::Profiling(Profiling { until: Some(until), .. }) => {
+            let rest = until.duration_since(now).as_secs().clamp(0, 3600);
+            Action::requeue(Duration::from_secs(u64::try_from(rest).unwrap_or_default() + 1))
+        }
+        // Pods are in no cache.
+        Stage::Profiling(Profiling { begins: false, .. }) => Action::requeue(SURROUNDINGS_RETRY),
+        _ => Action::await_change(),
+    }
+}

@@ -1,0 +1,231 @@
+//! I/O in: one snapshot of everything that a decision on a request needs.
+
+pub mod gpus;
+mod pods;
+
+use std::sync::Arc;
+
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus};
+use api_types::{labels, names};
+use controller_kit::apply::{Applier, Error, ObjectId};
+use controller_kit::failure::Class;
+use controller_kit::store::{Key, Packed, Store, controller_owner};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, ServiceAccount};
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::core::ApiResource;
+use kube::{Client, Resource, ResourceExt};
+use serde_json::Value;
+
+use self::gpus::Gpus;
+use super::hardware::Found;
+use super::settings::Settings;
+use super::standing::{Standing, graph_name, graph_was_there, standing};
+use super::validate;
+
+/// Whether the claim with the model's weights exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Claim {
+    /// It does, or there is none to look for.
+    #[default]
+    Fine,
+    /// It does not.
+    Missing(String),
+}
+
+/// What the cluster says about its GPUs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Search {
+    /// Nobody asked.
+    #[default]
+    NotAsked,
+    /// There are some.
+    Found(Box<Found>),
+    /// There are none, as far as can be seen, and why.
+    Nothing(String),
+}
+
+/// Everything that a decision needs.
+#[derive(Debug)]
+pub struct Observed {
+    /// The request.
+    pub request: DynamoGraphDeploymentRequest,
+    /// Its spec as it is stored.
+    pub spec: Value,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid: the mark of what is ours.
+    pub uid: String,
+    /// The Job of the name of ours, whoever made it.
+    pub job: Option<Job>,
+    /// The ConfigMap of the name of the profiler's output, whoever made it.
+    pub output: Option<ConfigMap>,
+    /// ConfigMaps that were made for the request.
+    pub config_maps: Vec<ConfigMap>,
+    /// The graph of the wanted name, whoever made it.
+    pub graph: Option<DynamoGraphDeployment>,
+    /// Whether the claim with the model's weights exists; looked for before the Job is made.
+    pub cache_claim: Claim,
+    /// What the cluster says about its GPUs; asked before the Job is made.
+    pub hardware: Search,
+    /// Why the pod of the Job cannot start.
+    pub hindrance: Option<String>,
+    /// How the containers of a failed Job ended.
+    pub pod_failures: Vec<String>,
+    /// Images of the graph's pods that cannot be pulled, one line each.
+    pub pull_failures: Vec<String>,
+    /// What flags and configuration say.
+    pub settings: Arc<Settings>,
+}
+
+impl Observed {
+    /// A request, and nothing else yet. `spec` is as it is stored.
+    pub fn of(request: DynamoGraphDeploymentRequest, spec: Value, settings: Arc<Settings>) -> Self {
+        Self {
+            spec,
+            namespace: request.namespace().unwrap_or_default(),
+            name: request.name_any(),
+            uid: request.uid().unwrap_or_default(),
+            request,
+            settings,
+            job: None,
+            output: None,
+            config_maps: Vec::new(),
+            graph: None,
+            cache_claim: Claim::default(),
+            hardware: Search::default(),
+            hindrance: None,
+            pod_failures: Vec::new(),
+            pull_failures: Vec::new(),
+        }
+    }
+
+    /// Whether an object is the request's.
+    pub fn is_ours<K: Resource>(&self, object: &K) -> bool {
+        controller_owner(object).is_some_and(|owner| owner.uid == self.uid)
+    }
+
+    /// The status as it was.
+    pub fn status(&self) -> DynamoGraphDeploymentRequestStatus {
+        self.request.status.clone().unwrap_or_default()
+    }
+
+    /// The graph that the profiler proposed.
+    pub fn selected(&self) -> Option<&Value> {
+        self.request.status.as_ref()?.profiling_results.as_ref()?.selected_config.as_ref()
+    }
+}
+
+/// The caches that decisions rest on.
+#[derive(Clone)]
+pub struct Caches {
+    /// Requests.
+    pub requests: Store<Packed<DynamoGraphDeploymentRequest>>,
+    /// Graphs.
+    pub graphs: Store<Packed<DynamoGraphDeployment>>,
+    /// Jobs that profile.
+    pub jobs: Store<Packed<Job>>,
+    /// ConfigMaps that were made for requests.
+    pub config_maps: Store<Packed<ConfigMap>>,
+    /// Accounts that the operator made.
+    pub accounts: Store<Packed<ServiceAccount>>,
+    /// What they may do.
+    pub bindings: Store<Packed<RoleBinding>>,
+}
+
+/// The caches, and a client for what no cache holds.
+#[derive(Clone)]
+pub struct Observer {
+    client: Client,
+    applier: Applier,
+    /// The caches.
+    pub caches: Caches,
+    gpus: Gpus,
+    settings: Arc<Settings>,
+}
+
+impl Observer {
+    /// Looks into these caches.
+    pub fn new(client: Client, applier: Applier, caches: Caches, settings: Arc<Settings>) -> Self {
+        let gpus = Gpus::new(client.clone(), settings.args.dcgm_metrics_endpoint.clone());
+        Self { client, applier, caches, gpus, settings }
+    }
+
+    /// The snapshot for one request.
+    ///
+    /// # Errors
+    /// An API server that does not answer, or a child whose form nobody knows.
+    pub async fn observe(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Observed, Error> {
+        let id = ObjectId::of(packed);
+        let unreadable =
+            |error: &dyn std::fmt::Display| Error::Render { object: id.clone(), reason: error.to_string() };
+        let request = packed.unpack().map_err(|error| unreadable(&error))?;
+        let spec = packed.value().get_mut("spec").map(Value::take).unwrap_or_default();
+        let Key { namespace, name } = Key::of(packed);
+        let at = |name: String| Key::new(&namespace, &name);
+        let job = self.caches.jobs.get(&at(names::profiling_job(&name))).map(|job| job.unpack());
+        let job = job.transpose().map_err(|error| unreadable(&error))?;
+        let output = self.caches.config_maps.get(&at(names::profiling_output(&name))).map(|map| map.unpack());
+        let graph = self.caches.graphs.get(&at(graph_name(&request))).map(|graph| graph.unpack());
+        let mut observed = Observed {
+            output: output.transpose().map_err(|error| unreadable(&error))?,
+            config_maps: self.config_maps_of(&namespace, &name),
+            graph: graph.transpose().map_err(|error| unreadable(&error))?,
+            job,
+            ..Observed::of(request, spec, self.settings.clone())
+        };
+        match standing(&observed.request) {
+            Standing::New => self.look_before_profiling(&mut observed).await?,
+            Standing::Profiling => pods::look_at_profiler(&self.client, &mut observed).await?,
+            Standing::Known if graph_was_there(&observed.request) => {
+                pods::look_at_graph(&self.client, &mut observed).await?;
+            }
+            Standing::Changed | Standing::Known | Standing::Ended => {}
+        }
+        Ok(observed)
+    }
+
+    fn config_maps_of(&self, namespace: &str, request: &str) -> Vec<ConfigMap> {
+        let label = names::label_value(request);
+        let all = self.caches.config_maps.all();
+        let ours = all.iter().filter(|map| {
+            map.namespace().as_deref() == Some(namespace)
+                && map.labels().get(labels::REQUEST_NAME) == Some(&label)
+                && map.labels().get(labels::REQUEST_NAMESPACE).map(String::as_str) == Some(namespace)
+        });
+        ours.filter_map(|map| map.unpack().ok()).collect()
+    }
+
+    async fn look_before_profiling(&self, observed: &mut Observed) -> Result<(), Error> {
+        let spec = &observed.request.spec;
+        let claim = spec.model_cache.as_ref().and_then(|cache| cache.pvc_name.clone()).filter(|name| !name.is_empty());
+        if let Some(claim) = claim {
+            let resource = ApiResource::erase::<PersistentVolumeClaim>(&());
+            let id = ObjectId {
+                group: resource.group.clone(),
+                kind: resource.kind.clone(),
+                namespace: observed.namespace.clone(),
+                name: claim.clone(),
+            };
+            match self.applier.get(&resource, &id).await {
+                Ok(Some(_)) => {}
+                Ok(None) => observed.cache_claim = Claim::Missing(claim),
+                // Not allowed to look: the pod will wait for it, and say so.
+                Err(error) if error.class() == Class::Forbidden => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let hardware = observed.request.spec.hardware.as_ref();
+        if self.settings.gpu_discovery && validate::wants_search(hardware) {
+            let wanted = validate::wanted_gpu(hardware);
+            observed.hardware = match self.gpus.search(wanted).await {
+                // What is nice to know holds nobody up.
+                Err(_) if !validate::needs_search(hardware) => Search::NotAsked,
+                other => other?,
+            };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,217 @@
+//! Asks nodes and DCGM exporters for GPUs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api_types::v1beta1::GpuSku;
+use bytes::Bytes;
+use controller_kit::apply::{Error, ObjectId};
+use controller_kit::failure::{Class, ErrorType};
+use futures::{StreamExt, stream};
+use http::{Uri, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, ListParams};
+use kube::core::PartialObjectMeta;
+use kube::{Client, ResourceExt};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tracing::{info, warn};
+
+use super::Search;
+use crate::request::hardware::{NodeGpus, choose, dcgm, of_labels, says_rdma};
+
+/// By one of these, the pods of exporters are known.
+const EXPORTERS: [&str; 3] = ["app=nvidia-dcgm-exporter", "app=dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"];
+/// Where the pods are that bring RDMA to nodes.
+const NETWORK_OPERATOR: &str = "nvidia-network-operator";
+/// How long what was found is good for: GPUs come and go with nodes.
+const GOOD_FOR: Duration = Duration::from_secs(60);
+/// How long one exporter may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many are asked at a time.
+const AT_ONCE: usize = 16;
+/// No exporter has more to say, and none shall fill our memory.
+const LONGEST_ANSWER: usize = 8 << 20;
+
+/// What the whole cluster says.
+#[derive(Clone, Debug, Default)]
+struct Survey {
+    nodes: Vec<NodeGpus>,
+    rdma: Vec<String>,
+    rdma_everywhere: bool,
+    /// Why something is missing.
+    notes: Vec<String>,
+    /// Whether it may be there the next time.
+    passing: bool,
+}
+
+/// Asks for GPUs, for all requests together.
+#[derive(Clone)]
+pub struct Gpus {
+    client: Client,
+    endpoint: String,
+    last: Arc<Mutex<Option<(Instant, Arc<Survey>)>>>,
+}
+
+impl Gpus {
+    /// `endpoint` is where the exporter of a pod answers, with `{POD_IP}` in place of its address.
+    pub fn new(client: Client, endpoint: String) -> Self {
+        Self { client, endpoint, last: Arc::default() }
+    }
+
+    /// The GPUs to plan with.
+    ///
+    /// # Errors
+    /// An API server, or exporters, that do not answer.
+    pub async fn search(&self, wanted: Option<GpuSku>) -> Result<Search, Error> {
+        let survey = self.survey().await?;
+        let rdma = |node: &str| survey.rdma_everywhere || survey.rdma.iter().any(|name| name == node);
+        match choose(&survey.nodes, wanted, rdma) {
+            Ok(found) => Ok(Search::Found(Box::new(found))),
+            Err(_) if survey.passing => Err(Error::Timeout { action: "ask for its GPUs", object: cluster() }),
+            Err(why) => {
+                let notes = survey.notes.iter().map(|note| format!("; {note}"));
+                Ok(Search::Nothing(why + &notes.collect::<String>()))
+            }
+        }
+    }
+
+    /// One answer for all who ask within a minute; who comes meanwhile waits for it.
+    async fn survey(&self) -> Result<Arc<Survey>, Error> {
+        let mut last = self.last.lock().await;
+        if let Some((at, survey)) = &*last
+            && at.elapsed() < GOOD_FOR
+        {
+            return Ok(survey.clone());
+        }
+        let survey = Arc::new(self.ask().await?);
+        if !survey.nodes.is_empty() {
+            *last = Some((Instant::now(), survey.clone()));
+        }
+        Ok(survey)
+    }
+
+    async fn ask(&self) -> Result<Survey, Error> {
+        let mut survey = Survey::default();
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let nodes = allowed(nodes.list_metadata(&ListParams::default()).await)?;
+        let nodes: Vec<PartialObjectMeta<Node>> = match nodes {
+            Some(list) => list.items,
+            None => {
+                survey.notes.push("the operator may not look at nodes".to_owned());
+                Vec::new()
+            }
+        };
+        survey.rdma = nodes.iter().filter(|node| says_rdma(node.labels())).map(ResourceExt::name_any).collect();
+        self.ask_exporters(&mut survey).await?;
+        if survey.nodes.is_empty() {
+            survey.nodes = nodes.iter().filter_map(|node| of_labels(&node.name_any(), node.labels())).collect();
+            if survey.nodes.is_empty() && !nodes.is_empty() {
+                survey.notes.push("no node has the labels of GPU feature discovery".to_owned());
+            }
+        }
+        if !survey.nodes.is_empty() {
+            let pods: Api<Pod> = Api::namespaced(self.client.clone(), NETWORK_OPERATOR);
+            let pods = allowed(pods.list_metadata(&ListParams::default()).await)?;
+            let pods = pods.map(|list| list.items).unwrap_or_default();
+            survey.rdma_everywhere = pods.iter().any(|pod| pod.name_any().contains("rdma"));
+        }
+        info!(nodes = survey.nodes.len(), "looked for GPUs");
+        Ok(survey)
+    }
+
+    async fn ask_exporters(&self, survey: &mut Survey) -> Result<(), Error> {
+        let mut exporters = BTreeMap::new();
+        for selector in EXPORTERS {
+            let pods: Api<Pod> = Api::all(self.client.clone());
+            let Some(list) = allowed(pods.list(&ListParams::default().labels(selector)).await)? else {
+                survey.notes.push("the operator may not look for DCGM exporters".to_owned());
+                return Ok(());
+            };
+            exporters.extend(list.items.into_iter().filter_map(place));
+        }
+        if exporters.is_empty() {
+            survey.notes.push("no DCGM exporter runs; the GPU operator brings it".to_owned());
+            return Ok(());
+        }
+        let asked = exporters.into_iter().map(|(address, node)| self.ask_exporter(address, node));
+        let answers: Vec<Result<NodeGpus, String>> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+        for answer in answers {
+            match answer {
+                Ok(gpus) => survey.nodes.push(gpus),
+                Err(why) => {
+                    warn!(why, "a DCGM exporter gave no answer");
+                    survey.notes.push(why);
+                    survey.passing = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask_exporter(&self, address: String, node: String) -> Result<NodeGpus, String> {
+        let address = if address.contains(':') { format!("[{address}]") } else { address };
+        let endpoint = self.endpoint.replace("{POD_IP}", &address);
+        let problem = |problem: String| format!("{endpoint} of node {node}: {problem}");
+        match tokio::time::timeout(PATIENCE, get(&endpoint)).await {
+            Ok(Ok(text)) => dcgm::read(&text, &node),
+            Ok(Err(error)) => Err(problem(error)),
+            Err(_) => Err(problem("no answer in time".to_owned())),
+        }
+    }
+}
+
+/// Address and node of a pod that runs.
+fn place(pod: Pod) -> Option<(String, String)> {
+    let status = pod.status?;
+    let running = status.phase.as_deref() == Some("Running");
+    let address = status.pod_ip.filter(|address| running && !address.is_empty())?;
+    Some((address, pod.spec.and_then(|spec| spec.node_name).unwrap_or_default()))
+}
+
+/// Reads a page over plain HTTP; exporters have nothing else.
+async fn get(endpoint: &str) -> Result<String, String> {
+    let uri: Uri = endpoint.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
+    let authority = uri.authority().ok_or("no host")?.clone();
+    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
+    let stream = TcpStream::connect((host, authority.port_u16().unwrap_or(80))).await;
+    let stream = stream.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let connection = tokio::spawn(connection);
+    let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let request = http::Request::get(path)
+        .header(header::HOST, authority.as_str())
+        .header(header::CONNECTION, "close")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+    if !answer.status().is_success() {
+        return Err(format!("answered {}", answer.status()));
+    }
+    let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await.map_err(|error| error.to_string())?;
+    connection.abort();
+    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
+}
+
+/// Nothing where we may not look.
+fn allowed<T>(answer: Result<T, kube::Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if ErrorType::of(&error).class() == Class::Forbidden => Ok(None),
+        Err(error) if ErrorType::of(&error) == ErrorType::NotFound => Ok(None),
+        Err(source) => Err(Error::Api { action: "look for GPUs of", object: cluster(), source: Box::new(source) }),
+    }
+}
+
+fn cluster() -> ObjectId {
+    ObjectId {
+        group: String::new(),
+        kind: "Nodes".to_owned(),
+        namespace: String::new(),
+        name: "of the cluster".to_owned(),
+    }
+}

@@ -1,0 +1,95 @@
+//! Pods that no cache holds, looked at while something is not as it should be.
+
+use api_types::{labels, names};
+use controller_kit::apply::{Error, ObjectId, STEP_TIMEOUT};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::api::{Api, ListParams};
+use kube::core::ApiResource;
+use kube::{Client, ResourceExt};
+
+use crate::request::observe::Observed;
+
+/// What a container waits for that only somebody can change.
+const HINDRANCES: [&str; 6] = [
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+];
+
+/// Why the profiler's pod does not start, or how it failed.
+pub(super) async fn look_at_profiler(client: &Client, observed: &mut Observed) -> Result<(), Error> {
+    let Some(job) = observed.job.as_ref() else { return Ok(()) };
+    let status = job.status.clone().unwrap_or_default();
+    let ready = status.ready.unwrap_or_default() > 0;
+    let complete = status.conditions.iter().flatten().any(|c| c.type_ == "Complete" && c.status == "True");
+    if ready || complete {
+        return Ok(());
+    }
+    let selector = format!("{}={}", labels::JOB_NAME, names::profiling_job(&observed.name));
+    let pods = list(client, observed, &selector).await?;
+    observed.hindrance = pods.iter().flat_map(|pod| statuses(pod)).find_map(hindrance);
+    observed.pod_failures = pods.iter().flat_map(|pod| statuses(pod)).filter_map(failure).collect();
+    Ok(())
+}
+
+/// Which images the graph's pods cannot get, while the graph is not ready.
+pub(super) async fn look_at_graph(client: &Client, observed: &mut Observed) -> Result<(), Error> {
+    use api_types::v1beta1::GraphState::Successful;
+    let Some(graph) = &observed.graph else { return Ok(()) };
+    if graph.status.as_ref().is_some_and(|status| status.state == Successful) {
+        return Ok(());
+    }
+    let selector = format!("{}={}", labels::GRAPH, names::label_value(&graph.name_any()));
+    let pods = list(client, observed, &selector).await?;
+    let mut failures: Vec<String> = pods.iter().flat_map(|pod| statuses(pod)).filter_map(pull_failure).collect();
+    failures.sort();
+    failures.dedup();
+    observed.pull_failures = failures;
+    Ok(())
+}
+
+async fn list(client: &Client, observed: &Observed, selector: &str) -> Result<Vec<Pod>, Error> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &observed.namespace);
+    let resource = ApiResource::erase::<Pod>(&());
+    let object = ObjectId {
+        group: resource.group,
+        kind: resource.kind,
+        namespace: observed.namespace.clone(),
+        name: selector.to_owned(),
+    };
+    match tokio::time::timeout(STEP_TIMEOUT, api.list(&ListParams::default().labels(selector))).await {
+        Ok(Ok(pods)) => Ok(pods.items),
+        Ok(Err(source)) => Err(Error::Api { action: "list", object, source: Box::new(source) }),
+        Err(_) => Err(Error::Timeout { action: "list", object }),
+    }
+}
+
+fn statuses(pod: &Pod) -> Vec<&ContainerStatus> {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| status.init_container_statuses.as_ref()).into_iter().flatten();
+    init.chain(status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten()).collect()
+}
+
+fn hindrance(container: &ContainerStatus) -> Option<String> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting.reason.as_deref().filter(|reason| HINDRANCES.contains(reason))?;
+    let words = waiting.message.as_deref().unwrap_or_default();
+    Some(format!("container {} cannot start: {reason}: {words}", container.name))
+}
+
+fn failure(container: &ContainerStatus) -> Option<String> {
+    let ended = container.state.as_ref()?.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+    let reason = ended.reason.as_deref().unwrap_or("Error");
+    let words = ended.message.as_deref().map(|words| format!(": {}", words.trim())).unwrap_or_default();
+    Some(format!("container {} ended with {} ({reason}){words}", container.name, ended.exit_code))
+}
+
+fn pull_failure(container: &ContainerStatus) -> Option<String> {
+    let reason = container.state.as_ref()?.waiting.as_ref()?.reason.as_deref()?;
+    ["ErrImagePull", "ImagePullBackOff"]
+        .contains(&reason)
+        .then(|| format!("{reason}: image {} of container {}", container.image, container.name))
+}

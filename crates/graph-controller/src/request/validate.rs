@@ -1,0 +1,175 @@
+//! The author's spec as a profiling Job may rely on it: every mistake is found here, all at once.
+
+use api_types::conversion::{ApiVersion, convert};
+use api_types::v1beta1::{GpuSku, Hardware, ModelCache, RequestBackend, SearchStrategy};
+use serde_json::Value;
+
+use super::observe::{Claim, Observed, Search};
+
+/// A request for which a profiler can run.
+#[derive(Debug)]
+pub struct ValidRequest<'a> {
+    /// Image of the profiler.
+    pub image: &'a str,
+    /// The hardware that is planned for, as JSON of the spec.
+    pub hardware: Value,
+    /// The same, to be shown.
+    pub shown_hardware: Option<Hardware>,
+    /// Claim that keeps the profiler's output; only v1alpha1 can name one.
+    pub output_claim: Option<String>,
+    /// A file for the profiler; only v1alpha1 can name one.
+    pub config_map: Option<ConfigFile>,
+    cache: Option<&'a ModelCache>,
+}
+
+/// A file in a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// Name of the ConfigMap.
+    pub name: String,
+    /// Key of the file.
+    pub key: String,
+}
+
+impl ValidRequest<'_> {
+    /// The claim with the model's weights, and where it is mounted.
+    pub fn model_cache(&self) -> Option<(&str, &str)> {
+        let cache = self.cache?;
+        Some((cache.pvc_name.as_deref().filter(|name| !name.is_empty())?, &cache.pvc_mount_path))
+    }
+}
+
+/// Why no profiler can run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// Every mistake, with its field and a remedy.
+    pub mistakes: Vec<String>,
+    /// Whether something outside the spec is missing, so that it helps to look again.
+    pub outside: bool,
+}
+
+impl Refusal {
+    fn spec(&mut self, mistake: &str) {
+        self.mistakes.push(mistake.to_owned());
+    }
+
+    fn outside(&mut self, mistake: String) {
+        self.mistakes.push(mistake);
+        self.outside = true;
+    }
+}
+
+/// Checks a request.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Refusal> {
+    let spec = &observed.request.spec;
+    let mut refusal = Refusal::default();
+    if spec.search_strategy == SearchStrategy::Thorough && spec.backend == RequestBackend::Auto {
+        refusal.spec(
+            "spec.searchStrategy: thorough is not possible with spec.backend auto; set spec.backend to sglang, trtllm or vllm",
+        );
+    }
+    if let Claim::Missing(name) = &observed.cache_claim {
+        let place = &observed.namespace;
+        refusal.outside(format!(
+            "spec.modelCache.pvcName: there is no PersistentVolumeClaim {place}/{name}; create it, or name another one"
+        ));
+    }
+    let default = Some(observed.settings.args.dgdr_default_image.as_str());
+    let image = [spec.image.as_deref(), default].into_iter().flatten().find(|image| !image.is_empty());
+    if image.is_none() {
+        refusal.spec("spec.image: there is no image of a profiler; name one, for example that of the Dynamo planner");
+    }
+    let hardware = hardware(observed, &mut refusal);
+    match image.filter(|_| refusal.mistakes.is_empty()) {
+        None => Err(refusal),
+        Some(image) => {
+            let (output_claim, config_map) = only_in_alpha(observed);
+            Ok(ValidRequest {
+                image,
+                shown_hardware: serde_json::from_value(hardware.clone()).ok(),
+                hardware,
+                output_claim,
+                config_map,
+                cache: spec.model_cache.as_ref(),
+            })
+        }
+    }
+}
+
+/// What the author says, and what was found where the author says nothing.
+fn hardware(observed: &Observed, refusal: &mut Refusal) -> Value {
+    let given = observed.request.spec.hardware.clone().unwrap_or_default();
+    let mut whole = given.clone();
+    if let Search::Found(found) = &observed.hardware {
+        whole = found.fill(given);
+    }
+    let missing = missing_facts(&whole);
+    if !missing.is_empty() {
+        let why = match &observed.hardware {
+            Search::Nothing(why) => why.as_str(),
+            Search::NotAsked => "GPUs of nodes are not looked up in this installation",
+            Search::Found(found) => found.unknown_model.as_deref().unwrap_or("the nodes do not tell"),
+        };
+        refusal.outside(format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", ")));
+    }
+    // The author's own words stay as they were written.
+    let mut json = serde_json::to_value(&whole).unwrap_or_default();
+    if let (Some(json), Some(own)) = (json.as_object_mut(), observed.spec.get("hardware").and_then(Value::as_object)) {
+        for (key, value) in own.iter().filter(|(_, value)| !value.is_null() && *value != "") {
+            json.insert(key.clone(), value.clone());
+        }
+    }
+    json
+}
+
+fn be(missing: &[&str]) -> String {
+    format!("{} {}", missing.join(", "), if missing.len() == 1 { "is" } else { "are" })
+}
+
+/// The facts that no profile can do without and that are not given.
+fn missing_facts(hardware: &Hardware) -> Vec<&'static str> {
+    let Hardware { gpu_sku, vram_mb, num_gpus_per_node, .. } = hardware;
+    let facts =
+        [("gpuSku", gpu_sku.is_some()), ("vramMb", vram_mb.is_some()), ("numGpusPerNode", num_gpus_per_node.is_some())];
+    facts.into_iter().filter(|(_, known)| !known).map(|(name, _)| name).collect()
+}
+
+/// Whether the cluster is to be asked for anything about its hardware.
+pub fn wants_search(hardware: Option<&Hardware>) -> bool {
+    let hardware = hardware.cloned().unwrap_or_default();
+    !missing_facts(&hardware).is_empty()
+        || hardware.total_gpus.is_none()
+        || hardware.interconnect.as_deref().unwrap_or_default().is_empty()
+        || hardware.rdma.is_none()
+}
+
+/// Whether a request cannot do without an answer.
+pub fn needs_search(hardware: Option<&Hardware>) -> bool {
+    !missing_facts(&hardware.cloned().unwrap_or_default()).is_empty()
+}
+
+/// The kind of GPU that the author wants.
+pub fn wanted_gpu(hardware: Option<&Hardware>) -> Option<GpuSku> {
+    hardware.and_then(|hardware| hardware.gpu_sku)
+}
+
+/// What is kept for v1alpha1 alone, and profilers of that time use.
+fn only_in_alpha(observed: &Observed) -> (Option<String>, Option<ConfigFile>) {
+    let mut object = serde_json::to_value(&observed.request).unwrap_or_default();
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert("spec".to_owned(), observed.spec.clone());
+    }
+    let Ok(alpha) = convert(object, ApiVersion::V1Alpha1) else { return (None, None) };
+    let text = |path: &str| {
+        let found = alpha.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
+        found.map(str::to_owned)
+    };
+    let config = text("/spec/profilingConfig/configMapRef/name").map(|name| ConfigFile {
+        name,
+        key: text("/spec/profilingConfig/configMapRef/key").unwrap_or_else(|| "disagg.yaml".to_owned()),
+    });
+    (text("/spec/profilingConfig/outputPVC"), config)
+}

@@ -1,0 +1,108 @@
+//! Caches of requests, what wakes one, and its loop.
+
+use std::sync::Arc;
+
+use api_types::names;
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest};
+use api_types::{annotations, labels};
+use controller_kit::apply::Applier;
+use controller_kit::controller::Controller;
+use controller_kit::events::EventSink;
+use controller_kit::process::Context;
+use controller_kit::store::{CacheView, Key, Packed, Store, Watch, watch};
+use futures::stream::BoxStream;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Resource, ResourceExt};
+
+use crate::NAME;
+use crate::graph::observe::Caches as GraphCaches;
+use crate::request::Reconciler;
+use crate::request::observe::{Caches, Observer};
+use crate::request::settings::{RequestArgs, Settings};
+
+/// The store of requests and the watch that feeds it.
+pub(super) struct Requests {
+    store: Store<Packed<DynamoGraphDeploymentRequest>>,
+    watch: Watch<Packed<DynamoGraphDeploymentRequest>>,
+}
+
+impl Requests {
+    /// Opens the watch.
+    pub(super) fn open(context: &Context) -> Self {
+        let (store, watch) = watch::<DynamoGraphDeploymentRequest>(context.client.clone(), &context.scope, None);
+        Self { store, watch }
+    }
+
+    /// The requests that a graph concerns, by its labels.
+    pub(super) fn concerned_by_graphs(
+        &self,
+        graphs: Watch<Packed<DynamoGraphDeployment>>,
+    ) -> (Watch<Packed<DynamoGraphDeployment>>, BoxStream<'static, Key>) {
+        let known = self.store.clone();
+        graphs.and_keys(move |graph| requests_of(&known, graph))
+    }
+
+    /// Runs the controller of requests. `from_graphs` are the requests whose graphs changed.
+    pub(super) async fn run(
+        self,
+        context: &Context,
+        args: RequestArgs,
+        graphs: &GraphCaches,
+        from_graphs: BoxStream<'static, Key>,
+    ) {
+        let (client, scope) = (|| context.client.clone(), &context.scope);
+        let profilers = format!("{}={}", labels::APP, labels::PROFILER);
+        let (jobs, job_watch) = watch::<Job>(client(), scope, Some(&profilers));
+        let (config_maps, map_watch) = watch::<ConfigMap>(client(), scope, Some(labels::REQUEST_NAME));
+        let caches = Caches {
+            requests: self.store.clone(),
+            graphs: graphs.graphs.clone(),
+            jobs,
+            config_maps,
+            accounts: graphs.accounts.clone(),
+            bindings: graphs.bindings.clone(),
+        };
+        let views: Vec<Arc<dyn CacheView>> = vec![
+            Arc::new(caches.requests.clone()),
+            Arc::new(caches.graphs.clone()),
+            Arc::new(caches.jobs.clone()),
+            Arc::new(caches.config_maps.clone()),
+            Arc::new(caches.accounts.clone()),
+            Arc::new(caches.bindings.clone()),
+        ];
+        let applier = Applier::new(client(), NAME, context.metrics.clone(), views);
+        let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+        let settings = Arc::new(Settings::of(&context.settings, scope, args));
+        let observer = Observer::new(client(), applier.clone(), caches, settings);
+        let reconciler = Reconciler { observer, applier: applier.clone(), events: EventSink::new(client(), NAME) };
+        let (store, other) = (self.store.clone(), self.store);
+        let controller = Controller::new(self.watch)
+            .writes_with(&applier)
+            .triggered_by(job_watch, move |job| named_by(&store, job, labels::REQUEST))
+            .triggered_by(map_watch, move |map| requests_of(&other, map))
+            .also(from_graphs);
+        controller
+            .run(context, move |request| {
+                let reconciler = reconciler.clone();
+                async move { reconciler.reconcile(request).await }
+            })
+            .await;
+    }
+}
+
+/// The requests that an object was made for, by its labels.
+fn requests_of<K: Resource>(requests: &Store<Packed<DynamoGraphDeploymentRequest>>, object: &K) -> Vec<Key> {
+    named_by(requests, object, labels::REQUEST_NAME)
+}
+
+/// The requests that a label of an object names. Long names are shortened in labels.
+fn named_by<K: Resource>(requests: &Store<Packed<DynamoGraphDeploymentRequest>>, object: &K, label: &str) -> Vec<Key> {
+    let (Some(name), Some(namespace)) = (object.labels().get(label), object.namespace()) else { return Vec::new() };
+    let key = Key::new(&namespace, name);
+    if name.len() < names::LABEL_MAX || requests.get(&key).is_some() {
+        return vec![key];
+    }
+    let keys = requests.keys().into_iter();
+    keys.filter(|key| key.namespace == namespace && names::label_value(&key.name) == *name).collect()
+}
