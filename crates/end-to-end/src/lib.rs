@@ -7,6 +7,6 @@ mod operators;
 mod proxy;
 mod world;
 
-pub use operators::{COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, Operators, program};
+pub use operators::{COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, Operators, executable, program};
 pub use proxy::{Cut, KillingProxy};
 pub use world::{BoxError, World, private_world, world};

@@ -81,7 +81,10 @@ pub fn program(binary: &str, namespace: &str, kubeconfig: &Path) -> Result<Progr
 }
 
 /// The binary beside this test's own: `target/<profile>/deps/<test>` → `target/<profile>/<binary>`.
-fn executable(binary: &str) -> Result<PathBuf, BoxError> {
+///
+/// # Errors
+/// The binary has not been built.
+pub fn executable(binary: &str) -> Result<PathBuf, BoxError> {
     let own = std::env::current_exe()?;
     let profile = own.parent().and_then(Path::parent).ok_or("the test binary has no target folder")?;
     let path = profile.join(binary);

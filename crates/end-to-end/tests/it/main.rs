@@ -4,6 +4,7 @@ mod bad_input;
 mod deletion;
 mod elections;
 mod graphs;
+mod handovers;
 mod kill_points;
 mod nodes;
 mod outage;
