@@ -9,4 +9,6 @@ mod kill_points;
 mod nodes;
 mod outage;
 mod rollouts;
+mod scripts;
 mod steady_state;
+mod takeover;

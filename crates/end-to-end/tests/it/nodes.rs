@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PACE: Duration = Duration::from_millis(100);
 
 /// Plays the controller of LeaderWorkerSets, and counts.
-struct Player {
+pub struct Player {
     task: JoinHandle<()>,
     counts: Arc<Counts>,
 }
@@ -36,7 +36,7 @@ struct Counts {
 }
 
 impl Player {
-    fn start(world: &World) -> Self {
+    pub fn start(world: &World) -> Self {
         let counts = Arc::new(Counts {
             armed: AtomicBool::new(false),
             lowest: AtomicI32::new(i32::MAX),
@@ -98,7 +98,7 @@ async fn play(sets: &Api<LeaderWorkerSet>, counts: &Counts) {
 }
 
 /// A graph whose decode workers span two nodes each.
-fn spanning(tag: &str, replicas: i32) -> Value {
+pub fn spanning(tag: &str, replicas: i32) -> Value {
     let mut graph = disaggregated("chat", tag, 1, replicas);
     let decode = &mut graph["spec"]["components"][2];
     decode["multinode"] = json!({ "nodeCount": 2 });
@@ -116,7 +116,7 @@ async fn sets(world: &World) -> Result<Vec<(String, String)>, BoxError> {
 }
 
 /// The namespace, unless LeaderWorkerSets cannot be had here.
-async fn world_with_sets(name: &str) -> Result<Option<World>, BoxError> {
+pub async fn world_with_sets(name: &str) -> Result<Option<World>, BoxError> {
     let world = world(name).await?;
     if world.api::<LeaderWorkerSet>().list(&ListParams::default()).await.is_err() {
         println!("skipped: no definition of LeaderWorkerSets");

@@ -1,0 +1,256 @@
+//! Random scripts of edits, reverts, replaced metadata, scaling and killed controllers: whatever an author does, workers that
+//! can serve never fall below what the strategy allows, and in the end it is as if the last spec had been the first.
+//!
+//! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 3], `DYNAMO_ROLLOUT_SEED` with which one they begin.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use api_types::v1beta1::DynamoGraphDeployment;
+use end_to_end::{BoxError, Operators, World, world};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{ListParams, PostParams};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use workload::LeaderWorkerSet;
+
+use crate::graphs::disaggregated;
+use crate::nodes::{Player, spanning, world_with_sets};
+
+const SCRIPTS: u64 = 3;
+const STEPS: u32 = 6;
+const TAGS: [&str; 3] = ["1.0.0", "2.0.0", "3.0.0"];
+/// The name of the graph, and that of the one that is made afresh.
+const NAMES: [&str; 2] = ["chat", "anew"];
+
+/// A sequence that looks random and can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    /// A number below `sides`.
+    fn below(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+/// What runs the decode workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Deployment,
+    LeaderWorkerSet,
+}
+
+/// What the author wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wish {
+    kind: Kind,
+    tag: usize,
+    replicas: i32,
+}
+
+impl Wish {
+    fn graph(self, name: &str) -> Value {
+        let mut graph = match self.kind {
+            Kind::Deployment => disaggregated(name, TAGS[self.tag], 1, self.replicas),
+            Kind::LeaderWorkerSet => spanning(TAGS[self.tag], self.replicas),
+        };
+        graph["metadata"]["name"] = name.into();
+        graph
+    }
+
+    /// Workers that may never be missing: a quarter of them, rounded down, may.
+    fn floor(self) -> i32 {
+        self.replicas - self.replicas / 4
+    }
+}
+
+/// Decode workers of the graph that serve.
+async fn serving(world: &World, kind: Kind) -> Result<i32, BoxError> {
+    match kind {
+        Kind::Deployment => {
+            let selector =
+                format!("nvidia.com/dynamo-component=Decode,nvidia.com/dynamo-graph-deployment-name={}", NAMES[0]);
+            let pods = world.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
+            let serves = |pod: &&Pod| {
+                let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+                let ready = conditions.filter(|c| c.type_ == "Ready").any(|c| c.status == "True");
+                ready && pod.metadata.deletion_timestamp.is_none()
+            };
+            Ok(i32::try_from(pods.iter().filter(serves).count())?)
+        }
+        Kind::LeaderWorkerSet => {
+            let sets = world.api::<LeaderWorkerSet>().list(&ListParams::default()).await?;
+            let of_graph = sets.iter().filter(|set| set.name_any().starts_with(NAMES[0]));
+            let ready = |set: &LeaderWorkerSet| set.status.as_ref().map_or(0, |status| status.ready_replicas);
+            Ok(of_graph.map(|set| ready(set).min(set.spec.replicas.unwrap_or(1))).sum())
+        }
+    }
+}
+
+/// Watches that enough workers serve.
+struct Guard {
+    floor: Arc<AtomicI32>,
+    task: JoinHandle<Result<(), BoxError>>,
+}
+
+impl Guard {
+    fn start(world: &Arc<World>, kind: Kind) -> Self {
+        let floor = Arc::new(AtomicI32::new(0));
+        let (world, wanted) = (Arc::clone(world), Arc::clone(&floor));
+        let task = tokio::spawn(async move {
+            loop {
+                // What was allowed before and after the look: the author may have changed it meanwhile.
+                let before = wanted.load(Ordering::SeqCst);
+                let found = serving(&world, kind).await?;
+                let allowed = before.min(wanted.load(Ordering::SeqCst));
+                if found < allowed {
+                    return Err(format!("{found} workers serve, and {allowed} must").into());
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        Self { floor, task }
+    }
+
+    /// From now on fewer may serve.
+    fn lower(&self, floor: i32) {
+        self.floor.fetch_min(floor, Ordering::SeqCst);
+    }
+
+    /// All workers are there.
+    fn raise(&self, floor: i32) {
+        self.floor.store(floor, Ordering::SeqCst);
+    }
+
+    async fn end(self) -> Result<(), BoxError> {
+        if self.task.is_finished() {
+            return self.task.await?;
+        }
+        self.task.abort();
+        Ok(())
+    }
+}
+
+/// What `kubectl replace` does: the spec that the author wants, and no note that anybody left.
+async fn replace(world: &World, wish: Wish) -> Result<(), BoxError> {
+    let api = world.api::<DynamoGraphDeployment>();
+    loop {
+        let live = api.get(NAMES[0]).await?;
+        let mut wanted: DynamoGraphDeployment = serde_json::from_value(wish.graph(NAMES[0]))?;
+        wanted.metadata.resource_version = live.metadata.resource_version;
+        match api.replace(NAMES[0], &PostParams::default(), &wanted).await {
+            Err(kube::Error::Api(status)) if status.is_conflict() => {}
+            answer => return Ok(answer.map(drop)?),
+        }
+    }
+}
+
+async fn step(
+    world: &World,
+    operators: &Operators,
+    dice: &mut Dice,
+    guard: &Guard,
+    wish: &mut Wish,
+) -> Result<String, BoxError> {
+    let told = match dice.below(6) {
+        0 | 1 => {
+            wish.tag = usize::try_from(dice.below(TAGS.len() as u64))?;
+            world.apply(&wish.graph(NAMES[0])).await?;
+            format!("image {}", TAGS[wish.tag])
+        }
+        2 => {
+            wish.replicas = i32::try_from(dice.below(6))?;
+            guard.lower(wish.floor());
+            world.apply(&wish.graph(NAMES[0])).await?;
+            format!("{} replicas", wish.replicas)
+        }
+        3 => {
+            replace(world, *wish).await?;
+            "replaced".to_owned()
+        }
+        4 => {
+            operators.stop().await?;
+            operators.start_again().await?;
+            "killed".to_owned()
+        }
+        _ => {
+            world.ready(NAMES[0]).await?;
+            guard.raise(wish.floor());
+            "ready".to_owned()
+        }
+    };
+    tokio::time::sleep(Duration::from_millis(dice.below(900))).await;
+    Ok(told)
+}
+
+async fn run(seed: u64) -> Result<(), BoxError> {
+    let kind = if seed.is_multiple_of(2) { Kind::Deployment } else { Kind::LeaderWorkerSet };
+    let world = match kind {
+        Kind::Deployment => world("script").await?,
+        Kind::LeaderWorkerSet => match world_with_sets("script-nodes").await? {
+            Some(world) => world,
+            None => return Ok(()),
+        },
+    };
+    let world = Arc::new(world);
+    let _player = (kind == Kind::LeaderWorkerSet).then(|| Player::start(&world));
+    let operators = world.operators().await?;
+    let mut dice = Dice(seed);
+    let mut wish = Wish { kind, tag: 0, replicas: 4 };
+    world.apply(&wish.graph(NAMES[0])).await?;
+    world.ready(NAMES[0]).await?;
+    let guard = Guard::start(&world, kind);
+    guard.raise(wish.floor());
+    let mut script = Vec::new();
+    for _ in 0..STEPS {
+        script.push(step(&world, &operators, &mut dice, &guard, &mut wish).await?);
+        if guard.task.is_finished() {
+            break;
+        }
+    }
+    let ended = world.ready(NAMES[0]).await;
+    let told = format!("seed {seed}, {kind:?}: {}", script.join(", "));
+    guard.end().await.map_err(|error| format!("{told}: {error}"))?;
+    ended.map_err(|error| format!("{told}: {error}"))?;
+    world.apply(&wish.graph(NAMES[1])).await?;
+    world.ready(NAMES[1]).await?;
+    let [scripted, anew] = [left(&world, NAMES[0]).await?, left(&world, NAMES[1]).await?];
+    assert_eq!(scripted, anew, "{told}: not the state of a fresh graph");
+    println!("{told}");
+    operators.stop().await
+}
+
+/// What is there of a graph, without its name and the suffixes of its generations.
+async fn left(world: &World, name: &str) -> Result<Vec<String>, BoxError> {
+    let of_graph: Vec<_> = world.components().await?.into_iter().filter(|d| d.name_any().starts_with(name)).collect();
+    let suffixes = of_graph.iter().filter_map(|d| d.labels().get("nvidia.com/dynamo-worker-hash"));
+    let suffixes: Vec<String> = suffixes.cloned().collect();
+    let mut lines = world.inventory().await?;
+    if let Ok(sets) = world.api::<LeaderWorkerSet>().list(&ListParams::default()).await {
+        lines.extend(sets.iter().map(|set| format!("LeaderWorkerSet {} {:?}", set.name_any(), set.spec.replicas)));
+    }
+    lines.retain(|line| line.contains(name));
+    let hide = |line: String| suffixes.iter().fold(line, |l, suffix| l.replace(suffix, "<generation>"));
+    let mut lines: Vec<_> = lines.into_iter().map(|line| hide(line).replace(name, "<graph>")).collect();
+    lines.sort();
+    Ok(lines)
+}
+
+fn setting(name: &str, default: u64) -> Result<u64, BoxError> {
+    match std::env::var(name) {
+        Ok(text) => Ok(text.parse().map_err(|_| format!("{name}: {text:?} is no number"))?),
+        Err(_) => Ok(default),
+    }
+}
+
+#[tokio::test]
+async fn no_script_takes_capacity_away_or_leaves_anything_behind() -> Result<(), BoxError> {
+    let (first, count) = (setting("DYNAMO_ROLLOUT_SEED", 1)?, setting("DYNAMO_ROLLOUT_SCRIPTS", SCRIPTS)?);
+    for seed in first..first + count {
+        run(seed).await?;
+    }
+    Ok(())
+}
