@@ -204,7 +204,7 @@ pub const ACCESS: &[Access] = &[
         group: "",
         resource: "secrets",
         subresource: None,
-        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
+        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create],
         why: "copies the SSH key for MPI to the namespaces of graphs whose replicas span nodes; finds image pull secrets by \
               registry for graphs on Grove, of which only host names are kept",
     },
@@ -434,6 +434,13 @@ mod tests {
             let path = own.subresource.map_or(own.resource.to_owned(), |part| format!("{}/{part}", own.resource));
             (own.group, path.as_str()) == (group, resource) && own.verbs.iter().any(|own| own.as_str() == verb)
         })
+    }
+
+    /// The SSH key for MPI is copied once. Nobody who takes over this account can change or delete the Secrets of others.
+    #[test]
+    fn secrets_are_made_and_never_changed() {
+        assert!(holds("", "secrets", "create"));
+        assert!(["update", "patch", "delete", "deletecollection"].iter().all(|verb| !holds("", "secrets", verb)));
     }
 
     /// The API server refuses to bind a role that holds more than its binder.

@@ -142,7 +142,8 @@ impl Install {
     /// Tells a replica to stop, and does not wait for its end.
     pub fn tell_to_stop(&self, replica: &Replica) {
         let process = self.cluster.process(&replica.program.name).unwrap();
-        assert!(Command::new("kill").arg(process.pid.to_string()).status().unwrap().success());
+        let kill = format!("kill {}", process.pid);
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
     pub fn runs(&self, replica: &Replica) -> bool {

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
 use controller_kit::apply::{Desired, Error, ObjectId};
-use controller_kit::failure::Class;
 use controller_kit::store::{Key, controller_owner};
 use futures::future::join_all;
 use futures::join;
@@ -164,11 +163,10 @@ async fn copy_key(writer: Writer<'_>, caches: &Caches, key: &MpiKey) -> Waits {
     let read = |e: serde_json::Error| Error::Render { object: source.clone(), reason: e.to_string() };
     let original: Secret = serde_json::from_value(original).map_err(read)?;
     let copy = copy_of(&original.data.unwrap_or_default(), &key.name, &namespace);
-    match writer.write_shared(&copy, None).await {
-        Ok(written) => Ok(Written::reason(written).into_iter().collect()),
-        Err(error) if error.class() == Class::Foreign => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
+    let target = ObjectId { namespace, ..source.clone() };
+    let copy = serde_json::to_value(copy).map_err(read)?;
+    writer.applier.create_once(&resource, &target, copy).await?;
+    Ok(Vec::new())
 }
 
 fn copy_of(data: &BTreeMap<String, ByteString>, name: &str, namespace: &str) -> Secret {
