@@ -30,8 +30,9 @@ const SECONDS: &str = "DYNAMO_AVAILABILITY_SECONDS";
 const SHORT: u64 = 11;
 /// One call in this time: 100 a second.
 const PACE: Duration = Duration::from_millis(10);
-/// Calls that may wait for their answers at the same time, so that a machine that is too slow gets fewer of them.
-const WAITING: usize = 50;
+/// Calls that may wait for their answers at the same time: a machine that is too slow gets fewer calls, and none that waits
+/// until it is too late.
+const WAITING: usize = 12;
 /// Between the ends of two replicas.
 const BETWEEN_ENDS: Duration = Duration::from_secs(5);
 /// The longest that a replica which was told to stop goes on.
