@@ -92,6 +92,8 @@ pub const COPIED_FROM_GRAPH: [&str; 5] =
 /// Uid of the checkpoint for which a Job removes what was kept.
 pub const CLEANUP_FOR: &str = "operator.dynamo/cleanup-for";
 
+/// What of a graph only its other version can say, for the spec and for the status; nobody but conversion writes them.
+pub const GRAPH_SAVED: [&str; 2] = ["nvidia.com/dgd-spec", "nvidia.com/dgd-status"];
 /// Fingerprint of the spec for which a profiling Job runs.
 pub const PROFILED_SPEC: &str = "operator.dynamo/profiled-spec";
 /// Uid of the DynamoGraphDeploymentRequest that a graph was made for.

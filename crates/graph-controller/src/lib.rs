@@ -3,6 +3,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`apply_overrides`] | the program that lays the author's part of a graph over a proposed one |
 //! | [`graph`] | reconciling one graph: observe, validate, decide, apply, report |
 //! | [`relay`] | the program beside a profiler |
 //! | [`request`] | profiling for a request, and the graph that comes of it |
@@ -11,6 +12,7 @@
 //! | [`run`] | caches, triggers, the loop |
 
 pub mod access;
+pub mod apply_overrides;
 pub mod graph;
 pub mod relay;
 pub mod request;

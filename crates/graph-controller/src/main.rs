@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand, ValueEnum};
 use controller_kit::access::print_role;
 use controller_kit::process::{self, CommonArgs};
-use graph_controller::access;
 use graph_controller::relay::run::RelayArgs;
 use graph_controller::request::settings::RequestArgs;
+use graph_controller::{access, apply_overrides};
 
 /// Turns DynamoGraphDeployments into DynamoComponentDeployments, and rolls out their changes.
 #[derive(Parser)]
@@ -48,6 +48,10 @@ enum Pods {
 }
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    if apply_overrides::is_called(words.next().as_ref()) {
+        return apply_overrides::main(words);
+    }
     let args = Args::parse();
     match args.command {
         None => {
