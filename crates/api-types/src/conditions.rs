@@ -11,6 +11,8 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 /// DynamoGraphDeployment: every field of the spec has an effect. Only there when it is false.
 pub const SPEC_SERVED: &str = "SpecServed";
+/// DynamoGraphDeployment: NATS and etcd can be used. Only there when the operator has an address of one.
+pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
 /// DynamoGraphDeployment on Grove: the topology in which it is placed exists. Only there when it names one.
 pub const TOPOLOGY_AVAILABLE: &str = "TopologyLevelsAvailable";
 /// DynamoComponentDeployment: the workload has its replicas available.
@@ -70,6 +72,16 @@ pub mod graph {
     pub const SETTLED: &str = "Settled";
     /// `Stalled`: nothing is in the way.
     pub const NOT_STALLED: &str = "NotStalled";
+}
+
+/// Reasons of `InfrastructureReady`.
+pub mod infrastructure {
+    /// All that is configured answers.
+    pub const CONNECTED: &str = "Connected";
+    /// Something does not answer, or does not let us in.
+    pub const UNREACHABLE: &str = "Unreachable";
+    /// The Secret with the credentials, or an address, cannot be used.
+    pub const UNUSABLE: &str = "ConfigurationUnusable";
 }
 
 /// Reasons of a component's conditions.
@@ -157,6 +169,32 @@ pub mod model {
     pub const LOAD_FAILED: &str = "LoadFailed";
     /// `Reconciling`: adapters are being loaded, or workers are coming up.
     pub const PROGRESSING: &str = "Progressing";
+}
+
+/// Types and reasons of an image build's conditions.
+pub mod image_build {
+    /// Type: a build runs.
+    pub const BUILDING: &str = "ImageBuilding";
+    /// Type: the registry has the image. While it is true, its message is the image's name, and nothing else.
+    pub const EXISTS: &str = "ImageExists";
+    /// Type: the registry was asked. Its message is the image's name.
+    pub const CHECKED: &str = "ImageExistsChecked";
+    /// Type: the image can be used.
+    pub const AVAILABLE: &str = "DynamoComponentAvailable";
+    /// Reason of everything that has none of its own.
+    pub const RECONCILING: &str = "Reconciling";
+    /// The build took longer than it may.
+    pub const TIMEOUT: &str = "Timeout";
+    /// The build failed.
+    pub const BUILD_FAILED: &str = "BuildFailed";
+    /// The spec, or the operator's settings, have a mistake.
+    pub const INVALID: &str = "InvalidSpec";
+    /// The registry or the API store does not answer as it should.
+    pub const UNREACHABLE: &str = "Unreachable";
+    /// Other builds come first.
+    pub const QUEUED: &str = "Queued";
+    /// An object that is not ours has a name that we need, or a right is missing.
+    pub const BLOCKED: &str = "Blocked";
 }
 
 /// Types and reasons of a checkpoint's conditions.

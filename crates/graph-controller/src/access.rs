@@ -206,7 +206,8 @@ pub const ACCESS: &[Access] = &[
         subresource: None,
         verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create],
         why: "copies the SSH key for MPI to the namespaces of graphs whose replicas span nodes; finds image pull secrets by \
-              registry for graphs on Grove, of which only host names are kept",
+              registry for graphs on Grove, of which only host names are kept; reads the one Secret with credentials for NATS and \
+              etcd, if the configuration names it",
     },
     Access {
         group: "",

@@ -8,12 +8,14 @@
 //! | [`relay`] | the program beside a profiler |
 //! | [`request`] | profiling for a request, and the graph that comes of it |
 //! | [`scaling_adapter`] | handing the replicas of an adapter to its graph |
+//! | [`infrastructure`] | whether NATS and etcd can be used, and what graphs that are gone have left in them |
 //! | [`access`] | what the controller may do, as data |
 //! | [`run`] | caches, triggers, the loop |
 
 pub mod access;
 pub mod apply_overrides;
 pub mod graph;
+pub mod infrastructure;
 pub mod relay;
 pub mod request;
 mod run;

@@ -31,6 +31,7 @@ use crate::graph::apply::graph_of;
 use crate::graph::observe::grove::kai_queues;
 use crate::graph::observe::{Apis, Caches};
 use crate::graph::settings::Settings;
+use crate::infrastructure::{self, Places};
 use crate::request::settings::RequestArgs;
 use crate::scaling_adapter::{self, observe::adapters_of};
 
@@ -62,7 +63,8 @@ struct Watches {
 /// Never: what goes wrong is retried, and shows in logs, metrics and status.
 pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> {
     let (client, scope) = (|| context.client.clone(), &context.scope);
-    let settings = Arc::new(Settings::of(&context.settings, scope, std::env::var("POD_NAMESPACE").ok()));
+    let own_namespace = std::env::var("POD_NAMESPACE").ok();
+    let settings = Arc::new(Settings::of(&context.settings, scope, own_namespace.clone()));
     let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(client(), scope, None);
     let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(client(), scope, None);
     // Each of the two controllers hears of the other's objects.
@@ -92,8 +94,14 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     });
     let requesting = requests.run(&context, args, &caches, requests_to_look_at);
     let apis = apis(&context, &settings);
-    let reconciler = Reconciler { applier: applier.clone(), events, apis, settings, caches: caches.clone() };
-    let serving = watches.into_controller(graph_watch, &reconciler).also(graphs_to_look_at);
+    let places = Places {
+        graphs: caches.graphs.clone(),
+        components: caches.components.clone(),
+        worker_pods: caches.worker_pods.clone(),
+    };
+    let (infrastructure, graphs_to_tell) = infrastructure::start(&context, own_namespace, places);
+    let reconciler = Reconciler { applier: applier.clone(), events, apis, settings, infrastructure, caches: caches.clone() };
+    let serving = watches.into_controller(graph_watch, &reconciler).also(graphs_to_look_at).also(graphs_to_tell);
     let serving = serving.run(&context, move |graph| {
         let reconciler = reconciler.clone();
         async move { reconciler.reconcile(graph).await }

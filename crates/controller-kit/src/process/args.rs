@@ -4,6 +4,8 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
 
 use serde::Deserialize;
 
+use crate::settings::OperatorConfiguration;
+
 /// Flags that every process has. Flags win over the configuration file.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommonArgs {
@@ -35,9 +37,31 @@ pub struct CommonArgs {
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_METRICS_ADDRESS", default_value = "0.0.0.0:8080", global = true)]
     pub metrics_address: SocketAddr,
 
+    /// Address of NATS; default: infrastructure.natsAddress of the configuration
+    #[arg(long = "natsAddr", value_name = "ADDRESS", env = "DYNAMO_NATS_ADDR", global = true)]
+    pub nats_addr: Option<String>,
+
+    /// Addresses of etcd; default: infrastructure.etcdAddress of the configuration
+    #[arg(long = "etcdAddr", value_name = "ADDRESSES", env = "DYNAMO_ETCD_ADDR", global = true)]
+    pub etcd_addr: Option<String>,
+
     /// How many objects are reconciled at the same time
     #[arg(long, value_name = "N", env = "DYNAMO_CONCURRENCY", default_value = "8", global = true)]
     pub concurrency: NonZeroUsize,
+}
+
+impl CommonArgs {
+    /// Puts in what flags say of the configuration. An empty flag says nothing: that is how older charts leave one out.
+    pub fn overrule(&self, settings: &mut OperatorConfiguration) {
+        let infrastructure = &mut settings.infrastructure;
+        for (flag, setting) in
+            [(&self.nats_addr, &mut infrastructure.nats_address), (&self.etcd_addr, &mut infrastructure.etcd_address)]
+        {
+            if let Some(address) = flag.as_ref().filter(|address| !address.is_empty()) {
+                setting.clone_from(address);
+            }
+        }
+    }
 }
 
 /// Format of the log lines.
@@ -56,6 +80,7 @@ mod tests {
     use clap::{CommandFactory, Parser};
 
     use super::CommonArgs;
+    use crate::settings::OperatorConfiguration;
 
     #[derive(Parser)]
     struct Program {
@@ -71,5 +96,11 @@ mod tests {
         assert_eq!(program.common.metrics_address.port(), 8080);
         assert_eq!(program.common.concurrency.get(), 8);
         assert!(Program::try_parse_from(["x", "--concurrency", "0"]).is_err());
+        let program = Program::try_parse_from(["x", "--natsAddr=nats://n:4222", "--etcdAddr="]).unwrap();
+        let mut settings = OperatorConfiguration::default();
+        settings.infrastructure.etcd_address = "etcd:2379".to_owned();
+        program.common.overrule(&mut settings);
+        let infrastructure = &settings.infrastructure;
+        assert_eq!((&*infrastructure.nats_address, &*infrastructure.etcd_address), ("nats://n:4222", "etcd:2379"));
     }
 }

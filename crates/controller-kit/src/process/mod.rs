@@ -185,10 +185,11 @@ where
     E: std::fmt::Display,
 {
     let shutdown = Shutdown::on_signals()?;
-    let (settings, warnings) = match &args.config {
+    let (mut settings, warnings) = match &args.config {
         Some(path) => settings::load(path)?,
         None => (OperatorConfiguration::default(), Vec::new()),
     };
+    args.overrule(&mut settings);
     init_logs(args, &settings)?;
     warn_about(&warnings);
     // Fails only if a provider is installed already, which then is the one to use.

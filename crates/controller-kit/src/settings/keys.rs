@@ -35,6 +35,8 @@ const KNOWN: &[&str] = &[
     "infrastructure.etcdAddress",
     "infrastructure.modelExpressURL",
     "infrastructure.prometheusEndpoint",
+    "infrastructure.secretName",
+    "infrastructure.secretNamespace",
     "ingress.virtualServiceGateway",
     "ingress.controllerClassName",
     "ingress.controllerTLSSecretName",

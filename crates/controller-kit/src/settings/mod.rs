@@ -88,6 +88,11 @@ pub struct Infrastructure {
     pub model_express_url: String,
     /// Prometheus.
     pub prometheus_endpoint: String,
+    /// Secret with credentials and certificates for NATS and etcd, by which the operator itself connects. Empty: without any. Ours,
+    /// unknown to the reference.
+    pub secret_name: String,
+    /// Namespace of that Secret. Empty: the operator's own. Ours, unknown to the reference.
+    pub secret_namespace: String,
 }
 
 /// How workers find each other.

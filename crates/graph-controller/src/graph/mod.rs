@@ -29,6 +29,7 @@ use self::observe::{Apis, Caches, Observed};
 use self::program::Program;
 use self::settings::Settings;
 use self::validate::Refusal;
+use crate::infrastructure::{self, Watched};
 
 /// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.
 const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
@@ -46,6 +47,8 @@ pub struct Reconciler {
     pub apis: Apis,
     /// What the operator's configuration says.
     pub settings: Arc<Settings>,
+    /// What is known of NATS and etcd.
+    pub infrastructure: Watched,
 }
 
 impl Reconciler {
@@ -68,13 +71,15 @@ impl Reconciler {
             Err(error) => return self.unreadable(&packed, &error).await,
         };
         let now = Timestamp::now();
-        let (status, action) = match self.advance(&packed, &mut observed, now).await {
+        let (mut status, action) = match self.advance(&packed, &mut observed, now).await {
             Ok(done) => done,
             Err(error) => match obstructed(&observed, &error, now) {
                 Some(status) => (status, Action::requeue(OBSTACLE_RETRY)),
                 None => return Err(error),
             },
         };
+        let (verdict, generation) = (self.infrastructure.verdict(), packed.metadata.generation);
+        infrastructure::status::tell(&mut status, verdict.as_ref(), generation, now);
         match self.applier.report_status(&packed, &status).await? {
             Reported::Later(rest) => return Ok(Action::requeue(rest)),
             Reported::Written => report::publish(&self.events, &observed.graph, &status),

@@ -9,9 +9,9 @@ const ASYNC: [&str; 9] =
     ["async-std", "futures", "futures-util", "hyper", "kube-client", "kube-runtime", "smol", "tokio", "tower"];
 /// Crates that nothing here may be built from, and why.
 const BANNED: [(&str, &str); 6] = [
-    ("async-nats", "the operator talks to Kubernetes only"),
+    ("async-nats", "the crate infrastructure does what is needed without it"),
     ("aws-lc-rs", "ring is the one crypto provider: smaller, and it needs no C tool chain"),
-    ("etcd-client", "the operator talks to Kubernetes only"),
+    ("etcd-client", "the crate infrastructure does what is needed without it"),
     ("native-tls", "rustls is the one TLS implementation"),
     ("openssl", "rustls is the one TLS implementation"),
     ("openssl-sys", "rustls is the one TLS implementation"),

@@ -1,0 +1,212 @@
+//! I/O in: whether NATS and etcd can be used, and which places in them are in use.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use api_types::conditions::infrastructure as reason;
+use api_types::{labels, names};
+use controller_kit::apply::STEP_TIMEOUT;
+use controller_kit::process::Context;
+use controller_kit::settings::Infrastructure;
+use controller_kit::store::{Key, Packed, Store};
+use futures::channel::mpsc;
+use futures::stream::{BoxStream, StreamExt};
+use infrastructure::{Credentials, Etcd, Nats};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, ResourceExt};
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::apply::clean;
+use super::leftovers::Place;
+use super::status::Verdict;
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+
+/// How often a connection is tried that worked, and one that did not.
+const GOOD_PAUSE: Duration = Duration::from_secs(60);
+const BAD_PAUSE: Duration = Duration::from_secs(10);
+/// Where the operator is installed unless it is told.
+const OPERATOR_NAMESPACE: &str = "dynamo-system";
+
+/// The newest verdict. Cheap to clone.
+#[derive(Clone)]
+pub struct Watched(watch::Receiver<Option<Verdict>>);
+
+impl Watched {
+    /// None before the first answer, and where nothing is configured.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.0.borrow().clone()
+    }
+}
+
+/// What shows which places are in use.
+#[derive(Clone)]
+pub struct Places {
+    /// Graphs.
+    pub graphs: Store<Packed<DynamoGraphDeployment>>,
+    /// Their components.
+    pub components: Store<Packed<DynamoComponentDeployment>>,
+    /// Worker pods that have not ended.
+    pub worker_pods: Store<PartialObjectMeta<Pod>>,
+}
+
+impl Places {
+    /// Returns once everything is known.
+    pub async fn known(&self) {
+        self.graphs.wait_until_ready().await;
+        self.components.wait_until_ready().await;
+        self.worker_pods.wait_until_ready().await;
+    }
+
+    /// The places in use. The namespace that all graphs share is nobody's.
+    pub fn in_use(&self) -> BTreeSet<Place> {
+        let mut places = BTreeSet::new();
+        for graph in self.graphs.all() {
+            let namespace = graph.namespace().unwrap_or_default();
+            places.insert(Place::Namespace(names::dynamo_namespace(&namespace, &graph.name_any(), false)));
+        }
+        for component in self.components.all() {
+            places.extend(places_of(component.labels()));
+        }
+        for pod in self.worker_pods.all() {
+            places.extend(places_of(pod.labels()));
+        }
+        let shared = names::dynamo_namespace("", "", true);
+        places.retain(|place| match place {
+            Place::Namespace(namespace) | Place::Component { namespace, .. } => *namespace != shared,
+        });
+        places
+    }
+}
+
+/// Where an object with these labels registers.
+fn places_of(labels: &BTreeMap<String, String>) -> Vec<Place> {
+    let Some(namespace) = labels.get(labels::DYNAMO_NAMESPACE) else { return Vec::new() };
+    let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
+    let namespace = names::runtime_namespace(namespace, generation);
+    let component = labels.get(labels::COMPONENT);
+    let component = component.map(|name| Place::Component { namespace: namespace.clone(), name: name.to_lowercase() });
+    [Place::Namespace(namespace)].into_iter().chain(component).collect()
+}
+
+/// The servers, as the configuration and the Secret describe them.
+#[derive(Clone)]
+pub struct Servers {
+    /// NATS, if there is one.
+    pub nats: Option<Nats>,
+    /// etcd, if there is one.
+    pub etcd: Option<Etcd>,
+}
+
+/// Reads the Secret and knows the addresses.
+#[derive(Clone)]
+pub struct Source {
+    client: Client,
+    settings: Infrastructure,
+    namespace: String,
+}
+
+impl Source {
+    /// The servers with the credentials of the moment: they may be rotated.
+    ///
+    /// # Errors
+    /// What is wrong with the Secret or an address.
+    pub async fn servers(&self) -> Result<Servers, Verdict> {
+        let credentials = self.credentials().await?;
+        let given = |address: &str| Some(address.to_owned()).filter(|address| !address.is_empty());
+        let etcd = given(&self.settings.etcd_address).map(|address| Etcd::new(&address, &credentials)).transpose();
+        let etcd = etcd.map_err(|error| not_ready(reason::UNUSABLE, format!("etcd: {error}")))?;
+        let nats = given(&self.settings.nats_address).map(|address| Nats::new(&address, &credentials));
+        Ok(Servers { nats, etcd })
+    }
+
+    async fn credentials(&self) -> Result<Credentials, Verdict> {
+        let name = &self.settings.secret_name;
+        if name.is_empty() {
+            return Ok(Credentials::default());
+        }
+        let what = format!("Secret {}/{name}, which infrastructure.secretName names,", self.namespace);
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let secret = match tokio::time::timeout(STEP_TIMEOUT, api.get_opt(name)).await {
+            Ok(Ok(Some(secret))) => secret,
+            Ok(Ok(None)) => return Err(not_ready(reason::UNUSABLE, format!("{what} does not exist; create it"))),
+            Ok(Err(error)) => return Err(not_ready(reason::UNUSABLE, format!("{what} cannot be read: {error}"))),
+            Err(_) => return Err(not_ready(reason::UNUSABLE, format!("{what} cannot be read in time"))),
+        };
+        let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
+        Credentials::of_secret(&data)
+            .map_err(|mistake| not_ready(reason::UNUSABLE, format!("{what} cannot be used: {mistake}")))
+    }
+
+    async fn verdict(&self) -> Verdict {
+        let servers = match self.servers().await {
+            Ok(servers) => servers,
+            Err(verdict) => return verdict,
+        };
+        let mut wrong = Vec::new();
+        if let Some(nats) = &servers.nats {
+            wrong.extend(nats.check().await.err().map(|error| error.to_string()));
+        }
+        if let Some(etcd) = &servers.etcd {
+            wrong.extend(etcd.check().await.err().map(|error| error.to_string()));
+        }
+        match wrong.is_empty() {
+            true => Verdict::Ready,
+            false => not_ready(reason::UNREACHABLE, wrong.join("; ")),
+        }
+    }
+}
+
+fn not_ready(reason: &'static str, message: String) -> Verdict {
+    Verdict::NotReady { reason, message }
+}
+
+/// Starts to look after NATS and etcd until the process stops, and returns what is known of them and which graphs to tell it.
+pub fn start(context: &Context, own_namespace: Option<String>, places: Places) -> (Watched, BoxStream<'static, Key>) {
+    let (sender, receiver) = watch::channel(None);
+    let (wake, keys) = mpsc::unbounded();
+    let settings = context.settings.infrastructure.clone();
+    if !settings.nats_address.is_empty() || !settings.etcd_address.is_empty() {
+        let given = Some(settings.secret_namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let namespace = given.or(own_namespace).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
+        let source = Source { client: context.client.clone(), settings, namespace };
+        let (shutdown, graphs) = (context.shutdown.clone(), places.graphs.clone());
+        let work = futures::future::join(follow(source.clone(), sender, graphs, wake), clean(source, places));
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = work => {}
+                () = shutdown.requested() => {}
+            }
+        });
+    }
+    (Watched(receiver), keys.boxed())
+}
+
+/// Asks again and again. One failure after a success is looked at a second time before it is told.
+async fn follow(
+    source: Source,
+    sender: watch::Sender<Option<Verdict>>,
+    graphs: Store<Packed<DynamoGraphDeployment>>,
+    wake: mpsc::UnboundedSender<Key>,
+) {
+    let mut doubted = false;
+    loop {
+        let verdict = source.verdict().await;
+        let good = verdict == Verdict::Ready;
+        let was_good = *sender.borrow() == Some(Verdict::Ready);
+        let tell = good || !was_good || doubted;
+        doubted = !good && was_good && !doubted;
+        let news = tell && *sender.borrow() != Some(verdict.clone());
+        if news {
+            match &verdict {
+                Verdict::Ready => info!("NATS and etcd can be used, as far as they are configured"),
+                Verdict::NotReady { reason, message } => warn!(reason, message, "NATS or etcd cannot be used"),
+            }
+            sender.send_replace(Some(verdict));
+            // Fails only when nobody listens any more.
+            graphs.keys().into_iter().for_each(|key| drop(wake.unbounded_send(key)));
+        }
+        tokio::time::sleep(if good { GOOD_PAUSE } else { BAD_PAUSE }).await;
+    }
+}

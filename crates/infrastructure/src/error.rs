@@ -1,0 +1,35 @@
+//! Why NATS or etcd cannot be used.
+
+use std::time::Duration;
+
+/// Why NATS or etcd cannot be used. None of the texts holds a credential.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The connection.
+    #[error(transparent)]
+    Connection(#[from] outbound::Error),
+    /// NATS does not let us in, or cannot be reached.
+    #[error("NATS at {server}: {reason}")]
+    Nats {
+        /// Its address.
+        server: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// etcd answered with an error.
+    #[error("etcd at {server}: {reason}")]
+    Etcd {
+        /// Its address.
+        server: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// There was no answer in time.
+    #[error("{server} did not answer within {} s", patience.as_secs())]
+    TimedOut {
+        /// Its address.
+        server: String,
+        /// How long it was waited for.
+        patience: Duration,
+    },
+}

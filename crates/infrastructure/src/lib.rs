@@ -1,0 +1,22 @@
+//! NATS and etcd, as far as an operator has to do with them: whether they can be used, and what a graph that is gone has left
+//! in them.
+//!
+//! - [`Nats`], by its text protocol: a greeting, a login, and three requests to JetStream.
+//! - [`Etcd`], by the JSON gateway that every etcd serves beside gRPC on the same port: the same store, authentication and TLS,
+//!   without a protobuf compiler at build time.
+//! - [`layout`]: where the runtime keeps what, pure.
+//! - [`Credentials`]: what one Secret holds for both.
+//!
+//! Connections live as long as a question: the operator asks seldom, and an idle connection would have to be watched.
+
+mod credentials;
+mod error;
+mod etcd;
+pub mod layout;
+mod nats;
+mod nkey;
+
+pub use credentials::{Credentials, Mistake};
+pub use error::Error;
+pub use etcd::Etcd;
+pub use nats::Nats;

@@ -1,0 +1,157 @@
+//! One HTTP request to a server outside the control plane: an image registry, an API store, etcd.
+//!
+//! Every request has a connection of its own: there are few of them, and the other side need not keep connections of idle
+//! operators. HTTP/1.1, TLS by rustls with ring. Redirects are not followed. Every request has a deadline and a longest answer.
+
+mod error;
+mod trust;
+
+use std::{pin::pin, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, Uri, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+pub use error::Error;
+pub use trust::{Identity, Trust, client_config};
+
+/// A server that listens accepts a connection at once, wherever it is.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long an exchange may take, and how much an answer may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From the first packet to the last byte of the answer.
+    pub patience: Duration,
+    /// Bytes of the answer's body.
+    pub longest: usize,
+}
+
+/// Sends requests. Cheap to clone.
+#[derive(Clone)]
+pub struct Outbound {
+    tls: TlsConnector,
+}
+
+impl Outbound {
+    /// A client that trusts these authorities and shows this identity.
+    ///
+    /// # Errors
+    /// If a certificate or a key cannot be used.
+    pub fn new(trust: &Trust) -> Result<Self, Error> {
+        Ok(Self { tls: TlsConnector::from(std::sync::Arc::new(client_config(trust)?)) })
+    }
+
+    /// Sends `request`, whose URI is absolute, and returns the whole answer, whatever its status.
+    ///
+    /// # Errors
+    /// If there is no answer within the limits.
+    pub async fn send(&self, request: Request<Bytes>, limits: Limits) -> Result<Response<Bytes>, Error> {
+        let server = Server::of(request.uri())?;
+        let exchange = self.exchange(&server, request, limits.longest);
+        let outcome = tokio::time::timeout(limits.patience, exchange).await;
+        outcome.unwrap_or_else(|_| Err(Error::TimedOut { server: server.to_string(), patience: limits.patience }))
+    }
+
+    async fn exchange(
+        &self,
+        server: &Server,
+        request: Request<Bytes>,
+        longest: usize,
+    ) -> Result<Response<Bytes>, Error> {
+        let unreachable = |reason: String| Error::Unreachable { server: server.to_string(), reason };
+        let connecting = TcpStream::connect((server.host.as_str(), server.port));
+        let stream = tokio::time::timeout(CONNECT_PATIENCE, connecting).await;
+        let stream = stream.map_err(|_| unreachable("no connection in time".to_owned()))?;
+        let stream = stream.map_err(|error| unreachable(error.to_string()))?;
+        let request = in_origin_form(request, server)?;
+        if !server.secure {
+            return send_over(stream, request, longest, server).await;
+        }
+        let name = ServerName::try_from(server.host.clone()).map_err(|error| unreachable(error.to_string()))?;
+        let stream = self.tls.connect(name, stream).await.map_err(|error| unreachable(error.to_string()))?;
+        send_over(stream, request, longest, server).await
+    }
+}
+
+async fn send_over(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Full<Bytes>>,
+    longest: usize,
+    server: &Server,
+) -> Result<Response<Bytes>, Error> {
+    let broken = |reason: String| Error::Broken { server: server.to_string(), reason };
+    let handshake = http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| broken(error.to_string()))?;
+    let exchange = async {
+        let answer = sender.send_request(request).await.map_err(|error| broken(error.to_string()))?;
+        let (head, body) = answer.into_parts();
+        let body = Limited::new(body, longest).collect().await.map_err(|error| broken(error.to_string()))?;
+        Ok(Response::from_parts(head, body.to_bytes()))
+    };
+    let mut exchange = pin!(exchange);
+    tokio::select! {
+        answer = &mut exchange => answer,
+        // The connection is closed as soon as everything is read; what was read is still to be handed on.
+        _ = connection => exchange.await,
+    }
+}
+
+/// The request as HTTP/1.1 servers expect it: the path alone, and the host in a header.
+fn in_origin_form(request: Request<Bytes>, server: &Server) -> Result<Request<Full<Bytes>>, Error> {
+    let (mut head, body) = request.into_parts();
+    let bad = |reason: String| Error::Address { address: server.to_string(), reason };
+    let host = HeaderValue::try_from(server.authority.as_str()).map_err(|error| bad(error.to_string()))?;
+    head.headers.insert(header::HOST, host);
+    head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    let path = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    head.uri = path.parse::<Uri>().map_err(|error| bad(error.to_string()))?;
+    Ok(Request::from_parts(head, Full::new(body)))
+}
+
+/// Where a request goes.
+struct Server {
+    secure: bool,
+    /// As in the header.
+    authority: String,
+    /// Without brackets.
+    host: String,
+    port: u16,
+}
+
+impl Server {
+    fn of(uri: &Uri) -> Result<Self, Error> {
+        let bad = |reason: &str| Error::Address { address: uri.to_string(), reason: reason.to_owned() };
+        let secure = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(bad("it begins with neither http:// nor https://")),
+        };
+        let authority = uri.authority().ok_or_else(|| bad("it names no host"))?;
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if host.is_empty() {
+            return Err(bad("it names no host"));
+        }
+        let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
+        // Credentials in an address are no part of the host, and are not sent.
+        let authority = authority.as_str().rsplit('@').next().unwrap_or_default().to_owned();
+        Ok(Self { secure, authority, host, port })
+    }
+}
+
+impl std::fmt::Display for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}://{}", if self.secure { "https" } else { "http" }, self.authority)
+    }
+}
+
+#[cfg(test)]
+mod tests;
