@@ -98,3 +98,16 @@ pub const GRAPH_SAVED: [&str; 2] = ["nvidia.com/dgd-spec", "nvidia.com/dgd-statu
 pub const PROFILED_SPEC: &str = "operator.dynamo/profiled-spec";
 /// Uid of the DynamoGraphDeploymentRequest that a graph was made for.
 pub const REQUEST_UID: &str = "operator.dynamo/request-uid";
+
+/// What a build was made from; another value makes a new build.
+pub const BUILD_REQUEST: &str = "nvidia.com/dynamo-request-hash";
+/// The same, on the build's pod.
+pub const BUILD_POD_REQUEST: &str = "nvidia.com/dynamo-request-image-builder-hash";
+/// `true`: the image is built although the registry has it.
+pub const FORCE_BUILD: &str = "nvidia.com/force-build-image";
+/// `true`: the registry is spoken to without TLS.
+pub const INSECURE_REGISTRY: &str = "nvidia.com/docker-registry-insecure";
+/// Prefix of the image's tag instead of the namespace.
+pub const STORAGE_NAMESPACE: &str = "nvidia.com/dynamo-storage-namespace";
+/// Switches AppArmor off for the builder, by the annotation of clusters before 1.30.
+pub const BUILDER_APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/builder";

@@ -109,3 +109,8 @@ pub const KAI_QUEUE: &str = "kai.scheduler/queue";
 pub const OWN_GRAPH: &str = "operator.dynamo/graph";
 /// Component that an object belongs to, in its original case, on objects that the Go operator gives no [`COMPONENT`].
 pub const OWN_COMPONENT: &str = "operator.dynamo/component";
+
+/// `true` on Jobs and pods that build an image.
+pub const IMAGE_BUILDER: &str = "nvidia.com/is-dynamo-image-builder";
+/// `true` marks the ServiceAccount for builds that name none (set by administrators).
+pub const IMAGE_BUILDER_ACCOUNT: &str = "nvidia.com/dynamo-image-builder-pod";

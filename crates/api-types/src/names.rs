@@ -74,6 +74,29 @@ pub fn runtime_namespace(dynamo_namespace: &str, generation: Option<&str>) -> St
     }
 }
 
+/// Tag of a component's image: `dynamo.[<prefix>.]<name>.<version><suffix>`. One that is too long keeps its prefix and has a hash
+/// instead of name and version.
+pub fn image_tag(prefix: Option<&str>, name: &str, version: &str, suffix: &str) -> String {
+    const LONGEST: usize = 128;
+    let start = prefix.map_or_else(|| "dynamo.".to_owned(), |prefix| format!("dynamo.{prefix}."));
+    let whole = format!("{start}{name}.{version}{suffix}");
+    if whole.len() <= LONGEST {
+        return whole;
+    }
+    let hash = hex(&Sha256::digest(format!("{name}.{version}").as_bytes()), 32);
+    let short = format!("{start}{hash}{suffix}");
+    if short.len() <= LONGEST { short } else { hex(&Sha256::digest(whole.as_bytes()), 32) }
+}
+
+/// Job that builds an image from what has this fingerprint. It is not the name of what is built: every change makes another Job.
+pub fn image_build_job(uid: &str, fingerprint: &str) -> String {
+    let mut digest = Sha256::new();
+    digest.update(uid.as_bytes());
+    digest.update([0]);
+    digest.update(fingerprint.as_bytes());
+    format!("dynamo-image-builder-{}", hex(&digest.finalize(), 20))
+}
+
 /// ResourceClaimTemplate of the GPUs that the processes of a component's pod share.
 pub fn gpu_claim_template(graph: &str, component: &str) -> String {
     bounded(&format!("{graph}-{}-gpu", component.to_lowercase()), 253)

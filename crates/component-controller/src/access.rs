@@ -108,6 +108,27 @@ pub const ACCESS: &[Access] = &[
     },
     Access {
         group: api_types::GROUP,
+        resource: "dynamocomponents",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "the images it builds",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocomponents",
+        subresource: Some("status"),
+        verbs: &[Verb::Patch],
+        why: "says whether an image exists",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocomponents",
+        subresource: Some("finalizers"),
+        verbs: &[Verb::Update],
+        why: "children block the deletion of their owner in the foreground; see components",
+    },
+    Access {
+        group: api_types::GROUP,
         resource: "podsnapshots",
         subresource: None,
         verbs: Verb::OWN,
@@ -118,14 +139,28 @@ pub const ACCESS: &[Access] = &[
         resource: "jobs",
         subresource: None,
         verbs: Verb::OWN,
-        why: "the pod that is captured, and the removal of what a checkpoint kept",
+        why: "the pod that is captured, the removal of what a checkpoint kept, and builds of images",
     },
     Access {
         group: "",
         resource: "pods",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "finds the pod that is captured; says why the pods of a workload do not come up, and looks at them only then",
+        why: "finds the pod that is captured and that of a build that failed; says why the pods of a workload do not come up, and looks at them only then",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: Some("log"),
+        verbs: &[Verb::Get],
+        why: "tells the end of the log of a build that failed",
+    },
+    Access {
+        group: "",
+        resource: "configmaps",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "defaults for builds of images",
     },
     Access {
         group: "resource.k8s.io",
@@ -160,14 +195,15 @@ pub const ACCESS: &[Access] = &[
         resource: "secrets",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "finds image pull secrets by registry and tells which ones are missing; only host names are kept",
+        why: "finds image pull secrets by registry and tells which ones are missing, of which only host names are kept; reads the \
+              one with which an image is looked for in its registry",
     },
     Access {
         group: "",
         resource: "serviceaccounts",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "finds the account that administrators label for component pods; only metadata is read",
+        why: "finds the accounts that administrators label for component pods and for builds; only metadata is read",
     },
     Access {
         group: "events.k8s.io",
@@ -193,6 +229,13 @@ mod tests {
               name: r
               namespace: team
             rules:
+            - apiGroups:
+              - ""
+              resources:
+              - configmaps
+              - pods/log
+              verbs:
+              - get
             - apiGroups:
               - ""
               resources:
@@ -297,6 +340,14 @@ mod tests {
             - apiGroups:
               - nvidia.com
               resources:
+              - dynamocomponents
+              verbs:
+              - get
+              - list
+              - watch
+            - apiGroups:
+              - nvidia.com
+              resources:
               - podsnapshots
               verbs:
               - get
@@ -320,6 +371,7 @@ mod tests {
               resources:
               - dynamocheckpoints/finalizers
               - dynamocomponentdeployments/finalizers
+              - dynamocomponents/finalizers
               verbs:
               - update
             - apiGroups:
@@ -327,6 +379,7 @@ mod tests {
               resources:
               - dynamocheckpoints/status
               - dynamocomponentdeployments/status
+              - dynamocomponents/status
               verbs:
               - patch
             - apiGroups:

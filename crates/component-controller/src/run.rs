@@ -1,6 +1,7 @@
 //! Caches, triggers and the loops.
 
 mod checkpoints;
+mod images;
 
 use crate::{
     NAME,
@@ -23,7 +24,7 @@ use controller_kit::{
     pull_secrets::{self, Following, PullSecrets},
     store::{CacheView, Key, Packed, Store, watch, watch_if_served, watch_metadata, watch_metadata_by},
 };
-use futures::{StreamExt, future::join3, stream};
+use futures::{StreamExt, future::join4, stream};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
@@ -141,7 +142,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let checkpoints = checkpoints::run(&context, snapshots, checkpoint_watch);
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
     // in between.
-    join3(running, checkpoints, async { gate.iter().for_each(Gate::open) }).await;
+    join4(running, checkpoints, images::run(&context), async { gate.iter().for_each(Gate::open) }).await;
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 mod checkpoint;
 mod component_deployment;
 mod conversion_service;
+mod dynamo_component;
 mod graph;
 mod model;
 mod request;
@@ -67,8 +68,12 @@ pub fn all_converted_by(service: &ConversionService) -> Result<Vec<CustomResourc
         request::versions(&definitions)?,
         scaling_adapter::versions(&definitions)?,
     ];
-    let stored_in_v1alpha1 =
-        [model::versions(&definitions)?, checkpoint::versions(&definitions)?, worker_metadata::versions(&definitions)?];
+    let stored_in_v1alpha1 = [
+        model::versions(&definitions)?,
+        checkpoint::versions(&definitions)?,
+        dynamo_component::versions(&definitions)?,
+        worker_metadata::versions(&definitions)?,
+    ];
     let mut all = Vec::new();
     for versions in stored_in_v1beta1 {
         let mut crd = definition(versions, V1BETA1)?;

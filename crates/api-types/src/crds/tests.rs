@@ -18,7 +18,7 @@ fn v1beta1(crd: &CustomResourceDefinition) -> &CustomResourceDefinitionVersion {
 }
 
 /// Plural, kind, short name, storage version and subresources of every kind.
-const KINDS: [(&str, &str, &str, &str, &[&str]); 7] = [
+const KINDS: [(&str, &str, &str, &str, &[&str]); 8] = [
     ("dynamographdeployments", "DynamoGraphDeployment", "dgd", "v1beta1", &["status"]),
     ("dynamocomponentdeployments", "DynamoComponentDeployment", "dcd", "v1beta1", &["status"]),
     ("dynamographdeploymentrequests", "DynamoGraphDeploymentRequest", "dgdr", "v1beta1", &["status"]),
@@ -31,6 +31,7 @@ const KINDS: [(&str, &str, &str, &str, &[&str]); 7] = [
     ),
     ("dynamomodels", "DynamoModel", "dm", "v1alpha1", &["status"]),
     ("dynamocheckpoints", "DynamoCheckpoint", "dckpt", "v1alpha1", &["status"]),
+    ("dynamocomponents", "DynamoComponent", "dc", "v1alpha1", &["status"]),
     ("dynamoworkermetadatas", "DynamoWorkerMetadata", "dwm", "v1alpha1", &[]),
 ];
 
@@ -216,6 +217,14 @@ fn columns_of_kubectl_get() {
             "Backend string .spec.identity.backendFramework",
             "Phase string .status.phase",
             "CheckpointID string .status.checkpointID",
+            age,
+        ]
+    );
+    assert_eq!(
+        columns("dynamocomponents", "v1alpha1"),
+        [
+            "DynamoComponent string .spec.dynamoComponent",
+            &format!("Image-Exists string {}", condition("ImageExists", "status")),
             age,
         ]
     );

@@ -121,6 +121,11 @@ pub fn open_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
+/// Objects of any content.
+pub fn open_objects(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } })
+}
+
 /// An object of Kubernetes, of any kind.
 pub fn embedded_resource(_: &mut SchemaGenerator) -> Schema {
     json_schema!({

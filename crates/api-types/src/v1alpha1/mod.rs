@@ -4,6 +4,7 @@
 //! [conversion](crate::conversion), which must not lose what no type knows.
 
 mod checkpoint;
+mod dynamo_component;
 mod gpu_memory_service;
 mod model;
 #[cfg(feature = "schema")]
@@ -14,6 +15,9 @@ mod worker_metadata;
 pub use checkpoint::{
     CheckpointJobSpec, CheckpointPhase, CheckpointStorageType, DEFAULT_DEADLINE, DynamoCheckpoint,
     DynamoCheckpointSpec, DynamoCheckpointStatus,
+};
+pub use dynamo_component::{
+    BuildTimeout, BuilderPodMetadata, BuilderPodSpec, DynamoComponent, DynamoComponentSpec, DynamoComponentStatus,
 };
 pub use gpu_memory_service::{EngineMode, GpuMemoryService};
 pub use model::{

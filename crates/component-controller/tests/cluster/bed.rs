@@ -295,7 +295,7 @@ fn crds() -> Vec<Value> {
 pub fn own_crds() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let read = |kind: &str| read_yaml(&folder.join(format!("nvidia.com_{kind}.yaml")));
-    ["dynamocomponentdeployments", "dynamocheckpoints"].map(read).to_vec()
+    ["dynamocomponentdeployments", "dynamocheckpoints", "dynamocomponents"].map(read).to_vec()
 }
 
 /// The definition of LeaderWorkerSets; says so if it cannot be had.

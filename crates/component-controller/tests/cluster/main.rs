@@ -5,6 +5,7 @@ mod bed;
 mod checkpoints;
 mod conflicts;
 mod deletion;
+mod images;
 mod mistakes;
 mod models;
 mod nodes;

@@ -1,0 +1,143 @@
+//! `DynamoComponent`: code in an archive that is built into an image. The API of 2025.
+
+use k8s_openapi::api::core::v1::{
+    Affinity, Container, EnvFromSource, EnvVar, LocalObjectReference, ResourceRequirements, Toleration,
+    TopologySpreadConstraint,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Specification of an image build.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1alpha1",
+    kind = "DynamoComponent",
+    plural = "dynamocomponents",
+    shortname = "dc",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "DynamoComponentStatus"
+)]
+pub struct DynamoComponentSpec {
+    /// What is built: `name:version`, as the API store knows it.
+    pub dynamo_component: String,
+    /// Where the archive is; the API store is not asked then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub download_url: Option<String>,
+    /// Name of the service; without effect on the build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_name: Option<String>,
+    /// Name of the image; made from the operator's settings if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// How long the build may take: text such as `20m`, or nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::anything"))]
+    pub image_build_timeout: Option<BuildTimeout>,
+    /// Arguments of the Dockerfile, as `NAME=value`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_args: Option<Vec<String>>,
+    /// Metadata of the build's pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_builder_extra_pod_metadata: Option<BuilderPodMetadata>,
+    /// Where and as whom the build's pod runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    pub image_builder_extra_pod_spec: Option<BuilderPodSpec>,
+    /// Further environment of all containers of the build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::env"))]
+    pub image_builder_extra_container_env: Option<Vec<EnvVar>>,
+    /// Resources of the builder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::resource_requirements"))]
+    pub image_builder_container_resources: Option<ResourceRequirements>,
+    /// Secrets with which pods of the component pull the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<BTreeMap<String, String>>>"))]
+    pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
+    /// Docker configuration Secret with which the image is looked for and pushed; the operator's setting if unset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub docker_config_json_secret_name: Option<String>,
+    /// Environment of the container that downloads the archive, from Secrets and ConfigMaps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_objects"))]
+    pub downloader_container_env_from: Option<Vec<EnvFromSource>>,
+}
+
+/// How long a build may take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum BuildTimeout {
+    /// As Go counts durations.
+    Nanoseconds(i64),
+    /// As Go writes durations.
+    Text(String),
+}
+
+/// Metadata of a build's pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct BuilderPodMetadata {
+    /// Annotations.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// Labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// Where and as whom a build's pod runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BuilderPodSpec {
+    /// Scheduler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler_name: Option<String>,
+    /// Labels of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Affinity; replaces the preference for nodes with earlier builds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
+    /// Tolerations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tolerations: Option<Vec<Toleration>>,
+    /// How builds spread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
+    /// ServiceAccount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<String>,
+    /// PriorityClass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_class_name: Option<String>,
+    /// Without effect on a build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containers: Option<Vec<Container>>,
+    /// Without effect on a build.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub main_container: Option<Container>,
+}
+
+/// What the operator has observed of an image build.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct DynamoComponentStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `ImageBuilding`, `ImageExists`, `ImageExistsChecked`, `DynamoComponentAvailable`, and kstatus' own. The message of a true
+    /// `ImageExists` is the name of the image.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,164 @@
+//! What becomes of an image build, from one snapshot. Pure: no I/O, no clock.
+//!
+//! ```text
+//!            registry has it
+//! asked ─────────────────────────────► Available
+//!   │ has it not       Job completes      ▲
+//!   └─────► Queued ─► Building ───────────┘
+//!                        │ Job fails, or takes too long
+//!                        └─► Failed ── after a while, or with another spec ─► asked
+//! ```
+
+use super::job::BUILDER;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::batch::v1::{Job, JobCondition};
+
+/// How long after it failed a build is tried again.
+const RETRY: SignedDuration = SignedDuration::from_mins(10);
+
+/// Everything that a decision needs.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Name of the image, or the author's mistake.
+    pub image: Result<String, String>,
+    /// Whether the registry has it; not asked where it is known or does not matter, an error where the registry does not answer.
+    pub exists: Option<Result<bool, String>>,
+    /// Name of the Job that builds what the spec says now.
+    pub job_name: String,
+    /// Our Job of that name.
+    pub job: Option<Job>,
+    /// Our other Jobs: of earlier specs.
+    pub other_jobs: Vec<Job>,
+    /// The Job as it would be made; only where none is there. Mistakes, and what cannot be reached, are errors.
+    pub rendered: Option<Result<Job, Hindrance>>,
+    /// How many builds run in all that is served.
+    pub running: usize,
+    /// How many may.
+    pub most: usize,
+    /// The end of the log of a build that failed.
+    pub log: Option<String>,
+}
+
+/// Why no Job can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hindrance {
+    /// Somebody has to change the spec or the settings.
+    Mistake(String),
+    /// Something does not answer.
+    Unreachable(String),
+}
+
+/// What shall be done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The Job to make.
+    pub make: Option<Box<Job>>,
+    /// Jobs to delete.
+    pub delete: Vec<Job>,
+    /// Where the build stands after this.
+    pub stage: Stage,
+}
+
+/// Where a build stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The spec or the settings have a mistake.
+    Mistaken(String),
+    /// The registry or the API store does not answer; it is tried again.
+    Unreachable(String),
+    /// An object that is not ours is in the way, or a right is missing.
+    Blocked(String),
+    /// Other builds come first.
+    Queued(String),
+    /// The Job is there, or being made.
+    Building {
+        /// Whether its pod runs.
+        active: bool,
+    },
+    /// The build failed.
+    Failed {
+        /// Whether it took too long.
+        late: bool,
+        /// Which Job, why, and the end of its log.
+        message: String,
+    },
+    /// The registry has the image.
+    Available,
+}
+
+/// Decides on a component that is not being deleted.
+pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
+    let delete: Vec<Job> =
+        observed.other_jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none()).cloned().collect();
+    let mut decision = Decision { make: None, delete, stage: Stage::Available };
+    decision.stage = match (&observed.image, &observed.job, &observed.exists) {
+        (Err(mistake), _, _) => Stage::Mistaken(mistake.clone()),
+        (Ok(_), Some(job), _) => of_job(observed, job, now, &mut decision.delete),
+        (Ok(_), None, Some(Err(error))) => Stage::Unreachable(error.clone()),
+        (Ok(_), None, None | Some(Ok(true))) => Stage::Available,
+        (Ok(_), None, Some(Ok(false))) => begin(observed, &mut decision.make),
+    };
+    decision
+}
+
+fn begin(observed: &Observed, make: &mut Option<Box<Job>>) -> Stage {
+    match &observed.rendered {
+        Some(Err(Hindrance::Mistake(mistake))) => Stage::Mistaken(mistake.clone()),
+        Some(Err(Hindrance::Unreachable(why))) => Stage::Unreachable(why.clone()),
+        _ if observed.running >= observed.most => {
+            Stage::Queued(format!("{} builds run, which is as many as may; waiting for one to end", observed.running))
+        }
+        Some(Ok(job)) => {
+            *make = Some(Box::new(job.clone()));
+            Stage::Building { active: false }
+        }
+        None => Stage::Building { active: false },
+    }
+}
+
+/// The Job tells. One that failed is deleted after a while, and with the next look another one is made.
+fn of_job(observed: &Observed, job: &Job, now: Timestamp, delete: &mut Vec<Job>) -> Stage {
+    if condition(job, "Complete").is_some() {
+        return Stage::Available;
+    }
+    let Some(failed) = condition(job, "Failed") else {
+        let active = job.status.as_ref().and_then(|status| status.active).unwrap_or_default() > 0;
+        return Stage::Building { active };
+    };
+    if retry_after(job, now).is_none() && job.metadata.deletion_timestamp.is_none() {
+        delete.push(job.clone());
+    }
+    let late = failed.reason.as_deref() == Some("DeadlineExceeded");
+    let why = failed.message.as_deref().unwrap_or("it failed");
+    let mut message = format!("Job {}: {why}", observed.job_name);
+    if let Some(log) = observed.log.as_ref().filter(|log| !log.is_empty()) {
+        message = format!("{message}; the end of the log of container {BUILDER}:\n{log}");
+    }
+    Stage::Failed { late, message }
+}
+
+/// Whether a Job has ended well or badly.
+pub fn has_ended(job: &Job) -> bool {
+    condition(job, "Complete").or_else(|| condition(job, "Failed")).is_some()
+}
+
+/// Whether a Job has failed.
+pub fn has_failed(job: &Job) -> bool {
+    condition(job, "Failed").is_some()
+}
+
+/// How long until a build that failed is tried again; none if the time has come.
+pub fn retry_after(job: &Job, now: Timestamp) -> Option<SignedDuration> {
+    let since = condition(job, "Failed")?.last_transition_time.as_ref().map(|time| time.0);
+    let rest = since.map(|since| RETRY - now.duration_since(since))?;
+    rest.is_positive().then_some(rest)
+}
+
+fn condition<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> {
+    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions?.iter().find(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+#[cfg(test)]
+#[path = "decide_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+//! A DynamoComponent becomes an image: looked for in its registry, and built by a Job where it is not there. The API of 2025.
+//!
+//! ```text
+//! observe   Jobs; the registry, the API store and the log of a failed build, each only where it matters
+//! decide    pure
+//! apply     the Job
+//! status    whether the image exists; its name is the message of the condition
+//! ```
+
+pub mod apply;
+pub mod decide;
+pub mod defaults;
+pub mod image;
+pub mod job;
+pub mod observe;
+pub mod registry;
+pub mod settings;
+pub mod status;
+
+use api_types::v1alpha1::DynamoComponent;
+use controller_kit::{
+    apply::Applier,
+    controller::Action,
+    events::{EventSink, EventType},
+    read::Interruption,
+    store::Packed,
+};
+use decide::{Observed, Stage};
+use jiff::Timestamp;
+use kube::Resource;
+use observe::Observer;
+use std::{sync::Arc, time::Duration};
+
+/// How long after something outside did not answer, or stood in the way, it is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// Reconciles DynamoComponents.
+pub struct Reconciler {
+    /// Reads.
+    pub observer: Observer,
+    /// Writes.
+    pub applier: Applier,
+    /// Tells.
+    pub events: EventSink,
+}
+
+impl Reconciler {
+    /// Brings one component a step further.
+    ///
+    /// # Errors
+    /// What goes away by itself; everything else is told in the status.
+    pub async fn reconcile(&self, packed: Arc<Packed<DynamoComponent>>) -> Result<Action, Interruption> {
+        if packed.metadata.deletion_timestamp.is_some() {
+            return Ok(Action::await_change());
+        }
+        let component = packed.unpack()?;
+        let observed = self.observer.observe(&component).await?;
+        let now = Timestamp::now();
+        let decision = decide::decide(&observed, now);
+        let uid = component.metadata.uid.clone().unwrap_or_default();
+        let acted = apply::apply(&self.applier, &uid, decision).await?;
+        if acted.made {
+            let note =
+                format!("building {} by Job {}", observed.image.as_deref().unwrap_or_default(), observed.job_name);
+            self.tell(&packed, EventType::Normal, "BuildStarted", &note);
+        }
+        let live = component.status.clone().unwrap_or_default();
+        let status = status::status(&live, component.metadata.generation, &observed, &acted.stage, now);
+        if self.applier.patch_status(&packed, &status).await? {
+            self.tell_stage(&packed, &observed, &acted.stage);
+        }
+        Ok(next(&observed, &acted.stage, now))
+    }
+
+    fn tell_stage(&self, packed: &Packed<DynamoComponent>, observed: &Observed, stage: &Stage) {
+        match stage {
+            Stage::Available => {
+                let note = format!("the registry has {}", observed.image.as_deref().unwrap_or_default());
+                self.tell(packed, EventType::Normal, "ImageAvailable", &note);
+            }
+            Stage::Failed { message, .. } => self.tell(packed, EventType::Warning, "BuildFailed", message),
+            Stage::Mistaken(message) => self.tell(packed, EventType::Warning, "InvalidSpec", message),
+            Stage::Unreachable(_) | Stage::Blocked(_) | Stage::Queued(_) | Stage::Building { .. } => {}
+        }
+    }
+
+    fn tell(&self, packed: &Packed<DynamoComponent>, type_: EventType, reason: &'static str, note: &str) {
+        self.events.publish(&packed.object_ref(&()), type_, reason, "Build", note);
+    }
+}
+
+fn next(observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
+    match stage {
+        Stage::Unreachable(_) | Stage::Blocked(_) | Stage::Queued(_) | Stage::Mistaken(_) => {
+            Action::requeue(LOOK_AGAIN)
+        }
+        Stage::Failed { .. } => {
+            let rest = observed.job.as_ref().and_then(|job| decide::retry_after(job, now));
+            Action::requeue(rest.and_then(|rest| Duration::try_from(rest).ok()).unwrap_or(LOOK_AGAIN))
+        }
+        Stage::Building { .. } | Stage::Available => Action::await_change(),
+    }
+}

@@ -1,0 +1,124 @@
+//! The operator's settings for image builds: environment variables under the names of 2025, with their defaults.
+
+/// Image that downloads archives.
+const DOWNLOADER: &str = "rapidfort/curl:latest";
+/// Image of kaniko.
+const KANIKO: &str = "gcr.io/kaniko-project/executor:debug";
+/// Image of BuildKit's client.
+const BUILDKIT: &str = "moby/buildkit:v0.20.2";
+/// The same for users without root.
+const BUILDKIT_ROOTLESS: &str = "moby/buildkit:v0.20.2-rootless";
+/// Repository of the images.
+const REPOSITORY: &str = "dynamo-components";
+/// How many builds run at a time.
+const MOST_BUILDS: usize = 4;
+
+/// The program that builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// kaniko, in the pod.
+    Kaniko,
+    /// A BuildKit daemon.
+    Buildkit,
+    /// A BuildKit daemon that runs without root.
+    BuildkitRootless,
+}
+
+/// The operator's settings for image builds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildSettings {
+    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `kaniko` (default), `buildkit` or `buildkit-rootless`; as given if it is none of them.
+    pub engine: Result<Engine, String>,
+    /// `DOCKER_REGISTRY_SERVER`.
+    pub server: Option<String>,
+    /// `DOCKER_REGISTRY_DYNAMO_COMPONENTS_REPOSITORY_NAME`.
+    pub repository: String,
+    /// `ADD_NAMESPACE_PREFIX_TO_IMAGE_NAME`.
+    pub namespace_prefix: bool,
+    /// `ESTARGZ_ENABLED`.
+    pub estargz: bool,
+    /// `DOCKER_REGISTRY_SECURE`, default true.
+    pub secure: bool,
+    /// `DOCKER_REGISTRY_SECRET_NAME`.
+    pub secret: Option<String>,
+    /// `BUILDKIT_URL`.
+    pub buildkit_url: Option<String>,
+    /// `BUILDKIT_CACHE_REPO`.
+    pub buildkit_cache: Option<String>,
+    /// `KANIKO_CACHE_REPO`.
+    pub kaniko_cache: Option<String>,
+    /// `KANIKO_SNAPSHOT_MODE`: `full`, `redo` or `time`.
+    pub kaniko_snapshots: Option<String>,
+    /// `INTERNAL_IMAGES_DYNAMO_COMPONENTS_DOWNLOADER`.
+    pub downloader_image: String,
+    /// The engine's image: `INTERNAL_IMAGES_KANIKO`, `INTERNAL_IMAGES_BUILDKIT`, `INTERNAL_IMAGES_BUILDKIT_ROOTLESS`.
+    pub engine_image: String,
+    /// `API_STORE_ENDPOINT`.
+    pub api_store: Option<String>,
+    /// `DYNAMO_IMAGE_BUILDER_NAMESPACE`: where the ConfigMap with defaults for builds is.
+    pub defaults_namespace: Option<String>,
+    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time. Ours, unknown to the reference.
+    pub most_builds: usize,
+}
+
+impl BuildSettings {
+    /// Reads the settings from variables, of which an empty one is none.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let is_true = |name: &str| given(name).as_deref() == Some("true");
+        let or = |name: &str, default: &str| given(name).unwrap_or_else(|| default.to_owned());
+        let engine = match given("DYNAMO_IMAGE_BUILD_ENGINE").as_deref() {
+            None | Some("kaniko") => Ok(Engine::Kaniko),
+            Some("buildkit") => Ok(Engine::Buildkit),
+            Some("buildkit-rootless") => Ok(Engine::BuildkitRootless),
+            Some(other) => Err(other.to_owned()),
+        };
+        let engine_image = match engine {
+            Ok(Engine::Buildkit) => or("INTERNAL_IMAGES_BUILDKIT", BUILDKIT),
+            Ok(Engine::BuildkitRootless) => or("INTERNAL_IMAGES_BUILDKIT_ROOTLESS", BUILDKIT_ROOTLESS),
+            Ok(Engine::Kaniko) | Err(_) => or("INTERNAL_IMAGES_KANIKO", KANIKO),
+        };
+        let most = given("DYNAMO_IMAGE_BUILD_CONCURRENCY").and_then(|text| text.parse().ok()).filter(|most| *most > 0);
+        Self {
+            engine,
+            server: given("DOCKER_REGISTRY_SERVER"),
+            repository: or("DOCKER_REGISTRY_DYNAMO_COMPONENTS_REPOSITORY_NAME", REPOSITORY),
+            namespace_prefix: is_true("ADD_NAMESPACE_PREFIX_TO_IMAGE_NAME"),
+            estargz: is_true("ESTARGZ_ENABLED"),
+            secure: given("DOCKER_REGISTRY_SECURE").as_deref() != Some("false"),
+            secret: given("DOCKER_REGISTRY_SECRET_NAME"),
+            buildkit_url: given("BUILDKIT_URL"),
+            buildkit_cache: given("BUILDKIT_CACHE_REPO"),
+            kaniko_cache: given("KANIKO_CACHE_REPO"),
+            kaniko_snapshots: given("KANIKO_SNAPSHOT_MODE"),
+            downloader_image: or("INTERNAL_IMAGES_DYNAMO_COMPONENTS_DOWNLOADER", DOWNLOADER),
+            engine_image,
+            api_store: given("API_STORE_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
+            defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE"),
+            most_builds: most.unwrap_or(MOST_BUILDS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_2025_and_names_as_well() {
+        let defaults = BuildSettings::read(|_| Some(String::new()));
+        assert_eq!(defaults, BuildSettings::read(|_| None));
+        assert_eq!((defaults.engine.clone(), defaults.engine_image.as_str()), (Ok(Engine::Kaniko), KANIKO));
+        assert_eq!(
+            (defaults.repository.as_str(), defaults.secure, defaults.most_builds),
+            ("dynamo-components", true, 4)
+        );
+        let read = |name: &'static str, value: &'static str| {
+            BuildSettings::read(move |asked| (asked == name).then(|| value.to_owned()))
+        };
+        assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit-rootless").engine_image, BUILDKIT_ROOTLESS);
+        assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "make").engine, Err("make".to_owned()));
+        assert_eq!(read("API_STORE_ENDPOINT", "http://store/").api_store.as_deref(), Some("http://store"));
+        assert!(!read("DOCKER_REGISTRY_SECURE", "false").secure);
+    }
+}

@@ -1,0 +1,58 @@
+//! The loop of image builds.
+
+use crate::{
+    NAME,
+    image_build::{
+        Reconciler,
+        observe::{Caches, Observer},
+        settings::BuildSettings,
+    },
+};
+use api_types::{labels, v1alpha1::DynamoComponent};
+use controller_kit::{
+    apply::Applier,
+    controller::Controller,
+    events::EventSink,
+    process::Context,
+    store::{watch, watch_if_served, watch_metadata},
+};
+use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
+use outbound::{Outbound, Trust};
+use std::sync::Arc;
+use tracing::error;
+
+/// Follows DynamoComponents until the process is to stop.
+pub(super) async fn run(context: &Context) {
+    let outbound = match Outbound::new(&Trust::default()) {
+        Ok(outbound) => outbound,
+        Err(error) => return error!(%error, "images are not built"),
+    };
+    let (client, scope) = (context.client.clone(), &context.scope);
+    let (components, component_watch) = watch_if_served::<DynamoComponent>(client.clone(), scope, None);
+    let is_builder = format!("{}={}", labels::IMAGE_BUILDER, labels::TRUE);
+    let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(&is_builder));
+    let for_builders = format!("{}={}", labels::IMAGE_BUILDER_ACCOUNT, labels::TRUE);
+    let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&for_builders));
+    let applier =
+        Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(components), Arc::new(jobs.clone())]);
+    let controller = Controller::new(component_watch)
+        .writes_with(&applier)
+        .owns(job_watch)
+        // Another account counts from the next build on.
+        .triggered_by(account_watch, |_| Vec::new());
+    let reconciler = Arc::new(Reconciler {
+        observer: Observer {
+            client: client.clone(),
+            caches: Caches { jobs, accounts },
+            settings: Arc::new(BuildSettings::read(|name| std::env::var(name).ok())),
+            outbound,
+        },
+        applier,
+        events: EventSink::new(client, NAME),
+    });
+    let reconcile = move |component| {
+        let reconciler = Arc::clone(&reconciler);
+        async move { reconciler.reconcile(component).await }
+    };
+    controller.run(context, reconcile).await;
+}
