@@ -100,7 +100,8 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         worker_pods: caches.worker_pods.clone(),
     };
     let (infrastructure, graphs_to_tell) = infrastructure::start(&context, own_namespace, places);
-    let reconciler = Reconciler { applier: applier.clone(), events, apis, settings, infrastructure, caches: caches.clone() };
+    let reconciler =
+        Reconciler { applier: applier.clone(), events, apis, settings, infrastructure, caches: caches.clone() };
     let serving = watches.into_controller(graph_watch, &reconciler).also(graphs_to_look_at).also(graphs_to_tell);
     let serving = serving.run(&context, move |graph| {
         let reconciler = reconciler.clone();

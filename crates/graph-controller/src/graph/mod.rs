@@ -79,7 +79,7 @@ impl Reconciler {
             },
         };
         let (verdict, generation) = (self.infrastructure.verdict(), packed.metadata.generation);
-        infrastructure::status::tell(&mut status, verdict.as_ref(), generation, now);
+        infrastructure::status::tell(&mut status, &verdict, generation, now);
         match self.applier.report_status(&packed, &status).await? {
             Reported::Later(rest) => return Ok(Action::requeue(rest)),
             Reported::Written => report::publish(&self.events, &observed.graph, &status),

@@ -35,7 +35,7 @@ pub async fn clean(source: Source, places: Places) {
 async fn remove(source: &Source, place: &Place) -> Result<(), String> {
     let servers = source.servers().await.map_err(|verdict| match verdict {
         Verdict::NotReady { message, .. } => message,
-        Verdict::Ready => String::new(),
+        Verdict::Ready | Verdict::Unknown | Verdict::Unconfigured => String::new(),
     })?;
     let (mut keys, mut streams) = (0, 0);
     match place {

@@ -31,11 +31,11 @@ const OPERATOR_NAMESPACE: &str = "dynamo-system";
 
 /// The newest verdict. Cheap to clone.
 #[derive(Clone)]
-pub struct Watched(watch::Receiver<Option<Verdict>>);
+pub struct Watched(watch::Receiver<Verdict>);
 
 impl Watched {
-    /// None before the first answer, and where nothing is configured.
-    pub fn verdict(&self) -> Option<Verdict> {
+    /// What was found last.
+    pub fn verdict(&self) -> Verdict {
         self.0.borrow().clone()
     }
 }
@@ -164,10 +164,11 @@ fn not_ready(reason: &'static str, message: String) -> Verdict {
 
 /// Starts to look after NATS and etcd until the process stops, and returns what is known of them and which graphs to tell it.
 pub fn start(context: &Context, own_namespace: Option<String>, places: Places) -> (Watched, BoxStream<'static, Key>) {
-    let (sender, receiver) = watch::channel(None);
-    let (wake, keys) = mpsc::unbounded();
     let settings = context.settings.infrastructure.clone();
-    if !settings.nats_address.is_empty() || !settings.etcd_address.is_empty() {
+    let configured = !settings.nats_address.is_empty() || !settings.etcd_address.is_empty();
+    let (sender, receiver) = watch::channel(if configured { Verdict::Unknown } else { Verdict::Unconfigured });
+    let (wake, keys) = mpsc::unbounded();
+    if configured {
         let given = Some(settings.secret_namespace.clone()).filter(|namespace| !namespace.is_empty());
         let namespace = given.or(own_namespace).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
         let source = Source { client: context.client.clone(), settings, namespace };
@@ -186,7 +187,7 @@ pub fn start(context: &Context, own_namespace: Option<String>, places: Places) -
 /// Asks again and again. One failure after a success is looked at a second time before it is told.
 async fn follow(
     source: Source,
-    sender: watch::Sender<Option<Verdict>>,
+    sender: watch::Sender<Verdict>,
     graphs: Store<Packed<DynamoGraphDeployment>>,
     wake: mpsc::UnboundedSender<Key>,
 ) {
@@ -194,16 +195,17 @@ async fn follow(
     loop {
         let verdict = source.verdict().await;
         let good = verdict == Verdict::Ready;
-        let was_good = *sender.borrow() == Some(Verdict::Ready);
+        let was_good = *sender.borrow() == Verdict::Ready;
         let tell = good || !was_good || doubted;
         doubted = !good && was_good && !doubted;
-        let news = tell && *sender.borrow() != Some(verdict.clone());
+        let news = tell && *sender.borrow() != verdict;
         if news {
             match &verdict {
                 Verdict::Ready => info!("NATS and etcd can be used, as far as they are configured"),
                 Verdict::NotReady { reason, message } => warn!(reason, message, "NATS or etcd cannot be used"),
+                Verdict::Unknown | Verdict::Unconfigured => {}
             }
-            sender.send_replace(Some(verdict));
+            sender.send_replace(verdict);
             // Fails only when nobody listens any more.
             graphs.keys().into_iter().for_each(|key| drop(wake.unbounded_send(key)));
         }
