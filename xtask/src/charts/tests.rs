@@ -1,11 +1,13 @@
 //! The chart, rendered by the pinned helm.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use test_cluster::assets::{Assets, Tool};
 
 use super::chart;
+use crate::operators::workspace_root;
 
 /// Renders the chart as release `rel` in namespace `dyn`.
 fn render(values: &[&str]) -> Result<Vec<Value>, String> {
@@ -185,4 +187,68 @@ fn what_cannot_work_is_refused_with_the_remedy() {
         let refusal = render(values).err().unwrap_or_else(|| panic!("{values:?} is accepted"));
         assert!(refusal.contains(expected), "{values:?}: {refusal}");
     }
+}
+
+/// The charts that have values, from the platform's own down to those of the programs.
+fn charts_with_values() -> Vec<PathBuf> {
+    let operator = chart().join("charts/dynamo-operator");
+    let inner = std::fs::read_dir(operator.join("charts")).unwrap().map(|entry| entry.unwrap().path());
+    [chart(), chart().join("charts/nats"), chart().join("charts/etcd"), operator].into_iter().chain(inner).collect()
+}
+
+fn assert_described(values: &Value, schema: &Value, path: &str) {
+    assert!(!schema["type"].is_null(), "{path} is not in values.schema.json");
+    for (key, value) in values.as_object().into_iter().flatten() {
+        assert_described(value, &schema["properties"][key], &format!("{path}.{key}"));
+    }
+}
+
+#[test]
+fn every_value_has_a_type_in_the_schema() {
+    for chart in charts_with_values() {
+        let values = std::fs::read_to_string(chart.join("values.yaml")).unwrap();
+        let schema = std::fs::read_to_string(chart.join("values.schema.json")).unwrap();
+        let (values, schema) = (serde_saphyr::from_str(&values).unwrap(), serde_json::from_str(&schema).unwrap());
+        assert_described(&values, &schema, &chart.display().to_string());
+    }
+}
+
+#[test]
+fn a_value_of_another_type_is_refused_with_its_place() {
+    for (value, place) in [
+        ("dynamo-operator.controllerManager.replicas=two", "/controllerManager/replicas"),
+        ("dynamo-operator.graph-controller.concurrency=many", "/concurrency"),
+        ("global.nats.install=maybe", "/global/nats/install"),
+        ("dynamo-operator.imagePullSecrets=mine", "/imagePullSecrets"),
+    ] {
+        let refusal = render(&[value]).err().unwrap_or_else(|| panic!("{value} is accepted"));
+        assert!(refusal.contains(place), "{value}: {refusal}");
+    }
+    assert!(render(&["dynamo-operator.controllerManager.manager.image.tag=9"]).is_ok(), "tags may look like numbers");
+}
+
+/// The commands of the user's pages that install or upgrade, as helm would render them.
+#[test]
+fn documented_helm_commands_render() {
+    let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();
+    let mut count = 0;
+    for page in ["install.md", "gitops.md", "upgrade.md", "troubleshooting.md"] {
+        let text = std::fs::read_to_string(workspace_root().join("docs").join(page)).unwrap().replace("\\\n", " ");
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ["helm", "install" | "upgrade" | "template", "dynamo", "deploy/helm/dynamo-platform", rest @ ..] =
+                words.as_slice()
+            else {
+                continue;
+            };
+            let own = ["--create-namespace", "--wait", "--reset-then-reuse-values"];
+            let rest = rest.iter().filter(|word| !own.contains(word));
+            let mut command = Command::new(&helm);
+            command.args(["template", "dynamo"]).arg(chart()).args(rest).arg("--kube-version=1.36.3");
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{page}: {line}: {}", String::from_utf8_lossy(&output.stderr));
+            count += 1;
+        }
+    }
+    assert!(count >= 5, "{count} commands are found");
 }
