@@ -54,6 +54,7 @@ struct Watches {
     destination_rules: Watch<Packed<DestinationRule>>,
     mpi_keys: Watch<PartialObjectMeta<Secret>>,
     services: Watch<Packed<Service>>,
+    model_services: Watch<Packed<Service>>,
     grove: GroveWatches,
 }
 
@@ -138,6 +139,8 @@ fn open(
     let destination_rules = watch_if_served::<DestinationRule>(client(), scope, Some(labels::OWN_GRAPH));
     let mpi_keys = watch_metadata_by::<Secret>(client(), scope, None, Some(&copies));
     let services = watch::<Service>(client(), scope, Some(labels::OWN_GRAPH));
+    let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
+    let model_services = watch::<Service>(client(), scope, Some(&of_models));
     let grove = grove::open(context);
     let caches = Caches {
         graphs,
@@ -153,6 +156,7 @@ fn open(
         destination_rules: destination_rules.0,
         mpi_keys: mpi_keys.0,
         services: services.0,
+        model_services: model_services.0,
         grove: grove.0,
     };
     let watches = Watches {
@@ -167,6 +171,7 @@ fn open(
         destination_rules: destination_rules.1,
         mpi_keys: mpi_keys.1,
         services: services.1,
+        model_services: model_services.1,
         grove: grove.1,
     };
     (caches, watches)
@@ -192,6 +197,7 @@ impl Watches {
             .owns(self.destination_rules)
             .triggered_by(self.mpi_keys, concerned_by(all))
             .owns(self.services)
+            .triggered_by(self.model_services, neighbours(all))
             .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect());
         self.grove.wake(controller, &reconciler.caches.grove.sets, all)
     }
@@ -212,6 +218,7 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
         Arc::new(caches.destination_rules.clone()),
         Arc::new(caches.mpi_keys.clone()),
         Arc::new(caches.services.clone()),
+        Arc::new(caches.model_services.clone()),
         Arc::new(caches.grove.sets.clone()),
         Arc::new(caches.grove.cliques.clone()),
         Arc::new(caches.grove.groups.clone()),
@@ -232,11 +239,17 @@ fn apis(context: &Context, settings: &Settings) -> Apis {
 
 /// The graphs that an object concerns: its owner, or all of its namespace if they share it.
 fn concerned_by<K: Resource>(graphs: &Store<Packed<DynamoGraphDeployment>>) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
+    let neighbours = neighbours(graphs);
+    move |object| match controller_owner(object) {
+        Some(_) => owner_key::<DynamoGraphDeployment, K>(object).into_iter().collect(),
+        None => neighbours(object),
+    }
+}
+
+/// All graphs of an object's namespace.
+fn neighbours<K: Resource>(graphs: &Store<Packed<DynamoGraphDeployment>>) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
     let graphs = graphs.clone();
     move |object| {
-        if controller_owner(object).is_some() {
-            return owner_key::<DynamoGraphDeployment, K>(object).into_iter().collect();
-        }
         let all = graphs.all();
         let neighbours = all.iter().filter(|graph| graph.namespace() == object.meta().namespace);
         neighbours.map(|graph| Key::of(graph.as_ref())).collect()

@@ -51,6 +51,8 @@ pub struct Caches {
     pub mpi_keys: Store<PartialObjectMeta<Secret>>,
     /// Services of graphs.
     pub services: Store<Packed<Service>>,
+    /// Services of base models.
+    pub model_services: Store<Packed<Service>>,
     /// What Grove serves.
     pub grove: GroveCaches,
 }

@@ -35,7 +35,6 @@ fn of_component(component: &ComponentSpec, as_components: bool) -> Vec<&'static 
         (checkpoint, "experimental.checkpoint"),
         (as_components && component.provider_override.is_some(), "providerOverride"),
         (as_components && component.min_available.is_some(), "minAvailable"),
-        (!as_components && component.model_ref.is_some(), "modelRef"),
         (as_components && component.topology_constraint.is_some(), "topologyConstraint"),
     ];
     fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field).collect()

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
 use controller_kit::apply::{Desired, Error, ObjectId};
+use controller_kit::failure::Class;
 use controller_kit::store::{Key, controller_owner};
 use futures::future::join_all;
 use futures::join;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ApiResource;
@@ -42,9 +43,10 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     // Pods look for each other by these names as soon as they start.
     let services = writer.write_all(&caches.services, &objects.services);
     let storage = join_all(objects.storage_claims.iter().map(|claim| storage_claim(writer, claim)));
-    let (accounts, shared, config_maps, claims, key, services, storage) =
-        join!(accounts, shared, config_maps, claims, key, services, storage);
-    all([accounts, config_maps, claims, key, services].into_iter().chain(shared).chain(storage))
+    let models = join_all(objects.model_services.iter().map(|service| model_service(writer, caches, service)));
+    let (accounts, shared, config_maps, claims, key, services, storage, models) =
+        join!(accounts, shared, config_maps, claims, key, services, storage, models);
+    all([accounts, config_maps, claims, key, services].into_iter().chain(shared).chain(storage).chain(models))
 }
 
 /// Writes what pods find sooner or later. Gives what is waited for.
@@ -79,6 +81,7 @@ pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects:
 pub(super) async fn prune(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Result<(), Error> {
     writer.prune(&caches.config_maps, named_in(&objects.config_maps)).await?;
     writer.prune(&caches.services, named_in(&objects.services)).await?;
+    writer.prune(&caches.model_services, named_in(&objects.model_services)).await?;
     writer.prune(&caches.claim_templates, named_in(&objects.claim_templates)).await?;
     writer.prune(&caches.pools, named_in(objects.pool.as_slice())).await?;
     writer.prune(&caches.destination_rules, named_in(objects.destination_rule.as_slice())).await
@@ -117,6 +120,15 @@ async fn shared_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBindin
             "RoleBinding {name}: there is no ClusterRole {}, which the operator's chart brings",
             wanted.role_ref.name
         )]),
+        Err(error) => Err(error),
+    }
+}
+
+/// The Service of a base model. Whoever else serves the model may have made it; when it goes, this graph makes it anew.
+async fn model_service(writer: Writer<'_>, caches: &Caches, wanted: &Service) -> Waits {
+    match writer.write(&caches.model_services, wanted).await {
+        Ok(written) => Ok(written.reason().into_iter().collect()),
+        Err(error) if error.class() == Class::Foreign => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }

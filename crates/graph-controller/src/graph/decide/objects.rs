@@ -1,6 +1,6 @@
 //! Objects that belong to the graph as a whole and not to one of its components.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::external::{DestinationRule, InferencePool};
 use api_types::{labels, names};
@@ -16,6 +16,7 @@ use super::claims::{StorageClaim, storage_claims};
 use super::discovery::{DiscoveryAccess, discovery_access};
 use super::endpoint_picker;
 use crate::graph::observe::Observed;
+use crate::graph::program::Program;
 use crate::graph::settings::MpiKey;
 use crate::graph::validate::{DiscoveryBackend, ValidGraph};
 
@@ -45,6 +46,8 @@ pub struct Objects {
     pub adapters: Adapters,
     /// How components are reached, where nobody else makes their Services.
     pub services: Vec<Service>,
+    /// How the workers of base models are found, likewise. One that another graph or component has made serves as well.
+    pub model_services: Vec<Service>,
     /// The Secret to be copied into the namespace, if replicas span nodes.
     pub mpi_key: Option<MpiKey>,
 }
@@ -61,6 +64,9 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
         adapters: adapters(graph, observed),
         ..Objects::default()
     };
+    if graph.program == Program::Grove {
+        objects.model_services = model_services(graph);
+    }
     for template in &mut objects.claim_templates {
         mark(template, graph);
     }
@@ -73,6 +79,13 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
         objects.mpi_key = graph.settings.mpi_key.clone().filter(|key| key.namespace != graph.namespace);
     }
     objects
+}
+
+/// One Service for each base model that components of the graph serve.
+fn model_services(graph: &ValidGraph<'_>) -> Vec<Service> {
+    let models = graph.spec.components.iter().filter_map(|component| component.model_ref.as_ref());
+    let models: BTreeSet<_> = models.map(|model| model.name.as_str()).filter(|name| !name.is_empty()).collect();
+    models.into_iter().map(|model| workload::render_model_service(&graph.namespace, model)).collect()
 }
 
 /// The label by which objects are watched that carry none of the reference's.
@@ -91,5 +104,31 @@ fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
         },
         data: Some(BTreeMap::from([(names::WAIT_LEADER_SCRIPT.to_owned(), workload::WAIT_FOR_LEADER.to_owned())])),
         ..ConfigMap::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::fixtures::{graph_with, settings};
+    use crate::graph::validate::{Facts, validate};
+    use kube::ResourceExt;
+    use serde_json::json;
+
+    #[test]
+    fn a_base_model_has_one_service_and_on_components_it_is_theirs() {
+        let graph = graph_with(|g| {
+            g["spec"]["components"][1]["modelRef"] = json!({ "name": "m" });
+            let mut prefill = g["spec"]["components"][1].clone();
+            (prefill["name"], prefill["type"]) = (json!("Prefill"), json!("prefill"));
+            g["spec"]["components"].as_array_mut().unwrap().push(prefill);
+        });
+        let services = |program| -> Vec<String> {
+            let valid = validate(&graph, settings(), Facts { program, ..Facts::default() }).unwrap();
+            let all = objects(&valid, &crate::graph::fixtures::observed(&graph, Vec::new())).model_services;
+            all.iter().map(ResourceExt::name_any).collect()
+        };
+        assert_eq!(services(Program::Grove), [names::model_service("m")]);
+        assert_eq!(services(Program::Component), [""; 0]);
     }
 }
