@@ -6,5 +6,6 @@ mod bed;
 mod claims;
 mod endpoint_picker;
 mod grove;
+mod requests;
 mod restart;
 mod scaling;

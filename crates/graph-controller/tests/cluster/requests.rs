@@ -1,0 +1,99 @@
+//! Requests, from the spec to a graph that serves. The profiler is played.
+
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request, RequestPhase};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use test_cluster::wait;
+
+use crate::bed::{Bed, LIMIT, graph};
+
+const PROPOSED: &str = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: profile-data}\ndata: {a: b}\n";
+
+async fn apply(bed: &Bed, edit: impl FnOnce(&mut Value)) -> Request {
+    let hardware = json!({ "gpuSku": "h100_sxm", "vramMb": 81920, "numGpusPerNode": 8, "totalGpus": 8,
+        "interconnect": "nvlink", "rdma": false });
+    let mut request = json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest", "metadata": { "name": "chat" },
+        "spec": { "model": "a/model", "backend": "vllm", "image": "registry.example.com/planner:1.5.0", "hardware": hardware },
+    });
+    edit(&mut request);
+    let params = PatchParams::apply("user").force();
+    bed.api::<Request>().patch("chat", &params, &Patch::Apply(&request)).await.unwrap()
+}
+
+/// Leaves what a profiler leaves, and ends its Job.
+async fn profile(bed: &Bed, request: &Request, data: Value) {
+    let job: Job = bed.until("profile-chat", "made", |_: &Job| true).await;
+    let mut owner = serde_json::to_value(&job.metadata.owner_references.unwrap()[0]).unwrap();
+    owner["uid"] = json!(request.uid());
+    let output: ConfigMap = serde_json::from_value(json!({
+        "metadata": { "name": "dgdr-output-chat", "ownerReferences": [owner],
+            "labels": { "dgdr.nvidia.com/name": "chat", "dgdr.nvidia.com/namespace": bed.namespace } },
+        "data": data,
+    }))
+    .unwrap();
+    bed.api::<ConfigMap>().create(&PostParams::default(), &output).await.unwrap();
+    complete(bed).await;
+}
+
+/// A controller of Jobs may write beside us.
+async fn complete(bed: &Bed) {
+    let jobs = bed.api::<Job>();
+    let attempt = async || {
+        let job = jobs.get("profile-chat").await.map_err(|error| error.to_string())?;
+        let now = json!(Timestamp::from_second(Timestamp::now().as_second()).unwrap());
+        let start = job.status.and_then(|status| status.start_time).map_or(now.clone(), |start| json!(start));
+        let condition = |kind: &str| json!({ "type": kind, "status": "True", "lastTransitionTime": now });
+        let status = json!({ "startTime": start, "completionTime": now, "succeeded": 1, "active": 0, "ready": 0,
+            "terminating": 0, "uncountedTerminatedPods": {},
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")] });
+        let patch = Patch::Merge(json!({ "status": status }));
+        jobs.patch_status("profile-chat", &PatchParams::default(), &patch).await.map_err(|error| error.to_string())
+    };
+    wait::until("the Job to be complete", LIMIT, attempt).await.unwrap();
+}
+
+fn proposal() -> Value {
+    let graph = serde_json::to_string(&graph("theirs", |_| ())).unwrap();
+    json!({ "phase": "Done", "profiler_status": "success", "final_config.yaml": format!("{graph}\n---\n{PROPOSED}") })
+}
+
+fn in_phase(phase: RequestPhase) -> impl Fn(&Request) -> bool {
+    move |request| request.status.as_ref().is_some_and(|status| status.phase == Some(phase))
+}
+
+#[tokio::test]
+async fn a_model_becomes_a_graph_that_outlives_its_request() {
+    let bed = Bed::new("request").await;
+    let request = apply(&bed, |_| ()).await;
+    profile(&bed, &request, proposal()).await;
+    bed.until("chat-dgd", "made", |_: &DynamoGraphDeployment| true).await;
+    bed.ready("chat-dgd").await;
+    let deployed = bed.until("chat", "deployed", in_phase(RequestPhase::Deployed)).await;
+    assert_eq!(deployed.metadata.generation, Some(1), "the spec is the author's");
+    let owned = |map: &ConfigMap| map.owner_references().first().is_some_and(|owner| owner.name == "chat-dgd");
+    bed.until("profile-data", "the graph's", owned).await;
+    bed.api::<Request>().delete("chat", &DeleteParams::default()).await.unwrap();
+    bed.gone::<Request>("chat").await;
+    assert!(bed.api::<DynamoGraphDeployment>().get_opt("chat-dgd").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_graph_of_somebody_else_is_left_alone() {
+    let bed = Bed::new("taken").await;
+    let before = bed.apply(&graph("chat-dgd", |_| ())).await;
+    let request = apply(&bed, |_| ()).await;
+    profile(&bed, &request, proposal()).await;
+    let told = |request: &Request| {
+        let conditions = request.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "NameTaken")
+    };
+    bed.until("chat", "told that the name is taken", told).await;
+    let after = bed.api::<DynamoGraphDeployment>().get("chat-dgd").await.unwrap();
+    assert_eq!((after.uid(), after.spec), (before.uid(), before.spec));
+    assert!(after.metadata.labels.is_none_or(|labels| labels.is_empty()));
+}
