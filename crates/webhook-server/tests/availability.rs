@@ -67,7 +67,7 @@ impl Service {
         this
     }
 
-    /// Looks after one replica from now on: asks whether it is ready, as a kubelet does.
+    /// Looks after one replica until it is not ready any more: asks whether it is, as a kubelet does.
     fn follow(&self, replica: &Replica) {
         let (backends, replica) = (self.0.clone(), replica.clone());
         tokio::spawn(async move {
@@ -79,7 +79,10 @@ impl Service {
                 let known = backends.iter().position(|backend| *backend == replica.webhook);
                 match (ready, known) {
                     (true, None) => backends.push(replica.webhook),
-                    (false, Some(index)) => drop(backends.remove(index)),
+                    (false, Some(index)) => {
+                        backends.remove(index);
+                        return;
+                    }
                     _ => {}
                 }
             }
