@@ -24,7 +24,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep_until};
+use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
 
 const SECONDS: &str = "DYNAMO_AVAILABILITY_SECONDS";
 const SHORT: u64 = 11;
@@ -33,6 +33,8 @@ const PACE: Duration = Duration::from_millis(10);
 /// Calls that may wait for their answers at the same time: a machine that is too slow gets fewer calls, and none that waits
 /// until it is too late.
 const WAITING: usize = 12;
+/// What the API server asks for when it answers with 429.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Between the ends of two replicas.
 const BETWEEN_ENDS: Duration = Duration::from_secs(5);
 /// The longest that a replica which was told to stop goes on.
@@ -121,7 +123,7 @@ impl Load {
                 let (alpha, beta) = (alpha.clone(), beta.clone());
                 let (counted, failures, row) = (counted.clone(), failures.clone(), row.clone());
                 tokio::spawn(async move {
-                    let done = call(turn, &alpha, &beta).await;
+                    let done = patiently(turn, &alpha, &beta).await;
                     counted.fetch_add(1, Ordering::Relaxed);
                     row.fetch_add(1, Ordering::Relaxed);
                     if let Err(error) = done {
@@ -155,6 +157,16 @@ impl Load {
         let _answered = self.waiting.acquire_many(u32::try_from(WAITING).unwrap()).await.unwrap();
         let failed = std::mem::take(&mut *self.failed.lock().unwrap());
         (self.count.load(Ordering::Relaxed), failed)
+    }
+}
+
+/// As all clients do, waits where the API server says that it fills its cache anew: it does when a definition has changed.
+async fn patiently(turn: usize, alpha: &Api<DynamicObject>, beta: &Api<DynamicObject>) -> Result<(), kube::Error> {
+    loop {
+        match call(turn, alpha, beta).await {
+            Err(kube::Error::Api(status)) if status.code == 429 => sleep(AGAIN).await,
+            done => return done,
+        }
     }
 }
 
