@@ -156,6 +156,7 @@ async fn make_job(applier: &Applier, observed: &Observed, job: &Job, acted: &mut
     Ok(())
 }
 
+#[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
 fn parse<K: serde::de::DeserializeOwned>(object: Value, id: &ObjectId) -> Result<K, Error> {
     serde_json::from_value(object).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
 }

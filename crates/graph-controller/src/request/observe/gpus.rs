@@ -49,12 +49,15 @@ struct Survey {
     passing: bool,
 }
 
+/// The last answer, and when it came.
+type Last = Option<(Instant, Arc<Survey>)>;
+
 /// Asks for GPUs, for all requests together.
 #[derive(Clone)]
 pub struct Gpus {
     client: Client,
     endpoint: String,
-    last: Arc<Mutex<Option<(Instant, Arc<Survey>)>>>,
+    last: Arc<Mutex<Last>>,
 }
 
 impl Gpus {
@@ -198,6 +201,7 @@ async fn get(endpoint: &str) -> Result<String, String> {
 }
 
 /// Nothing where we may not look.
+#[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
 fn allowed<T>(answer: Result<T, kube::Error>) -> Result<Option<T>, Error> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
