@@ -1,7 +1,7 @@
 //! NATS and etcd, as far as an operator has to do with them: whether they can be used, and what a graph that is gone has left
 //! in them.
 //!
-//! - [`Nats`], by its text protocol: a greeting, a login, and three requests to JetStream.
+//! - [`Nats`], by `async-nats`.
 //! - [`Etcd`], by the JSON gateway that every etcd serves beside gRPC on the same port: the same store, authentication and TLS,
 //!   without a protobuf compiler at build time.
 //! - [`layout`]: where the runtime keeps what, pure.
@@ -14,7 +14,6 @@ mod error;
 mod etcd;
 pub mod layout;
 mod nats;
-mod nkey;
 
 pub use credentials::{Credentials, Mistake};
 pub use error::Error;

@@ -94,6 +94,7 @@ async fn answer(
             json!({ "error": { "code": 503, "err_code": 10076, "description": "jetstream not enabled" } })
         }
         mut kept => match subject.strip_prefix("$JS.API.")? {
+            "INFO" => account(),
             "STREAM.NAMES" => {
                 json!({ "total": kept.streams.len(), "offset": 0, "limit": 1024, "streams": kept.streams })
             }
@@ -102,6 +103,18 @@ async fn answer(
     };
     let body = body.to_string();
     write.write_all(format!("MSG {reply} {inbox} {}\r\n{body}\r\n", body.len()).as_bytes()).await.ok()
+}
+
+/// An account of JetStream, in which all that is mandatory is zero.
+fn account() -> Value {
+    json!({
+        "memory": 0, "storage": 0, "reserved_memory": 0, "reserved_storage": 0, "streams": 0, "consumers": 0,
+        "api": { "total": 0, "errors": 0 },
+        "limits": {
+            "max_memory": -1, "max_storage": -1, "max_streams": -1, "max_consumers": -1, "max_bytes_required": false,
+            "max_ack_pending": -1, "memory_max_stream_bytes": -1, "storage_max_stream_bytes": -1,
+        },
+    })
 }
 
 #[tokio::test]
@@ -138,5 +151,5 @@ async fn a_login_is_shown_to_the_server_and_to_nobody_else() {
 #[tokio::test]
 async fn a_server_that_is_not_there_says_so() {
     let error = Nats::new("nats://127.0.0.1:1", &Credentials::default()).check().await.unwrap_err();
-    assert!(matches!(&error, Error::Nats { server, .. } if server == "127.0.0.1:1"), "{error}");
+    assert!(matches!(&error, Error::Nats { server, .. } if server == "nats://127.0.0.1:1"), "{error}");
 }

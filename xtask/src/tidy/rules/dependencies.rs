@@ -8,14 +8,15 @@ use crate::tidy::violation::Violation;
 const ASYNC: [&str; 9] =
     ["async-std", "futures", "futures-util", "hyper", "kube-client", "kube-runtime", "smol", "tokio", "tower"];
 /// Crates that nothing here may be built from, and why.
-const BANNED: [(&str, &str); 6] = [
-    ("async-nats", "the crate infrastructure does what is needed without it"),
+const BANNED: [(&str, &str); 5] = [
     ("aws-lc-rs", "ring is the one crypto provider: smaller, and it needs no C tool chain"),
-    ("etcd-client", "the crate infrastructure does what is needed without it"),
+    ("etcd-client", "it needs protoc to be built; the crate infrastructure uses etcd's JSON gateway"),
     ("native-tls", "rustls is the one TLS implementation"),
     ("openssl", "rustls is the one TLS implementation"),
     ("openssl-sys", "rustls is the one TLS implementation"),
 ];
+/// Crates that only one of ours may depend on, and which.
+const RESERVED: [(&str, &str); 1] = [("async-nats", "infrastructure")];
 /// Features that change what a crate does for everybody in one build, and what they change.
 const BANNED_FEATURES: [(&str, &str, &str); 2] = [
     ("serde_json", "arbitrary_precision", "numbers become maps in every format but JSON"),
@@ -80,11 +81,34 @@ pub fn check_lock(lock: &str) -> Vec<Violation> {
             ));
         }
     }
+    violations.extend(check_reserved(lock));
     for name in SINGLE {
         for line in versions.get(name).into_iter().flatten().skip(1) {
             violations
                 .push(violation(*line, format!("a second version of {name}; `cargo tree -d` shows who asks for it")));
         }
+    }
+    violations
+}
+
+/// What is heavy stays in the one crate that needs it.
+fn check_reserved(lock: &str) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut package = "";
+    for (index, line) in lock.lines().enumerate() {
+        if let Some(name) = line.strip_prefix("name = \"") {
+            package = name.trim_end_matches('"');
+        }
+        let Some(dependency) = line.strip_prefix(" \"").and_then(|rest| rest.split(['"', ' ']).next()) else {
+            continue;
+        };
+        let found = RESERVED.iter().filter(|(name, user)| *name == dependency && *user != package);
+        violations.extend(found.map(|(name, user)| {
+            violation(
+                index + 1,
+                format!("{package} depends on {name}, which is for {user} only; use what {user} offers"),
+            )
+        }));
     }
     violations
 }
@@ -113,6 +137,15 @@ mod tests {
         let found = check_features(&tree.replace("alloc", "arbitrary_precision"));
         assert_eq!(found.len(), 1);
         assert!(found[0].text.starts_with("feature arbitrary_precision of serde_json is on"), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_heavy_crate_has_one_user() {
+        let package = |name: &str| format!("[[package]]\nname = \"{name}\"\ndependencies = [\n \"async-nats\",\n]\n\n");
+        assert!(check_reserved(&package("infrastructure")).is_empty());
+        let found = check_reserved(&(package("infrastructure") + &package("workload")));
+        assert_eq!(found.iter().map(|violation| violation.line).collect::<Vec<_>>(), [10]);
+        assert!(found[0].text.starts_with("workload depends on async-nats"), "{}", found[0]);
     }
 
     #[test]
