@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use async_nats::{Client, ConnectOptions, jetstream};
+use async_nats::{ConnectOptions, jetstream};
 use futures::TryStreamExt;
 
 use crate::{Credentials, Error, credentials::NatsLogin, layout};
@@ -44,8 +44,7 @@ impl Nats {
     }
 
     async fn remove_streams(&self, namespace: &str) -> Result<u64, Error> {
-        let client = self.connect().await?;
-        let context = jetstream::new(client.clone());
+        let context = self.connect().await?;
         let account = context.query_account().await;
         if account.as_ref().is_err_and(|error| is_without_jetstream(error.kind())) {
             return Ok(0);
@@ -60,8 +59,8 @@ impl Nats {
         Ok(removed)
     }
 
-    /// A connection whose first round trip succeeded.
-    async fn connect(&self) -> Result<Client, Error> {
+    /// JetStream over a connection whose first round trip succeeded; whether the server has JetStream is another question.
+    async fn connect(&self) -> Result<jetstream::Context, Error> {
         let options = ConnectOptions::new().name(NAME).connection_timeout(PATIENCE).request_timeout(Some(PATIENCE));
         // One that breaks while it is used is an answer, too.
         let options = options.max_reconnects(1).ignore_discovered_servers();
@@ -79,7 +78,7 @@ impl Nats {
         let addresses: Vec<&str> = self.address.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
         let client = options.connect(addresses).await.map_err(|error| self.failed(&error))?;
         client.flush().await.map_err(|error| self.failed(&error))?;
-        Ok(client)
+        Ok(jetstream::new(client))
     }
 
     async fn within<T>(&self, patience: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
