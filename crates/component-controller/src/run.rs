@@ -8,7 +8,7 @@ use crate::{
     component::{
         Reconciler,
         leftover::PodGroup,
-        observe::{Caches, Observer, components_of_model, pods::PodWatcher},
+        observe::{Caches, Observer, components_of_model},
     },
     snapshots::Snapshots,
 };
@@ -20,6 +20,7 @@ use controller_kit::{
     apply::Applier,
     controller::{Controller, owner_key},
     events::EventSink,
+    pods::PodWatcher,
     process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
     store::{CacheView, Key, Packed, Store, watch, watch_if_served, watch_metadata, watch_metadata_by},

@@ -3,8 +3,13 @@
 //! Beside its own types, every kind shows `Reconciling` and `Stalled`, by which generic tools (kstatus: Flux, Argo CD, Helm)
 //! see whether to wait or to give up.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// Condition type: the object serves as its spec asks.
+pub const READY: &str = "Ready";
 
 /// Condition type: the controller is still working towards the spec.
 pub const RECONCILING: &str = "Reconciling";
@@ -134,6 +139,17 @@ pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
 /// The API keeps whole seconds; more would look like a change on every read.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// For how long things have been as they are, by the younger one of `Ready` and `Stalled`; zero if nothing was said yet.
+#[must_use]
+pub fn age(conditions: &[Condition], now: Timestamp) -> Duration {
+    let since = conditions
+        .iter()
+        .filter(|c| [READY, STALLED].contains(&c.type_.as_str()))
+        .map(|c| c.last_transition_time.0)
+        .max();
+    since.and_then(|since| Duration::try_from(now.duration_since(since)).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! - [`controller`]: the keyed work queue that calls a reconcile function.
 //! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
+//! - [`pods`]: why what does not come up does not.
 //! - [`pull_secrets`]: which docker configuration Secrets open which registries.
 //! - [`read`]: reads that no cache answers, and why a reconcile ends early.
 //! - [`leader`]: of several replicas, one acts.
@@ -23,6 +24,7 @@ pub mod events;
 pub mod failure;
 pub mod leader;
 pub mod metrics;
+pub mod pods;
 pub mod process;
 pub mod pull_secrets;
 pub mod read;

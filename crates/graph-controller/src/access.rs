@@ -107,6 +107,20 @@ pub const ACCESS: &[Access] = &[
         why: "how the components of a graph on Grove are reached",
     },
     Access {
+        group: "networking.k8s.io",
+        resource: "ingresses",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the way in to a frontend on Grove; deleted when it shall have none",
+    },
+    Access {
+        group: "networking.istio.io",
+        resource: "virtualservices",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the way in to a frontend on Grove through Istio; deleted when it shall have none",
+    },
+    Access {
         group: api_types::GROUP,
         resource: "dynamographdeploymentscalingadapters",
         subresource: None,
@@ -242,7 +256,7 @@ pub const ACCESS: &[Access] = &[
         resource: "pods",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "waits for the last old worker pod before a Recreate goes on; why a profiler does not start, or how it failed; granted \
+        why: "waits for the last old worker pod before a Recreate goes on; why pods on Grove do not serve; why a profiler does not start, or how it failed; granted \
               to discovery accounts",
     },
     Access { group: "", resource: "endpoints", subresource: None, verbs: Verb::CACHE, why: GRANTED_TO_DISCOVERY },

@@ -6,18 +6,20 @@ mod requests;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use api_types::external::{DestinationRule, InferencePool};
+use api_types::external::{DestinationRule, InferencePool, VirtualService};
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use api_types::{annotations, labels};
 use controller_kit::apply::Applier;
 use controller_kit::controller::{Controller, owner_key};
 use controller_kit::events::EventSink;
+use controller_kit::pods::PodWatcher;
 use controller_kit::process::Context;
 use controller_kit::store::{
     CacheView, Key, Packed, ServedApi, Store, Watch, controller_owner, watch, watch_if_served, watch_metadata_by,
 };
 use futures::join;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
@@ -54,6 +56,8 @@ struct Watches {
     destination_rules: Watch<Packed<DestinationRule>>,
     mpi_keys: Watch<PartialObjectMeta<Secret>>,
     services: Watch<Packed<Service>>,
+    ingresses: Watch<Packed<Ingress>>,
+    virtual_services: Watch<Packed<VirtualService>>,
     model_services: Watch<Packed<Service>>,
     grove: GroveWatches,
 }
@@ -101,8 +105,9 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         worker_pods: caches.worker_pods.clone(),
     };
     let (infrastructure, graphs_to_tell) = infrastructure::start(&context, own_namespace, places);
+    let pods = Arc::new(PodWatcher::new(client()));
     let reconciler =
-        Reconciler { applier: applier.clone(), events, apis, settings, infrastructure, caches: caches.clone() };
+        Reconciler { applier: applier.clone(), pods, events, apis, settings, infrastructure, caches: caches.clone() };
     let serving = watches.into_controller(graph_watch, &reconciler).also(graphs_to_look_at).also(graphs_to_tell);
     let serving = serving.run(&context, move |graph| {
         let reconciler = reconciler.clone();
@@ -139,6 +144,10 @@ fn open(
     let destination_rules = watch_if_served::<DestinationRule>(client(), scope, Some(labels::OWN_GRAPH));
     let mpi_keys = watch_metadata_by::<Secret>(client(), scope, None, Some(&copies));
     let services = watch::<Service>(client(), scope, Some(labels::OWN_GRAPH));
+    // Those of components are watched, and written, by the component controller.
+    let ways_in = format!("{},!{}", labels::OWN_GRAPH, labels::OWN_COMPONENT);
+    let ingresses = watch::<Ingress>(client(), scope, Some(&ways_in));
+    let virtual_services = watch_if_served::<VirtualService>(client(), scope, Some(&ways_in));
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
     let model_services = watch::<Service>(client(), scope, Some(&of_models));
     let grove = grove::open(context);
@@ -156,6 +165,8 @@ fn open(
         destination_rules: destination_rules.0,
         mpi_keys: mpi_keys.0,
         services: services.0,
+        ingresses: ingresses.0,
+        virtual_services: virtual_services.0,
         model_services: model_services.0,
         grove: grove.0,
     };
@@ -171,6 +182,8 @@ fn open(
         destination_rules: destination_rules.1,
         mpi_keys: mpi_keys.1,
         services: services.1,
+        ingresses: ingresses.1,
+        virtual_services: virtual_services.1,
         model_services: model_services.1,
         grove: grove.1,
     };
@@ -197,6 +210,8 @@ impl Watches {
             .owns(self.destination_rules)
             .triggered_by(self.mpi_keys, concerned_by(all))
             .owns(self.services)
+            .owns(self.ingresses)
+            .owns(self.virtual_services)
             .triggered_by(self.model_services, neighbours(all))
             .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect());
         self.grove.wake(controller, &reconciler.caches.grove.sets, all)
@@ -218,6 +233,8 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
         Arc::new(caches.destination_rules.clone()),
         Arc::new(caches.mpi_keys.clone()),
         Arc::new(caches.services.clone()),
+        Arc::new(caches.ingresses.clone()),
+        Arc::new(caches.virtual_services.clone()),
         Arc::new(caches.model_services.clone()),
         Arc::new(caches.grove.sets.clone()),
         Arc::new(caches.grove.cliques.clone()),

@@ -13,6 +13,7 @@ pub mod status;
 pub mod validate;
 pub mod workload;
 
+use ::workload::{Trouble, diagnose};
 use acted::Acted;
 use api_types::{
     LEGACY_FINALIZER, conditions,
@@ -20,14 +21,16 @@ use api_types::{
 };
 use controller_kit::{
     apply::{Applier, Reported},
+    conditions::age,
     controller::Action,
     events::EventSink,
+    pods::PodWatcher,
     read::Interruption,
     store::{Packed, UnpackError},
 };
 use jiff::Timestamp;
 use kube::Resource;
-use observe::{Observed, Observer, pods::PodWatcher};
+use observe::{Observed, Observer, pods::pods_of};
 use pull_secrets::NamedPullSecrets;
 use status::{Facts, Standing};
 use std::{sync::Arc, time::Duration};
@@ -41,7 +44,7 @@ pub struct Reconciler {
     /// Reads.
     pub observer: Observer,
     /// Looks at pods that do not come up.
-    pub pods: PodWatcher,
+    pub pods: PodWatcher<Trouble>,
     /// Writes.
     pub applier: Applier,
     /// Tells.
@@ -94,12 +97,13 @@ impl Reconciler {
     /// How far the component is. Of pods that do not come up, one is named that tells why; then also when to look again.
     async fn standing(&self, component: &DynamoComponentDeployment, acted: &Acted) -> (Standing, Option<Duration>) {
         let standing = Standing::of(acted);
+        let pods = pods_of(component);
         if !matches!(standing, Standing::Underway(_) | Standing::Hindered { .. }) || !acted.lacks_replicas() {
-            self.pods.forget(component);
+            self.pods.forget(pods.uid);
             return (standing, None);
         }
         let conditions = component.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let (trouble, after) = self.pods.look(component, retry::age(conditions, Timestamp::now())).await;
+        let (trouble, after) = self.pods.look(&pods, age(conditions, Timestamp::now()), diagnose).await;
         (standing.because_of(trouble), Some(after))
     }
 

@@ -1,7 +1,7 @@
 //! When to look again although nothing has told us to.
 
 use super::{acted::Acted, pull_secrets::NamedPullSecrets};
-use api_types::conditions;
+use controller_kit::conditions::age;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::Duration;
@@ -22,20 +22,11 @@ pub fn after(acted: &Acted, secrets: &NamedPullSecrets, conditions: &[Condition]
     (!secrets.missing.is_empty()).then_some(LONGEST)
 }
 
-/// Since when things are as they are: the younger one of `Ready` and `Stalled`.
-pub fn age(conditions: &[Condition], now: Timestamp) -> Duration {
-    let since = conditions
-        .iter()
-        .filter(|c| [conditions::READY, conditions::STALLED].contains(&c.type_.as_str()))
-        .map(|c| c.last_transition_time.0)
-        .max();
-    since.and_then(|since| Duration::try_from(now.duration_since(since)).ok()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::component::acted::{Cause, Refusal};
+    use api_types::conditions;
     use controller_kit::{
         apply::ObjectId,
         conditions::{Status, set_condition},

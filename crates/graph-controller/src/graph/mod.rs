@@ -18,13 +18,18 @@ use std::time::Duration;
 use api_types::conditions;
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
 use controller_kit::apply::{Applier, Error, Reported};
+use controller_kit::conditions::age;
 use controller_kit::controller::Action;
 use controller_kit::events::EventSink;
 use controller_kit::failure::Class;
+use controller_kit::pods::PodWatcher;
 use controller_kit::store::{Packed, UnpackError};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
+use self::apply::Applied;
+use self::decide::Decision;
+use self::observe::pods::{Troubles, pods_of, troubles};
 use self::observe::{Apis, Caches, Observed};
 use self::program::Program;
 use self::settings::Settings;
@@ -41,6 +46,8 @@ pub struct Reconciler {
     pub caches: Caches,
     /// The only way to write.
     pub applier: Applier,
+    /// Looks at pods that do not come up.
+    pub pods: Arc<PodWatcher<Troubles>>,
     /// Where events go.
     pub events: EventSink,
     /// What the cluster serves.
@@ -112,13 +119,36 @@ impl Reconciler {
             Err(refusal) => return Ok(refused(observed, &refusal)),
         };
         let decision = decide::decide(&valid, observed);
-        let applied = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
+        let mut applied = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
+        let look_again = self.look_at_pods(observed, &decision, &mut applied, now).await;
         let status = match &decision.obstacle {
             Some(obstacle) => status::of_obstacle(observed, obstacle, now),
             None => status::of_decision(observed, &decision, &applied, now),
         };
         let unseen = !applied.waiting.is_empty() || decision.obstacle.is_some();
-        Ok((status, if unseen { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() }))
+        let action = if unseen { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
+        Ok((status, look_again.map_or(action, |after| action.no_later_than(after))))
+    }
+
+    /// Looks at the pods of a graph on Grove that do not come up, and says when to look again. Those of components are looked
+    /// at by the component controller.
+    async fn look_at_pods(
+        &self,
+        observed: &Observed,
+        decision: &Decision,
+        applied: &mut Applied,
+        now: Timestamp,
+    ) -> Option<Duration> {
+        let pods = pods_of(&observed.graph);
+        if !decision.grove.as_ref().is_some_and(|on_grove| status::grove::waits_for_pods(observed, on_grove)) {
+            self.pods.forget(pods.uid);
+            return None;
+        }
+        let conditions = observed.graph.status.as_ref().map(|status| status.conditions.as_slice());
+        let missing_for = age(conditions.unwrap_or_default(), now);
+        let (troubles, after) = self.pods.look(&pods, missing_for, troubles).await;
+        applied.troubles = troubles.unwrap_or_default();
+        Some(after)
     }
 
     /// A graph, or a component of it, whose stored form this version does not know. Nothing is touched; the status says why.

@@ -1,11 +1,12 @@
 //! Everything a decision needs, read from the caches in one go.
 
 pub mod grove;
+pub mod pods;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api_types::external::{DestinationRule, InferencePool};
+use api_types::external::{DestinationRule, InferencePool, VirtualService};
 use api_types::v1beta1::{
     DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
 };
@@ -13,6 +14,7 @@ use api_types::{annotations, labels, names};
 use controller_kit::apply::{APPLIED_ANNOTATION, Error};
 use controller_kit::store::{Key, Packed, ServedApi, Store, UnpackError, controller_owner};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::core::PartialObjectMeta;
@@ -51,6 +53,10 @@ pub struct Caches {
     pub mpi_keys: Store<PartialObjectMeta<Secret>>,
     /// Services of graphs.
     pub services: Store<Packed<Service>>,
+    /// Ingresses of graphs.
+    pub ingresses: Store<Packed<Ingress>>,
+    /// VirtualServices of graphs.
+    pub virtual_services: Store<Packed<VirtualService>>,
     /// Services of base models.
     pub model_services: Store<Packed<Service>>,
     /// What Grove serves.

@@ -1,6 +1,6 @@
 //! A graph's status, computed from what is live after the writes, never from what was wished.
 
-mod grove;
+pub mod grove;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ pub fn of_decision(
     let mut status = carried_over(&observed.graph, observed.program, now);
     status.restart = decision.restart.clone();
     if let Some(on_grove) = &decision.grove {
-        grove::report(&mut status, observed, on_grove, applied.grove.as_ref(), &applied.waiting, now);
+        grove::report(&mut status, observed, on_grove, applied, now);
         return status;
     }
     let graph = &observed.graph;

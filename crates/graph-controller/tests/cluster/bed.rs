@@ -61,6 +61,7 @@ impl Bed {
         let token = access.token(&namespace, NAME).await.unwrap();
         let mut settings = OperatorConfiguration::default();
         settings.orchestrators.grove.enabled = Some(grove);
+        settings.ingress.controller_class_name = "nginx".to_owned();
         let context = Context {
             name: NAME,
             client: access.client_for_token(&token).unwrap(),

@@ -2,7 +2,8 @@
 
 use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
 use api_types::v1beta1::DynamoGraphDeployment;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -111,6 +112,71 @@ async fn a_graph_is_one_set_and_becomes_ready_with_few_writes() {
     bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::foreground()).await.unwrap();
     bed.gone::<DynamoGraphDeployment>("chat").await;
     bed.gone::<PodCliqueSet>("chat").await;
+}
+
+/// A pod as Grove makes it: with the labels of its clique.
+async fn stuck_pod(bed: &Bed, set: &PodCliqueSet) {
+    let clique = set.spec.template.cliques.iter().find(|clique| clique.name == "frontend").unwrap();
+    // Nobody shall touch it: no scheduler knows of it.
+    let spec = json!({ "schedulerName": "nobody", "serviceAccountName": clique.spec.pod_spec.service_account_name,
+        "containers": [{ "name": "main", "image": "registry.example.com/none:1" }] });
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "chat-0-frontend-x", "labels": clique.labels }, "spec": spec,
+    });
+    let pods = bed.api::<Pod>();
+    let params = PatchParams::apply("grove");
+    pods.patch("chat-0-frontend-x", &params, &Patch::Apply(pod)).await.unwrap();
+    let waiting = json!({ "waiting": { "reason": "ImagePullBackOff", "message": "manifest unknown" } });
+    let main = json!({ "name": "main", "image": "registry.example.com/none:1", "imageID": "", "ready": false,
+        "restartCount": 0, "state": waiting });
+    let status = Patch::Merge(json!({ "status": { "phase": "Pending", "containerStatuses": [main] } }));
+    pods.patch_status("chat-0-frontend-x", &PatchParams::default(), &status).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_status_names_the_pod_that_does_not_come_up() {
+    let Some(bed) = Bed::on_grove("grove-pods").await else { return };
+    bed.start();
+    let set = served(&bed).await;
+    stuck_pod(&bed, &set).await;
+    let none = json!({ "status": { "readyReplicas": 0 } });
+    bed.api::<PodClique>().patch_status(FRONTEND, &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
+    let names_it = |graph: &DynamoGraphDeployment| {
+        let conditions = graph.status.iter().flat_map(|status| &status.conditions);
+        let mut working = conditions.filter(|c| c.type_ == "Reconciling" && c.status == "True");
+        working.any(|c| c.reason == "ImagePullFailed" && c.message.contains("chat-0-frontend-x"))
+    };
+    bed.until("chat", "in trouble", names_it).await;
+    until_ready(&bed).await;
+}
+
+#[tokio::test]
+async fn the_way_in_is_the_graphs_and_goes_when_nothing_wants_it() {
+    let Some(bed) = Bed::on_grove("grove-ingress").await else { return };
+    let ingresses = bed.api::<Ingress>();
+    let theirs = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+        "metadata": { "name": "theirs", "labels": { "operator.dynamo/graph": "chat" } },
+        "spec": { "defaultBackend": { "service": { "name": "x", "port": { "number": 80 } } } },
+    });
+    ingresses.patch("theirs", &PatchParams::apply("somebody"), &Patch::Apply(theirs)).await.unwrap();
+    bed.start();
+    bed.apply(&spanning()).await;
+    let open = |ingress: &Ingress| {
+        let class = ingress.spec.as_ref().and_then(|spec| spec.ingress_class_name.as_deref());
+        let owners = ingress.owner_references().iter();
+        class == Some("nginx") && owners.map(|owner| owner.kind.as_str()).eq(["DynamoGraphDeployment"])
+    };
+    bed.until("chat-frontend", "open", open).await;
+    let other = Patch::Merge(json!({ "spec": { "ingressClassName": "other" } }));
+    ingresses.patch("chat-frontend", &PatchParams::default(), &other).await.unwrap();
+    bed.until("chat-frontend", "brought back", open).await;
+
+    let mut inside = spanning();
+    inside["spec"]["components"].as_array_mut().unwrap().remove(0);
+    bed.apply(&inside).await;
+    bed.gone::<Ingress>("chat-frontend").await;
+    assert!(ingresses.get("theirs").await.is_ok(), "what belongs to nobody of ours stays");
 }
 
 /// Grove takes a changed template for a change of all pods.

@@ -5,6 +5,7 @@
 //! render_pod_clique_set(&GroveGraph)        -> PodCliqueSet    without owner
 //! render_service(&GroveGraph, &component)   -> Option<Service> without owner; None: there must be none
 //! render_ray_head_service(&GroveGraph, &component) -> Option<Service>   the same, for others to join an elastic worker
+//! render_ingress, render_virtual_service    -> Option<…>       the way in from outside, likewise
 //! child_of(&ComponentSpec)                  -> ChildKind       what Grove makes of a component, and scales
 //! clique_readiness, group_readiness         -> GroveReadiness  of what Grove made
 //! ```
@@ -31,7 +32,7 @@ pub use check::check;
 pub use readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness};
 pub use roles::{ChildKind, child_of, set_name};
 pub use scheduler::Scheduler;
-pub use service::{render_ray_head_service, render_service};
+pub use service::{render_ingress, render_ray_head_service, render_service, render_virtual_service};
 pub use set::render_pod_clique_set;
 pub use topology::has_topology;
 

@@ -2,10 +2,12 @@
 
 use super::{GroveComponent, GroveGraph, clique};
 use crate::metadata::{Pairs, some};
-use crate::{DiscoveryBackend, frameworks, service};
+use crate::{DiscoveryBackend, exposure, frameworks, service};
+use api_types::external::VirtualService;
 use api_types::v1beta1::ComponentType;
 use api_types::{labels, names, ports};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
@@ -72,6 +74,26 @@ pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponen
         }),
         status: None,
     })
+}
+
+/// The Ingress of a frontend, without owner; `None` if there must be none.
+pub fn render_ingress(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Ingress> {
+    let mut ingress = exposure::render_ingress(&clique::render_input(graph, component), &component.valid)?;
+    become_the_graphs(&mut ingress.metadata);
+    Some(ingress)
+}
+
+/// The VirtualService of a frontend, without owner; `None` if there must be none.
+pub fn render_virtual_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<VirtualService> {
+    let mut route = exposure::render_virtual_service(&clique::render_input(graph, component), &component.valid)?;
+    become_the_graphs(&mut route.metadata);
+    Some(route)
+}
+
+/// On Grove there is no component that could own anything, and none that its objects could be watched for.
+fn become_the_graphs(metadata: &mut ObjectMeta) {
+    metadata.owner_references = None;
+    metadata.labels.get_or_insert_default().remove(labels::OWN_COMPONENT);
 }
 
 /// The labels of a component's pods.

@@ -16,7 +16,7 @@ pub(super) async fn apply(
     decision: &GroveDecision,
     waiting: &mut Vec<String>,
 ) -> Result<Option<PodCliqueSet>, Error> {
-    let set = match writer.write(&caches.grove.sets, &decision.set).await? {
+    let set = match writer.write(&caches.grove.sets, &decision.set).await?.typed() {
         Written::As(set) => Some(*set),
         Written::Not => observed.grove.set().cloned(),
         Written::Waits(why) => {

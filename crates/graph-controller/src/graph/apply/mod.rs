@@ -19,6 +19,7 @@ use kube::{Resource, ResourceExt};
 
 use self::writer::{Writer, Written};
 use super::decide::Decision;
+use super::observe::pods::Troubles;
 use super::observe::{Caches, Observed};
 
 /// What is live after the writes.
@@ -28,6 +29,8 @@ pub struct Applied {
     pub live: Vec<DynamoComponentDeployment>,
     /// The graph's PodCliqueSet, if it runs on Grove.
     pub grove: Option<PodCliqueSet>,
+    /// Why pods do not serve, on Grove and as far as it is known.
+    pub troubles: Troubles,
     /// Objects that could not be written because they have to go first, and why, one line each.
     pub waiting: Vec<String>,
 }
@@ -49,7 +52,7 @@ pub async fn apply(
     // One that is refused does not hold up the others.
     let (beside, components) = join!(objects::beside_pods(writer, caches, &decision.objects), components);
     for written in components {
-        applied.take(written?);
+        applied.take(written?.typed());
     }
     applied.waiting.extend(beside?);
     if let Some(decision) = &decision.grove {
@@ -57,7 +60,7 @@ pub async fn apply(
     }
     for old in &decision.old {
         // This may take workers away: not on the word of a cache that is behind.
-        applied.take(writer.write_as(&caches.components, old, Desired::only_if_unchanged).await?);
+        applied.take(writer.write_as(&caches.components, old, Desired::only_if_unchanged).await?.typed());
     }
     for removal in &decision.delete {
         let gone = applied.live.iter().position(|d| d.metadata.uid.as_ref() == Some(&removal.uid));

@@ -61,8 +61,11 @@ pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     let pool = writer.write_all(&caches.pools, objects.pool.as_slice());
     let rule = writer.write_all(&caches.destination_rules, objects.destination_rule.as_slice());
     let adapters = write_adapters(writer, caches, &objects.adapters.write);
-    let (rights, bindings, pool, rule, adapters) = join!(rights, join_all(bindings), pool, rule, adapters);
-    all([rights, pool, rule, adapters].into_iter().chain(bindings))
+    let ingresses = writer.write_all(&caches.ingresses, &objects.ingresses);
+    let routes = writer.write_all(&caches.virtual_services, &objects.virtual_services);
+    let (rights, bindings, pool, rule, adapters, ingresses, routes) =
+        join!(rights, join_all(bindings), pool, rule, adapters, ingresses, routes);
+    all([rights, pool, rule, adapters, ingresses, routes].into_iter().chain(bindings))
 }
 
 /// Others scale by them meanwhile: what was decided on an older count must not be written.
@@ -81,6 +84,8 @@ pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects:
 pub(super) async fn prune(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Result<(), Error> {
     writer.prune(&caches.config_maps, named_in(&objects.config_maps)).await?;
     writer.prune(&caches.services, named_in(&objects.services)).await?;
+    writer.prune(&caches.ingresses, named_in(&objects.ingresses)).await?;
+    writer.prune(&caches.virtual_services, named_in(&objects.virtual_services)).await?;
     writer.prune(&caches.model_services, named_in(&objects.model_services)).await?;
     writer.prune(&caches.claim_templates, named_in(&objects.claim_templates)).await?;
     writer.prune(&caches.pools, named_in(objects.pool.as_slice())).await?;

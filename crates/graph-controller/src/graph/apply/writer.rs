@@ -10,12 +10,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tracing::debug;
 
 use crate::graph::observe::{MARKS, live_value};
 
 /// What became of one child.
-pub(super) enum Written<K> {
+pub(super) enum Written<K = Value> {
     /// It was written, and is like this now.
     As(Box<K>),
     /// It is as it should be.
@@ -24,7 +25,18 @@ pub(super) enum Written<K> {
     Waits(String),
 }
 
-impl<K> Written<K> {
+impl Written {
+    /// The same, as an object of its kind. Most callers do without: code that reads a kind is large.
+    pub(super) fn typed<K: DeserializeOwned>(self) -> Written<K> {
+        match self {
+            Self::As(value) => {
+                serde_json::from_value(*value).map_or(Written::Not, |object| Written::As(Box::new(object)))
+            }
+            Self::Not => Written::Not,
+            Self::Waits(why) => Written::Waits(why),
+        }
+    }
+
     /// What it waits for.
     pub(super) fn reason(self) -> Option<String> {
         match self {
@@ -47,9 +59,9 @@ impl Writer<'_> {
     }
 
     /// Applies one child.
-    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, wanted: &K) -> Result<Written<K>, Error>
+    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, wanted: &K) -> Result<Written, Error>
     where
-        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+        K: Resource<DynamicType = ()> + Clone + Serialize,
     {
         self.write_as(store, wanted, |desired| desired).await
     }
@@ -60,9 +72,9 @@ impl Writer<'_> {
         store: &Store<Packed<K>>,
         wanted: &K,
         conditions: impl FnOnce(Desired) -> Desired,
-    ) -> Result<Written<K>, Error>
+    ) -> Result<Written, Error>
     where
-        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+        K: Resource<DynamicType = ()> + Clone + Serialize,
     {
         let wanted = self.owned(wanted);
         let live = live_value(store, &wanted.namespace().unwrap_or_default(), &wanted.name_any());
@@ -75,9 +87,9 @@ impl Writer<'_> {
     }
 
     /// Creates one child of a kind that no cache holds.
-    pub(super) async fn create<K>(&self, wanted: &K) -> Result<Written<K>, Error>
+    pub(super) async fn create<K>(&self, wanted: &K) -> Result<Written, Error>
     where
-        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+        K: Resource<DynamicType = ()> + Clone + Serialize,
     {
         self.send(&Desired::of(&self.owned(wanted), self.uid())?, None).await
     }
@@ -94,7 +106,7 @@ impl Writer<'_> {
     /// Applies all children of one kind that shall be there, at once. Gives what they wait for, one line an object.
     pub(super) async fn write_all<K>(&self, store: &Store<Packed<K>>, wanted: &[K]) -> Result<Vec<String>, Error>
     where
-        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+        K: Resource<DynamicType = ()> + Clone + Serialize,
     {
         if !store.is_served() {
             return Ok(wanted.iter().map(unserved).collect());
@@ -105,13 +117,9 @@ impl Writer<'_> {
 
     /// Applies an object that belongs to no graph, because several share it. One of the same name that is somebody else's is
     /// used as it is.
-    pub(super) async fn write_shared<K>(
-        &self,
-        wanted: &K,
-        live: Option<&serde_json::Value>,
-    ) -> Result<Written<K>, Error>
+    pub(super) async fn write_shared<K>(&self, wanted: &K, live: Option<&Value>) -> Result<Written, Error>
     where
-        K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned,
+        K: Resource<DynamicType = ()> + Clone + Serialize,
     {
         let mut desired = Desired::of(wanted, self.uid())?;
         for key in [labels::MANAGED_BY, labels::APP_NAME] {
@@ -128,15 +136,9 @@ impl Writer<'_> {
         }
     }
 
-    async fn send<K: DeserializeOwned>(
-        &self,
-        desired: &Desired,
-        live: Option<&serde_json::Value>,
-    ) -> Result<Written<K>, Error> {
+    async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, Error> {
         Ok(match self.applier.apply(desired, live).await? {
-            Outcome::Created(value) | Outcome::Updated(value) => {
-                serde_json::from_value(value).map_or(Written::Not, |object| Written::As(Box::new(object)))
-            }
+            Outcome::Created(value) | Outcome::Updated(value) => Written::As(Box::new(value)),
             Outcome::Unchanged => Written::Not,
             Outcome::Waiting { reason } => Written::Waits(format!("{}: {reason}", desired.id())),
         })
@@ -168,7 +170,7 @@ fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
 }
 
 /// Whether an object carries the bookkeeping that only an operator leaves. A label alone could be anybody's.
-fn was_made_by_an_operator(live: &serde_json::Value) -> bool {
+fn was_made_by_an_operator(live: &Value) -> bool {
     let annotations = live.pointer("/metadata/annotations");
     MARKS.iter().any(|mark| annotations.is_some_and(|a| a.get(*mark).is_some()))
 }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::external::{DestinationRule, InferencePool};
+use api_types::external::{DestinationRule, InferencePool, VirtualService};
 use api_types::{labels, names};
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -46,6 +47,10 @@ pub struct Objects {
     pub adapters: Adapters,
     /// How components are reached, where nobody else makes their Services.
     pub services: Vec<Service>,
+    /// How frontends are reached from outside, likewise.
+    pub ingresses: Vec<Ingress>,
+    /// The same through Istio.
+    pub virtual_services: Vec<VirtualService>,
     /// How the workers of base models are found, likewise. One that another graph or component has made serves as well.
     pub model_services: Vec<Service>,
     /// The Secret to be copied into the namespace, if replicas span nodes.

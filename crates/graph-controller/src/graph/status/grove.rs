@@ -12,19 +12,27 @@ use kube::ResourceExt;
 use workload::grove::{Classification, GroveReadiness, NotReadyYet, has_topology};
 
 use super::{progress, settle};
+use crate::graph::apply::Applied;
 use crate::graph::decide::grove::{Child, GroveDecision, generation_of, is_observed, readiness};
 use crate::graph::observe::Observed;
 
-/// Says how far a graph on Grove is. `set` is its PodCliqueSet after the writes, `waiting` what has to go first.
+/// Whether pods of a graph on Grove exist, or should, and do not serve: then they can tell why.
+pub fn waits_for_pods(observed: &Observed, decision: &GroveDecision) -> bool {
+    let grove_has_acted = |readiness: &GroveReadiness| {
+        readiness.not_ready.as_ref().is_some_and(|why| why.classification != Classification::NotLookedAt)
+    };
+    all_readiness(observed, &decision.set.name_any()).iter().any(|(_, readiness)| grove_has_acted(readiness))
+}
+
+/// Says how far a graph on Grove is.
 pub(super) fn report(
     status: &mut DynamoGraphDeploymentStatus,
     observed: &Observed,
     decision: &GroveDecision,
-    set: Option<&PodCliqueSet>,
-    waiting: &[String],
+    applied: &Applied,
     now: Timestamp,
 ) {
-    let graph = &observed.graph;
+    let (graph, set) = (&observed.graph, applied.grove.as_ref());
     let name = decision.set.name_any();
     let mut all = all_readiness(observed, &name);
     for scale in &decision.scale {
@@ -45,15 +53,24 @@ pub(super) fn report(
     }
     for (component, readiness) in &all {
         if let Some(why) = &readiness.not_ready {
-            obstacles.push((why.classification, format!("{name}: {}: {}", component.name, why.message)));
+            let trouble = applied.troubles.get(&component.name).map(|trouble| format!("; {}", trouble.message));
+            let text = format!("{name}: {}: {}{}", component.name, why.message, trouble.unwrap_or_default());
+            obstacles.push((why.classification, text));
         }
     }
-    obstacles.extend(waiting.iter().map(|why| (Classification::NotLookedAt, why.clone())));
+    obstacles.extend(applied.waiting.iter().map(|why| (Classification::NotLookedAt, why.clone())));
     let Some((first, _)) = obstacles.first() else { return settle(status, graph, now) };
     let alike = obstacles.iter().all(|(classification, _)| classification == first);
     let reason = if alike { reason(*first) } else { c::graph::MIXED };
     let texts: Vec<_> = obstacles.iter().map(|(_, text)| text.as_str()).collect();
     progress(status, graph, reason, &format!("Resources not ready: {}", texts.join("; ")), now);
+    let unready = all.iter().filter(|(_, readiness)| readiness.not_ready.is_some());
+    let troubles = unready.filter_map(|(component, _)| Some((component, applied.troubles.get(&component.name)?)));
+    let urgent = troubles.filter(|(_, trouble)| !trouble.cause.is_ordinary()).min_by_key(|(_, trouble)| trouble.cause);
+    if let Some((component, trouble)) = urgent {
+        let message = format!("{}: {}", component.name, trouble.message);
+        super::set(status, graph, now, c::RECONCILING, true, trouble.cause.reason(), &message);
+    }
 }
 
 /// Counts of a graph that cannot be decided on.

@@ -4,10 +4,12 @@ use super::*;
 use crate::graph::apply::Applied;
 use crate::graph::fixtures::grove::{clique, decided, group, live_set, observed_with};
 use crate::graph::fixtures::{graph, graph_with};
+use crate::graph::observe::pods::Troubles;
 use crate::graph::status::of_decision;
 use api_types::grove::PodClique;
 use api_types::v1beta1::{ComponentKind, GraphState};
 use serde_json::{Value, json};
+use workload::{Cause, Trouble};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -19,8 +21,12 @@ fn looked_at(mut set: PodCliqueSet, conditions: Value) -> PodCliqueSet {
 }
 
 fn status_of(observed: &Observed) -> DynamoGraphDeploymentStatus {
+    status_with(observed, Troubles::new())
+}
+
+fn status_with(observed: &Observed, troubles: Troubles) -> DynamoGraphDeploymentStatus {
     let decision = decided(observed);
-    let applied = Applied { grove: observed.grove.set().cloned(), ..Applied::default() };
+    let applied = Applied { grove: observed.grove.set().cloned(), troubles, ..Applied::default() };
     of_decision(observed, &decision, &applied, NOW)
 }
 
@@ -75,6 +81,42 @@ fn pods_that_wait_for_their_gang_are_told_of_by_their_gate() {
     let mut frontend = clique("Frontend", 1);
     frontend.status.as_mut().unwrap().ready_replicas = 0;
     assert_eq!(ready(&status_of(&with(&graph, vec![frontend, gated("Decode")]))).1, c::graph::MIXED);
+}
+
+#[test]
+fn the_pod_that_somebody_can_help_is_named() {
+    let unready = |component: &str, replicas: i32| {
+        let mut clique = clique(component, replicas);
+        clique.status.as_mut().unwrap().ready_replicas = 0;
+        clique
+    };
+    let said = |component: &str, cause: Cause| {
+        (component.to_owned(), Trouble { cause, message: format!("pod {component}-1: text") })
+    };
+    let observed = with(&graph(), vec![unready("Frontend", 1), unready("Decode", 4)]);
+    let troubles = [said("Frontend", Cause::Probe), said("Decode", Cause::ImagePull)];
+    let status = status_with(&observed, troubles.into());
+    assert!(ready(&status).2.contains("Frontend: 0 of 1 are ready; pod Frontend-1: text"), "{}", ready(&status).2);
+    let reconciling = find(&status.conditions, c::RECONCILING).unwrap();
+    assert_eq!(
+        (reconciling.reason.as_str(), reconciling.message.as_str()),
+        ("ImagePullFailed", "Decode: pod Decode-1: text")
+    );
+    // Engines take their time, and what was seen of a component that serves by now is of the past.
+    let observed = with(&graph(), vec![unready("Frontend", 1), clique("Decode", 4)]);
+    let status = status_with(&observed, [said("Frontend", Cause::Probe), said("Decode", Cause::ImagePull)].into());
+    assert_eq!(find(&status.conditions, c::RECONCILING).unwrap().reason, c::graph::PROGRESSING);
+}
+
+#[test]
+fn pods_are_looked_at_when_grove_has_made_them_and_they_do_not_serve() {
+    let looks = |cliques: Vec<PodClique>| {
+        let observed = with(&graph(), cliques);
+        waits_for_pods(&observed, &decided(&observed).grove.unwrap())
+    };
+    assert!(!looks(vec![]), "there are none");
+    assert!(!looks(vec![clique("Frontend", 1), clique("Decode", 4)]), "all serve");
+    assert!(looks(vec![clique("Frontend", 1), gated("Decode")]));
 }
 
 #[test]

@@ -3,15 +3,17 @@
 pub mod generation;
 mod live;
 
+use api_types::external::VirtualService;
 use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate};
 use api_types::names::{self, GenerationSuffix};
 use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
 use api_types::{annotations, labels};
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
 use workload::grove::{
-    ChildKind, GroveComponent, GroveGraph, GroveReadiness, child_of, clique_readiness, group_readiness,
-    render_pod_clique_set, render_ray_head_service, render_service, set_name,
+    ChildKind, GroveComponent, GroveGraph, GroveReadiness, child_of, clique_readiness, group_readiness, render_ingress,
+    render_pod_clique_set, render_ray_head_service, render_service, render_virtual_service, set_name,
 };
 use workload::{RunsOn, has_legacy_type, validate_on};
 
@@ -66,6 +68,8 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
         set.metadata.annotations.get_or_insert_default().extend([fingerprint]);
     }
     decision.objects.services.extend(rendered.services);
+    decision.objects.ingresses.extend(rendered.ingresses);
+    decision.objects.virtual_services.extend(rendered.virtual_services);
     let name = set.name_any();
     let wanted = graph.spec.components.iter();
     let scale = wanted.filter_map(|component| scale(observed, &name, component)).collect();
@@ -78,6 +82,8 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
 struct Rendered {
     set: PodCliqueSet,
     services: Vec<Service>,
+    ingresses: Vec<Ingress>,
+    virtual_services: Vec<VirtualService>,
 }
 
 /// `marks` are the restarts that the components shall have gone through, in the order of the spec.
@@ -141,7 +147,12 @@ fn render(
     let services = components.iter().flat_map(|component| {
         [render_service(&rendering, component), render_ray_head_service(&rendering, component)].into_iter().flatten()
     });
-    Some(Rendered { services: services.collect(), set })
+    Some(Rendered {
+        services: services.collect(),
+        ingresses: components.iter().filter_map(|component| render_ingress(&rendering, component)).collect(),
+        virtual_services: components.iter().filter_map(|c| render_virtual_service(&rendering, c)).collect(),
+        set,
+    })
 }
 
 /// What the components have been told of restarts, in the order of the spec.

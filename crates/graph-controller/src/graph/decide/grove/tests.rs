@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::graph::fixtures::grove::{as_live, clique, decided, group, live_set, observed, observed_with};
-use crate::graph::fixtures::{graph, graph_with, set_image};
+use crate::graph::fixtures::{self, graph, graph_with, set_image};
+use crate::graph::validate::validate;
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RestartPhase};
 use serde_json::{Value, json};
 
@@ -48,6 +49,34 @@ fn a_graph_becomes_one_set_with_a_clique_and_a_service_for_each_component() {
     assert_eq!(services, ["chat-frontend", "chat-decode"]);
     let service = &decision.objects.services[0];
     assert_eq!(service.labels()["operator.dynamo/component"], "Frontend", "the reference's Services do not tell");
+}
+
+#[test]
+fn a_frontend_has_a_way_in_that_is_the_graphs_where_the_operator_is_told_of_one() {
+    let way_in = |class: Option<&str>, gateway: Option<&str>| {
+        let mut settings = fixtures::grove::settings().clone();
+        settings.pods.exposure.ingress_class = class.map(str::to_owned);
+        settings.pods.exposure.gateway = gateway.map(str::to_owned);
+        let observed = observed(&graph());
+        let valid = validate(&observed.graph, &settings, observed.facts()).unwrap();
+        let objects = crate::graph::decide::decide(&valid, &observed).objects;
+        let ingresses = objects.ingresses.iter().map(|ingress| json!(ingress));
+        let routes = objects.virtual_services.iter().map(|route| json!(route));
+        ingresses.chain(routes).collect::<Vec<_>>()
+    };
+    assert!(way_in(None, None).is_empty());
+    let (ingresses, routes) = (way_in(Some("nginx"), None), way_in(None, Some("istio-system/ingress")));
+    let rule = &ingresses[0]["spec"]["rules"][0];
+    let backend = &rule["http"]["paths"][0]["backend"]["service"]["name"];
+    assert_eq!((ingresses.len(), &rule["host"], backend), (1, &json!("chat.local"), &json!("chat-frontend")));
+    let gateways = &routes[0]["spec"]["gateways"];
+    assert_eq!((routes.len(), gateways), (1, &json!(["istio-system/ingress"])));
+    for object in ingresses.iter().chain(&routes) {
+        let metadata = &object["metadata"];
+        assert_eq!((&metadata["name"], &metadata["ownerReferences"]), (&json!("chat-frontend"), &Value::Null));
+        // The component controller watches what is of a component.
+        assert_eq!(metadata["labels"], json!({ "operator.dynamo/graph": "chat" }));
+    }
 }
 
 /// Several quick changes of replicas once made Grove replace a whole gang, because they came as changes of the template.

@@ -1,0 +1,62 @@
+//! Which pods of a graph on Grove are looked at when they do not come up, and what is seen.
+
+use std::collections::BTreeMap;
+
+use api_types::labels;
+use api_types::v1beta1::DynamoGraphDeployment;
+use controller_kit::pods::PodsOf;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use workload::{Trouble, diagnose};
+
+/// Why pods do not serve, by component.
+pub type Troubles = BTreeMap<String, Trouble>;
+
+/// All pods of a graph.
+pub fn pods_of(graph: &DynamoGraphDeployment) -> PodsOf<'_> {
+    let metadata = &graph.metadata;
+    PodsOf {
+        uid: metadata.uid.as_deref().unwrap_or_default(),
+        namespace: metadata.namespace.as_deref().unwrap_or_default(),
+        selector: format!("{}={}", labels::GRAPH, graph.name_any()),
+    }
+}
+
+/// Of each component, the pod whose cause is the most telling; `None` if all pods serve.
+pub fn troubles(pods: &[Pod]) -> Option<Troubles> {
+    let mut by_component: BTreeMap<&str, Vec<Pod>> = BTreeMap::new();
+    for pod in pods {
+        let Some(component) = pod.labels().get(labels::COMPONENT) else { continue };
+        by_component.entry(component).or_default().push(pod.clone());
+    }
+    let found = by_component.into_iter().filter_map(|(name, pods)| Some((name.to_owned(), diagnose(&pods)?)));
+    Some(found.collect::<Troubles>()).filter(|all| !all.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use workload::Cause;
+
+    #[test]
+    fn every_component_has_the_pod_that_tells_why() {
+        let pod = |name: &str, component: Value, reason: &str| -> Pod {
+            let condition =
+                json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": "no node" });
+            let labels = json!({ labels::COMPONENT: component });
+            let status = json!({ "phase": "Pending", "conditions": [condition] });
+            serde_json::from_value(json!({ "metadata": { "name": name, "labels": labels }, "status": status })).unwrap()
+        };
+        let serving: Pod =
+            serde_json::from_value(json!({ "metadata": { "labels": { labels::COMPONENT: "C" } } })).unwrap();
+        assert_eq!(troubles(std::slice::from_ref(&serving)), None);
+        let (gated, unplaced) = ("SchedulingGated", "Unschedulable");
+        let pods =
+            [pod("a-1", json!("A"), gated), pod("a-2", json!("A"), unplaced), pod("b", json!("B"), gated), serving];
+        let found = troubles(&pods).unwrap();
+        let causes: Vec<_> = found.iter().map(|(name, trouble)| (name.as_str(), trouble.cause)).collect();
+        assert_eq!(causes, [("A", Cause::Unschedulable), ("B", Cause::Gated)]);
+        assert_eq!(found["A"].message, "pod a-2: no node");
+    }
+}
