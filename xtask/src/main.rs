@@ -8,6 +8,7 @@ mod cluster;
 mod conformance;
 mod crds;
 mod e2e;
+mod http;
 mod images;
 mod operators;
 mod test;

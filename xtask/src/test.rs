@@ -5,12 +5,12 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use test_cluster::{Cluster, KUBECONFIG_ENV, Options};
+use test_cluster::{CONFORMANCE_KIT_ENV, Cluster, KUBECONFIG_ENV, Options, conformance_kit};
 
 use crate::charts;
 use crate::operators::workspace_root;
@@ -18,8 +18,6 @@ use crate::tidy;
 
 /// Fake nodes of the control plane that tests share.
 const NODES: u16 = 2;
-/// Names the folder of the conformance kit, and where it is looked for otherwise.
-const KIT: (&str, &str) = ("DYNAMO_CONFORMANCE_DIR", "../shared/conformance");
 /// The cases that must all be equal.
 const CASES: &str = "tier1.txt";
 /// What every build has in common.
@@ -119,21 +117,13 @@ impl Run {
 
     /// Compares with the reference, where its outputs are at hand.
     fn conformance(&mut self) -> Result<()> {
-        let Some(kit) = self.kit()? else {
-            println!("==> conformance: skipped, there is no kit at {} or {}", KIT.0, KIT.1);
-            return Ok(());
+        let Some(kit) = conformance_kit() else {
+            let named = env::var_os(CONFORMANCE_KIT_ENV).is_some_and(|value| !value.is_empty());
+            return if named { bail!("{CONFORMANCE_KIT_ENV} names no kit; correct it or unset it") } else { Ok(()) };
         };
         let arguments = ["conformance", "--mode", "base", "--cases"];
         // By cargo: the file of the program that runs may have been replaced by a build since.
         self.command("conformance", cargo("xtask").args(arguments).arg(kit.join(CASES)))
-    }
-
-    fn kit(&self) -> Result<Option<PathBuf>> {
-        match env::var_os(KIT.0).filter(|value| !value.is_empty()).map(PathBuf::from) {
-            Some(kit) if kit.join(CASES).is_file() => Ok(Some(kit)),
-            Some(kit) => bail!("{} is {}, where there is no {CASES}; correct it or unset it", KIT.0, kit.display()),
-            None => Ok(Some(self.root.join(KIT.1)).filter(|kit| kit.join(CASES).is_file())),
-        }
     }
 
     fn command(&mut self, name: &'static str, command: &mut Command) -> Result<()> {

@@ -4,56 +4,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+mod kit;
 
-use api_types::conversion::{ApiVersion, convert};
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use std::collections::BTreeMap;
+
+use api_types::v1beta1::DynamoComponentDeployment;
 use graph_controller::graph::decide::decide;
 use graph_controller::graph::observe::grove::LiveGrove;
 use graph_controller::graph::observe::{Observed, Served};
 use graph_controller::graph::program::Program;
 use graph_controller::graph::settings::Settings;
 use graph_controller::graph::validate::{Facts, validate};
+use kit::{Case, differ};
 use serde_json::{Value, json};
+use test_cluster::conformance_kit;
 
-fn kit() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
-    let kit = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map_or(beside, PathBuf::from);
-    kit.join("tier1.txt").exists().then_some(kit)
-}
-
-fn graphs_of(kit: &Path, case: &Value) -> Vec<DynamoGraphDeployment> {
-    let file = kit.join("input").join(case["example"].as_str().unwrap());
-    let text = std::fs::read_to_string(file).unwrap();
-    let text = [":my-tag", ":<IMAGE_TAG>"].iter().fold(text, |text, tag| text.replace(tag, ":1.5.0"));
-    let images = ["${DYNAMO_IMAGE}", "${DYNAMO_VLLM_IMAGE}", "${IMAGE}"];
-    let text =
-        images.iter().fold(text, |text, image| text.replace(image, "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0"));
-    let options = serde_saphyr::options! { emit_comments: false };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(&text, options).unwrap();
-    let graphs = documents.into_iter().filter(|d| d["kind"] == "DynamoGraphDeployment" && was_served(case, d));
-    graphs
-        .map(|d| convert(d, ApiVersion::V1Beta1).unwrap())
-        .map(|mut d| {
-            d["metadata"]["namespace"] = case["namespace"].clone();
-            d["metadata"]["uid"] = json!("uid");
-            serde_json::from_value(d).unwrap()
-        })
-        .collect()
-}
-
-/// Whether the reference took a graph and made all its components.
-fn was_served(case: &Value, graph: &Value) -> bool {
-    let name = &graph["metadata"]["name"];
-    let served = |o: &Value| o["name"] == *name && o["v1beta1"]["status"]["state"] != "failed";
-    let kind = "DynamoGraphDeployment";
-    case["crs"].as_array().unwrap().iter().any(|o| o["kind"] == kind && served(o))
-}
-
-fn components_of(case: &Value) -> impl Iterator<Item = &Value> {
-    let objects = case["objects"].as_array().unwrap().iter();
-    objects.filter(|o| o["kind"] == "DynamoComponentDeployment" && owner(o)["kind"] == "DynamoGraphDeployment")
+fn components_of(case: &Case) -> impl Iterator<Item = &Value> {
+    case.objects("DynamoComponentDeployment").filter(|o| owner(o)["kind"] == "DynamoGraphDeployment")
 }
 
 fn owner(object: &Value) -> &Value {
@@ -94,25 +61,18 @@ fn clean(value: &mut Value) {
 
 #[test]
 fn real_graphs_give_the_references_components() {
-    let Some(kit) = kit() else {
-        println!("skipped: no conformance kit");
-        return;
-    };
+    let Some(kit) = conformance_kit() else { return };
     let (settings, mut wrong) = (Settings::default(), BTreeMap::new());
     let mut equal = 0;
-    for entry in std::fs::read_dir(kit.join("expected/base")).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let case: Value = serde_json::from_str(&text).unwrap();
+    for case in kit::cases(&kit, "base") {
         if components_of(&case).next().is_none() {
             continue;
         }
         let mut got = BTreeMap::new();
-        for graph in graphs_of(&kit, &case) {
+        for (graph, _) in case.graphs(&kit) {
             match validate(&graph, &settings, Facts::default()) {
                 Err(refusal) => {
-                    wrong.insert(name.to_owned(), format!("refused: {}", refusal.message));
+                    wrong.insert(case.name.clone(), format!("refused: {}", refusal.message));
                 }
                 Ok(valid) => {
                     let observed = Observed {
@@ -139,7 +99,7 @@ fn real_graphs_give_the_references_components() {
             let mut lines = Vec::new();
             differ(&of(&expected), &of(&got), "", &mut lines);
             if !lines.is_empty() {
-                wrong.insert(format!("{name} {key}"), lines.join("\n  "));
+                wrong.insert(format!("{} {key}", case.name), lines.join("\n  "));
             }
         }
     }
@@ -147,25 +107,6 @@ fn real_graphs_give_the_references_components() {
     assert!(equal > 400, "only {equal} components were equal");
     let shown: String = wrong.iter().take(12).map(|(k, v)| format!("{k}:\n  {v}\n")).collect();
     assert!(wrong.is_empty(), "{} differences:\n{shown}", wrong.len());
-}
-
-/// One line for each field that differs.
-fn differ(expected: &Value, got: &Value, path: &str, lines: &mut Vec<String>) {
-    match (expected, got) {
-        (Value::Object(one), Value::Object(other)) => {
-            let keys: std::collections::BTreeSet<_> = one.keys().chain(other.keys()).collect();
-            for key in keys {
-                differ(&expected[key], &got[key], &format!("{path}.{key}"), lines);
-            }
-        }
-        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            for (index, (expected, got)) in one.iter().zip(other).enumerate() {
-                differ(expected, got, &format!("{path}[{index}]"), lines);
-            }
-        }
-        _ if expected != got => lines.push(format!("{path}: expected {expected}, got {got}")),
-        _ => {}
-    }
 }
 
 fn named(d: &DynamoComponentDeployment) -> (String, Value) {

@@ -19,6 +19,7 @@ use graph_controller::graph::validate::validate;
 use kit::{Case, differ};
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use test_cluster::conformance_kit;
 use workload::is_operators_program;
 
 /// The configuration of the reference's chart, under which the cases were recorded.
@@ -130,7 +131,7 @@ fn as_served(service: &Value) -> Value {
 
 #[test]
 fn real_graphs_give_the_references_pod_clique_sets() {
-    let Some(kit) = kit::find() else { return };
+    let Some(kit) = conformance_kit() else { return };
     let (mut equal, mut wrong) = (0, BTreeMap::new());
     for case in kit::cases(&kit, "grove") {
         for (graph, stored) in case.graphs(&kit) {
@@ -192,7 +193,7 @@ fn differences(case: &Case, expected: &Value, decision: &Decision) -> Vec<String
 /// Taking over what the reference made of real graphs changes no pod, nor the generation.
 #[test]
 fn taking_over_the_references_sets_replaces_no_pod() {
-    let Some(kit) = kit::find() else { return };
+    let Some(kit) = conformance_kit() else { return };
     let (mut kept, mut wrong) = (0, BTreeMap::new());
     for case in kit::cases(&kit, "grove") {
         for (graph, stored) in case.graphs(&kit) {

@@ -40,6 +40,7 @@ pub mod gpus;
 pub mod grove;
 mod identity;
 mod input;
+mod job_end;
 mod kv_transfer;
 mod live;
 mod lws;
@@ -64,6 +65,7 @@ pub use frameworks::{
 pub use gpu_claims::render_claim_template;
 pub use identity::{has_legacy_type, legacy_type_is_worker};
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};
+pub use job_end::JobEnd;
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations};
 pub use live::Workload;
 pub use lws::{

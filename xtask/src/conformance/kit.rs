@@ -1,7 +1,6 @@
 //! The conformance kit: where it is, and which cases it has.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,11 +8,6 @@ use anyhow::{Context, Result, bail};
 use regex::Regex;
 use serde_json::Value;
 use sha1::{Digest, Sha1};
-
-/// Names the folder of the kit.
-const KIT_DIR: &str = "DYNAMO_CONFORMANCE_DIR";
-/// Where it is looked for otherwise, seen from the root of the repository.
-const BESIDE: &str = "../shared/conformance";
 
 /// The folder of the kit, with inputs and the reference's outputs.
 #[derive(Debug)]
@@ -55,14 +49,7 @@ pub(super) struct Selection {
 impl Kit {
     /// Finds the kit.
     pub(super) fn find() -> Result<Self> {
-        let given = env::var_os(KIT_DIR).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let root = given.unwrap_or_else(|| crate::operators::workspace_root().join(BESIDE));
-        if !(root.join("input").is_dir() && root.join("expected").is_dir()) {
-            bail!(
-                "no conformance kit in {}: it has no `input` and `expected`; set {KIT_DIR} to the folder that holds them",
-                root.display()
-            );
-        }
+        let root = test_cluster::conformance_kit().context("there is nothing to compare with")?;
         Ok(Self { root })
     }
 

@@ -5,7 +5,6 @@
 //! plane of the tests, containerd, kubelet and kube-proxy, and goes through the checks.
 
 mod checks;
-mod http;
 mod machine;
 mod node;
 mod world;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use test_cluster::wait;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+
+use crate::http::ask;
 
 /// Returns when `/readyz` answers with 200. Gives up early when the process is seen to have ended.
 pub(super) async fn until_ready(address: SocketAddr, limit: Duration, alive: impl Fn() -> bool) -> Result<()> {
@@ -21,21 +21,14 @@ pub(super) async fn until_ready(address: SocketAddr, limit: Duration, alive: imp
 }
 
 async fn readyz(address: SocketAddr) -> Result<(), String> {
-    let answer = ask(address).await.map_err(|error| error.to_string())?;
+    let answer = ask(&address.to_string(), "GET", "/readyz").await.map_err(|error| format!("{error:#}"))?;
     let status = answer.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) == Some("200") { Ok(()) } else { Err(answer) }
 }
 
-async fn ask(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await?;
-    Ok(answer)
-}
-
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
     use super::*;

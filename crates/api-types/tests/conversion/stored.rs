@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// What the reference made of each of the kit's files on a plain cluster; none if the kit is not there.
 fn expected() -> Vec<support::Input> {
-    let Some(kit) = support::kit() else { return Vec::new() };
+    let Some(kit) = test_cluster::conformance_kit() else { return Vec::new() };
     let mut files: Vec<_> =
         std::fs::read_dir(kit.join("expected/base")).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use test_cluster::conformance_kit;
 
 /// A document of one of the kit's files.
 pub struct Input {
@@ -12,10 +13,7 @@ pub struct Input {
 
 /// All documents of `kind` in `version` of `nvidia.com`; none if the kit is not there, which is then said.
 pub fn inputs(version: &str, kind: &str) -> Vec<Input> {
-    let Some(root) = kit() else {
-        eprintln!("skipped: no conformance kit at DYNAMO_CONFORMANCE_DIR or ../shared/conformance");
-        return Vec::new();
-    };
+    let Some(root) = conformance_kit() else { return Vec::new() };
     let mut files = Vec::new();
     walk(&root.join("input"), &mut files);
     files.sort();
@@ -25,13 +23,6 @@ pub fn inputs(version: &str, kind: &str) -> Vec<Input> {
         documents.filter(|d| d.object["apiVersion"] == wanted.as_str() && d.object["kind"] == kind).collect();
     assert!(!inputs.is_empty(), "{} holds no {kind} in {version}", root.display());
     inputs
-}
-
-/// Where the kit is, if it is there.
-pub fn kit() -> Option<PathBuf> {
-    let named = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
-    named.or(Some(beside)).filter(|kit| kit.join("input").is_dir())
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) {

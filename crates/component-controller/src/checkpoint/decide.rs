@@ -19,10 +19,10 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
 use std::collections::BTreeMap;
-use workload::Invalid;
 use workload::snapshot::{
     CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job, render_storage_claim,
 };
+use workload::{Invalid, JobEnd};
 
 /// What shall be done, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
@@ -203,17 +203,16 @@ fn capture(observed: &Observed, job: &Job) -> Decision {
     if let Some(message) = capture.and_then(|capture| message_of(&capture_conditions(capture), "Failed")) {
         return give_up(observed, reason::CAPTURE_FAILED, message);
     }
-    if let Some(message) = job_condition(job, "Failed") {
-        let message = if message.is_empty() {
-            "checkpoint job failed".to_owned()
-        } else {
-            format!("checkpoint job failed: {message}")
+    if let Some(failed) = JobEnd::Failed.of(job) {
+        let message = match failed.message.as_deref().unwrap_or_default() {
+            "" => "checkpoint job failed".to_owned(),
+            message => format!("checkpoint job failed: {message}"),
         };
         return give_up(observed, reason::JOB_FAILED, message);
     }
     let Some(capture) = capture else { return ask_for_capture(observed, wait) };
     let Some(message) = captured(capture) else { return wait("waiting for the processes to be captured") };
-    if job_condition(job, "Complete").is_none() {
+    if JobEnd::Complete.of(job).is_none() {
         return wait("the processes are captured; waiting for the Job to end");
     }
     Decision {
@@ -284,13 +283,6 @@ fn message_of(all: &[Condition], type_: &str) -> Option<String> {
 fn captured(capture: &PodSnapshot) -> Option<String> {
     let bound = capture.status.as_ref().and_then(|status| status.bound_snapshot_content_name.as_ref());
     bound.and_then(|_| message_of(&capture_conditions(capture), "Ready"))
-}
-
-fn job_condition(job: &Job, type_: &str) -> Option<String> {
-    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let found =
-        conditions.into_iter().flatten().find(|condition| condition.type_ == type_ && condition.status == "True")?;
-    Some(found.message.clone().unwrap_or_default())
 }
 
 /// Somebody deleted the Job. What is captured without its end is not known to be whole.

@@ -5,6 +5,7 @@ use api_types::{annotations, labels};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 use std::collections::BTreeMap;
+use workload::JobEnd;
 use workload::snapshot::render_cleanup_job;
 
 /// How long removal is tried.
@@ -80,13 +81,8 @@ fn is_late(observed: &Observed, now: Timestamp) -> bool {
 
 /// Whether a Job ended well; `None` if it has not ended.
 fn ended(job: &Job) -> Option<bool> {
-    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten().filter(|condition| condition.status == "True");
-    conditions.find_map(|condition| match condition.type_.as_str() {
-        "Complete" => Some(true),
-        "Failed" => Some(false),
-        _ => None,
-    })
+    let well = JobEnd::Complete.of(job).map(|_| true);
+    well.or_else(|| JobEnd::Failed.of(job).map(|_| false))
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@
 
 use super::job::BUILDER;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::batch::v1::{Job, JobCondition};
+use k8s_openapi::api::batch::v1::Job;
+use workload::JobEnd;
 
 /// How long after it failed a build is tried again.
 const RETRY: SignedDuration = SignedDuration::from_mins(10);
@@ -118,10 +119,10 @@ fn begin(observed: &Observed, make: &mut Option<Box<Job>>) -> Stage {
 
 /// The Job tells. One that failed is deleted after a while, and with the next look another one is made.
 fn of_job(observed: &Observed, job: &Job, now: Timestamp, delete: &mut Vec<Job>) -> Stage {
-    if condition(job, "Complete").is_some() {
+    if JobEnd::Complete.of(job).is_some() {
         return Stage::Available;
     }
-    let Some(failed) = condition(job, "Failed") else {
+    let Some(failed) = JobEnd::Failed.of(job) else {
         let active = job.status.as_ref().and_then(|status| status.active).unwrap_or_default() > 0;
         return Stage::Building { active };
     };
@@ -139,24 +140,19 @@ fn of_job(observed: &Observed, job: &Job, now: Timestamp, delete: &mut Vec<Job>)
 
 /// Whether a Job has ended well or badly.
 pub fn has_ended(job: &Job) -> bool {
-    condition(job, "Complete").or_else(|| condition(job, "Failed")).is_some()
+    JobEnd::Complete.of(job).or_else(|| JobEnd::Failed.of(job)).is_some()
 }
 
 /// Whether a Job has failed.
 pub fn has_failed(job: &Job) -> bool {
-    condition(job, "Failed").is_some()
+    JobEnd::Failed.of(job).is_some()
 }
 
 /// How long until a build that failed is tried again; none if the time has come.
 pub fn retry_after(job: &Job, now: Timestamp) -> Option<SignedDuration> {
-    let since = condition(job, "Failed")?.last_transition_time.as_ref().map(|time| time.0);
+    let since = JobEnd::Failed.of(job)?.last_transition_time.as_ref().map(|time| time.0);
     let rest = since.map(|since| RETRY - now.duration_since(since))?;
     rest.is_positive().then_some(rest)
-}
-
-fn condition<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> {
-    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions?.iter().find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 #[cfg(test)]

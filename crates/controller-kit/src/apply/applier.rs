@@ -284,8 +284,11 @@ fn is_change_of_content(live: &Value, same_wish: bool, differences: &[super::Dif
     only_removed || wanted.any(|d| !d.path.starts_with("metadata."))
 }
 
-/// Runs one step, but not for ever.
-pub(super) async fn timed<T>(
+/// Runs one step against the API server, for [`STEP_TIMEOUT`] at most. `action` and `object` tell what failed.
+///
+/// # Errors
+/// What the API server answered, or that it did not.
+pub async fn timed<T>(
     action: &'static str,
     object: &ObjectId,
     step: impl Future<Output = Result<T, kube::Error>>,

@@ -21,7 +21,7 @@ mod scale;
 mod status;
 mod takeover;
 
-pub use applier::{Applier, Outcome, STEP_TIMEOUT};
+pub use applier::{Applier, Outcome, STEP_TIMEOUT, timed};
 pub use covers::{Difference, covers, differences};
 pub use desired::{Desired, ObjectId};
 pub use error::Error;

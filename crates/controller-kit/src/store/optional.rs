@@ -20,8 +20,8 @@ use tracing::{info, warn};
 
 use super::{Packed, Pauses, Scope, Store, Watch, watch::events};
 use crate::{
-    apply::{Error, ObjectId, STEP_TIMEOUT},
-    failure::ErrorType,
+    apply::{Error, ObjectId, timed},
+    failure::{ErrorType, Failure},
 };
 
 /// How long the answer that an API is not served holds. Somebody who installs CRDs waits that long for the first use.
@@ -98,11 +98,10 @@ impl Api {
         let ApiResource { group, kind, .. } = self.resource.clone();
         let id = ObjectId { group, kind, namespace: String::new(), name: self.name() };
         let answer = self.client.list_api_group_resources(&self.resource.api_version);
-        match tokio::time::timeout(STEP_TIMEOUT, answer).await {
-            Ok(Ok(list)) => Ok(list.resources.iter().any(|resource| resource.name == self.resource.plural)),
-            Ok(Err(error)) if ErrorType::of(&error) == ErrorType::NotFound => Ok(false),
-            Ok(Err(error)) => Err(Error::api("look for the API of", &id, error)),
-            Err(_) => Err(Error::Timeout { action: "look for the API of", object: id }),
+        match timed("look for the API of", &id, answer).await {
+            Ok(list) => Ok(list.resources.iter().any(|resource| resource.name == self.resource.plural)),
+            Err(error) if error.error_type() == ErrorType::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

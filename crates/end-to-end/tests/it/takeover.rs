@@ -2,7 +2,7 @@
 //! goes on as if they had always been ours.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use api_types::conversion::{ApiVersion, convert};
@@ -13,7 +13,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
-use test_cluster::wait;
+use test_cluster::{conformance_kit, wait};
 use workload::LeaderWorkerSet;
 
 use crate::nodes::{Player, world_with_sets};
@@ -23,16 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FINALIZER: &str = "nvidia.com/finalizer";
 /// Kinds that a namespace may hold and that are no part of what is taken over.
 const LEFT_OUT: [&str; 1] = ["Secret"];
-
-fn kit() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
-    let kit = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map_or(beside, PathBuf::from);
-    if kit.join("expected").is_dir() {
-        return Some(kit);
-    }
-    println!("skipped: no conformance kit at {} (set DYNAMO_CONFORMANCE_DIR)", kit.display());
-    None
-}
 
 /// A recorded case, as if it had been recorded in this namespace.
 struct Case {
@@ -172,7 +162,7 @@ async fn edit(world: &World, operations: Value) -> Result<(), BoxError> {
 
 /// Takes a case over, and then scales, edits and deletes.
 async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError> {
-    let Some(kit) = kit() else { return Ok(()) };
+    let Some(kit) = conformance_kit() else { return Ok(()) };
     let case = Case::read(&kit, mode, name, world.ns())?;
     load(world, &case).await?;
     until_available(world).await?;

@@ -7,17 +7,6 @@ use api_types::conversion::{ApiVersion, convert};
 use api_types::v1beta1::DynamoGraphDeployment;
 use serde_json::{Value, json};
 
-/// The kit's folder; says so when there is none.
-pub fn find() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
-    let kit = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map_or(beside, PathBuf::from);
-    if kit.join("expected").is_dir() {
-        return Some(kit);
-    }
-    println!("skipped: no conformance kit at {} (set DYNAMO_CONFORMANCE_DIR)", kit.display());
-    None
-}
-
 /// What the reference made of one example.
 pub struct Case {
     /// Name of the case.

@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 
 use api_types::conversion::{ApiVersion, convert};
 use serde_json::Value;
+use test_cluster::conformance_kit;
 use webhook_server::admission::{Answer, Facts, Path, review};
 
-use crate::support::kit::{documents, kit};
+use crate::support::kit::documents;
 use crate::support::{change, creation, facts, facts_with, patched, validates};
 
 /// Kinds with a path for defaults.
@@ -31,7 +32,7 @@ static BASE: LazyLock<Vec<Case>> = LazyLock::new(|| read("base"));
 static GROVE: LazyLock<Vec<Case>> = LazyLock::new(|| read("grove"));
 
 fn read(mode: &str) -> Vec<Case> {
-    let Some(kit) = kit() else { return Vec::new() };
+    let Some(kit) = conformance_kit() else { return Vec::new() };
     let mut files: Vec<_> =
         std::fs::read_dir(kit.join("expected").join(mode)).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -175,5 +176,5 @@ fn graphs_get_the_defaults_that_the_reference_gave_them() {
             }
         }
     }
-    assert!(kit().is_none() || compared > 0);
+    assert!(conformance_kit().is_none() || compared > 0);
 }

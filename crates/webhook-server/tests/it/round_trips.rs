@@ -4,7 +4,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use serde_json::{Value, json};
 use test_cluster::TestNamespace;
 
-use crate::kit::{documents, kit};
+use crate::kit::documents;
 use crate::namespace;
 use crate::versions::{VERSIONS, other};
 
@@ -42,7 +42,7 @@ async fn assert_unmoved(namespace: &TestNamespace, kind: &str, name: &str, what:
 /// All inputs of the kit that the reference admits, through the process as it is installed.
 #[tokio::test]
 async fn inputs_of_the_kit_read_in_either_version_and_sent_back_stay_as_they_are() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = test_cluster::conformance_kit() else { return };
     let namespace = namespace("kit").await;
     let mut cases: Vec<_> =
         std::fs::read_dir(kit.join("expected/base")).unwrap().map(|entry| entry.unwrap().path()).collect();

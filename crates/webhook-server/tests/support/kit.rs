@@ -1,19 +1,6 @@
 //! The inputs of the conformance kit.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
-
-/// Where the kit is, if it is there.
-pub fn kit() -> Option<PathBuf> {
-    let named = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map(PathBuf::from);
-    let beside = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
-    let kit = named.or(Some(beside)).filter(|kit| kit.join("input").is_dir());
-    if kit.is_none() {
-        eprintln!("skipped: no conformance kit at DYNAMO_CONFORMANCE_DIR or ../shared/conformance");
-    }
-    kit
-}
 
 /// The documents of our group, with placeholders filled in as for the reference.
 pub fn documents(text: &str, namespace: &str) -> Vec<Value> {

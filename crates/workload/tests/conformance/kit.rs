@@ -15,15 +15,9 @@ pub struct Case {
 }
 
 impl Kit {
-    /// The kit at `DYNAMO_CONFORMANCE_DIR`, else beside the repository; says so when there is none.
+    /// The kit; says so when there is none.
     pub fn find() -> Option<Self> {
-        let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance");
-        let folder = std::env::var_os("DYNAMO_CONFORMANCE_DIR").map_or_else(beside, PathBuf::from);
-        if folder.join("expected/base").is_dir() {
-            return Some(Self(folder));
-        }
-        println!("skipped: no conformance kit at {} (set DYNAMO_CONFORMANCE_DIR)", folder.display());
-        None
+        test_cluster::conformance_kit().map(Self)
     }
 
     /// The cases that a list names.

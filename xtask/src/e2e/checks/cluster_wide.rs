@@ -9,8 +9,8 @@ use serde_json::json;
 use test_cluster::wait;
 
 use super::{OPERATOR, RELEASE, TEAM};
-use crate::e2e::http;
 use crate::e2e::world::{PATIENCE, World, containers, graph};
+use crate::http;
 
 /// Where workers answer.
 const SYSTEM_PORT: i32 = api_types::ports::SYSTEM;

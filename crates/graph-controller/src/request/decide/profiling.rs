@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
+use workload::JobEnd;
 
 use super::config::profiled_spec;
 use super::{Decision, Profiling, Stage, at, deployment, generated, job, output};
@@ -101,11 +102,12 @@ pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
             (None, false) => begin(observed),
         };
     };
-    if let Some(why) = ended(job, "Failed") {
-        let words = told.failure.map_or_else(|| failure_of(&why, observed), str::to_owned);
+    if let Some(failed) = JobEnd::Failed.of(job) {
+        let why = failed.message.as_deref().unwrap_or_default();
+        let words = told.failure.map_or_else(|| failure_of(why, observed), str::to_owned);
         return at(Stage::ProfilingFailed(words));
     }
-    if ended(job, "Complete").is_some() {
+    if JobEnd::Complete.of(job).is_some() {
         return match (told.failure, told.config) {
             (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),
             (None, Some(config)) => generate(observed, Some(config)),
@@ -119,13 +121,6 @@ pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
         hindrance: observed.hindrance.clone(),
         until: None,
     }))
-}
-
-/// The words of the condition of a Job that has ended in this way.
-fn ended(job: &Job, how: &str) -> Option<String> {
-    let conditions = job.status.as_ref()?.conditions.as_ref()?;
-    let found = conditions.iter().find(|condition| condition.type_ == how && condition.status == "True")?;
-    Some(found.message.clone().unwrap_or_default())
 }
 
 fn failure_of(why: &str, observed: &Observed) -> String {

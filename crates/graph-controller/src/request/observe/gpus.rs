@@ -6,18 +6,15 @@ use std::time::{Duration, Instant};
 
 use api_types::v1beta1::GpuSku;
 use bytes::Bytes;
-use controller_kit::apply::{Error, ObjectId};
-use controller_kit::failure::{Class, ErrorType};
+use controller_kit::apply::{Error, ObjectId, timed};
+use controller_kit::failure::{Class, ErrorType, Failure};
 use futures::{StreamExt, stream};
-use http::{Uri, header};
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http::Request;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Api, ListParams};
 use kube::core::PartialObjectMeta;
 use kube::{Client, ResourceExt};
-use tokio::net::TcpStream;
+use outbound::{Limits, Outbound, Trust};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
@@ -30,12 +27,10 @@ const EXPORTERS: [&str; 3] = ["app=nvidia-dcgm-exporter", "app=dcgm-exporter", "
 const NETWORK_OPERATOR: &str = "nvidia-network-operator";
 /// How long what was found is good for: GPUs come and go with nodes.
 const GOOD_FOR: Duration = Duration::from_secs(60);
-/// How long one exporter may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long one exporter may take. No exporter has more to say, and none shall fill our memory.
+const LIMITS: Limits = Limits { patience: Duration::from_secs(5), longest: 8 << 20 };
 /// How many are asked at a time.
 const AT_ONCE: usize = 16;
-/// No exporter has more to say, and none shall fill our memory.
-const LONGEST_ANSWER: usize = 8 << 20;
 
 /// What the whole cluster says.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +96,7 @@ impl Gpus {
     async fn ask(&self) -> Result<Survey, Error> {
         let mut survey = Survey::default();
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let nodes = allowed(nodes.list_metadata(&ListParams::default()).await)?;
+        let nodes = allowed(nodes.list_metadata(&ListParams::default())).await?;
         let nodes: Vec<PartialObjectMeta<Node>> = match nodes {
             Some(list) => list.items,
             None => {
@@ -119,7 +114,7 @@ impl Gpus {
         }
         if !survey.nodes.is_empty() {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), NETWORK_OPERATOR);
-            let pods = allowed(pods.list_metadata(&ListParams::default()).await)?;
+            let pods = allowed(pods.list_metadata(&ListParams::default())).await?;
             let pods = pods.map(|list| list.items).unwrap_or_default();
             survey.rdma_everywhere = pods.iter().any(|pod| pod.name_any().contains("rdma"));
         }
@@ -131,7 +126,7 @@ impl Gpus {
         let mut exporters = BTreeMap::new();
         for selector in EXPORTERS {
             let pods: Api<Pod> = Api::all(self.client.clone());
-            let Some(list) = allowed(pods.list(&ListParams::default().labels(selector)).await)? else {
+            let Some(list) = allowed(pods.list(&ListParams::default().labels(selector))).await? else {
                 survey.notes.push("the operator may not look for DCGM exporters".to_owned());
                 return Ok(());
             };
@@ -141,7 +136,9 @@ impl Gpus {
             survey.notes.push("no DCGM exporter runs; the GPU operator brings it".to_owned());
             return Ok(());
         }
-        let asked = exporters.into_iter().map(|(address, node)| self.ask_exporter(address, node));
+        let http = Outbound::new(&Trust::default())
+            .map_err(|error| Error::Render { object: cluster(), reason: error.to_string() })?;
+        let asked = exporters.into_iter().map(|(address, node)| self.ask_exporter(&http, address, node));
         let answers: Vec<Result<NodeGpus, String>> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
         for answer in answers {
             match answer {
@@ -156,15 +153,16 @@ impl Gpus {
         Ok(())
     }
 
-    async fn ask_exporter(&self, address: String, node: String) -> Result<NodeGpus, String> {
+    async fn ask_exporter(&self, http: &Outbound, address: String, node: String) -> Result<NodeGpus, String> {
         let address = if address.contains(':') { format!("[{address}]") } else { address };
         let endpoint = self.endpoint.replace("{POD_IP}", &address);
         let problem = |problem: String| format!("{endpoint} of node {node}: {problem}");
-        match tokio::time::timeout(PATIENCE, get(&endpoint)).await {
-            Ok(Ok(text)) => dcgm::read(&text, &node),
-            Ok(Err(error)) => Err(problem(error)),
-            Err(_) => Err(problem("no answer in time".to_owned())),
+        let page = Request::get(&endpoint).body(Bytes::new()).map_err(|error| problem(error.to_string()))?;
+        let answer = http.send(page, LIMITS).await.map_err(|error| problem(error.to_string()))?;
+        if !answer.status().is_success() {
+            return Err(problem(format!("answered {}", answer.status())));
         }
+        dcgm::read(&String::from_utf8_lossy(answer.body()), &node)
     }
 }
 
@@ -176,38 +174,13 @@ fn place(pod: Pod) -> Option<(String, String)> {
     Some((address, pod.spec.and_then(|spec| spec.node_name).unwrap_or_default()))
 }
 
-/// Reads a page over plain HTTP; exporters have nothing else.
-async fn get(endpoint: &str) -> Result<String, String> {
-    let uri: Uri = endpoint.parse().map_err(|error: http::uri::InvalidUri| error.to_string())?;
-    let authority = uri.authority().ok_or("no host")?.clone();
-    let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let stream = TcpStream::connect((host, authority.port_u16().unwrap_or(80))).await;
-    let stream = stream.map_err(|error| error.to_string())?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    let connection = tokio::spawn(connection);
-    let path = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let request = http::Request::get(path)
-        .header(header::HOST, authority.as_str())
-        .header(header::CONNECTION, "close")
-        .body(Empty::<Bytes>::new())
-        .map_err(|error| error.to_string())?;
-    let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
-    if !answer.status().is_success() {
-        return Err(format!("answered {}", answer.status()));
-    }
-    let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await.map_err(|error| error.to_string())?;
-    connection.abort();
-    Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
-}
-
 /// Nothing where we may not look.
-#[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
-fn allowed<T>(answer: Result<T, kube::Error>) -> Result<Option<T>, Error> {
-    match answer {
+async fn allowed<T>(request: impl Future<Output = kube::Result<T>>) -> Result<Option<T>, Error> {
+    match timed("look for GPUs of", &cluster(), request).await {
         Ok(answer) => Ok(Some(answer)),
-        Err(error) if ErrorType::of(&error).class() == Class::Forbidden => Ok(None),
-        Err(error) if ErrorType::of(&error) == ErrorType::NotFound => Ok(None),
-        Err(source) => Err(Error::Api { action: "look for GPUs of", object: cluster(), source: Box::new(source) }),
+        Err(error) if error.error_type().class() == Class::Forbidden => Ok(None),
+        Err(error) if error.error_type() == ErrorType::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

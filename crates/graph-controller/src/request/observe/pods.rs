@@ -1,11 +1,12 @@
 //! Pods that no cache holds, looked at while something is not as it should be.
 
 use api_types::{labels, names};
-use controller_kit::apply::{Error, ObjectId, STEP_TIMEOUT};
+use controller_kit::apply::{Error, ObjectId, timed};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
+use workload::JobEnd;
 
 use crate::request::observe::Observed;
 
@@ -22,10 +23,8 @@ const HINDRANCES: [&str; 6] = [
 /// Why the profiler's pod does not start, or how it failed.
 pub(super) async fn look_at_profiler(client: &Client, observed: &mut Observed) -> Result<(), Error> {
     let Some(job) = observed.job.as_ref() else { return Ok(()) };
-    let status = job.status.clone().unwrap_or_default();
-    let ready = status.ready.unwrap_or_default() > 0;
-    let complete = status.conditions.iter().flatten().any(|c| c.type_ == "Complete" && c.status == "True");
-    if ready || complete {
+    let ready = job.status.as_ref().and_then(|status| status.ready).unwrap_or_default() > 0;
+    if ready || JobEnd::Complete.of(job).is_some() {
         return Ok(());
     }
     let selector = format!("{}={}", labels::JOB_NAME, names::profiling_job(&observed.name));
@@ -60,11 +59,7 @@ async fn list(client: &Client, observed: &Observed, selector: &str) -> Result<Ve
         namespace: observed.namespace.clone(),
         name: selector.to_owned(),
     };
-    match tokio::time::timeout(STEP_TIMEOUT, api.list(&ListParams::default().labels(selector))).await {
-        Ok(Ok(pods)) => Ok(pods.items),
-        Ok(Err(source)) => Err(Error::Api { action: "list", object, source: Box::new(source) }),
-        Err(_) => Err(Error::Timeout { action: "list", object }),
-    }
+    Ok(timed("list", &object, api.list(&ListParams::default().labels(selector))).await?.items)
 }
 
 fn statuses(pod: &Pod) -> Vec<&ContainerStatus> {

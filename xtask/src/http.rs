@@ -1,4 +1,4 @@
-//! Requests to pods, in the plainest HTTP: this process is in their network.
+//! Requests in the plainest HTTP, to servers of our own.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Asks, and gives the whole answer.
-pub(super) async fn ask(address: &str, method: &str, path: &str) -> Result<String> {
+pub(crate) async fn ask(address: &str, method: &str, path: &str) -> Result<String> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n");
