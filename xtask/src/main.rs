@@ -11,6 +11,7 @@ mod e2e;
 mod http;
 mod images;
 mod operators;
+mod rights;
 mod test;
 mod tidy;
 mod tilt;
@@ -32,7 +33,7 @@ struct Cli {
 enum Command {
     /// What an operator costs, and how quick it is, for many graphs.
     Bench(bench::Args),
-    /// What in deploy/helm is made from the programs.
+    /// What in deploy/helm is made from the programs, and from the values.
     Charts(charts::Args),
     /// The programs of the local Kubernetes control plane: etcd, kube-apiserver and the others.
     Cluster(cluster::Args),
@@ -46,6 +47,8 @@ enum Command {
     E2e(e2e::Args),
     /// An image of each program, without a container engine.
     Images(images::Args),
+    /// What the programs may do against what they did, by audit logs.
+    Rights(rights::Args),
     /// Everything that must hold before a change is merged.
     Test(test::Args),
     /// The promises of docs/architecture.md that neither compiler nor clippy can hold.
@@ -84,6 +87,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Down(args) => up::down(&args).await.map(done),
         Command::E2e(args) => e2e::run(&args).await,
         Command::Images(args) => images::run(&args).map(done),
+        Command::Rights(args) => rights::run(&args).map(done),
         Command::Test(args) => Ok(test::run(&args).await),
         Command::Tidy(args) => tidy::run(&args).map(done),
         Command::Tilt(step) => tilt::step(&step).await.map(done),

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use test_cluster::{CONFORMANCE_KIT_ENV, Cluster, KUBECONFIG_ENV, Options, conformance_kit};
+use test_cluster::{AUDIT_DIR_ENV, CONFORMANCE_KIT_ENV, Cluster, KUBECONFIG_ENV, Options, conformance_kit};
 
 use crate::charts;
 use crate::operators::workspace_root;
@@ -73,7 +73,9 @@ impl Run {
         }
         let start = Instant::now();
         announce("control plane");
-        let cluster = Cluster::start(Options::with_nodes(NODES)).await.context("the control plane does not start")?;
+        let audit = env::var_os(AUDIT_DIR_ENV).is_some();
+        let options = Options { audit, ..Options::with_nodes(NODES) };
+        let cluster = Cluster::start(options).await.context("the control plane does not start")?;
         self.done("control plane", start);
         let everything = &mut tests(&[]);
         let outcome = self.tests("tests", everything.env(KUBECONFIG_ENV, cluster.kubeconfig()), &args.filter);

@@ -38,6 +38,8 @@ impl Verb {
     pub const CACHE: &'static [Self] = &[Self::Get, Self::List, Self::Watch];
     /// What the apply engine needs to own objects that are cached.
     pub const OWN: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch, Self::Delete];
+    /// What the apply engine needs to own objects that are cached, and that go with their owner.
+    pub const KEEP: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch];
     /// What the apply engine needs to own objects that are not cached, and that go with their owner.
     pub const APPLY: &'static [Self] = &[Self::Get, Self::Create, Self::Patch];
 
@@ -95,6 +97,39 @@ impl fmt::Display for Access {
     }
 }
 
+/// Objects of one kind by name, and what may be done with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedAccess {
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// Plural name, for example `clusterroles`.
+    pub resource: &'static str,
+    /// The only objects that this is about.
+    pub names: &'static [&'static str],
+    /// What may be done. A creation has no name to check, so [`Verb::Create`] has no effect here.
+    pub verbs: &'static [Verb],
+    /// Why it is needed, for the reader of the role.
+    pub why: &'static str,
+}
+
+impl NamedAccess {
+    fn rule(&self) -> Value {
+        let verbs: Vec<&str> = self.verbs.iter().map(|verb| verb.as_str()).collect();
+        json!({
+            "apiGroups": [self.group], "resources": [self.resource], "resourceNames": self.names, "verbs": verbs,
+        })
+    }
+}
+
+/// Every process follows the marker Leases of namespaces ([`crate::scope`]).
+const MARKERS: NamedAccess = NamedAccess {
+    group: "coordination.k8s.io",
+    resource: "leases",
+    names: &[MARKER_LEASE],
+    verbs: Verb::CACHE,
+    why: "who serves a namespace",
+};
+
 /// Where the rights hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleScope<'a> {
@@ -109,6 +144,12 @@ pub enum RoleScope<'a> {
 /// a rule; the order is that of groups and names.
 #[must_use]
 pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
+    role_with(name, scope, access, &[])
+}
+
+/// [`role`], with rights on single objects.
+#[must_use]
+pub fn role_with(name: &str, scope: RoleScope<'_>, access: &[Access], named: &[NamedAccess]) -> Value {
     let mut verbs: BTreeMap<(&str, String), BTreeSet<Verb>> = BTreeMap::new();
     for line in access {
         verbs.entry((line.group, line.path())).or_default().extend(line.verbs);
@@ -117,17 +158,13 @@ pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
     for ((group, path), verbs) in verbs {
         rules.entry((group, verbs.into_iter().collect())).or_default().push(path);
     }
-    let marker = json!({
-        "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [MARKER_LEASE],
-        "verbs": ["get", "list", "watch"],
-    });
     let rules: Vec<Value> = rules
         .into_iter()
         .map(|((group, verbs), resources)| {
             let verbs: Vec<&str> = verbs.into_iter().map(Verb::as_str).collect();
             json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
         })
-        .chain([marker])
+        .chain(named.iter().chain([&MARKERS]).map(NamedAccess::rule))
         .collect();
     let (kind, metadata) = match scope {
         RoleScope::Cluster => ("ClusterRole", json!({ "name": name })),
@@ -137,10 +174,17 @@ pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
 }
 
 /// The command `access` of a program: prints the ClusterRole that it needs, or the Role for one namespace.
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
 #[must_use]
 pub fn print_role(name: &str, namespace: Option<&str>, access: &[Access]) -> ExitCode {
-    match role_yaml(name, namespace.map_or(RoleScope::Cluster, RoleScope::Namespace), access) {
+    print_role_with(name, namespace, access, &[])
+}
+
+/// [`print_role`], with rights on single objects of the cluster, which a Role has no use for.
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
+#[must_use]
+pub fn print_role_with(name: &str, namespace: Option<&str>, access: &[Access], of_cluster: &[NamedAccess]) -> ExitCode {
+    let (scope, named) = namespace.map_or((RoleScope::Cluster, of_cluster), |name| (RoleScope::Namespace(name), &[]));
+    match serde_saphyr::to_string(&role_with(name, scope, access, named)) {
         Ok(yaml) => {
             print!("{yaml}");
             ExitCode::SUCCESS
@@ -174,7 +218,9 @@ pub fn writes_overlap(a: &[Access], b: &[Access]) -> Vec<String> {
 mod tests {
     use expect_test::expect;
 
-    use super::{Access, RoleScope, Verb, role_yaml, writes_overlap};
+    use serde_json::json;
+
+    use super::{Access, NamedAccess, RoleScope, Verb, role_with, role_yaml, writes_overlap};
 
     const fn line(
         group: &'static str,
@@ -256,6 +302,21 @@ mod tests {
     fn a_role_stands_in_its_namespace() {
         let yaml = role_yaml("dynamo-graph", RoleScope::Namespace("team-a"), GRAPH).unwrap();
         assert!(yaml.contains("kind: Role\n") && yaml.contains("namespace: team-a\n"), "{yaml}");
+    }
+
+    #[test]
+    fn a_right_on_single_objects_is_a_rule_of_its_own() {
+        let named = NamedAccess {
+            group: "rbac.authorization.k8s.io",
+            resource: "clusterroles",
+            names: &["planner"],
+            verbs: &[Verb::Bind],
+            why: "test",
+        };
+        let role = role_with("r", RoleScope::Cluster, &[], &[named]);
+        let rule = &role["rules"][0];
+        assert_eq!((&rule["resourceNames"], &rule["verbs"]), (&json!(["planner"]), &json!(["bind"])), "{role}");
+        assert_eq!(role["rules"].as_array().map(Vec::len), Some(2), "and the markers: {role}");
     }
 
     #[test]

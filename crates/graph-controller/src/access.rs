@@ -1,11 +1,9 @@
 //! What this controller may do, as data. The role of its ServiceAccount is made from this list.
 
-use controller_kit::access::{Access, Verb};
+use controller_kit::access::{Access, NamedAccess, Verb};
+use controller_kit::settings::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE};
 
 const GRANTED_TO_DISCOVERY: &str = "granted to discovery accounts: nobody can grant what it does not hold";
-const GRANTED_TO_PLANNERS: &str = "granted to planners: nobody can grant what it does not hold";
-const GRANTED_TO_PROFILERS: &str = "granted to profiling Jobs: nobody can grant what it does not hold";
-const GRANTED_TO_PICKERS: &str = "granted to endpoint pickers: nobody can grant what it does not hold";
 
 /// Group of the kinds of Grove.
 const GROVE: &str = "grove.io";
@@ -174,30 +172,21 @@ pub const ACCESS: &[Access] = &[
         group: api_types::GROUP,
         resource: "dynamographdeployments",
         subresource: None,
-        verbs: &[Verb::Create, Verb::Delete],
-        why: "makes the graphs of requests; granted to profiling Jobs, which try graphs and remove them",
+        verbs: &[Verb::Create],
+        why: "makes the graphs of requests",
     },
-    Access {
-        group: "",
-        resource: "pods",
-        subresource: None,
-        verbs: &[Verb::Create, Verb::Delete],
-        why: GRANTED_TO_PROFILERS,
-    },
-    Access { group: "", resource: "pods", subresource: Some("log"), verbs: &[Verb::Get], why: GRANTED_TO_PROFILERS },
-    Access { group: "", resource: "configmaps", subresource: None, verbs: &[Verb::Update], why: GRANTED_TO_PROFILERS },
     Access {
         group: "",
         resource: "serviceaccounts",
         subresource: None,
-        verbs: Verb::OWN,
+        verbs: Verb::KEEP,
         why: "the accounts under which pods run",
     },
     Access {
         group: "rbac.authorization.k8s.io",
         resource: "roles",
         subresource: None,
-        verbs: Verb::OWN,
+        verbs: Verb::KEEP,
         why: "what the discovery account of a graph may do",
     },
     Access {
@@ -275,55 +264,6 @@ pub const ACCESS: &[Access] = &[
         why: GRANTED_TO_DISCOVERY,
     },
     Access {
-        group: api_types::GROUP,
-        resource: "dynamographdeployments",
-        subresource: None,
-        verbs: &[Verb::Create, Verb::Update],
-        why: GRANTED_TO_PLANNERS,
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamographdeploymentscalingadapters",
-        subresource: Some("scale"),
-        verbs: &[Verb::Patch],
-        why: GRANTED_TO_PLANNERS,
-    },
-    Access {
-        group: POOLS_ALPHA,
-        resource: "inferencepools",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: GRANTED_TO_PICKERS,
-    },
-    Access {
-        group: POOLS_ALPHA,
-        resource: "inferenceobjectives",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: GRANTED_TO_PICKERS,
-    },
-    Access {
-        group: POOLS_ALPHA,
-        resource: "inferencemodelrewrites",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: GRANTED_TO_PICKERS,
-    },
-    Access {
-        group: "authentication.k8s.io",
-        resource: "tokenreviews",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: GRANTED_TO_PICKERS,
-    },
-    Access {
-        group: "authorization.k8s.io",
-        resource: "subjectaccessreviews",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: GRANTED_TO_PICKERS,
-    },
-    Access {
         group: "events.k8s.io",
         resource: "events",
         subresource: None,
@@ -331,6 +271,16 @@ pub const ACCESS: &[Access] = &[
         why: "says what changed",
     },
 ];
+
+/// Rights on single objects of the cluster. The chart gives the ClusterRoles of its release their names.
+pub const BINDS: &[NamedAccess] = &[NamedAccess {
+    group: "rbac.authorization.k8s.io",
+    resource: "clusterroles",
+    names: &[PLANNER_ROLE, PICKER_ROLE, PROFILING_ROLE],
+    verbs: &[Verb::Bind],
+    why: "binds accounts of pods to the roles below, whose rights it does not have itself; in an install for one namespace the \
+          chart has bound them",
+}];
 
 /// The ClusterRole of planners, which the chart makes and this controller binds in the namespaces of graphs.
 pub const PLANNER: &[Access] = &[
@@ -458,21 +408,30 @@ mod tests {
         assert!(["update", "patch", "delete", "deletecollection"].iter().all(|verb| !holds("", "secrets", verb)));
     }
 
-    /// The API server refuses to bind a role that holds more than its binder.
+    /// The API server refuses a role that holds more than the one who makes it.
     #[test]
-    fn nothing_is_granted_that_is_not_held() {
-        for access in PLANNER.iter().chain(PICKER).chain(PROFILER) {
-            let path =
-                access.subresource.map_or(access.resource.to_owned(), |part| format!("{}/{part}", access.resource));
-            for verb in access.verbs {
-                assert!(holds(access.group, &path, verb.as_str()), "{} {access}", verb.as_str());
-            }
-        }
+    fn what_a_discovery_account_gets_is_held() {
         for rule in discovery::rules() {
             for resource in rule.resources.unwrap() {
                 let group = &rule.api_groups.as_ref().unwrap()[0];
                 assert!(rule.verbs.iter().all(|verb| holds(group, &resource, verb)), "{resource}");
             }
         }
+    }
+
+    /// Who takes over this account cannot do what planners, pickers and profilers may.
+    #[test]
+    fn what_is_only_bound_is_not_held() {
+        for (group, resource, verb) in [
+            (api_types::GROUP, "dynamographdeployments", "delete"),
+            (api_types::GROUP, "dynamographdeploymentscalingadapters/scale", "patch"),
+            ("", "pods", "create"),
+            ("", "pods/log", "get"),
+            ("authentication.k8s.io", "tokenreviews", "create"),
+            (POOLS_ALPHA, "inferencepools", "list"),
+        ] {
+            assert!(!holds(group, resource, verb), "{verb} {resource}");
+        }
+        assert!(BINDS.iter().all(|access| !access.names.is_empty()), "no role but those of the chart");
     }
 }

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use controller_kit::access::print_role;
+use controller_kit::access::{print_role, print_role_with};
 use controller_kit::process::{self, CommonArgs};
+use controller_kit::settings::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE};
 use graph_controller::relay::run::RelayArgs;
 use graph_controller::request::settings::RequestArgs;
 use graph_controller::{access, apply_overrides};
@@ -66,11 +67,10 @@ fn main() -> ExitCode {
 }
 
 fn print_access(of: Option<Pods>, namespace: Option<&str>) -> ExitCode {
-    let (name, access) = match of {
-        None => (graph_controller::NAME, access::ACCESS),
-        Some(Pods::Planner) => ("dynamo-operator-planner", access::PLANNER),
-        Some(Pods::Epp) => ("dynamo-operator-epp", access::PICKER),
-        Some(Pods::Profiling) => ("dynamo-operator-dgdr-profiling", access::PROFILER),
-    };
-    print_role(name, namespace, access)
+    match of {
+        None => print_role_with(graph_controller::NAME, namespace, access::ACCESS, access::BINDS),
+        Some(Pods::Planner) => print_role(PLANNER_ROLE, namespace, access::PLANNER),
+        Some(Pods::Epp) => print_role(PICKER_ROLE, namespace, access::PICKER),
+        Some(Pods::Profiling) => print_role(PROFILING_ROLE, namespace, access::PROFILER),
+    }
 }

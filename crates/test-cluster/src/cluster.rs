@@ -64,6 +64,9 @@ impl Cluster {
         access::write_admin_kubeconfig(&kubeconfig, port, pki::write(&dir.join(components::PKI_DIR))?)?;
         let policy = components::audit_policy().to_string();
         home::write_private(&dir.join(components::AUDIT_POLICY), policy.as_bytes())?;
+        if options.audit {
+            home::keep_audit_log(&dir.join(components::AUDIT_LOG))?;
+        }
         supervisor.run(&components::apiserver(programs.apiserver.clone(), port, options)).await?;
         let access = Access::from_kubeconfig(kubeconfig).await?;
         let access = access.with_service_accounts(options.controllers.make_service_accounts());
@@ -147,7 +150,8 @@ impl Cluster {
         self.supervisor.dir()
     }
 
-    /// The audit log: one JSON event per line.
+    /// The audit log: one JSON event per line. It goes with the cluster, unless [`AUDIT_DIR_ENV`](crate::AUDIT_DIR_ENV) names a
+    /// directory that keeps it.
     ///
     /// # Errors
     /// The cluster was started without one.

@@ -3,10 +3,13 @@
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+
+/// Names a directory that keeps the audit logs of all clusters which write one; made if it is missing.
+pub const AUDIT_DIR_ENV: &str = "DYNAMO_AUDIT_DIR";
 
 /// etcd reserves 128 MB for its log at once and grows from there; containers often have a /dev/shm of 64 MB only.
 const LEAST_MEMORY: u64 = 1 << 30;
@@ -30,6 +33,24 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
     file.and_then(|mut file| file.write_all(content)).map_err(Error::io("write", path))
 }
 
+/// Makes `path`, where the API server is about to write its audit log, lead into the directory that [`AUDIT_DIR_ENV`] names.
+pub(crate) fn keep_audit_log(path: &Path) -> Result<(), Error> {
+    match std::env::var_os(AUDIT_DIR_ENV).filter(|dir| !dir.is_empty()) {
+        Some(dir) => keep_file(path, Path::new(&dir)),
+        None => Ok(()),
+    }
+}
+
+/// Makes `path` lead to a new empty file in `dir`, named after the directory of `path`.
+fn keep_file(path: &Path, dir: &Path) -> Result<(), Error> {
+    fs::create_dir_all(dir).map_err(Error::io("make", dir))?;
+    let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
+    let cluster = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+    let kept = dir.join(format!("{cluster}.log"));
+    write_private(&kept, &[])?;
+    symlink(&kept, path).map_err(Error::io("link", path))
+}
+
 /// Whether `mounts` (the content of `/proc/mounts`) has a tmpfs at `path` that can hold a cluster. Without `size=` a tmpfs may
 /// take half of the memory.
 fn is_roomy_tmpfs(mounts: &str, path: &Path) -> bool {
@@ -49,6 +70,18 @@ fn is_roomy_tmpfs(mounts: &str, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_kept_outlives_its_directory() {
+        let root = std::env::temp_dir().join(format!("kept-{}", std::process::id()));
+        let (cluster, kept) = (root.join("cluster-1"), root.join("logs"));
+        fs::create_dir_all(&cluster).unwrap();
+        keep_file(&cluster.join("audit.log"), &kept).unwrap();
+        fs::write(cluster.join("audit.log"), "an event").unwrap();
+        fs::remove_dir_all(&cluster).unwrap();
+        assert_eq!(fs::read_to_string(kept.join("cluster-1.log")).unwrap(), "an event");
+        fs::remove_dir_all(root).unwrap();
+    }
 
     #[test]
     fn memory_is_used_only_where_there_is_enough() {

@@ -35,6 +35,7 @@ pub use account::account;
 pub use cluster::Cluster;
 pub use error::Error;
 pub use foreign::open_definition;
+pub use home::AUDIT_DIR_ENV;
 pub use kit::{CONFORMANCE_KIT_ENV, conformance_kit};
 pub use namespace::TestNamespace;
 pub use options::{Controllers, Options};

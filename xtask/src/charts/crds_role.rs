@@ -36,12 +36,12 @@ fn text(kinds: &BTreeMap<String, bool>) -> String {
                     - apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions]\n  \
                     verbs: [get, list, watch, create, patch]\n\
                     - apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions/status]\n  \
-                    verbs: [get, update, patch]\n"
+                    verbs: [patch]\n"
         .to_owned();
     let objects: Vec<String> = kinds.keys().cloned().collect();
     let statuses: Vec<String> =
         kinds.iter().filter(|(_, status)| **status).map(|(kind, _)| format!("{kind}/status")).collect();
-    for (resources, verbs) in [(objects, "get, list, patch"), (statuses, "get, patch, update")] {
+    for (resources, verbs) in [(objects, "get, list, patch"), (statuses, "patch")] {
         // Writing into memory cannot fail.
         let _ = writeln!(text, "- apiGroups: [{}]\n  resources:", api_types::GROUP);
         for resource in resources {

@@ -1,8 +1,9 @@
-//! `cargo xtask charts`: what in deploy/helm is made from the programs themselves.
+//! `cargo xtask charts`: what in deploy/helm is made from the programs themselves, and from the values of the charts.
 
 mod crds_role;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +11,27 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
+use serde_json::Value;
+use test_cluster::assets::{Assets, Tool};
 
 use crate::operators::{cargo, workspace_root};
 
-/// What in deploy/helm is made from the programs: their roles, and the webhook configurations.
+/// What in deploy/helm is made from something else: the programs' roles and webhook configurations from the programs, schemas and
+/// README from each `values.yaml` and its comments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Task,
+    /// Only what is made from values, for which nothing has to be built
+    #[arg(long, global = true)]
+    values: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Write the files anew
     Generate,
-    /// Fail if a file is not what its program prints
+    /// Fail if a file is not up to date
     Check,
 }
 
@@ -38,6 +45,9 @@ struct Generated {
 const fn generated(program: &'static str, args: &'static [&'static str], file: &'static str) -> Generated {
     Generated { program, args, file }
 }
+
+/// The version of Kubernetes that a chart is rendered for when no cluster is asked.
+pub(crate) const KUBE_VERSION: &str = "--kube-version=1.36.3";
 
 /// The namespace in a printed object is the template's business; some name has to stand there.
 const FILES: [Generated; 8] = [
@@ -61,27 +71,36 @@ const FILES: [Generated; 8] = [
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut wanted = values::files(&chart())?;
+    if !args.values {
+        build()?;
+        wanted.extend(of_programs()?);
+    }
+    match args.command {
+        Task::Check => compare(wanted),
+        Task::Generate => generate(wanted),
+    }
+}
+
+fn build() -> Result<()> {
     let mut build = cargo("build");
     build.arg("--quiet");
     for file in &FILES {
         build.args(["--package", file.program]);
     }
     ensure!(build.status().context("cannot run cargo")?.success(), "cargo build failed");
-    match args.command {
-        Task::Check => check(),
-        Task::Generate => generate(),
-    }
+    Ok(())
 }
 
-/// All files, with what should be in them.
-fn wanted() -> Result<Vec<(PathBuf, String)>> {
+/// Files that are made from programs, with what should be in them.
+fn of_programs() -> Result<Vec<(PathBuf, String)>> {
     let mut wanted = FILES.iter().map(|file| Ok((file.path(), file.print()?))).collect::<Result<Vec<_>>>()?;
     wanted.push((programs().join("crds/files/role.yaml"), crds_role::role(&workspace_root().join("deploy/crds"))?));
     Ok(wanted)
 }
 
-fn generate() -> Result<()> {
-    for (path, wanted) in wanted()? {
+fn generate(wanted: Vec<(PathBuf, String)>) -> Result<()> {
+    for (path, wanted) in wanted {
         if fs::read_to_string(&path).is_ok_and(|found| found == wanted) {
             continue;
         }
@@ -91,22 +110,41 @@ fn generate() -> Result<()> {
     Ok(())
 }
 
-/// Fails if a file is not what its program, which is built already, prints.
+/// Fails if a file is not what it is made from; the programs are built already.
 pub(crate) fn check() -> Result<()> {
+    let mut wanted = values::files(&chart())?;
+    wanted.extend(of_programs()?);
+    compare(wanted)
+}
+
+fn compare(wanted: Vec<(PathBuf, String)>) -> Result<()> {
     let mut stale = Vec::new();
-    for (path, wanted) in wanted()? {
+    for (path, wanted) in wanted {
         if fs::read_to_string(&path).unwrap_or_default() != wanted {
             stale.push(path.display().to_string());
         }
     }
     if !stale.is_empty() {
-        bail!("not what the programs print; run `cargo xtask charts generate`:\n{}", stale.join("\n"));
+        bail!("not what they are made from; run `cargo xtask charts generate`:\n{}", stale.join("\n"));
     }
     Ok(())
 }
 
+/// What the chart makes of values, each as `key=value`, without a cluster.
+pub(crate) fn render(release: &str, namespace: &str, values: &[&str]) -> Result<Vec<Value>> {
+    let mut command = Command::new(Assets::from_env()?.find(Tool::Helm)?);
+    command.args(["template", release]).arg(chart()).arg(format!("--namespace={namespace}")).arg(KUBE_VERSION);
+    command.args(values.iter().flat_map(|value| ["--set", value]));
+    let output = command.output().context("cannot run helm")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).context("helm printed no text")?;
+    let documents = text.split("\n---\n").map(serde_saphyr::from_str::<Value>);
+    let documents = documents.collect::<Result<Vec<_>, _>>().context("helm printed no YAML")?;
+    Ok(documents.into_iter().filter(Value::is_object).collect())
+}
+
 /// The chart of the platform.
-fn chart() -> PathBuf {
+pub(crate) fn chart() -> PathBuf {
     workspace_root().join("deploy/helm/dynamo-platform")
 }
 

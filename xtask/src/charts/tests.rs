@@ -1,29 +1,16 @@
 //! The chart, rendered by the pinned helm.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Value, json};
 use test_cluster::assets::{Assets, Tool};
 
-use super::chart;
+use super::{KUBE_VERSION, chart};
 use crate::operators::workspace_root;
 
 /// Renders the chart as release `rel` in namespace `dyn`.
 fn render(values: &[&str]) -> Result<Vec<Value>, String> {
-    let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();
-    let mut command = Command::new(helm);
-    command.args(["template", "rel"]).arg(chart()).args(["--namespace=dyn", "--kube-version=1.36.3"]);
-    for value in values {
-        command.args(["--set", value]);
-    }
-    let output = command.output().unwrap();
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    let text = String::from_utf8(output.stdout).unwrap();
-    let documents = text.split("\n---\n").map(|document| serde_saphyr::from_str::<Value>(document).unwrap());
-    Ok(documents.filter(|document| document.is_object()).collect())
+    super::render("rel", "dyn", values).map_err(|error| format!("{error:#}"))
 }
 
 const RESTRICTED: [&str; 2] = ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
@@ -89,9 +76,29 @@ fn the_graph_controller_has_the_one_secret_that_it_copies_and_no_other() {
         let secrets: Vec<_> = rules.filter(|rule| rule["resources"] == json!(["secrets"])).collect();
         let name = if kind == "Role" { "mpi-run-ssh-secret" } else { "key" };
         assert_eq!(secrets[0]["resourceNames"], json!([name]), "{kind}");
-        assert_eq!(secrets[0]["verbs"], json!(["get", "list", "watch", "patch"]), "{kind}");
+        assert_eq!(secrets[0]["verbs"], json!(["get", "list", "watch"]), "{kind}");
         assert_eq!((secrets.len(), &secrets[1]["verbs"]), (2, &json!(["create"])), "{kind}");
     }
+}
+
+#[test]
+fn the_graph_controller_binds_the_roles_of_its_release_and_no_other() {
+    let binds = |objects: &[Value], kind: &str| {
+        let role = find(objects, kind, "rel-dynamo-operator-graph-controller");
+        let rules = role["rules"].as_array().unwrap().iter();
+        rules.filter(|rule| rule["verbs"].as_array().unwrap().contains(&"bind".into())).cloned().collect::<Vec<_>>()
+    };
+    let objects = render(&[]).unwrap();
+    let found = binds(&objects, "ClusterRole");
+    assert_eq!((found.len(), &found[0]["resources"]), (1, &json!(["clusterroles"])));
+    let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
+    for name in found[0]["resourceNames"].as_array().unwrap() {
+        let name = name.as_str().unwrap();
+        find(&objects, "ClusterRole", name);
+        assert!(config.contains(&format!("ClusterRoleName: {name}\n")), "{name} is not in {config}");
+    }
+    assert_eq!(found[0]["resourceNames"].as_array().map(Vec::len), Some(3));
+    assert!(binds(&render(&RESTRICTED).unwrap(), "Role").is_empty(), "the chart has bound them");
 }
 
 #[test]
@@ -189,27 +196,13 @@ fn what_cannot_work_is_refused_with_the_remedy() {
     }
 }
 
-/// The charts that have values, from the platform's own down to those of the programs.
-fn charts_with_values() -> Vec<PathBuf> {
-    let operator = chart().join("charts/dynamo-operator");
-    let inner = std::fs::read_dir(operator.join("charts")).unwrap().map(|entry| entry.unwrap().path());
-    [chart(), chart().join("charts/nats"), chart().join("charts/etcd"), operator].into_iter().chain(inner).collect()
-}
-
-fn assert_described(values: &Value, schema: &Value, path: &str) {
-    assert!(!schema["type"].is_null(), "{path} is not in values.schema.json");
-    for (key, value) in values.as_object().into_iter().flatten() {
-        assert_described(value, &schema["properties"][key], &format!("{path}.{key}"));
-    }
-}
-
 #[test]
-fn every_value_has_a_type_in_the_schema() {
-    for chart in charts_with_values() {
-        let values = std::fs::read_to_string(chart.join("values.yaml")).unwrap();
-        let schema = std::fs::read_to_string(chart.join("values.schema.json")).unwrap();
-        let (values, schema) = (serde_saphyr::from_str(&values).unwrap(), serde_json::from_str(&schema).unwrap());
-        assert_described(&values, &schema, &chart.display().to_string());
+fn schemas_and_readme_are_those_of_the_values() {
+    let files = super::values::files(&chart()).unwrap();
+    assert_eq!(files.len(), 11, "a schema for each of ten charts, and a README");
+    for (path, wanted) in files {
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == wanted, "{}: run `cargo xtask charts generate`", path.display());
     }
 }
 
@@ -244,7 +237,7 @@ fn documented_helm_commands_render() {
             let own = ["--create-namespace", "--wait", "--reset-then-reuse-values"];
             let rest = rest.iter().filter(|word| !own.contains(word));
             let mut command = Command::new(&helm);
-            command.args(["template", "dynamo"]).arg(chart()).args(rest).arg("--kube-version=1.36.3");
+            command.args(["template", "dynamo"]).arg(chart()).args(rest).arg(KUBE_VERSION);
             let output = command.output().unwrap();
             assert!(output.status.success(), "{page}: {line}: {}", String::from_utf8_lossy(&output.stderr));
             count += 1;

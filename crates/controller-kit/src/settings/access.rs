@@ -2,6 +2,13 @@
 
 use serde::Deserialize;
 
+/// ClusterRole of planners, unless the configuration names another.
+pub const PLANNER_ROLE: &str = "dynamo-operator-planner";
+/// ClusterRole of endpoint pickers, likewise.
+pub const PICKER_ROLE: &str = "dynamo-operator-epp";
+/// ClusterRole of Jobs that profile, likewise.
+pub const PROFILING_ROLE: &str = "dynamo-operator-dgdr-profiling";
+
 /// ClusterRoles that accounts in a graph's namespace are bound to. Only cluster-wide installs bind them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -18,9 +25,9 @@ pub struct Rbac {
 impl Default for Rbac {
     fn default() -> Self {
         Self {
-            planner_cluster_role_name: "dynamo-operator-planner".to_owned(),
-            epp_cluster_role_name: "dynamo-operator-epp".to_owned(),
-            dgdr_profiling_cluster_role_name: "dynamo-operator-dgdr-profiling".to_owned(),
+            planner_cluster_role_name: PLANNER_ROLE.to_owned(),
+            epp_cluster_role_name: PICKER_ROLE.to_owned(),
+            dgdr_profiling_cluster_role_name: PROFILING_ROLE.to_owned(),
         }
     }
 }

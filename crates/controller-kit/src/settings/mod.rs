@@ -22,7 +22,7 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use self::access::Rbac;
+pub use self::access::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac};
 pub use self::checkpoint::Checkpoint;
 pub use self::duration::GoDuration;
 pub use self::features::{Feature, Gpu, Orchestrators};

@@ -1,6 +1,7 @@
 //! What is checked, in this order: each check finds what those before it left.
 
 mod cluster_wide;
+mod rights;
 mod scopes;
 
 use std::time::Instant;
@@ -41,6 +42,7 @@ pub(super) async fn run(world: &World, only: &[String]) -> Result<()> {
         scopes::hand_over,
         scopes::uninstall,
         scopes::restricted,
+        rights::rights,
     );
     Ok(())
 }

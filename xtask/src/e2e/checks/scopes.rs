@@ -12,9 +12,10 @@ use super::{OPERATOR, RELEASE, TEAM};
 use crate::e2e::world::{PATIENCE, World, containers, graph};
 
 /// The namespace of the restricted install, and its release.
-const OWN: &str = "team-of-its-own";
-const OWN_RELEASE: &str = "own";
-const RESTRICTED: [&str; 2] = ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
+pub(super) const OWN: &str = "team-of-its-own";
+pub(super) const OWN_RELEASE: &str = "own";
+pub(super) const RESTRICTED: [&str; 2] =
+    ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
 const MARKER: &str = "dynamo-operator-namespace-scope";
 
 /// A second release takes one namespace over: its own controllers serve the graphs there, the others leave them alone.

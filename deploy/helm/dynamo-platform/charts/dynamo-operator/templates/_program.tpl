@@ -164,7 +164,8 @@ subjects:
 
 {{/*
 The role that a program asks for (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
-that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key.
+that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key. ClusterRoles
+that it may bind have the names of this release; for one namespace they are bound below (component-accounts.yaml).
 */}}
 {{- define "dynamo-operator.role" -}}
 {{- $restricted := include "dynamo-operator.restricted" .root -}}
@@ -176,13 +177,21 @@ that is served. Secrets are left out unless image pull secrets are to be found, 
 {{- if and (has "" .apiGroups) (not $.root.Values.imagePullSecretDiscovery.enabled) (not $.secrets) -}}
 {{- if and (eq $.name "graph-controller") (has "secrets" $resources) -}}
 {{- /* The MPI key goes to the namespaces of graphs that need it; no other Secret is read. A creation has no name to check. */ -}}
-{{- $named := dict "apiGroups" (list "") "resources" (list "secrets") "resourceNames" (list $.root.Values.dynamo.mpiRun.secretName) "verbs" (list "get" "list" "watch" "patch") -}}
+{{- $named := dict "apiGroups" (list "") "resources" (list "secrets") "resourceNames" (list $.root.Values.dynamo.mpiRun.secretName) "verbs" (list "get" "list" "watch") -}}
 {{- $rules = concat $rules (list $named (dict "apiGroups" (list "") "resources" (list "secrets") "verbs" (list "create"))) -}}
 {{- end -}}
 {{- $resources = without $resources "secrets" -}}
 {{- end -}}
-{{- if $resources -}}
-{{- $rules = append $rules (merge (dict "resources" $resources) .) -}}
+{{- $rule := merge (dict "resources" $resources) . -}}
+{{- if has "bind" .verbs -}}
+{{- $names := list -}}
+{{- range .resourceNames -}}
+{{- $names = append $names (printf "%s-%s" (include "dynamo-operator.fullname" $.root) (trimPrefix "dynamo-operator-" .)) -}}
+{{- end -}}
+{{- $_ := set $rule "resourceNames" $names -}}
+{{- end -}}
+{{- if and $resources (not (and $restricted (has "bind" .verbs))) -}}
+{{- $rules = append $rules $rule -}}
 {{- end -}}
 {{- end -}}
 apiVersion: rbac.authorization.k8s.io/v1

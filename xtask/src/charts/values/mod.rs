@@ -1,0 +1,176 @@
+//! What the values of the charts are: read from each `values.yaml` and its comments, and written as `values.schema.json` and as
+//! the chart's README.
+//!
+//! A comment that begins with `# --` is the meaning of the key below it. A type in brackets may come first, as in
+//! `# -- (integer) …`; where the default is null, it has to. A map that has a meaning of its own is one value, whatever it holds.
+
+mod comments;
+mod readme;
+mod schema;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use comments::Comment;
+
+/// A chart and its values.
+struct Chart {
+    /// Name, as in `Chart.yaml`.
+    name: String,
+    /// What it is for, likewise.
+    description: String,
+    /// What its values begin with in the values of the whole, with the dot.
+    prefix: String,
+    dir: PathBuf,
+    values: Vec<Setting>,
+}
+
+/// A value that one may set.
+#[derive(Debug, PartialEq)]
+struct Setting {
+    path: Vec<String>,
+    meaning: String,
+    /// JSON types that it may have.
+    types: Vec<&'static str>,
+    default: Value,
+}
+
+/// The generated files of the platform's chart and all charts in it.
+pub(super) fn files(platform: &Path) -> Result<Vec<(PathBuf, String)>> {
+    let mut charts = Vec::new();
+    collect(platform, "", &mut charts)?;
+    let schemas = charts.iter().map(|chart| (chart.dir.join("values.schema.json"), schema::of(&chart.values)));
+    let mut files: Vec<_> = schemas.collect();
+    files.push((platform.join("README.md"), readme::of(&charts)));
+    Ok(files)
+}
+
+/// The chart in a directory, and those in its `charts`, in the order of their names.
+fn collect(dir: &Path, prefix: &str, charts: &mut Vec<Chart>) -> Result<()> {
+    charts.push(Chart::read(dir, prefix)?);
+    let inner = dir.join("charts");
+    if !inner.is_dir() {
+        return Ok(());
+    }
+    let entries = fs::read_dir(&inner).with_context(|| format!("cannot read {}", inner.display()))?;
+    let mut inner = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    inner.sort();
+    for dir in inner.iter().filter(|path| path.join("Chart.yaml").is_file()) {
+        let name = dir.file_name().unwrap_or_default().to_string_lossy();
+        collect(dir, &format!("{prefix}{name}."), charts)?;
+    }
+    Ok(())
+}
+
+impl Chart {
+    fn read(dir: &Path, prefix: &str) -> Result<Self> {
+        let about: Value = parse(&dir.join("Chart.yaml"))?;
+        let text = |key: &str| about[key].as_str().map(str::to_owned);
+        let path = dir.join("values.yaml");
+        let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let values = settings(&source).with_context(|| path.display().to_string())?;
+        let (name, description) = (text("name").unwrap_or_default(), text("description").unwrap_or_default());
+        Ok(Self { name, description, prefix: prefix.to_owned(), dir: dir.to_owned(), values })
+    }
+}
+
+fn parse(path: &Path) -> Result<Value> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_saphyr::from_str(&text).with_context(|| path.display().to_string())
+}
+
+/// All values of a `values.yaml`, in its order.
+fn settings(source: &str) -> Result<Vec<Setting>> {
+    let values: Value = serde_saphyr::from_str(source).context("no YAML")?;
+    let comments = comments::read(source);
+    let mut found = Vec::new();
+    walk(&values, &mut Vec::new(), &comments, &mut found)?;
+    found.sort_by_key(|(line, _)| *line);
+    Ok(found.into_iter().map(|(_, setting)| setting).collect())
+}
+
+fn walk(value: &Value, path: &mut Vec<String>, all: &[Comment], found: &mut Vec<(usize, Setting)>) -> Result<()> {
+    let comment = all.iter().find(|comment| comment.path == *path);
+    match (value, comment) {
+        (value, Some(comment)) => {
+            let types = types(value, &comment.types).with_context(|| path.join("."))?;
+            let meaning = comment.meaning.clone();
+            found.push((comment.line, Setting { path: path.clone(), meaning, types, default: value.clone() }));
+        }
+        (Value::Object(fields), None) if !fields.is_empty() => {
+            for (key, value) in fields {
+                path.push(key.clone());
+                walk(value, path, all, found)?;
+                path.pop();
+            }
+        }
+        _ => bail!("{} has no meaning; write it into a comment above it, `# -- …`", path.join(".")),
+    }
+    Ok(())
+}
+
+/// The types of a value: those that its comment names, or that of its default. Where null is a way to say "none", it is allowed.
+fn types(default: &Value, named: &[&'static str]) -> Result<Vec<&'static str>> {
+    let (own, nullable) = match default {
+        Value::Null if named.is_empty() => bail!("null tells no type; name one, as in `# -- (integer) …`"),
+        Value::Null => (vec![], true),
+        Value::Bool(_) => (vec!["boolean"], false),
+        Value::Number(number) if number.is_f64() => (vec!["number"], false),
+        Value::Number(_) => (vec!["integer"], false),
+        Value::String(_) => (vec!["string"], true),
+        Value::Array(_) => (vec!["array"], true),
+        Value::Object(_) => (vec!["object"], true),
+    };
+    let types = if named.is_empty() { own } else { named.to_vec() };
+    Ok(types.into_iter().chain(nullable.then_some("null")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_value_has_the_type_of_its_default_and_the_meaning_of_its_comment() {
+        let source = "\
+# -- How many.
+replicas: 1
+image:
+  # -- (string|number) Which one,
+  # of all.
+  tag: \"\"
+# -- (integer) Null: none.
+limit: null
+# -- One value.
+resources:
+  limits: {memory: 1Mi}
+";
+        let found = settings(source).unwrap();
+        let rows: Vec<_> = found.iter().map(|s| (s.path.join("."), s.meaning.as_str(), s.types.as_slice())).collect();
+        let expected: [(&str, &str, &[&str]); 4] = [
+            ("replicas", "How many.", &["integer"]),
+            ("image.tag", "Which one, of all.", &["string", "number", "null"]),
+            ("limit", "Null: none.", &["integer", "null"]),
+            ("resources", "One value.", &["object", "null"]),
+        ];
+        assert_eq!(rows, expected.map(|(path, meaning, types)| (path.to_owned(), meaning, types)));
+        assert_eq!(found[3].default, json!({"limits": {"memory": "1Mi"}}));
+    }
+
+    #[test]
+    fn what_is_not_told_is_an_error_that_names_the_value() {
+        for (source, expected) in [
+            ("a:\n  b: 1\n", "a.b has no meaning"),
+            ("a:\n  # -- Meaning.\n\n  b: 1\n", "a.b has no meaning"),
+            ("a: {}\n", "a has no meaning"),
+            ("# -- Meaning.\na: null\n", "null tells no type"),
+        ] {
+            let error = format!("{:#}", settings(source).unwrap_err());
+            assert!(error.contains(expected), "{source}: {error}");
+        }
+    }
+}

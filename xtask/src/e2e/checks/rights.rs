@@ -1,0 +1,19 @@
+//! What the programs may do, they did.
+
+use anyhow::{Context, Result};
+
+use super::{OPERATOR, RELEASE};
+use crate::e2e::checks::scopes::{OWN, OWN_RELEASE, RESTRICTED};
+use crate::e2e::world::World;
+use crate::rights::{self, Install};
+
+/// Each right of each ServiceAccount was used in this run, or there is an argument for it. Makes sense after all other checks.
+pub(super) async fn rights(world: &World) -> Result<()> {
+    let path = world.cluster.audit_log()?;
+    let log = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let installs = [
+        Install { release: RELEASE, namespace: OPERATOR, values: &[] },
+        Install { release: OWN_RELEASE, namespace: OWN, values: &RESTRICTED },
+    ];
+    rights::check(&installs, &log)
+}

@@ -1,0 +1,219 @@
+//! Why rights stay that no request has shown.
+
+use super::granted::Right;
+
+/// How much a log can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reach {
+    /// One run on a real node, with graphs of frontends and workers.
+    Run,
+    /// All tests on control planes, with every kind that is served.
+    Tests,
+    /// Nothing: the API server asks for the right and logs no request for it.
+    Never,
+}
+
+/// A reason for rights.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Argument {
+    /// Programs that have them.
+    pub(super) programs: &'static [&'static str],
+    /// `verb,verb group/resource`; `*` is every verb.
+    pub(super) rights: &'static [&'static str],
+    /// What cannot show them.
+    pub(super) reach: Reach,
+    /// Why they are needed all the same.
+    pub(super) why: &'static str,
+}
+
+impl Argument {
+    /// Whether this is the reason why a log of that reach does not show a right.
+    pub(super) fn covers(&self, program: &str, right: &Right, reach: Reach) -> bool {
+        let reaches = self.reach == reach || self.reach == Reach::Never;
+        reaches && self.programs.contains(&program) && self.rights.iter().any(|text| is_about(text, right))
+    }
+}
+
+/// Whether one of [`Argument::rights`] means a right.
+pub(super) fn is_about(text: &str, right: &Right) -> bool {
+    let group = if right.group.is_empty() { "core" } else { &right.group };
+    let (verbs, path) = text.split_once(' ').unwrap_or_default();
+    let verb = verbs == "*" || verbs.split(',').any(|verb| verb == right.verb);
+    verb && path.split_once('/') == Some((group, &right.resource))
+}
+
+const GRAPHS: &[&str] = &["graph-controller"];
+const COMPONENTS: &[&str] = &["component-controller"];
+
+/// All of them. One that is about no right of the chart is a fault, and a test finds it.
+pub(super) const ARGUMENTS: &[Argument] = &[
+    Argument {
+        programs: &["graph-controller", "component-controller"],
+        rights: &[
+            "update nvidia.com/dynamographdeployments/finalizers",
+            "update nvidia.com/dynamographdeploymentrequests/finalizers",
+            "update nvidia.com/dynamocomponentdeployments/finalizers",
+            "update nvidia.com/dynamocheckpoints/finalizers",
+            "update nvidia.com/dynamocomponents/finalizers",
+        ],
+        reach: Reach::Never,
+        why: "children block the deletion of their owner; the admission plugin OwnerReferencesPermissionEnforcement asks for it",
+    },
+    Argument {
+        programs: GRAPHS,
+        rights: &["bind rbac.authorization.k8s.io/clusterroles"],
+        reach: Reach::Never,
+        why: "asked for when accounts of planners, endpoint pickers and profilers are bound to the roles of the chart",
+    },
+    Argument {
+        programs: GRAPHS,
+        rights: &[
+            "* core/endpoints",
+            "* core/pods",
+            "* discovery.k8s.io/endpointslices",
+            "* nvidia.com/dynamoworkermetadatas",
+        ],
+        reach: Reach::Never,
+        why: "granted to the discovery accounts of graphs; the API server lets nobody grant what it does not hold",
+    },
+    Argument {
+        programs: GRAPHS,
+        rights: &[
+            "* grove.io/podcliquesets",
+            "* grove.io/podcliques",
+            "* grove.io/podcliques/scale",
+            "* grove.io/podcliquescalinggroups",
+            "* grove.io/podcliquescalinggroups/scale",
+            "* grove.io/clustertopologybindings",
+            "* scheduling.run.ai/queues",
+            "create,patch,delete core/services",
+        ],
+        reach: Reach::Run,
+        why: "graphs on Grove and KAI, which a run does not have; Services of such graphs and of base models",
+    },
+    Argument {
+        programs: GRAPHS,
+        rights: &[
+            "create,patch,delete core/configmaps",
+            "* inference.networking.k8s.io/inferencepools",
+            "* networking.istio.io/destinationrules",
+            "delete rbac.authorization.k8s.io/rolebindings",
+        ],
+        reach: Reach::Run,
+        why: "graphs with an endpoint picker or a planner, and gateways, which a run does not have",
+    },
+    Argument {
+        programs: GRAPHS,
+        rights: &[
+            "create,patch,delete batch/jobs",
+            "get core/persistentvolumeclaims",
+            "list core/nodes",
+            "create nvidia.com/dynamographdeployments",
+            "get,list,watch,patch nvidia.com/dynamographdeploymentrequests",
+            "patch nvidia.com/dynamographdeploymentrequests/status",
+        ],
+        reach: Reach::Run,
+        why: "requests, which profile; a run has none",
+    },
+    Argument {
+        programs: GRAPHS,
+        rights: &[
+            "get,create,patch core/persistentvolumeclaims",
+            "create,patch,delete resource.k8s.io/resourceclaimtemplates",
+            "create,patch,delete nvidia.com/dynamographdeploymentscalingadapters",
+            "patch nvidia.com/dynamographdeploymentscalingadapters/status",
+            "create core/secrets",
+            "patch nvidia.com/dynamographdeployments",
+        ],
+        reach: Reach::Run,
+        why: "graphs with claims, GPUs that processes share, scaling adapters, or replicas that span nodes",
+    },
+    Argument {
+        programs: &["graph-controller", "component-controller", "model-controller"],
+        rights: &["patch events.k8s.io/events"],
+        reach: Reach::Run,
+        why: "an event that happens again is counted, which a short run may not see",
+    },
+    Argument {
+        programs: COMPONENTS,
+        rights: &[
+            "* leaderworkerset.x-k8s.io/leaderworkersets",
+            "* scheduling.volcano.sh/podgroups",
+            "delete apps/deployments",
+            "delete core/services",
+            "create,patch,delete networking.k8s.io/ingresses",
+            "* networking.istio.io/virtualservices",
+            "patch nvidia.com/dynamocomponentdeployments",
+        ],
+        reach: Reach::Run,
+        why: "replicas that span nodes, frontends with a way in, what the Go operator left; a run has none of them",
+    },
+    Argument {
+        programs: COMPONENTS,
+        rights: &[
+            "* nvidia.com/podsnapshots",
+            "* nvidia.com/dynamocheckpoints",
+            "patch nvidia.com/dynamocheckpoints/status",
+            "* core/persistentvolumeclaims",
+            "* apps/daemonsets",
+            "* resource.k8s.io/resourceclaims",
+            "* resource.k8s.io/resourceclaimtemplates",
+            "create,patch,delete batch/jobs",
+            "* core/pods",
+        ],
+        reach: Reach::Run,
+        why: "checkpoints, and pods that do not come up; a run has none of them",
+    },
+    Argument {
+        programs: COMPONENTS,
+        rights: &["get core/configmaps", "get core/pods/log", "patch nvidia.com/dynamocomponents/status"],
+        reach: Reach::Run,
+        why: "builds of images, which a run does not have",
+    },
+    Argument {
+        programs: &["model-controller"],
+        rights: &["list core/pods"],
+        reach: Reach::Run,
+        why: "looked at when a worker says that it manages no adapters; those of a run do",
+    },
+    Argument {
+        programs: &["webhook-server"],
+        rights: &[
+            "get grove.io/clustertopologybindings",
+            "get nvidia.com/dynamocheckpoints",
+            "list apps/daemonsets",
+            "update core/secrets",
+        ],
+        reach: Reach::Run,
+        why: "graphs that name a topology or a checkpoint, and the renewal of a certificate; a run has none of them",
+    },
+    Argument {
+        programs: &["lease-scope"],
+        rights: &["delete coordination.k8s.io/leases"],
+        reach: Reach::Run,
+        why: "gives the marker back; helm takes the rights away before the pod has ended",
+    },
+    Argument {
+        programs: &["crds"],
+        rights: &[
+            "patch apiextensions.k8s.io/customresourcedefinitions/status",
+            "get,list,patch nvidia.com/dynamocheckpoints",
+            "get,list,patch nvidia.com/dynamocomponentdeployments",
+            "get,list,patch nvidia.com/dynamocomponents",
+            "get,list,patch nvidia.com/dynamographdeploymentrequests",
+            "get,list,patch nvidia.com/dynamographdeployments",
+            "get,list,patch nvidia.com/dynamographdeploymentscalingadapters",
+            "get,list,patch nvidia.com/dynamomodels",
+            "get,list,patch nvidia.com/dynamoworkermetadatas",
+            "patch nvidia.com/dynamocheckpoints/status",
+            "patch nvidia.com/dynamocomponentdeployments/status",
+            "patch nvidia.com/dynamocomponents/status",
+            "patch nvidia.com/dynamographdeploymentrequests/status",
+            "patch nvidia.com/dynamographdeployments/status",
+            "patch nvidia.com/dynamographdeploymentscalingadapters/status",
+            "patch nvidia.com/dynamomodels/status",
+        ],
+        reach: Reach::Run,
+        why: "objects of an older version are stored anew in that of today; a new cluster has none",
+    },
+];
