@@ -44,20 +44,29 @@ pub(super) fn is_about(text: &str, right: &Right) -> bool {
 
 const GRAPHS: &[&str] = &["graph-controller"];
 const COMPONENTS: &[&str] = &["component-controller"];
+const BLOCKS: &str =
+    "children block the deletion of their owner; the admission plugin OwnerReferencesPermissionEnforcement asks for it";
 
 /// All of them. One that is about no right of the chart is a fault, and a test finds it.
 pub(super) const ARGUMENTS: &[Argument] = &[
     Argument {
-        programs: &["graph-controller", "component-controller"],
+        programs: GRAPHS,
         rights: &[
             "update nvidia.com/dynamographdeployments/finalizers",
             "update nvidia.com/dynamographdeploymentrequests/finalizers",
+        ],
+        reach: Reach::Never,
+        why: BLOCKS,
+    },
+    Argument {
+        programs: COMPONENTS,
+        rights: &[
             "update nvidia.com/dynamocomponentdeployments/finalizers",
             "update nvidia.com/dynamocheckpoints/finalizers",
             "update nvidia.com/dynamocomponents/finalizers",
         ],
         reach: Reach::Never,
-        why: "children block the deletion of their owner; the admission plugin OwnerReferencesPermissionEnforcement asks for it",
+        why: BLOCKS,
     },
     Argument {
         programs: GRAPHS,

@@ -12,3 +12,4 @@ mod rollouts;
 mod scripts;
 mod steady_state;
 mod takeover;
+mod upgrade;
