@@ -96,9 +96,11 @@ pub(super) const ARGUMENTS: &[Argument] = &[
             "* grove.io/clustertopologybindings",
             "* scheduling.run.ai/queues",
             "create,patch,delete core/services",
+            "create,patch,delete networking.k8s.io/ingresses",
+            "* networking.istio.io/virtualservices",
         ],
         reach: Reach::Run,
-        why: "graphs on Grove and KAI, which a run does not have; Services of such graphs and of base models",
+        why: "graphs on Grove and KAI, which a run does not have, and the ways in to them; Services of base models",
     },
     Argument {
         programs: GRAPHS,
