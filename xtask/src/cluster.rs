@@ -15,14 +15,14 @@ enum Command {
     /// Build programs into the cache, unless they are there.
     ///
     /// Everything that needs a control plane does this by itself; here it can be done ahead. The versions are pinned in
-    /// xtask/cluster/go.mod. It takes about five minutes on two cores, once, and needs Go and the Go module proxy. The cache is
+    /// xtask/cluster/go.mod, that of NATS in xtask/cluster/nats. It takes about five minutes on two cores, once, and needs Go and the Go module proxy. The cache is
     /// $DYNAMO_CACHE_DIR, else $XDG_CACHE_HOME, else ~/.cache.
     Build {
         /// What to build.
         #[arg(value_enum, default_value_t = Set::Control)]
         set: Set,
     },
-    /// Print the directory of the cache that holds the programs.
+    /// Print the directory of the cache that holds the programs of the cluster.
     ///
     /// For example: PATH="$(cargo xtask cluster path):$PATH" kubectl version
     Path,
@@ -36,6 +36,8 @@ enum Set {
     Helm,
     /// kubelet and kube-proxy, for a real node.
     Node,
+    /// nats-server, for tests.
+    Nats,
     /// All of the above.
     All,
 }
@@ -46,6 +48,7 @@ impl Set {
             Self::Control => &[ToolSet::Control],
             Self::Helm => &[ToolSet::Helm],
             Self::Node => &[ToolSet::Node],
+            Self::Nats => &[ToolSet::Nats],
             Self::All => &ToolSet::ALL,
         }
     }

@@ -76,7 +76,8 @@ fn nats_login(data: &BTreeMap<String, Vec<u8>>) -> Result<NatsLogin, Mistake> {
     }
     ways.extend(text(data, "nats-token")?.map(NatsLogin::Token));
     ways.extend(text(data, "nats-nkey")?.map(NatsLogin::Nkey));
-    ways.extend(text(data, "nats-creds")?.map(NatsLogin::CredentialsFile));
+    // Of a credentials file every line has its end, the last one too.
+    ways.extend(text(data, "nats-creds")?.map(|file| NatsLogin::CredentialsFile(file + "\n")));
     match ways.len() {
         0 | 1 => Ok(ways.pop().unwrap_or_default()),
         _ => Err(Mistake::Ambiguous),

@@ -1,11 +1,9 @@
 //! Why NATS or etcd cannot be used.
 
-use std::time::Duration;
-
 /// Why NATS or etcd cannot be used. None of the texts holds a credential.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection.
+    /// There is no connection, or no answer in time.
     #[error(transparent)]
     Connection(#[from] outbound::Error),
     /// NATS does not let us in, or cannot be reached.
@@ -23,13 +21,5 @@ pub enum Error {
         server: String,
         /// What was wrong.
         reason: String,
-    },
-    /// There was no answer in time.
-    #[error("{server} did not answer within {} s", patience.as_secs())]
-    TimedOut {
-        /// Its address.
-        server: String,
-        /// How long it was waited for.
-        patience: Duration,
     },
 }

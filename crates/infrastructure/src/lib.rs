@@ -10,6 +10,7 @@
 //! Connections live as long as a question: the operator asks seldom, and an idle connection would have to be watched.
 
 mod credentials;
+mod deadline;
 mod error;
 mod etcd;
 pub mod layout;

@@ -1,16 +1,15 @@
 //! NATS.
 
-use std::{future::Future, time::Duration};
-
 use async_nats::{ConnectOptions, jetstream};
 use futures::TryStreamExt;
 
-use crate::{Credentials, Error, credentials::NatsLogin, layout};
+use crate::{
+    Credentials, Error,
+    credentials::NatsLogin,
+    deadline::{CLEANING_PATIENCE, PATIENCE, within},
+    layout,
+};
 
-/// For a connection, and for each answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// For all streams of a namespace.
-const CLEANING_PATIENCE: Duration = Duration::from_secs(30);
 /// What the server calls us.
 const NAME: &str = "dynamo-operator";
 
@@ -32,7 +31,7 @@ impl Nats {
     /// # Errors
     /// If it does not, and why.
     pub async fn check(&self) -> Result<(), Error> {
-        self.within(PATIENCE * 2, async { self.connect().await.map(drop) }).await
+        within(self.server(), PATIENCE * 2, async { self.connect().await.map(drop) }).await
     }
 
     /// Removes every stream that belongs to a Dynamo namespace, and says how many there were. Without JetStream there is none.
@@ -40,7 +39,7 @@ impl Nats {
     /// # Errors
     /// If one of them may still be there.
     pub async fn remove_namespace(&self, namespace: &str) -> Result<u64, Error> {
-        self.within(CLEANING_PATIENCE, self.remove_streams(namespace)).await
+        within(self.server(), CLEANING_PATIENCE, self.remove_streams(namespace)).await
     }
 
     async fn remove_streams(&self, namespace: &str) -> Result<u64, Error> {
@@ -79,11 +78,6 @@ impl Nats {
         let client = options.connect(addresses).await.map_err(|error| self.failed(&error))?;
         client.flush().await.map_err(|error| self.failed(&error))?;
         Ok(jetstream::new(client))
-    }
-
-    async fn within<T>(&self, patience: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let outcome = tokio::time::timeout(patience, work).await;
-        outcome.unwrap_or_else(|_| Err(Error::TimedOut { server: self.server(), patience }))
     }
 
     fn failed(&self, reason: &dyn std::fmt::Display) -> Error {

@@ -3,7 +3,8 @@
 //! `KUBEBUILDER_ASSETS` names a directory to look in first; it must hold at least `etcd` and `kube-apiserver`. Everything else
 //! comes from a cache outside the repository: `$DYNAMO_CACHE_DIR`, else `$XDG_CACHE_HOME`, else `~/.cache`, and in there
 //! `dynamo-operator/cluster/<hash>/bin`, where the hash is over all that decides what is built. What is missing there is
-//! built from `xtask/cluster/go.mod` by the Go toolchain, which takes some minutes once.
+//! built from `xtask/cluster/go.mod` by the Go toolchain, which takes some minutes once. The NATS server that tests talk to has
+//! a module of its own in `xtask/cluster/nats`, and its place beside the others.
 
 mod apis;
 mod build;
@@ -13,6 +14,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+
+use build::Module;
 
 pub use apis::ForeignApi;
 pub use toolchain::GoVersion;
@@ -106,6 +109,8 @@ pub enum Tool {
     Kubelet,
     /// Services on a real node.
     KubeProxy,
+    /// NATS.
+    NatsServer,
 }
 
 impl Tool {
@@ -122,6 +127,7 @@ impl Tool {
             Self::Helm => "helm",
             Self::Kubelet => "kubelet",
             Self::KubeProxy => "kube-proxy",
+            Self::NatsServer => "nats-server",
         }
     }
 
@@ -131,6 +137,7 @@ impl Tool {
             Self::Etcd => "go.etcd.io/etcd/server/v3".to_owned(),
             Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok".to_owned(),
             Self::Helm => "helm.sh/helm/v3/cmd/helm".to_owned(),
+            Self::NatsServer => "github.com/nats-io/nats-server/v2".to_owned(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
     }
@@ -139,6 +146,7 @@ impl Tool {
         match self {
             Self::Helm => ToolSet::Helm,
             Self::Kubelet | Self::KubeProxy => ToolSet::Node,
+            Self::NatsServer => ToolSet::Nats,
             _ => ToolSet::Control,
         }
     }
@@ -153,11 +161,13 @@ pub enum ToolSet {
     Helm,
     /// What a real node needs.
     Node,
+    /// The NATS server.
+    Nats,
 }
 
 impl ToolSet {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Control, Self::Helm, Self::Node];
+    pub const ALL: [Self; 4] = [Self::Control, Self::Helm, Self::Node, Self::Nats];
 
     /// The name, as on the command line.
     #[must_use]
@@ -166,6 +176,7 @@ impl ToolSet {
             Self::Control => "control",
             Self::Helm => "helm",
             Self::Node => "node",
+            Self::Nats => "nats",
         }
     }
 
@@ -178,6 +189,14 @@ impl ToolSet {
             }
             Self::Helm => &[Tool::Helm],
             Self::Node => &[Tool::Kubelet, Tool::KubeProxy],
+            Self::Nats => &[Tool::NatsServer],
+        }
+    }
+
+    fn module(self) -> &'static Module {
+        match self {
+            Self::Control | Self::Helm | Self::Node => &build::CLUSTER,
+            Self::Nats => &build::NATS,
         }
     }
 }
@@ -187,8 +206,6 @@ impl ToolSet {
 pub struct Assets {
     given: Option<PathBuf>,
     cache: PathBuf,
-    /// What is kept of other projects' APIs.
-    apis: PathBuf,
 }
 
 impl Assets {
@@ -211,8 +228,7 @@ impl Assets {
                 }
             }
         }
-        let ours = cache_base.join("dynamo-operator");
-        Ok(Self { given, cache: ours.join("cluster").join(hash(build::inputs())), apis: ours.join("apis") })
+        Ok(Self { given, cache: cache_base.join("dynamo-operator") })
     }
 
     /// The path of a program. What is missing is built first, which blocks for minutes and shows its progress on standard error.
@@ -227,7 +243,7 @@ impl Assets {
             }
         }
         self.build(tool.set())?;
-        Ok(self.bin_dir().join(tool.name()))
+        Ok(self.root(tool.set()).join("bin").join(tool.name()))
     }
 
     /// Builds a set into the cache unless it is there. Blocks as [`Assets::find`] does.
@@ -235,13 +251,18 @@ impl Assets {
     /// # Errors
     /// It cannot be built.
     pub fn build(&self, set: ToolSet) -> Result<(), AssetsError> {
-        build::ensure(&self.cache, set)
+        build::ensure(&self.root(set), set)
     }
 
-    /// The directory of the cache that holds, or will hold, the programs.
+    /// The directory of the cache that holds, or will hold, the programs of the cluster.
     #[must_use]
     pub fn bin_dir(&self) -> PathBuf {
-        self.cache.join("bin")
+        self.root(ToolSet::Control).join("bin")
+    }
+
+    fn root(&self, set: ToolSet) -> PathBuf {
+        let module = set.module();
+        self.cache.join(module.name).join(hash(module.inputs()))
     }
 
     /// The stages that belong to the kwok at `executable`.
@@ -280,7 +301,9 @@ mod tests {
     #[test]
     fn every_tool_is_pinned() {
         for tool in ToolSet::ALL.iter().flat_map(|set| set.tools()) {
-            assert!(build::GO_MOD.contains(&format!("\t{}\n", tool.package())), "{tool:?}");
+            let mut lines = tool.set().module().go_mod.lines();
+            let package = tool.package();
+            assert!(lines.any(|line| line.trim_start_matches("tool ").trim() == package), "{tool:?}");
         }
     }
 

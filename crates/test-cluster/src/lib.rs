@@ -4,6 +4,7 @@
 //! * [`shared`] is for tests: one control plane per test run, a [`TestNamespace`] for each test.
 //! * [`Cluster::start`] gives a control plane of one's own, to break or to measure.
 //! * [`Access`] is how one talks to either of them.
+//! * [`Server`] is an etcd or a NATS of one's own, for those who talk to these.
 //! * [`wait::until`] waits for a condition and says what was missing when it gives up.
 //!
 //! A cluster lives in one directory and under one supervisor process, which ends everything and removes the directory when
@@ -27,6 +28,7 @@ mod options;
 mod pki;
 mod port;
 mod process;
+mod server;
 mod shared;
 mod supervisor;
 
@@ -39,7 +41,9 @@ pub use home::AUDIT_DIR_ENV;
 pub use kit::{CONFORMANCE_KIT_ENV, conformance_kit};
 pub use namespace::TestNamespace;
 pub use options::{Controllers, Options};
+pub use pki::{Identity, Keys};
 pub use port::free as free_port;
 pub use process::Process;
+pub use server::{Security, Server};
 pub use shared::{KUBECONFIG_ENV, shared};
 pub use supervisor::{Program, Signal};

@@ -10,6 +10,44 @@ use rcgen::{
 use crate::error::Error;
 use crate::home::write_private;
 
+/// What one side of a connection needs for TLS, as PEM.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Its certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+/// An authority of its own, and what it has signed: for a server on this machine, and for a client called `root`.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    /// The authority's certificate, as PEM.
+    pub authority: String,
+    /// The server's.
+    pub server: Identity,
+    /// The client's.
+    pub client: Identity,
+}
+
+impl Keys {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// A certificate cannot be made.
+    pub fn new() -> Result<Self, Error> {
+        let ca = authority().map_err(naming("ca"))?;
+        let identity = |(certificate, key)| Identity { certificate, key };
+        let server = leaf(&ca, "server", None, ExtendedKeyUsagePurpose::ServerAuth, &["127.0.0.1", "localhost"]);
+        let client = leaf(&ca, "root", None, ExtendedKeyUsagePurpose::ClientAuth, &[]);
+        Ok(Self {
+            authority: ca.pem(),
+            server: server.map(identity).map_err(naming("server"))?,
+            client: client.map(identity).map_err(naming("client"))?,
+        })
+    }
+}
+
 /// What the API server is called by its clients.
 const SERVER_NAMES: [&str; 7] = [
     "127.0.0.1",

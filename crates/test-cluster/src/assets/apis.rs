@@ -60,7 +60,7 @@ impl Assets {
     /// # Errors
     /// They are not in the cache and cannot be fetched.
     pub fn definitions(&self, api: ForeignApi) -> Result<Vec<PathBuf>, AssetsError> {
-        let root = self.apis.join(super::hash([GO_MOD, GO_SUM].into_iter()));
+        let root = self.cache.join("apis").join(super::hash([GO_MOD, GO_SUM].into_iter()));
         let kept = |file: &&str| root.join(Path::new(file).file_name().unwrap_or_default());
         let paths: Vec<PathBuf> = api.files().iter().map(kept).collect();
         if paths.iter().all(|path| path.is_file()) {

@@ -12,8 +12,29 @@ use std::time::{Duration, Instant};
 use super::toolchain::Toolchain;
 use super::{AssetsError, KWOK_STAGES, Tool, ToolSet};
 
-pub(super) const GO_MOD: &str = include_str!("../../../../xtask/cluster/go.mod");
-const GO_SUM: &str = include_str!("../../../../xtask/cluster/go.sum");
+/// A Go module that pins programs.
+pub(super) struct Module {
+    /// The folder of the cache in which they are kept.
+    pub(super) name: &'static str,
+    pub(super) go_mod: &'static str,
+    go_sum: &'static str,
+    /// Further files of it that are kept.
+    files: &'static [&'static str],
+}
+
+pub(super) const CLUSTER: Module = Module {
+    name: "cluster",
+    go_mod: include_str!("../../../../xtask/cluster/go.mod"),
+    go_sum: include_str!("../../../../xtask/cluster/go.sum"),
+    files: &STAGES,
+};
+/// What changes here builds nothing of the cluster anew.
+pub(super) const NATS: Module = Module {
+    name: "nats",
+    go_mod: include_str!("../../../../xtask/cluster/nats/go.mod"),
+    go_sum: include_str!("../../../../xtask/cluster/nats/go.sum"),
+    files: &[],
+};
 
 /// No debug information (a tenth of the time, half of the size); the API server reports the version it is told here.
 const BUILD_FLAGS: [&str; 4] = [
@@ -37,9 +58,12 @@ const STAGES: [&str; 5] = [
 
 const ERROR_LINES: usize = 30;
 
-/// All that decides what is built.
-pub(super) fn inputs() -> impl Iterator<Item = &'static str> {
-    [GO_MOD, GO_SUM, BUILD_ENV.0, BUILD_ENV.1].into_iter().chain(BUILD_FLAGS).chain(STAGES)
+impl Module {
+    /// All that decides what is built.
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &'static str> {
+        let pins = [self.go_mod, self.go_sum, BUILD_ENV.0, BUILD_ENV.1];
+        pins.into_iter().chain(BUILD_FLAGS).chain(self.files.iter().copied())
+    }
 }
 
 /// Builds `set` into `<root>/bin` unless that was done before.
@@ -60,9 +84,10 @@ pub(super) fn ensure(root: &Path, set: ToolSet) -> Result<(), AssetsError> {
     for dir in [&module, &staging, &root.join("bin")] {
         fs::create_dir_all(dir).map_err(AssetsError::io("make", dir))?;
     }
-    write(&module.join("go.mod"), GO_MOD)?;
-    write(&module.join("go.sum"), GO_SUM)?;
-    let go = Toolchain::check(Path::new("go"), GO_MOD, &module)?;
+    let pins = set.module();
+    write(&module.join("go.mod"), pins.go_mod)?;
+    write(&module.join("go.sum"), pins.go_sum)?;
+    let go = Toolchain::check(Path::new("go"), pins.go_mod, &module)?;
     compile(&go, &module, &staging, set)?;
     if set.tools().contains(&Tool::Kwok) {
         write(&staging.join(KWOK_STAGES), &kwok_stages(&go, &module)?)?;
