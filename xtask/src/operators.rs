@@ -48,6 +48,9 @@ pub(crate) const CONTROLLERS: [Controller; 4] = [
     Controller { name: webhook::NAME, args: &[] },
 ];
 
+/// The process that is there in installs restricted to one namespace.
+const SCOPE_KEEPER: Controller = Controller { name: "lease-scope", args: &[] };
+
 /// Which operator runs, and how it is built.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OperatorArgs {
@@ -80,6 +83,32 @@ impl OperatorArgs {
     pub(crate) fn build(&self) -> Result<Binaries> {
         let controllers: &[Controller] = if self.operator.is_some() { &[] } else { &CONTROLLERS };
         Ok(Binaries::build(controllers, self.profile(), build::Messages::Show, webhook::free_address()?)?)
+    }
+
+    /// Builds what is needed, and the process of restricted installs.
+    pub(crate) fn build_all(&self) -> Result<Binaries> {
+        if self.operator.is_some() {
+            return self.build();
+        }
+        let all: Vec<_> = CONTROLLERS.into_iter().chain([SCOPE_KEEPER]).collect();
+        Ok(Binaries::build(&all, self.profile(), build::Messages::Show, webhook::free_address()?)?)
+    }
+
+    /// Starts the process that belongs to installs restricted to one namespace, for a namespace in which there is nothing. It
+    /// waits there for its siblings.
+    pub(crate) async fn start_scope_keeper(&self, cluster: &Cluster, binaries: &Binaries) -> Result<Option<Running>> {
+        if self.operator.is_some() {
+            return Ok(None);
+        }
+        let path = cluster.dir().join("restricted.json");
+        std::fs::write(&path, install::restricted().to_string())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        let args =
+            vec![format!("--namespace={}", install::RESTRICTED), format!("--health-address={}", free_address()?)];
+        let (program, user) = program(cluster, SCOPE_KEEPER, binaries, &path, args).await?;
+        cluster.run(&program).await?;
+        let executable = Some(program.executable.clone());
+        Ok(Some(Running { program, health: None, user, executable, start: Duration::ZERO }))
     }
 
     /// Builds again, without a word unless it fails.
@@ -122,6 +151,11 @@ impl Running {
         &self.program.name
     }
 
+    /// How long it took until it was ready, if it tells that.
+    pub(crate) fn ready_after(&self) -> Option<Duration> {
+        self.health.map(|_| self.start)
+    }
+
     /// Fails, with the end of its log, once the process has ended.
     pub(crate) fn check(&self, cluster: &Cluster) -> Result<()> {
         ensure!(
@@ -153,28 +187,41 @@ async fn start_controller(
     binaries: &Binaries,
     configuration: &Path,
 ) -> Result<Running> {
+    let health = free_address()?;
+    let mut args = vec![format!("--health-address={health}")];
+    if controller.name == webhook::NAME {
+        args.extend(webhook::args());
+    }
+    let (program, user) = program(cluster, controller, binaries, configuration, args).await?;
+    let took = start(cluster, &program, Some(health)).await?;
+    let executable = Some(program.executable.clone());
+    Ok(Running { program, health: Some(health), user, executable, start: took })
+}
+
+/// One of our processes with a ServiceAccount of its own, and the user as whom it acts.
+async fn program(
+    cluster: &Cluster,
+    controller: Controller,
+    binaries: &Binaries,
+    configuration: &Path,
+    more: Vec<String>,
+) -> Result<(Program, String)> {
     let executable = binaries.controller(controller.name)?;
     let mut rules = rules(controller.name, &role(executable, &[])?).to_vec();
     if controller.name == webhook::NAME {
         rules.extend(webhook::own_rules(executable)?);
     }
     let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, controller.name, &rules).await?;
-    let (health, metrics) = (free_address()?, free_address()?);
     let mut args = vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--config={}", configuration.display()),
-        format!("--health-address={health}"),
-        format!("--metrics-address={metrics}"),
+        format!("--metrics-address={}", free_address()?),
         "--log-format=text".to_owned(),
     ];
     args.extend(controller.args.iter().map(|&arg| arg.to_owned()));
-    if controller.name == webhook::NAME {
-        args.extend(webhook::args());
-    }
+    args.extend(more);
     let program = Program { name: controller.name.to_owned(), executable: executable.to_owned(), args, env: vec![] };
-    let took = start(cluster, &program, Some(health)).await?;
-    let user = user(controller.name);
-    Ok(Running { program, health: Some(health), user, executable: Some(executable.to_owned()), start: took })
+    Ok((program, user(controller.name)))
 }
 
 async fn start_other(cluster: &Cluster, command: &str) -> Result<Running> {

@@ -32,11 +32,15 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 use kube::Resource;
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 use workload::LeaderWorkerSet;
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
+
+/// How long a new component goes without a status while there is nothing to say but that work has begun. Its graph waits a
+/// little longer, and finds something to pass on.
+const FIRST_WORD_AFTER: Duration = Duration::from_millis(700);
 
 /// Runs the controller until the process is to stop.
 ///
@@ -79,6 +83,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     caches.extend(sets.iter().map(|sets| Arc::new(sets.clone()) as Arc<dyn CacheView>));
     caches.extend(groups.iter().map(|groups| Arc::new(groups.clone()) as Arc<dyn CacheView>));
     let applier = Applier::new(client.clone(), NAME, context.metrics.clone(), caches)
+        .with_first_word_after(FIRST_WORD_AFTER)
         .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let mut controller = Controller::new(component_watch)
         .writes_with(&applier)

@@ -14,6 +14,9 @@ pub const READY: &str = "Ready";
 /// Condition type: the controller is still working towards the spec.
 pub const RECONCILING: &str = "Reconciling";
 
+/// Reason of [`RECONCILING`]: work goes on, and nobody has to help.
+pub const PROGRESSING: &str = "Progressing";
+
 /// Condition type: the controller cannot go on without help.
 pub const STALLED: &str = "Stalled";
 

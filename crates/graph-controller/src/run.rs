@@ -5,6 +5,7 @@ mod requests;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::external::{DestinationRule, InferencePool, VirtualService};
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
@@ -42,6 +43,9 @@ const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
+
+/// How long a new graph goes without a status while there is nothing to say but that work has begun.
+const FIRST_WORD_AFTER: Duration = Duration::from_secs(1);
 
 /// The watches that feed the caches of graphs, except that of graphs themselves.
 struct Watches {
@@ -241,7 +245,7 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
         Arc::new(caches.grove.groups.clone()),
     ];
     let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), views);
-    applier.with_predecessors(&[annotations::LAST_APPLIED_HASH])
+    applier.with_first_word_after(FIRST_WORD_AFTER).with_predecessors(&[annotations::LAST_APPLIED_HASH])
 }
 
 /// What the cluster may serve and needs no cache.

@@ -3,6 +3,7 @@
 
 mod api;
 mod audit;
+mod budgets;
 mod figures;
 mod graph;
 mod load;
@@ -76,10 +77,11 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         return api::run(args).await;
     }
     ensure!(args.pace > 0.0, "--pace must be more than 0");
-    let binaries = args.operator.build()?;
+    let binaries = args.operator.build_all()?;
     let cluster = Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(NODES) }).await?;
     let operators = args.operator.start(&cluster, &binaries).await?;
-    let mut bench = Bench::new(args, &cluster, operators).await?;
+    let keeper = args.operator.start_scope_keeper(&cluster, &binaries).await?;
+    let mut bench = Bench::new(args, &cluster, operators, keeper).await?;
     let figures = bench.measure().await?;
     cluster.stop().await?;
     print!("{}", table::render(&figures));
@@ -94,6 +96,8 @@ struct Bench<'a> {
     args: &'a Args,
     cluster: &'a Cluster,
     operators: Vec<Running>,
+    /// The process of restricted installs: its memory counts, its requests do not.
+    keeper: Option<Running>,
     load: Load,
     progress: Progress,
     audit: AuditLog,
@@ -101,16 +105,22 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    async fn new(args: &'a Args, cluster: &'a Cluster, operators: Vec<Running>) -> Result<Self> {
+    async fn new(
+        args: &'a Args,
+        cluster: &'a Cluster,
+        operators: Vec<Running>,
+        keeper: Option<Running>,
+    ) -> Result<Self> {
         let client = cluster.client()?;
         let mut processes = Vec::new();
-        for name in operators.iter().map(Running::name).chain(CONTROL_PLANE) {
+        for name in operators.iter().chain(&keeper).map(Running::name).chain(CONTROL_PLANE) {
             let process = cluster.process(name).with_context(|| format!("{name} does not run"))?;
             processes.push((name.to_owned(), process));
         }
         let progress = Progress::watch(&client).await?;
         let load = Load::new(client, args.components);
-        Ok(Self { args, cluster, operators, load, progress, audit: AuditLog::new(cluster.audit_log()?), processes })
+        let audit = AuditLog::new(cluster.audit_log()?);
+        Ok(Self { args, cluster, operators, keeper, load, progress, audit, processes })
     }
 
     async fn measure(&mut self) -> Result<Figures> {
@@ -181,12 +191,12 @@ impl<'a> Bench<'a> {
     }
 
     fn process(&self, name: &str, empty: &Usage, loaded: &Usage) -> ProcessFigures {
-        let operator = self.operators.iter().find(|operator| operator.name() == name);
+        let operator = self.operators.iter().chain(&self.keeper).find(|operator| operator.name() == name);
         let size = |path: &Path| fs::metadata(path).map(|data| data.len()).ok();
         ProcessFigures {
             name: name.to_owned(),
             operator: operator.is_some(),
-            start_ms: operator.map(|operator| operator.start.as_secs_f64() * 1e3),
+            start_ms: operator.and_then(Running::ready_after).map(|took| took.as_secs_f64() * 1e3),
             binary_bytes: operator.and_then(|operator| size(operator.executable.as_deref()?)),
             pss_kib_without_graphs: empty.pss_kib(name),
             pss_kib_with_graphs: loaded.pss_kib(name),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::audit::Requests;
+use super::budgets;
 use super::figures::{Figures, Percentiles, Phase, ratio};
 
 /// The whole table.
@@ -18,7 +19,7 @@ pub(super) fn render(figures: &Figures) -> String {
         let _ = writeln!(text, "\nrequests per graph, {}", phase.name);
         text += &kinds(&phase.requests, phase.graphs);
     }
-    text
+    text + &budgets(figures)
 }
 
 /// Lines of name and value, with titles between them.
@@ -103,6 +104,17 @@ fn idle(figures: &Figures, rows: &mut Rows) {
     rows.add("gets", all.gets.to_string());
     rows.add("watches begun", all.watches.to_string());
     rows.add("CPU of the operator", format!("{seconds:.2} s"));
+}
+
+/// Every budget with its figure, and whether it holds.
+fn budgets(figures: &Figures) -> String {
+    let mut rows = Rows::default();
+    let all = budgets::budgets(figures);
+    if !all.is_empty() {
+        rows.title("\nbudgets");
+    }
+    all.iter().for_each(|budget| rows.add(&budget.what, budget.to_string()));
+    rows.render()
 }
 
 /// Requests by process, verb and resource.
@@ -195,6 +207,8 @@ mod tests {
             "  CPU of the operator               1.00 s, 25.0 % of all processes",
             "  CPU of the API server             3.00 s, 75.0 % of all processes",
             "30 s without a change",
+            "budgets",
+            "  writes per graph until Ready, all at once    MISSED: 12 of 11 requests",
             "  patch deployments.apps  10.00",
         ] {
             assert!(text.lines().any(|found| found == line), "{line:?} is missing in\n{text}");

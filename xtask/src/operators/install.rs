@@ -29,6 +29,18 @@ pub(super) async fn prepare(
     Ok(path)
 }
 
+/// The namespace of an install that is restricted to it.
+pub(super) const RESTRICTED: &str = "restricted";
+
+/// The configuration of such an install.
+pub(super) fn restricted() -> Value {
+    json!({
+        "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1",
+        "kind": "OperatorConfiguration",
+        "namespace": {"restricted": RESTRICTED, "scope": {"owner": RESTRICTED}},
+    })
+}
+
 fn configuration(webhook: SocketAddr) -> Value {
     json!({
         "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1",

@@ -24,10 +24,14 @@ const FORBIDDEN: &str = "Forbidden";
 
 /// What was written, all of it in one event, because every event is a write itself; `None` if nothing was.
 ///
-/// The reason is what was done, or `Updated` if that differs from object to object.
-pub fn changes(acted: &Acted) -> Option<Event> {
+/// The reason is what was done, or `Updated` if that differs from object to object. `told_by_graph`: the component is new and
+/// somebody else's part, who tells how far it is; that its first objects were made is no news then.
+pub fn changes(acted: &Acted, told_by_graph: bool) -> Option<Event> {
     let first = acted.changes.first()?.verb;
     let alike = acted.changes.iter().all(|change| change.verb == first);
+    if told_by_graph && alike && first == Verb::Created {
+        return None;
+    }
     let (reason, ..) = words(if alike { first } else { Verb::Updated });
     let (mut action, mut note, mut last) = (String::new(), String::new(), None);
     for Change { verb, object, generation } in &acted.changes {
@@ -107,7 +111,7 @@ mod tests {
 
     #[test]
     fn nothing_done_is_nothing_told() {
-        assert!(told(changes(&Acted::default())).is_empty() && told(refusals(&Acted::default())).is_empty());
+        assert!(told(changes(&Acted::default(), false)).is_empty() && told(refusals(&Acted::default())).is_empty());
     }
 
     fn change(verb: Verb, object: &ObjectId, generation: Option<i64>) -> Change {
@@ -146,8 +150,20 @@ mod tests {
             ),
             (vec![change(Verb::Deleted, &service, None)], "Normal Deleted DeleteService: deleted Service n/w"),
         ] {
-            assert_eq!(told(changes(&Acted { changes: changes_made, ..Acted::default() })), [expected]);
+            assert_eq!(told(changes(&Acted { changes: changes_made, ..Acted::default() }, false)), [expected]);
         }
+    }
+
+    #[test]
+    fn the_first_objects_of_a_graphs_component_are_no_news_and_everything_else_is() {
+        let (service, deployment) = children();
+        let (made, adopted) = (change(Verb::Created, &service, None), change(Verb::Updated, &deployment, Some(2)));
+        let told = |changes_made: &[Change], told_by_graph| {
+            changes(&Acted { changes: changes_made.to_vec(), ..Acted::default() }, told_by_graph).is_some()
+        };
+        assert!(!told(std::slice::from_ref(&made), true));
+        assert!(told(std::slice::from_ref(&made), false), "it stands alone, or the object was gone");
+        assert!(told(&[made, adopted], true), "what was there has changed");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use controller_kit::{
     events::EventSink,
     pods::PodWatcher,
     read::Interruption,
-    store::{Packed, UnpackError},
+    store::{Packed, UnpackError, controller_owner},
 };
 use jiff::Timestamp;
 use kube::Resource;
@@ -182,7 +182,8 @@ impl Reconciler {
     ) -> Result<Action, Interruption> {
         let now = Timestamp::now();
         let status = status::status(live, facts, now);
-        self.publish(packed, events::changes(acted));
+        let told_by_graph = live.is_none() && controller_owner(packed).is_some();
+        self.publish(packed, events::changes(acted, told_by_graph));
         let reported = self.applier.report_status(packed, &status).await?;
         if reported == Reported::Written {
             self.publish(packed, events::refusals(acted));

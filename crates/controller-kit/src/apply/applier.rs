@@ -33,10 +33,14 @@ use crate::{
 /// No step against the API server may take longer, the client's own retries included.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A version that no object has. An apply that names it makes an object or is refused as a conflict: one that is there, of
+/// whomever, does not silently become ours, not even where it has no field to disagree about.
+const OF_NO_OBJECT: &str = "1";
+
 /// What [`Applier::apply`] did.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The object is new, or the cache did not show yet that we made it. As the API server returned it.
+    /// The object is new. As the API server returned it.
     Created(Value),
     /// The object was brought back or forward to what is desired. As the API server returned it.
     Updated(Value),
@@ -61,6 +65,8 @@ pub struct Applier {
     pub(super) marks: Arc<[String]>,
     /// Least time between two statuses that differ in counts and wording only.
     pub(super) pace: Duration,
+    /// How long a first word may be held back.
+    pub(super) first_word_after: Duration,
 }
 
 impl Applier {
@@ -70,7 +76,8 @@ impl Applier {
     pub fn new(client: Client, field_manager: &str, metrics: Metrics, caches: Vec<Arc<dyn CacheView>>) -> Self {
         let memory = Arc::default();
         let (field_manager, caches, marks) = (field_manager.into(), caches.into(), Arc::default());
-        Self { client, field_manager, metrics, caches, memory, marks, pace: PACE }
+        let first_word_after = Duration::ZERO;
+        Self { client, field_manager, metrics, caches, memory, marks, pace: PACE, first_word_after }
     }
 
     /// Sets the least time between two statuses of one object that differ in counts and wording only. For kinds whose
@@ -78,6 +85,13 @@ impl Applier {
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {
         self.pace = pace;
+        self
+    }
+
+    /// Holds back the first status of an object for this long while it would say only that work has begun.
+    #[must_use]
+    pub fn with_first_word_after(mut self, delay: Duration) -> Self {
+        self.first_word_after = delay;
         self
     }
 
@@ -119,15 +133,9 @@ impl Applier {
     }
 
     async fn create(&self, desired: &Desired) -> Result<Outcome, Error> {
-        let free = self.memory().claim(&desired.parent_uid, &desired.id, Instant::now());
-        if desired.look_first() || desired.unchanged || !free {
-            match self.get(&desired.resource, &desired.id).await? {
-                Some(live) => return self.found(desired, &live).await,
-                None if !free => return Err(Error::Changed { object: desired.id.clone() }),
-                None => {}
-            }
-        }
-        match self.send(desired, &desired.object, WriteVerb::Create).await {
+        let mut body = desired.object.clone();
+        body["metadata"]["resourceVersion"] = Value::String(OF_NO_OBJECT.to_owned());
+        match self.send(desired, &body, WriteVerb::Create).await {
             Ok(object) => {
                 info!(object = %desired.id, "created");
                 Ok(Outcome::Created(object))

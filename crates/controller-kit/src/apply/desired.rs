@@ -134,13 +134,6 @@ impl Desired {
                 labels.and_then(|labels| labels.get(key)).and_then(Value::as_str) == Some(value.as_str())
             })
     }
-
-    /// Whether creation must look first. Applying without force is refused by an object of the same name only if a field
-    /// differs. A selector names its graph, so it differs in every foreign object; other kinds (a ServiceAccount, a
-    /// ConfigMap) may have nothing to disagree about, and would silently become ours.
-    pub(super) fn look_first(&self) -> bool {
-        self.object.pointer("/spec/selector").and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
-    }
 }
 
 #[cfg(test)]
@@ -190,14 +183,5 @@ mod tests {
         assert!(!labelled.may_adopt(&live(json!({ "graph": "g" }))));
         assert!(!labelled.may_adopt(&live(json!({ "graph": "other", "by": "us" }))));
         assert!(!labelled.may_adopt(&json!({ "metadata": {} })));
-    }
-
-    #[test]
-    fn only_a_selector_makes_a_blind_create_safe() {
-        let resource = |kind| kube::core::ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("", "v1", kind));
-        let look = |object| Desired::dynamic(resource("Service"), object, "u").unwrap().look_first();
-        assert!(!look(json!({ "metadata": { "name": "s" }, "spec": { "selector": { "graph": "g" } } })));
-        assert!(look(json!({ "metadata": { "name": "s" }, "spec": { "selector": {} } })));
-        assert!(look(json!({ "metadata": { "name": "s" } })));
     }
 }

@@ -16,14 +16,6 @@ pub(super) const EXPIRY: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     parents: HashMap<String, Parent>,
-    claims: HashMap<ObjectId, Claim>,
-}
-
-/// Which parent made an object lately, while caches may not show it yet.
-#[derive(Debug)]
-struct Claim {
-    parent: String,
-    at: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -31,6 +23,8 @@ struct Parent {
     writes: HashMap<GroupKind, Written>,
     removals: HashMap<String, Removal>,
     settled: HashMap<ObjectId, Settled>,
+    /// Since when the first word on it has been held back.
+    begun: Option<Instant>,
     reported: Option<Instant>,
     /// The marks of a predecessor on objects, by uid, whose fields are ours by now.
     inherited: HashMap<String, String>,
@@ -61,14 +55,6 @@ struct Settled {
 }
 
 impl Memory {
-    /// Claims a name for an object that is about to be made. False if another parent did so just now: all parents write
-    /// with one field manager, so the API server would not tell them apart, and one would silently take the other's object.
-    pub(super) fn claim(&mut self, parent: &str, id: &ObjectId, at: Instant) -> bool {
-        self.claims.retain(|_, claim| at.saturating_duration_since(claim.at) < EXPIRY);
-        let claim = self.claims.entry(id.clone()).or_insert_with(|| Claim { parent: parent.to_owned(), at });
-        claim.parent == parent
-    }
-
     /// A write of an object of this kind came back with this resourceVersion.
     pub(super) fn wrote(&mut self, parent: &str, id: &ObjectId, version: u64, at: Instant) {
         let writes = &mut self.parents.entry(parent.to_owned()).or_default().writes;
@@ -149,6 +135,12 @@ impl Memory {
         self.parents.get(parent).and_then(|memory| memory.inherited.get(uid)).is_some_and(|known| known == marks)
     }
 
+    /// For how long the first word on this parent has been held back.
+    pub(super) fn held_back(&mut self, parent: &str, now: Instant) -> Duration {
+        let begun = self.parents.entry(parent.to_owned()).or_default().begun.get_or_insert(now);
+        now.saturating_duration_since(*begun)
+    }
+
     /// The parent's status was written.
     pub(super) fn reported(&mut self, parent: &str, at: Instant) {
         self.parents.entry(parent.to_owned()).or_default().reported = Some(at);
@@ -162,7 +154,6 @@ impl Memory {
     /// The parent is gone.
     pub(super) fn forget(&mut self, parent: &str) {
         self.parents.remove(parent);
-        self.claims.retain(|_, claim| claim.parent != parent);
     }
 }
 

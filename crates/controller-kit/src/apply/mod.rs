@@ -28,4 +28,4 @@ pub use error::Error;
 pub use plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp};
 pub use removal::Removed;
 pub use root::Reported;
-pub use status::{carry_transition_times, is_urgent, same_status};
+pub use status::{carry_transition_times, is_urgent, only_begins, same_status};

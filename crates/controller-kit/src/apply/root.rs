@@ -14,7 +14,7 @@ use tracing::info;
 use super::{
     Applier, Difference, Error, ObjectId,
     applier::{timed, to_value, uid_of, version_of},
-    carry_transition_times, is_urgent,
+    carry_transition_times, is_urgent, only_begins,
     plan::fingerprint,
     same_status,
 };
@@ -40,7 +40,9 @@ pub enum Reported {
 
 impl Applier {
     /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while its
-    /// pods come up: what nobody waits for is written at most every 500 ms, or as [`Applier::with_pace`] says.
+    /// pods come up: what nobody waits for is written at most every 500 ms, or as [`Applier::with_pace`] says. A first word
+    /// that says only that work has begun waits for as long as [`Applier::with_first_word_after`] says: what is ready by then
+    /// needs one status and not two.
     ///
     /// # Errors
     /// As [`Applier::patch_status`].
@@ -53,6 +55,12 @@ impl Applier {
         let id = ObjectId::of(object);
         let uid = uid_of(&id, &object.metadata)?;
         let (live, wanted) = (object.status(), to_value(&id, status)?);
+        if only_begins(&live, &wanted)
+            && let held = self.memory().held_back(uid, Instant::now())
+            && let Some(rest) = self.first_word_after.checked_sub(held).filter(|rest| !rest.is_zero())
+        {
+            return Ok(Reported::Later(rest));
+        }
         let early = self.memory().since_report(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
         if let Some(rest) = early.filter(|_| !same_status(&live, &wanted) && !is_urgent(&live, &wanted)) {
             return Ok(Reported::Later(rest));

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::covers::is_empty;
+use crate::conditions::{PROGRESSING, RECONCILING};
 
 /// True if writing `desired` over `live` would change nothing but transition times. Both may be null.
 ///
@@ -50,6 +51,15 @@ pub fn is_urgent(live: &Value, desired: &Value) -> bool {
     lost || !same_status(&without_details(live), &without_details(desired))
 }
 
+/// True if `desired` is the first word on an object, and says only that work has begun. Whoever made the object knows.
+#[must_use]
+pub fn only_begins(live: &Value, desired: &Value) -> bool {
+    let says = |condition: &Value, field: &str, text: &str| condition[field] == text;
+    let conditions = desired["conditions"].as_array();
+    let mut working = conditions.into_iter().flatten().filter(|condition| says(condition, "type", RECONCILING));
+    is_empty(&live["conditions"]) && working.any(|c| says(c, "status", "True") && says(c, "reason", PROGRESSING))
+}
+
 /// True if a count of usable replicas is lower than it was, or absent. An absent count is zero.
 fn has_lost(live: &Value, desired: Option<&Value>) -> bool {
     let Some(fields) = live.as_object() else { return false };
@@ -78,7 +88,7 @@ fn without_details(status: &Value) -> Value {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{carry_transition_times, is_urgent, same_status};
+    use super::{carry_transition_times, is_urgent, only_begins, same_status};
 
     #[test]
     fn counts_and_wording_can_wait_and_nothing_else() {
@@ -98,6 +108,21 @@ mod tests {
         assert!(with(|s| s["state"] = json!("successful")));
         assert!(with(|s| s["observedGeneration"] = json!(2)));
         assert!(is_urgent(&Value::Null, &live), "the first word is never held back");
+    }
+
+    #[test]
+    fn a_first_word_can_wait_if_it_says_nothing_but_that_work_has_begun() {
+        let working = |status: &str, reason: &str| {
+            let ready = json!({ "type": "Ready", "status": "False", "reason": "r" });
+            json!({ "conditions": [ready, { "type": "Reconciling", "status": status, "reason": reason }] })
+        };
+        let begun = working("True", "Progressing");
+        assert!(only_begins(&Value::Null, &begun));
+        assert!(only_begins(&json!({ "state": "initializing" }), &begun), "a default is nobody's word");
+        assert!(!only_begins(&Value::Null, &working("False", "Settled")), "it serves, or is stuck");
+        assert!(!only_begins(&Value::Null, &working("True", "ImagePullFailed")), "somebody has to help");
+        assert!(!only_begins(&begun, &begun), "it is not the first");
+        assert!(!only_begins(&Value::Null, &json!({})));
     }
 
     #[test]

@@ -92,7 +92,7 @@ async fn a_stale_cache_costs_a_request_and_no_object() {
     let desired = bench.desired::<D>(deployment(0, "i:1"));
     let Outcome::Created(first) = bench.apply::<D>(&desired).await else { panic!("not created") };
     let newer = bench.desired::<D>(deployment(0, "i:2"));
-    let Outcome::Created(second) = bench.applier.apply(&newer, None).await.unwrap() else { panic!("not applied") };
+    let Outcome::Updated(second) = bench.applier.apply(&newer, None).await.unwrap() else { panic!("not applied") };
     assert_eq!(second["metadata"]["uid"], first["metadata"]["uid"]);
     assert_eq!(second["spec"]["template"]["spec"]["containers"][0]["image"], "i:2");
 }
@@ -191,7 +191,7 @@ async fn a_deletion_hits_exactly_one_object() {
 #[tokio::test]
 async fn a_decision_on_an_older_version_is_not_carried_out() {
     let bench = Bench::new("unchanged").await;
-    // A Service with a selector: the kind of object that is created without looking first, and no controller writes to it.
+    // A Service: no controller writes to it.
     let service = |port: u16| json!({ "metadata": { "name": "s" }, "spec": { "selector": { "app": "a" }, "ports": [{ "port": port }] } });
     let Outcome::Created(seen) = bench.apply::<Service>(&bench.desired::<Service>(service(1))).await else {
         panic!("not created")

@@ -62,6 +62,8 @@ impl Bed {
         let mut settings = OperatorConfiguration::default();
         settings.orchestrators.grove.enabled = Some(grove);
         settings.ingress.controller_class_name = "nginx".to_owned();
+        // As in the chart of the Go operator.
+        settings.orchestrators.grove.termination_delay.0 = Duration::from_secs(4 * 3600);
         let context = Context {
             name: NAME,
             client: access.client_for_token(&token).unwrap(),

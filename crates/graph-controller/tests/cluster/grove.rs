@@ -4,7 +4,7 @@ use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
 use api_types::v1beta1::DynamoGraphDeployment;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::Ingress;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
@@ -29,48 +29,58 @@ async fn until_set(bed: &Bed, what: &str, fits: impl Fn(&PodCliqueSet) -> bool) 
 }
 
 /// Makes the children of the set, as Grove does once.
-async fn make_children(bed: &Bed, set: &PodCliqueSet) {
-    let frontend = set.spec.template.cliques.iter().find(|clique| clique.name == "frontend").unwrap();
-    let group = &set.spec.template.pod_clique_scaling_groups[0];
+pub async fn make_children(bed: &Bed, set: &PodCliqueSet) {
+    let template = &set.spec.template;
+    let owner = json!([set.controller_owner_ref(&()).unwrap()]);
     let child = |kind: &str, name: &str, labels: Value, spec: Value| {
         json!({
             "apiVersion": "grove.io/v1alpha1", "kind": kind,
-            "metadata": { "name": name, "labels": labels, "ownerReferences": [set.controller_owner_ref(&()).unwrap()] },
-            "spec": spec,
+            "metadata": { "name": name, "labels": labels, "ownerReferences": owner }, "spec": spec,
         })
     };
-    let clique = child("PodClique", FRONTEND, json!(frontend.labels), json!(frontend.spec));
-    let spec = json!({ "cliqueNames": group.clique_names, "replicas": group.replicas, "minAvailable": 1 });
-    let group = child("PodCliqueScalingGroup", DECODE, json!({}), spec);
-    let params = PatchParams::apply("grove");
-    bed.api::<PodClique>().patch(FRONTEND, &params, &Patch::Apply(clique)).await.unwrap();
-    bed.api::<PodCliqueScalingGroup>().patch(DECODE, &params, &Patch::Apply(group)).await.unwrap();
+    let (params, name) = (PatchParams::apply("grove"), |part: &str| format!("{}-0-{part}", set.name_any()));
+    let grouped = |name: &String| template.pod_clique_scaling_groups.iter().any(|g| g.clique_names.contains(name));
+    for clique in template.cliques.iter().filter(|clique| !grouped(&clique.name)) {
+        let name = name(&clique.name);
+        let clique = child("PodClique", &name, json!(clique.labels), json!(clique.spec));
+        bed.api::<PodClique>().patch(&name, &params, &Patch::Apply(clique)).await.unwrap();
+    }
+    for group in &template.pod_clique_scaling_groups {
+        let name = name(&group.name);
+        let spec = json!({ "cliqueNames": group.clique_names, "replicas": group.replicas, "minAvailable": 1 });
+        let group = child("PodCliqueScalingGroup", &name, json!({}), spec);
+        bed.api::<PodCliqueScalingGroup>().patch(&name, &params, &Patch::Apply(group)).await.unwrap();
+    }
 }
 
 /// Says that everything serves, as Grove does.
-async fn serve(bed: &Bed) {
-    let (params, hash) = (PatchParams::default(), "revision");
-    let (sets, cliques, groups) = (bed.api::<PodCliqueSet>(), bed.api::<PodClique>(), bed.api());
-    let set = sets.get("chat").await.unwrap();
-    let status = json!({ "status": {
-        "observedGeneration": set.metadata.generation, "currentGenerationHash": hash,
-        "availableReplicas": 1, "updatedReplicas": 1, "replicas": 1,
-    } });
-    sets.patch_status("chat", &params, &Patch::Merge(status)).await.unwrap();
-    let clique = cliques.get(FRONTEND).await.unwrap();
-    let n = clique.spec.replicas;
-    let status = json!({ "status": {
-        "observedGeneration": clique.metadata.generation, "currentPodCliqueSetGenerationHash": hash, "replicas": n,
-        "updatedReplicas": n, "readyReplicas": n, "scheduledReplicas": n, "scheduleGatedReplicas": 0,
-    } });
-    cliques.patch_status(FRONTEND, &params, &Patch::Merge(status)).await.unwrap();
-    let group: PodCliqueScalingGroup = groups.get(DECODE).await.unwrap();
-    let n = group.spec.replicas;
-    let status = json!({ "status": {
-        "observedGeneration": group.metadata.generation, "currentPodCliqueSetGenerationHash": hash, "replicas": n,
-        "updatedReplicas": n, "availableReplicas": n, "scheduledReplicas": n,
-    } });
-    groups.patch_status(DECODE, &params, &Patch::Merge(status)).await.unwrap();
+pub async fn serve(bed: &Bed) {
+    let (params, all, hash) = (PatchParams::default(), ListParams::default(), "revision");
+    let (sets, cliques) = (bed.api::<PodCliqueSet>(), bed.api::<PodClique>());
+    for set in sets.list(&all).await.unwrap() {
+        let status = json!({ "status": {
+            "observedGeneration": set.metadata.generation, "currentGenerationHash": hash,
+            "availableReplicas": 1, "updatedReplicas": 1, "replicas": 1,
+        } });
+        sets.patch_status(&set.name_any(), &params, &Patch::Merge(status)).await.unwrap();
+    }
+    for clique in cliques.list(&all).await.unwrap() {
+        let n = clique.spec.replicas;
+        let status = json!({ "status": {
+            "observedGeneration": clique.metadata.generation, "currentPodCliqueSetGenerationHash": hash, "replicas": n,
+            "updatedReplicas": n, "readyReplicas": n, "scheduledReplicas": n, "scheduleGatedReplicas": 0,
+        } });
+        cliques.patch_status(&clique.name_any(), &params, &Patch::Merge(status)).await.unwrap();
+    }
+    let groups = bed.api::<PodCliqueScalingGroup>();
+    for group in groups.list(&all).await.unwrap() {
+        let n = group.spec.replicas;
+        let status = json!({ "status": {
+            "observedGeneration": group.metadata.generation, "currentPodCliqueSetGenerationHash": hash, "replicas": n,
+            "updatedReplicas": n, "availableReplicas": n, "scheduledReplicas": n,
+        } });
+        groups.patch_status(&group.name_any(), &params, &Patch::Merge(status)).await.unwrap();
+    }
 }
 
 async fn until_ready(bed: &Bed) -> DynamoGraphDeployment {

@@ -9,3 +9,4 @@ mod grove;
 mod requests;
 mod restart;
 mod scaling;
+mod takeover;

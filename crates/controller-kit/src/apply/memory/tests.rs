@@ -101,18 +101,6 @@ fn a_parent_that_is_gone_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_name_is_claimed_by_one_parent_at_a_time() {
-    let (mut memory, now, object) = (Memory::default(), Instant::now(), id("Service", "a-b-c"));
-    assert!(memory.claim("p", &object, now));
-    assert!(memory.claim("p", &object, now), "its own");
-    assert!(!memory.claim("q", &object, now));
-    assert!(memory.claim("q", &id("Service", "other"), now));
-    assert!(memory.claim("q", &object, now + EXPIRY), "the caches show it by now");
-    memory.forget("q");
-    assert!(memory.claim("p", &object, now + EXPIRY));
-}
-
-#[test]
 fn an_inheritance_holds_for_one_object_and_its_marks_until_the_parent_is_gone() {
     let mut memory = Memory::default();
     assert!(!memory.has_inherited("p", "u", "1"));
@@ -122,4 +110,15 @@ fn an_inheritance_holds_for_one_object_and_its_marks_until_the_parent_is_gone() 
     assert!(!memory.has_inherited("p", "u", "2"), "the predecessor wrote again");
     memory.forget("p");
     assert!(!memory.has_inherited("p", "u", "1"));
+}
+
+#[test]
+fn a_first_word_is_held_back_from_the_first_try_on() {
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    let second = Duration::from_secs(1);
+    assert_eq!(memory.held_back("p", now), Duration::ZERO);
+    assert_eq!(memory.held_back("p", now + second), second);
+    assert_eq!(memory.held_back("q", now + second), Duration::ZERO, "another object");
+    memory.forget("p");
+    assert_eq!(memory.held_back("p", now + second), Duration::ZERO, "its successor");
 }

@@ -1,0 +1,112 @@
+//! What the figures are held against.
+
+use super::audit::Requests;
+use super::figures::{Figures, Phase, ratio};
+
+/// Graphs that the larger budget of memory is for.
+const MANY: f64 = 1000.0;
+/// Profiles whose binaries are what is shipped.
+const SHIPPED: [&str; 2] = ["dist", "release"];
+
+/// One figure and its limit.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Budget {
+    /// What was measured.
+    pub(super) what: String,
+    /// The figure.
+    pub(super) measured: f64,
+    /// What it may be at most.
+    pub(super) limit: f64,
+    /// The unit of both.
+    pub(super) unit: &'static str,
+}
+
+impl Budget {
+    fn new(what: impl Into<String>, measured: f64, limit: f64, unit: &'static str) -> Self {
+        Self { what: what.into(), measured, limit, unit }
+    }
+
+    /// Whether the figure is within its limit.
+    pub(super) fn holds(&self) -> bool {
+        self.measured <= self.limit
+    }
+}
+
+impl std::fmt::Display for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { measured, limit, unit, .. } = self;
+        let verdict = if self.holds() { "holds" } else { "MISSED" };
+        // What is nearly the limit shall not look like it.
+        let digits = if measured.fract() == 0.0 { 0 } else { 1 };
+        write!(f, "{verdict}: {measured:.digits$} of {limit:.*} {unit}", usize::from(limit.fract() != 0.0))
+    }
+}
+
+/// All budgets of our own controllers. Those that figures of this kind cannot tell are left out.
+pub(super) fn budgets(figures: &Figures) -> Vec<Budget> {
+    let Some(profile) = figures.profile.as_deref() else { return Vec::new() };
+    let ours = || figures.processes.iter().filter(|process| process.operator);
+    let (count, mib) = (ours().count(), |kib: u64| kib as f64 / 1024.0);
+    let empty = mib(ours().map(|process| process.pss_kib_without_graphs).sum());
+    let loaded = mib(ours().map(|process| process.pss_kib_with_graphs).sum());
+    let each = if figures.graphs == 0 { 0.0 } else { (loaded - empty) / figures.graphs as f64 };
+    let mut all = vec![
+        Budget::new(format!("PSS of {count} processes without graphs"), empty, 60.0, "MiB"),
+        Budget::new(
+            format!("the same for 1000 graphs, by {} graphs", figures.graphs),
+            empty + MANY * each,
+            120.0,
+            "MiB",
+        ),
+    ];
+    for process in ours() {
+        let start = process.start_ms.map(|ms| Budget::new(format!("start of {}", process.name), ms, 300.0, "ms"));
+        let size = process.binary_bytes.filter(|_| SHIPPED.contains(&profile));
+        let size = size.map(|bytes| Budget::new(format!("binary {}", process.name), bytes as f64 / 1e6, 12.0, "MB"));
+        all.extend(start.into_iter().chain(size));
+    }
+    all.extend(figures.phases.iter().map(writes));
+    if let Some(phase) = figures.phases.first() {
+        all.push(Budget::new(
+            format!("apply to all children, p50, {}", phase.name),
+            phase.to_children_ms.p50,
+            100.0,
+            "ms",
+        ));
+        all.push(Budget::new(
+            format!("apply to all children, p99, {}", phase.name),
+            phase.to_children_ms.p99,
+            300.0,
+            "ms",
+        ));
+    }
+    if let Some(phase) = figures.phases.last() {
+        let share = phase.operator_cpu_share * 100.0;
+        all.push(Budget::new(format!("CPU of the operator, {}", phase.name), share, 25.0, "% of all processes"));
+    }
+    let idle = |count: fn(&Requests) -> usize| figures.idle.requests.values().map(count).sum::<usize>() as f64;
+    all.push(Budget::new("writes without a change", idle(Requests::writes), 0.0, "requests"));
+    all.push(Budget::new("lists without a change", idle(|requests| requests.lists), 0.0, "requests"));
+    all
+}
+
+/// The objects that a graph needs and a tenth more.
+fn writes(phase: &Phase) -> Budget {
+    let all: usize = phase.requests.values().map(Requests::writes).sum();
+    let what = format!("writes per graph until Ready, {}", phase.name);
+    Budget::new(what, ratio(all, phase.graphs), phase.children_per_graph * 1.1, "requests")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_shown_with_its_limit_and_whether_it_holds() {
+        let budget = |measured, limit| Budget::new("x", measured, limit, "ms").to_string();
+        assert_eq!(budget(100.0, 300.0), "holds: 100 of 300 ms");
+        assert_eq!(budget(300.04, 300.0), "MISSED: 300.0 of 300 ms");
+        assert_eq!(budget(16.0, 13.2), "MISSED: 16 of 13.2 ms");
+        assert_eq!(budget(0.0, 0.0), "holds: 0 of 0 ms");
+    }
+}
