@@ -96,7 +96,12 @@ fn join(target: &mut Object, mut components: Vec<(String, Object)>, version: Api
     }
     let Some(Value::Object(spec)) = target.get_mut("spec") else { return };
     if version == ApiVersion::V1Alpha1 {
-        if let Value::Object(services) = spec.entry(place(version)).or_insert_with(|| json!({})) {
+        let services = spec.entry(place(version)).or_insert_with(|| json!({}));
+        // A saved null is from before there were components.
+        if !services.is_object() {
+            *services = json!({});
+        }
+        if let Value::Object(services) = services {
             services.extend(components.into_iter().map(|(name, service)| (name, Value::Object(service))));
         }
         return;

@@ -171,3 +171,17 @@ fn more_standby_engines_than_v1beta1_takes_from_an_author_stay() {
     );
     assert_comes_back(&alpha);
 }
+
+/// Found by a million random edits.
+#[test]
+fn components_added_where_alpha_said_null_stay() {
+    let empty = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment",
+        "metadata": { "name": "g", "namespace": "n" }, "spec": { "services": null },
+    });
+    let beta = up(&empty);
+    assert_eq!(down(&beta), empty);
+    let added = edited(&beta, |graph| graph["spec"]["components"] = json!([{ "name": "a", "replicas": 2 }]));
+    assert_eq!(service(&added), json!({ "replicas": 2 }));
+    assert_eq!(up(&down(&added))["spec"], added["spec"]);
+}
