@@ -18,7 +18,7 @@ use kube::{
 };
 use tracing::{info, warn};
 
-use super::{Packed, Pauses, Scope, Store, Watch, watch::events};
+use super::{Packed, Pauses, Scope, Store, Watch, watch::untyped_events};
 use crate::{
     apply::{Error, ObjectId, timed},
     failure::{ErrorType, Failure},
@@ -40,7 +40,7 @@ where
     let optional = Optional {
         api: Api::of::<K>(client),
         store: store.clone(),
-        open: Box::new(move || events(scope.api::<Packed<K>>(watched.clone()), labels.as_deref(), None).boxed()),
+        open: Box::new(move || untyped_events(watched.clone(), &scope, labels.as_deref(), None).boxed()),
         events: None,
         pending: VecDeque::new(),
         pauses: Pauses::default(),

@@ -76,7 +76,9 @@ where
     pub fn status(&self) -> Value {
         self.fields().remove("status").unwrap_or_default()
     }
+}
 
+impl<K> Packed<K> {
     /// Packs an untyped object.
     ///
     /// # Errors
@@ -92,6 +94,11 @@ where
         prune(&mut metadata);
         let body = serde_json::to_vec(&fields)?.into();
         Ok(Self { metadata, body, kind: PhantomData })
+    }
+
+    /// The same object, known to be of another kind than it is called here.
+    pub(super) fn of_kind<L>(self) -> Packed<L> {
+        Packed { metadata: self.metadata, body: self.body, kind: PhantomData }
     }
 
     /// The body was written by `from_value`, so it is an object.
@@ -125,11 +132,7 @@ impl<K> fmt::Debug for Packed<K> {
     }
 }
 
-impl<'de, K> Deserialize<'de> for Packed<K>
-where
-    K: Resource,
-    K::DynamicType: Default,
-{
+impl<'de, K> Deserialize<'de> for Packed<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::from_value(Value::deserialize(deserializer)?).map_err(D::Error::custom)
     }

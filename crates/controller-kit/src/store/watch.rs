@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Debug,
+    marker::PhantomData,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -10,7 +11,7 @@ use futures::{Stream, StreamExt, channel::mpsc, stream, stream::BoxStream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Client, Resource,
-    core::{NamespaceResourceScope, PartialObjectMeta},
+    core::{ApiResource, DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
@@ -47,6 +48,17 @@ impl Scope {
             Self::Namespace(namespace) => Api::namespaced(client, namespace),
         }
     }
+
+    /// An `Api` for this scope that learns of its kind when the program runs.
+    fn untyped<W>(&self, client: Client, resource: &ApiResource) -> Api<W>
+    where
+        W: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
+        match self {
+            Self::Cluster => Api::all_with(client, resource),
+            Self::Namespace(namespace) => Api::namespaced_with(client, namespace, resource),
+        }
+    }
 }
 
 /// The stream of changes that keeps a [`Store`] up to date. It never ends; nothing happens unless it is polled.
@@ -70,7 +82,7 @@ where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    watch_api(scope.api(client), labels, None)
+    watch_untyped(client, scope, labels, None)
 }
 
 /// Caches the objects of one name, one a namespace. A role that names the object is enough to follow it.
@@ -80,7 +92,7 @@ where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    watch_api(scope.api(client), None, Some(&format!("metadata.name={name}")))
+    watch_untyped(client, scope, None, Some(&format!("metadata.name={name}")))
 }
 
 /// Caches metadata only; the API server sends nothing else.
@@ -110,7 +122,7 @@ where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
     K::DynamicType: Default,
 {
-    watch_api::<PartialObjectMeta<K>>(scope.api(client), labels, fields)
+    watch_untyped(client, scope, labels, fields)
 }
 
 /// Caches what an `Api` gives, in the form that its type has: for objects of the whole cluster, and for those of which a small
@@ -125,15 +137,76 @@ where
     (watch.store.clone(), watch)
 }
 
-/// The events of a watch that never ends and connects again by itself.
-pub(super) fn events<O>(
-    api: Api<O>,
+fn watch_untyped<O>(client: Client, scope: &Scope, labels: Option<&str>, fields: Option<&str>) -> (Store<O>, Watch<O>)
+where
+    O: Untyped + Send + Sync + 'static,
+    O::DynamicType: Default,
+{
+    let watch = Watch::new(untyped_events(client, scope, labels, fields));
+    (watch.store.clone(), watch)
+}
+
+/// What comes over the wire without a type of its own. All the machinery of lists and watches is compiled once for all kinds, and
+/// not once for each of the twenty.
+pub(super) trait Untyped: Resource {
+    type Wire: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + 'static;
+
+    fn typed(wire: Self::Wire) -> Self;
+}
+
+impl<K: Resource> Untyped for Packed<K> {
+    type Wire = Packed<DynamicObject>;
+
+    fn typed(wire: Self::Wire) -> Self {
+        wire.of_kind()
+    }
+}
+
+impl<K: Resource> Untyped for PartialObjectMeta<K> {
+    type Wire = PartialObjectMeta<DynamicObject>;
+
+    fn typed(wire: Self::Wire) -> Self {
+        Self { types: wire.types, metadata: wire.metadata, _phantom: PhantomData }
+    }
+}
+
+/// The events of a watch of one kind.
+pub(super) fn untyped_events<O>(
+    client: Client,
+    scope: &Scope,
     labels: Option<&str>,
     fields: Option<&str>,
 ) -> impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static
 where
-    O: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    O: Untyped + 'static,
     O::DynamicType: Default,
+{
+    let resource = ApiResource::erase::<O>(&O::DynamicType::default());
+    let events = events(scope.untyped::<O::Wire>(client, &resource), labels, fields);
+    events.map(|event| {
+        Ok(match event? {
+            Event::Init => Event::Init,
+            Event::InitApply(object) => Event::InitApply(O::typed(object)),
+            Event::InitDone => Event::InitDone,
+            Event::Apply(object) => Event::Apply(O::typed(object)),
+            Event::Delete(object) => Event::Delete(O::typed(object)),
+        })
+    })
+}
+
+/// The events of a watch that never ends and connects again by itself.
+fn events<O>(
+    api: Api<O>,
+    labels: Option<&str>,
+    fields: Option<&str>,
+) -> BoxStream<'static, Result<Event<O>, watcher::Error>>
+where
+    O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut config = watcher::Config::default().streaming_lists().timeout(WATCH_TIMEOUT);
     if let Some(labels) = labels {
@@ -142,7 +215,7 @@ where
     if let Some(fields) = fields {
         config = config.fields(fields);
     }
-    watcher(api, config).backoff(Pauses::default())
+    watcher(api, config).backoff(Pauses::default()).boxed()
 }
 
 impl<O> Watch<O>
