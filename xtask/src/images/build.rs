@@ -43,6 +43,10 @@ impl Arch {
     }
 }
 
+/// The linker that comes with Rust. One copy of functions that came out equal is enough, and addresses to be moved at the start are
+/// kept as a bitmap: together a twentieth of a binary.
+const LINKER: [&str; 3] = ["-Clinker=rust-lld", "-Clink-arg=--icf=all", "-Clink-arg=--pack-dyn-relocs=relr"];
+
 /// Builds the programs, and gives the paths of their binaries in the same order.
 pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Result<Vec<PathBuf>> {
     let target = arch.target();
@@ -59,7 +63,7 @@ pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Resul
             cargo.args(["--features", feature]);
         }
     }
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", rust_flags(arch));
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", rust_flags());
     if arch.as_str() == Arch::HOST {
         // The C parts of ring need no C library, so the compiler of this machine will do.
         cargo.env(format!("CC_{}", target.replace('-', "_")), env::var_os("CC").unwrap_or_else(|| "cc".into()));
@@ -70,16 +74,14 @@ pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Resul
     Ok(programs.iter().map(|program| dir.join(target).join(profile).join(program.name)).collect())
 }
 
-/// Paths of this machine in a binary would make every machine's build another one.
-fn rust_flags(arch: Arch) -> String {
+/// Paths of this machine in a binary would make every machine's build another one, and so would its linker.
+fn rust_flags() -> String {
     let mut flags = vec![format!("--remap-path-prefix={}=/src", workspace_root().display())];
     let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| env::home_dir().map(|home| home.join(".cargo")));
     if let Some(home) = home {
         flags.push(format!("--remap-path-prefix={}=/cargo", home.display()));
     }
-    if arch.as_str() != Arch::HOST {
-        flags.push("-Clinker=rust-lld".to_owned());
-    }
+    flags.extend(LINKER.map(str::to_owned));
     flags.join("\u{1f}")
 }
 
