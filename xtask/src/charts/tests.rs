@@ -146,6 +146,47 @@ fn a_target_namespace_of_its_own_gets_the_roles() {
 }
 
 #[test]
+fn what_one_program_is_told_reaches_it_and_no_other() {
+    let builds = "dynamo-operator.component-controller.imageBuilds";
+    let servers = "dynamo-operator.graph-controller.infrastructure";
+    let values = [
+        format!("{builds}.engine=buildkit"),
+        format!("{builds}.concurrency=2"),
+        format!("{builds}.registry.secure=false"),
+    ];
+    let secret = [format!("{servers}.secretName=servers"), format!("{servers}.secretNamespace=team")];
+    let values: Vec<&str> = values.iter().chain(&secret).map(String::as_str).collect();
+    let told = |objects: &[Value]| {
+        let names = ["DYNAMO_IMAGE_BUILD_", "DOCKER_REGISTRY_"];
+        let found = containers(objects).flat_map(|(_, container)| {
+            let env = container["env"].as_array().cloned().unwrap_or_default();
+            let ours =
+                env.into_iter().filter(|one| names.iter().any(|name| one["name"].as_str().unwrap().starts_with(name)));
+            ours.map(|one| format!("{} {}={}", container["name"], one["name"], one["value"])).collect::<Vec<_>>()
+        });
+        found.collect::<Vec<_>>().join("\n").replace('"', "")
+    };
+    let objects = render(&values).unwrap();
+    let wanted =
+        ["DOCKER_REGISTRY_SECURE=false", "DYNAMO_IMAGE_BUILD_CONCURRENCY=2", "DYNAMO_IMAGE_BUILD_ENGINE=buildkit"];
+    assert_eq!(told(&objects), wanted.map(|one| format!("component-controller {one}")).join("\n"));
+    let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
+    assert!(config.contains("secretName: \"servers\"\n  secretNamespace: \"team\"\n"), "{config}");
+    let role = find(&objects, "Role", "rel-dynamo-operator-graph-controller-infrastructure");
+    assert_eq!(role["metadata"]["namespace"], "team");
+    assert_eq!(
+        role["rules"],
+        json!([
+            { "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["servers"], "verbs": ["get"] }
+        ])
+    );
+    // Without them, programs keep to their own defaults and read no such Secret.
+    let objects = render(&[]).unwrap();
+    assert_eq!(told(&objects), "");
+    assert!(!names(&objects, "Role").contains(&"rel-dynamo-operator-graph-controller-infrastructure"));
+}
+
+#[test]
 fn documented_commands_have_their_effect() {
     let values = [
         "dynamo-operator.controllerManager.manager.image.repository=example.com/team",

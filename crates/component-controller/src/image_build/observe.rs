@@ -146,7 +146,7 @@ impl Observer {
                     return Ok(Some(Err(format!("Secret {namespace}/{name} does not exist; create it"))));
                 };
                 let config = secret.data.and_then(|mut data| data.remove(".dockerconfigjson"));
-                config.and_then(|config| login(&config.0, &reference.host))
+                config.and_then(|config| login(&config.0, &reference.registry))
             }
         };
         let insecure = component.annotations().get(annotations::INSECURE_REGISTRY).is_some_and(|v| v == labels::TRUE);

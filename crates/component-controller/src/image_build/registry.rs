@@ -1,18 +1,17 @@
 //! How a registry is asked whether it has an image: pure, for [`observe`](super::observe).
+//!
+//! It is one question, a `HEAD` with at most one detour for a token. Clients of registries that can also pull and push bring an HTTP
+//! client of their own, of which nothing else here would be used.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
-
-/// Where Docker Hub's images are.
-const HUB: &str = "registry-1.docker.io";
-/// Names of Docker Hub in images and docker configurations.
-const HUB_NAMES: [&str; 3] = ["docker.io", "index.docker.io", HUB];
+use workload::RegistryHost;
 
 /// An image, as a registry knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Host and port.
-    pub host: String,
+    /// Where it is.
+    pub registry: RegistryHost,
     /// Repository.
     pub repository: String,
     /// Tag or digest.
@@ -23,37 +22,29 @@ impl Reference {
     /// Reads the name of an image. None if it names no repository.
     pub fn read(image: &str) -> Option<Self> {
         let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
-        let (host, rest) = match name.split_once('/') {
-            Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
-            _ => ("docker.io", name),
-        };
+        let (registry, rest) = RegistryHost::split(name);
         let (path, tag) = rest.split_once(':').map_or((rest, None), |(path, tag)| (path, Some(tag)));
         let version = digest.or(tag).unwrap_or("latest");
         if path.is_empty() || version.is_empty() {
             return None;
         }
-        let hub = HUB_NAMES.contains(&host);
-        let repository = if hub && !path.contains('/') { format!("library/{path}") } else { path.to_owned() };
-        let host = if hub { HUB } else { host };
-        Some(Self { host: host.to_owned(), repository, version: version.to_owned() })
+        let in_library = registry.is_docker_hub() && !path.contains('/');
+        let repository = if in_library { format!("library/{path}") } else { path.to_owned() };
+        Some(Self { registry, repository, version: version.to_owned() })
     }
 
     /// Where its manifest is.
     pub fn manifest(&self, secure: bool) -> String {
         let scheme = if secure { "https" } else { "http" };
-        format!("{scheme}://{}/v2/{}/manifests/{}", self.host, self.repository, self.version)
+        format!("{scheme}://{}/v2/{}/manifests/{}", self.registry.server(), self.repository, self.version)
     }
 }
 
-/// User and password for a host from a docker configuration. Only the host itself counts: a Secret for `example.com` is not shown
+/// User and password for a registry from a docker configuration. Only the host itself counts: a Secret for `example.com` is not shown
 /// to `my-example.com`.
-pub fn login(docker_config: &[u8], host: &str) -> Option<(String, String)> {
+pub fn login(docker_config: &[u8], registry: &RegistryHost) -> Option<(String, String)> {
     let config: Value = serde_json::from_slice(docker_config).ok()?;
-    let is_ours = |name: &str| {
-        let name = name.split_once("://").map_or(name, |(_, rest)| rest);
-        let name = name.split('/').next().unwrap_or_default();
-        name == host || (host == HUB && HUB_NAMES.contains(&name))
-    };
+    let is_ours = |name: &str| RegistryHost::of_registry(name).as_ref() == Some(registry);
     let (_, entry) = config.get("auths")?.as_object()?.iter().find(|(name, _)| is_ours(name))?;
     let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     if let Some(both) = text("auth") {
@@ -136,10 +127,11 @@ mod tests {
     fn a_password_is_shown_to_its_own_host_only() {
         let config =
             br#"{"auths":{"https://r.io/v1/":{"auth":"dTpwOnE="},"index.docker.io":{"username":"h","password":"s"}}}"#;
-        assert_eq!(login(config, "r.io"), Some(("u".to_owned(), "p:q".to_owned())));
-        assert_eq!(login(config, HUB), Some(("h".to_owned(), "s".to_owned())));
-        assert_eq!(login(config, "my-r.io"), None);
-        assert_eq!(login(b"{", "r.io"), None);
+        let of = |image: &str| login(config, &RegistryHost::of_image(image));
+        assert_eq!(of("r.io/a"), Some(("u".to_owned(), "p:q".to_owned())));
+        assert_eq!(of("ubuntu"), Some(("h".to_owned(), "s".to_owned())));
+        assert_eq!(of("my-r.io/a"), None);
+        assert_eq!(login(b"{", &RegistryHost::of_image("r.io/a")), None);
     }
 
     #[test]

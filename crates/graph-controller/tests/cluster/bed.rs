@@ -84,6 +84,20 @@ impl Bed {
         tokio::spawn(async move { graph_controller::run(running, RequestArgs::default()).await.unwrap() });
     }
 
+    /// Ends the controller and starts another one, with NATS and etcd at these addresses and credentials from a Secret if it has a name.
+    pub fn restart_with_servers(&mut self, nats: &str, etcd: &str, secret: &str) {
+        self.context.shutdown.request();
+        let mut settings = OperatorConfiguration::clone(&self.context.settings);
+        settings.infrastructure.nats_address = nats.to_owned();
+        settings.infrastructure.etcd_address = etcd.to_owned();
+        settings.infrastructure.secret_name = secret.to_owned();
+        settings.infrastructure.secret_namespace = self.namespace.clone();
+        self.context.settings = Arc::new(settings);
+        (self.context.readiness, self.context.metrics) = (Readiness::default(), Metrics::new());
+        self.context.shutdown = Shutdown::manual();
+        self.start();
+    }
+
     /// Writes of a kind that the API server has accepted.
     pub fn writes_of(&self, kind: &str) -> u64 {
         self.counter("api_writes_total", &format!("kind=\"{kind}\""))

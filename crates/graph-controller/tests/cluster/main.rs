@@ -6,6 +6,7 @@ mod bed;
 mod claims;
 mod endpoint_picker;
 mod grove;
+mod infrastructure;
 mod requests;
 mod restart;
 mod scaling;

@@ -4,8 +4,10 @@ use std::fmt;
 
 /// Where images without a registry come from.
 const DOCKER_HUB: &str = "docker.io";
+/// Where the images of [`DOCKER_HUB`] are served.
+const DOCKER_HUB_SERVER: &str = "registry-1.docker.io";
 /// Other names of [`DOCKER_HUB`] in images and docker configurations.
-const DOCKER_HUB_ALIASES: [&str; 2] = ["index.docker.io", "registry-1.docker.io"];
+const DOCKER_HUB_ALIASES: [&str; 2] = ["index.docker.io", DOCKER_HUB_SERVER];
 
 /// Host of a registry, with its port if it has one; Docker Hub has one name only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,9 +16,14 @@ pub struct RegistryHost(String);
 impl RegistryHost {
     /// The registry of an image reference.
     pub fn of_image(image: &str) -> Self {
+        Self::split(image).0
+    }
+
+    /// The registry of an image reference, and what it is asked for there.
+    pub fn split(image: &str) -> (Self, &str) {
         match image.split_once('/') {
-            Some((first, _)) if is_host(first) => Self::canonical(first),
-            _ => Self(DOCKER_HUB.to_owned()),
+            Some((first, rest)) if is_host(first) => (Self::canonical(first), rest),
+            _ => (Self(DOCKER_HUB.to_owned()), image),
         }
     }
 
@@ -30,6 +37,16 @@ impl RegistryHost {
     fn canonical(host: &str) -> Self {
         let host = host.to_ascii_lowercase();
         if DOCKER_HUB_ALIASES.contains(&host.as_str()) { Self(DOCKER_HUB.to_owned()) } else { Self(host) }
+    }
+
+    /// Whether it is Docker Hub, where a repository without a folder is one of `library`.
+    pub fn is_docker_hub(&self) -> bool {
+        self.0 == DOCKER_HUB
+    }
+
+    /// The host that serves it, with its port if it has one.
+    pub fn server(&self) -> &str {
+        if self.is_docker_hub() { DOCKER_HUB_SERVER } else { &self.0 }
     }
 
     /// The host, with its port if it has one.

@@ -49,6 +49,14 @@ infrastructure:
   etcdAddress: {{ $etcd | quote }}
   modelExpressURL: {{ .Values.modelExpressURL | quote }}
   prometheusEndpoint: {{ .Values.dynamo.metrics.prometheusEndpoint | quote }}
+  {{- with index .Subcharts "graph-controller" }}
+  {{- with .Values.infrastructure }}
+  {{- if .secretName }}
+  secretName: {{ .secretName | quote }}
+  secretNamespace: {{ .secretNamespace | default $.Release.Namespace | quote }}
+  {{- end }}
+  {{- end }}
+  {{- end }}
 ingress:
   {{- if and .Values.dynamo.istio.enabled .Values.dynamo.istio.gateway }}
   virtualServiceGateway: {{ .Values.dynamo.istio.gateway | quote }}

@@ -1,6 +1,6 @@
 {{/*
-One program of the operator: call with (dict "root" $ "name" … "sub" <its subchart> "args" <list> "ports" <list> "strategy" <map>
-"replicas" <int> "readiness" <path>).
+One program of the operator: call with (dict "root" $ "name" … "sub" <its subchart> "args" <list> "env" <list> "ports" <list>
+"strategy" <map> "replicas" <int> "readiness" <path>).
 */}}
 {{- define "dynamo-operator.deployment" -}}
 {{- $fullname := include "dynamo-operator.program" . -}}
@@ -50,7 +50,7 @@ spec:
             {{- toYaml . | nindent 12 }}
             {{- end }}
           env:
-            {{- with concat .root.Values.env $sub.env }}
+            {{- with concat .root.Values.env $sub.env (.env | default list) }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
             - name: KUBERNETES_CLUSTER_DOMAIN

@@ -1,0 +1,157 @@
+//! NATS and etcd beside graphs: real servers that come and go, and what is told of them and left in them.
+
+use std::time::Duration;
+
+use api_types::conditions::{self, infrastructure as reason};
+use api_types::labels;
+use api_types::names;
+use api_types::v1beta1::DynamoGraphDeployment;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use outbound::{Limits, Outbound, Trust};
+use serde_json::{Value, json};
+use test_cluster::{Keys, Security, Server, wait};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::bed::{Bed, graph};
+
+/// What worked is looked at once a minute, and a second time before a failure is told.
+const LIMIT: Duration = Duration::from_secs(240);
+const LIMITS: Limits = Limits { patience: Duration::from_secs(30), longest: 1 << 20 };
+
+/// Waits until a graph tells this of NATS and etcd.
+async fn told(bed: &Bed, status: &str, reason: &str, message: &str) {
+    let api = bed.api::<DynamoGraphDeployment>();
+    let look = async || {
+        let graph = api.get("chat").await.map_err(|error| error.to_string())?;
+        let all = graph.status.unwrap_or_default().conditions;
+        let found = all.into_iter().find(|c| c.type_ == conditions::INFRASTRUCTURE_READY).ok_or("no condition")?;
+        let fits = found.status == status && found.reason == reason && found.message.contains(message);
+        if fits { Ok(()) } else { Err(format!("{found:?}")) }
+    };
+    wait::until(format!("the condition to be {status}, {reason}, {message}"), LIMIT, look).await.unwrap();
+}
+
+/// Writes the Secret with what the operator connects by.
+async fn write_secret(bed: &Bed, keys: &Keys, password: &str) {
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "servers" },
+        "stringData": {
+            "ca.crt": keys.authority, "tls.crt": keys.client.certificate, "tls.key": keys.client.key,
+            "nats-username": "operator", "nats-password": password,
+        },
+    });
+    let params = PatchParams::apply("user").force();
+    bed.api::<Secret>().patch("servers", &params, &Patch::Apply(&secret)).await.unwrap();
+}
+
+#[tokio::test]
+async fn graphs_tell_whether_nats_and_etcd_can_be_used() {
+    let keys = Keys::new().unwrap();
+    let users = "authorization: { users: [{ user: operator, password: secret }] }";
+    let nats = Server::nats(Security::Tls(&keys), users).await.unwrap();
+    let etcd = Server::etcd(Security::Open).await.unwrap();
+    let mut bed = Bed::new("servers").await;
+    bed.apply(&graph("chat", |_| {})).await;
+    bed.component("chat", "Decode").await;
+    bed.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "servers");
+
+    told(&bed, "False", reason::UNUSABLE, "servers, which infrastructure.secretName names, does not exist").await;
+    write_secret(&bed, &keys, "wrong").await;
+    told(&bed, "False", reason::UNREACHABLE, &format!("NATS at nats://{}: ", nats.address)).await;
+    write_secret(&bed, &keys, "secret").await;
+    told(&bed, "True", reason::CONNECTED, "").await;
+    // It keeps nothing from running.
+    bed.ready("chat").await;
+
+    etcd.stop().await.unwrap();
+    told(&bed, "False", reason::UNREACHABLE, &format!("http://{} cannot be reached", etcd.address)).await;
+    etcd.start_again().await.unwrap();
+    told(&bed, "True", reason::CONNECTED, "").await;
+}
+
+/// A server that is down when a graph is deleted holds up nothing, and is cleared once it is back.
+#[tokio::test]
+async fn what_a_deleted_graph_has_left_is_cleared() {
+    let nats = Server::nats(Security::Open, "jetstream: { store_dir: \"kept\" }").await.unwrap();
+    let etcd = Server::etcd(Security::Open).await.unwrap();
+    let mut bed = Bed::new("leftovers").await;
+    bed.apply(&graph("chat", |_| {})).await;
+    bed.ready("chat").await;
+    let decode = bed.component("chat", "Decode").await;
+    let shared = names::dynamo_namespace(&bed.namespace, "chat", false);
+    let workers = names::runtime_namespace(&shared, decode.labels().get(labels::WORKER_HASH).map(String::as_str));
+
+    let stale = [format!("v1/instances/{shared}/frontend/http/1"), format!("v1/mdc/{workers}/decode/generate/2")];
+    let others = [format!("v1/instances/{shared}-2/frontend/http/1"), "v1/mdc/team/decode/generate/2".to_owned()];
+    for key in stale.iter().chain(&others) {
+        ask_etcd(&etcd, "put", &json!({ "key": encoded(key), "value": encoded("x") })).await;
+    }
+    let stream = format!("namespace_{workers}_component_decode_kv_events");
+    for (name, subject) in [(stream.as_str(), "a.>"), ("orders", "b.>")] {
+        let wanted = json!({ "name": name, "subjects": [subject] });
+        let made = ask_nats(&nats, &format!("STREAM.CREATE.{name}"), &wanted).await;
+        assert_eq!(made["error"], Value::Null);
+    }
+
+    // A controller that starts now knows from its beginning what is in use.
+    bed.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "");
+    told(&bed, "True", reason::CONNECTED, "").await;
+    nats.stop().await.unwrap();
+    bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::default()).await.unwrap();
+    bed.gone::<DynamoGraphDeployment>("chat").await;
+
+    let keys = async || {
+        let keys = keys(&etcd).await;
+        if stale.iter().any(|key| keys.contains(key)) { Err(format!("{keys:?}")) } else { Ok(keys) }
+    };
+    let keys = wait::until("the graph's keys to be gone", LIMIT, keys).await.unwrap();
+    assert!(others.iter().all(|key| keys.contains(key)), "{keys:?}");
+
+    nats.start_again().await.unwrap();
+    let streams = async || {
+        let names = ask_nats(&nats, "STREAM.NAMES", &json!({})).await["streams"].clone();
+        if names == json!(["orders"]) { Ok(()) } else { Err(names.to_string()) }
+    };
+    wait::until("the graph's stream to be gone, and no other", LIMIT, streams).await.unwrap();
+}
+
+fn encoded(text: &str) -> String {
+    BASE64_STANDARD.encode(text)
+}
+
+/// Asks etcd through its JSON gateway, as somebody else.
+async fn ask_etcd(etcd: &Server, what: &str, body: &Value) -> Value {
+    let uri = format!("http://{}/v3/kv/{what}", etcd.address);
+    let request = http::Request::post(uri).body(body.to_string().into()).unwrap();
+    let answer = Outbound::new(&Trust::default()).unwrap().send(request, LIMITS).await.unwrap();
+    assert!(answer.status().is_success(), "{what}: {answer:?}");
+    serde_json::from_slice(answer.body()).unwrap()
+}
+
+/// All keys of etcd.
+async fn keys(etcd: &Server) -> Vec<String> {
+    let all = json!({ "key": encoded("\0"), "range_end": encoded("\0"), "keys_only": true });
+    let answer = ask_etcd(etcd, "range", &all).await;
+    let keys = answer["kvs"].as_array().into_iter().flatten().map(|entry| entry["key"].as_str().unwrap());
+    keys.map(|key| String::from_utf8(BASE64_STANDARD.decode(key).unwrap()).unwrap()).collect()
+}
+
+/// Asks JetStream in the plainest NATS, as somebody else.
+async fn ask_nats(nats: &Server, what: &str, body: &Value) -> Value {
+    let mut stream = BufReader::new(TcpStream::connect(&nats.address).await.unwrap());
+    let body = body.to_string();
+    let request = format!("CONNECT {{}}\r\nSUB answer 1\r\nPUB $JS.API.{what} answer {}\r\n{body}\r\n", body.len());
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut line = String::new();
+    while !line.starts_with("MSG ") {
+        line.clear();
+        assert!(stream.read_line(&mut line).await.unwrap() > 0, "NATS hung up");
+    }
+    let mut answer = vec![0; line.trim_end().rsplit(' ').next().unwrap().parse().unwrap()];
+    stream.read_exact(&mut answer).await.unwrap();
+    serde_json::from_slice(&answer).unwrap()
+}
