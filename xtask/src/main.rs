@@ -7,6 +7,7 @@ mod charts;
 mod cluster;
 mod conformance;
 mod crds;
+mod docs;
 mod e2e;
 mod http;
 mod images;
@@ -41,6 +42,8 @@ enum Command {
     Crds(crds::Args),
     /// Compare what our controllers generate with what the reference does, for the inputs of the conformance kit.
     Conformance(conformance::Args),
+    /// What the pages say can be done can be done.
+    Docs(docs::Args),
     /// End what `up --detach` started.
     Down(up::DownArgs),
     /// The chart and the images on a real node, which needs root.
@@ -84,6 +87,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cluster(args) => cluster::run(&args).map(done),
         Command::Conformance(args) => conformance::run(&args).await,
         Command::Crds(args) => crds::run(&args).map(done),
+        Command::Docs(args) => docs::run(&args).map(done),
         Command::Down(args) => up::down(&args).await.map(done),
         Command::E2e(args) => e2e::run(&args).await,
         Command::Images(args) => images::run(&args).map(done),

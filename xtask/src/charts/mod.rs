@@ -3,7 +3,7 @@
 mod crds_role;
 #[cfg(test)]
 mod tests;
-mod values;
+pub(crate) mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -180,7 +180,8 @@ fn as_list(text: &str) -> String {
     "items:\n".to_owned() + &text.split("\n---\n").map(item).collect::<String>()
 }
 
-fn target() -> PathBuf {
+/// Where cargo puts the programs of a daily build.
+pub(crate) fn target() -> PathBuf {
     let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from);
     workspace_root().join(Path::new(&dir)).join("debug")
 }

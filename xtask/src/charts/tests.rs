@@ -5,8 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use test_cluster::assets::{Assets, Tool};
 
-use super::{KUBE_VERSION, chart};
-use crate::operators::workspace_root;
+use super::chart;
 
 /// Renders the chart as release `rel` in namespace `dyn`.
 fn render(values: &[&str]) -> Result<Vec<Value>, String> {
@@ -259,30 +258,4 @@ fn a_value_of_another_type_is_refused_with_its_place() {
         assert!(refusal.contains(place), "{value}: {refusal}");
     }
     assert!(render(&["dynamo-operator.controllerManager.manager.image.tag=9"]).is_ok(), "tags may look like numbers");
-}
-
-/// The commands of the user's pages that install or upgrade, as helm would render them.
-#[test]
-fn documented_helm_commands_render() {
-    let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();
-    let mut count = 0;
-    for page in ["install.md", "gitops.md", "upgrade.md", "troubleshooting.md"] {
-        let text = std::fs::read_to_string(workspace_root().join("docs").join(page)).unwrap().replace("\\\n", " ");
-        for line in text.lines() {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let ["helm", "install" | "upgrade" | "template", "dynamo", "deploy/helm/dynamo-platform", rest @ ..] =
-                words.as_slice()
-            else {
-                continue;
-            };
-            let own = ["--create-namespace", "--wait", "--reset-then-reuse-values"];
-            let rest = rest.iter().filter(|word| !own.contains(word));
-            let mut command = Command::new(&helm);
-            command.args(["template", "dynamo"]).arg(chart()).args(rest).arg(KUBE_VERSION);
-            let output = command.output().unwrap();
-            assert!(output.status.success(), "{page}: {line}: {}", String::from_utf8_lossy(&output.stderr));
-            count += 1;
-        }
-    }
-    assert!(count >= 5, "{count} commands are found");
 }

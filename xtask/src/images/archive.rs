@@ -224,11 +224,6 @@ mod tests {
     }
 
     #[test]
-    fn the_same_content_gives_the_same_bytes() {
-        assert_eq!(archive(&[Arch::Amd64]), archive(&[Arch::Amd64]));
-    }
-
-    #[test]
     fn containerd_gets_the_whole_name() {
         for (reference, full) in [
             ("team/x:1", "docker.io/team/x:1"),

@@ -1,6 +1,7 @@
 //! Static binaries.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -35,6 +36,14 @@ impl Arch {
         if Self::HOST == "arm64" { Self::Arm64 } else { Self::Amd64 }
     }
 
+    /// C compilers that know its instructions, the best first.
+    fn compilers(self) -> [&'static str; 3] {
+        match self {
+            Self::Amd64 => ["x86_64-linux-gnu-gcc", "x86_64-linux-musl-gcc", "clang"],
+            Self::Arm64 => ["aarch64-linux-gnu-gcc", "aarch64-linux-musl-gcc", "clang"],
+        }
+    }
+
     fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",
@@ -50,7 +59,7 @@ const LINKER: [&str; 3] = ["-Clinker=rust-lld", "-Clink-arg=--icf=all", "-Clink-
 /// Builds the programs, and gives the paths of their binaries in the same order.
 pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Result<Vec<PathBuf>> {
     let target = arch.target();
-    check_target(target)?;
+    let compiler = Toolchain::of_this_machine(arch)?.compiler(arch)?;
     let root = workspace_root();
     // A directory of its own: flags differ from those of the daily build, and would make each build the other's anew.
     let dir = root.join("target/static");
@@ -64,10 +73,7 @@ pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Resul
         }
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rust_flags());
-    if arch.as_str() == Arch::HOST {
-        // The C parts of ring need no C library, so the compiler of this machine will do.
-        cargo.env(format!("CC_{}", target.replace('-', "_")), env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    }
+    cargo.env(compiler_variable(arch), compiler);
     let status = cargo.status().context("cannot run cargo")?;
     ensure!(status.success(), "cargo build failed for {target}");
     let profile = if profile == "dev" { "debug" } else { profile };
@@ -85,11 +91,85 @@ fn rust_flags() -> String {
     flags.join("\u{1f}")
 }
 
-fn check_target(target: &str) -> Result<()> {
-    let sysroot = Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace_root()).output();
-    let sysroot = String::from_utf8(sysroot.context("cannot run rustc")?.stdout)?;
-    if !PathBuf::from(sysroot.trim()).join("lib/rustlib").join(target).join("lib").is_dir() {
-        bail!("Rust's standard library for {target} is not installed; run `rustup target add {target}`");
+/// What there is on a machine for building for an architecture.
+#[derive(Debug)]
+struct Toolchain {
+    /// Where Rust's standard libraries are, one directory for each target.
+    libraries: PathBuf,
+    /// The C compiler that the environment names.
+    named: Option<OsString>,
+    /// Directories of programs.
+    path: Vec<PathBuf>,
+}
+
+impl Toolchain {
+    fn of_this_machine(arch: Arch) -> Result<Self> {
+        let sysroot = Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace_root()).output();
+        let sysroot = String::from_utf8(sysroot.context("cannot run rustc")?.stdout)?;
+        let own = (arch.as_str() == Arch::HOST).then(|| env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        Ok(Self {
+            libraries: PathBuf::from(sysroot.trim()).join("lib/rustlib"),
+            named: env::var_os(compiler_variable(arch)).or(own),
+            path: env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect(),
+        })
     }
-    Ok(())
+
+    /// The C compiler for an architecture, if all else is there, too. The C parts of ring need no C library, so one that knows the
+    /// instructions will do.
+    ///
+    /// # Errors
+    /// Something is missing; the error names the command that installs it.
+    fn compiler(&self, arch: Arch) -> Result<OsString> {
+        let target = arch.target();
+        if !self.libraries.join(target).join("lib").is_dir() {
+            bail!(
+                "cannot build for {}: Rust's standard library for {target} is not installed; run `rustup target add {target}`",
+                arch.as_str()
+            );
+        }
+        let known = arch.compilers();
+        let found = known.iter().find(|name| self.path.iter().any(|dir| dir.join(name).is_file()));
+        let Some(compiler) = self.named.clone().or_else(|| found.map(OsString::from)) else {
+            bail!(
+                "cannot build for {}: there is no C compiler for it; install one of {}, or name one in {}",
+                arch.as_str(),
+                known.join(", "),
+                compiler_variable(arch)
+            );
+        };
+        Ok(compiler)
+    }
+}
+
+/// The variable by which ring's build finds its C compiler.
+fn compiler_variable(arch: Arch) -> String {
+    format!("CC_{}", arch.target().replace('-', "_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_for_an_architecture_is_named_with_the_remedy() {
+        let root = env::temp_dir().join(format!("toolchain-{}", std::process::id()));
+        let (libraries, programs) = (root.join("rustlib"), root.join("bin"));
+        fs::create_dir_all(&programs).unwrap();
+        let toolchain = |named: Option<&str>| Toolchain {
+            libraries: libraries.clone(),
+            named: named.map(OsString::from),
+            path: vec![programs.clone()],
+        };
+        let error = || toolchain(None).compiler(Arch::Arm64).unwrap_err().to_string();
+        assert!(error().contains("`rustup target add aarch64-unknown-linux-musl`"), "{}", error());
+        fs::create_dir_all(libraries.join("aarch64-unknown-linux-musl/lib")).unwrap();
+        assert!(error().contains("install one of aarch64-linux-gnu-gcc, "), "{}", error());
+        assert!(error().ends_with("or name one in CC_aarch64_unknown_linux_musl"), "{}", error());
+        assert_eq!(toolchain(Some("mine")).compiler(Arch::Arm64).unwrap(), "mine");
+        fs::write(programs.join("clang"), "").unwrap();
+        assert_eq!(toolchain(None).compiler(Arch::Arm64).unwrap(), "clang");
+        fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -140,3 +140,31 @@ pub(crate) fn pack(program: &str, binary: &Path, reference: &str, arch: Arch, ar
 fn megabytes(bytes: usize) -> f64 {
     bytes as f64 / 1e6
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever builds the same binary gets the same digest.
+    #[test]
+    fn two_archives_of_one_binary_are_equal_to_the_byte() {
+        let dir = std::env::temp_dir().join(format!("archives-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        // Big enough that a compressor has something to decide.
+        let content: Vec<u8> = (0..300_000_u32).flat_map(|n| (n % 1009).to_le_bytes()).collect();
+        let binary = dir.join("graph-controller");
+        fs::write(&binary, content).unwrap();
+        let archive = |name: &str, tag: &str, arch| {
+            let path = dir.join(name);
+            pack("graph-controller", &binary, &format!("team/graph-controller:{tag}"), arch, &path).unwrap();
+            fs::read(path).unwrap()
+        };
+        let first = archive("first.tar", "1", Arch::Amd64);
+        // Times of files count in seconds.
+        fs::File::open(&binary).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert!(first == archive("second.tar", "1", Arch::Amd64));
+        assert!(first != archive("third.tar", "2", Arch::Amd64), "the name is part of it");
+        assert!(first != archive("fourth.tar", "1", Arch::Arm64), "and so is the architecture");
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -48,6 +48,16 @@ pub(super) fn files(platform: &Path) -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
+/// The whole names of all values of the platform's chart and of those in it.
+pub(crate) fn names(platform: &Path) -> Result<Vec<String>> {
+    let mut charts = Vec::new();
+    collect(platform, "", &mut charts)?;
+    let of = |chart: &Chart| -> Vec<String> {
+        chart.values.iter().map(|value| format!("{}{}", chart.prefix, value.path.join("."))).collect()
+    };
+    Ok(charts.iter().flat_map(of).collect())
+}
+
 /// The chart in a directory, and those in its `charts`, in the order of their names.
 fn collect(dir: &Path, prefix: &str, charts: &mut Vec<Chart>) -> Result<()> {
     charts.push(Chart::read(dir, prefix)?);

@@ -1,0 +1,142 @@
+//! Commands of the pages: each is one that its program understands.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::CommandFactory;
+use test_cluster::assets::{Assets, Tool};
+
+use super::values::Values;
+use crate::charts;
+use crate::operators::workspace_root;
+
+/// The chart, as the pages name it.
+const CHART: &str = "deploy/helm/dynamo-platform";
+/// Flags of `helm install` and `helm upgrade` that `helm template` does not have.
+const NOT_OF_TEMPLATE: [&str; 2] = ["--create-namespace", "--reset-then-reuse-values"];
+
+/// What commands are checked by.
+pub(super) struct Checker {
+    helm: PathBuf,
+    kubectl: PathBuf,
+    pub(super) values: Values,
+    /// Names of our kinds, as kubectl takes them.
+    kinds: Vec<String>,
+}
+
+impl Checker {
+    pub(super) fn new() -> Result<Self> {
+        let assets = Assets::from_env()?;
+        let (helm, kubectl) = (assets.find(Tool::Helm)?, assets.find(Tool::Kubectl)?);
+        Ok(Self { helm, kubectl, values: Values::read()?, kinds: kinds()? })
+    }
+
+    /// Checks a command of a fenced block. False if it is of a program that is none of ours to check.
+    pub(super) fn command(&self, words: &[String]) -> Result<bool> {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            ["helm", "install" | "upgrade" | "template", _, CHART, ..] => self.chart(&words)?,
+            ["helm", rest @ ..] => explained(&self.helm, rest)?,
+            ["kubectl", rest @ ..] => self.kubectl(rest)?,
+            ["cargo", "xtask", rest @ ..] => xtask(rest)?,
+            ["cargo", rest @ ..] => cargo(rest)?,
+            ["crds", rest @ ..] => crds(rest)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A command that renders the chart: its flags exist, its values exist, and the chart takes them.
+    fn chart(&self, words: &[&str]) -> Result<()> {
+        explained(&self.helm, &words[1..])?;
+        for value in words.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1]) {
+            let path = value.split_once('=').map_or(value, |(path, _)| path);
+            ensure!(self.values.exists(path), "the chart has no value {path}");
+        }
+        let flags = words[4..].iter().filter(|word| !NOT_OF_TEMPLATE.contains(word) && **word != "--wait");
+        let mut command = Command::new(&self.helm);
+        command.args(["template", words[2]]).arg(charts::chart()).args(flags).arg(charts::KUBE_VERSION);
+        succeed(command)
+    }
+
+    fn kubectl(&self, words: &[&str]) -> Result<()> {
+        explained(&self.kubectl, words)?;
+        let ours = |kind: &str| kind.starts_with("dynamo") || kind.starts_with("dgd") || kind.starts_with("dcd");
+        for word in words.iter().skip(1).filter(|word| !word.starts_with('-')) {
+            let kind = word.split(['/', '.']).next().unwrap_or_default();
+            let is_object = word.contains('/') || ["get", "describe", "explain", "delete"].contains(&words[0]);
+            let own = is_object && words.get(1) == Some(word) || word.contains('/');
+            ensure!(!(own && ours(kind)) || self.kinds.iter().any(|known| known == kind), "there is no kind {kind}");
+        }
+        Ok(())
+    }
+}
+
+/// Whether `cargo xtask` takes these words. Words in capitals stand for anything.
+pub(super) fn xtask(words: &[&str]) -> Result<()> {
+    let all = ["cargo xtask"].iter().chain(words);
+    match crate::Cli::command().try_get_matches_from(all) {
+        Ok(_) => Ok(()),
+        Err(error) if error.use_stderr() => bail!("{}", error.to_string().lines().next().unwrap_or_default()),
+        // It asks for help.
+        Err(_) => Ok(()),
+    }
+}
+
+/// Packages and manifests that a command of cargo names exist. `cargo fuzz` is not installed everywhere.
+fn cargo(words: &[&str]) -> Result<()> {
+    for pair in words.windows(2) {
+        let path = match pair[0] {
+            "-p" | "--package" if pair[1] == "xtask" => PathBuf::from("xtask"),
+            "-p" | "--package" => PathBuf::from("crates").join(pair[1]),
+            "--manifest-path" => PathBuf::from(pair[1]),
+            "--test" => continue,
+            _ => continue,
+        };
+        ensure!(workspace_root().join(&path).exists(), "there is no {}", path.display());
+    }
+    Ok(())
+}
+
+/// A command of the program `crds`, which the tests have built.
+fn crds(words: &[&str]) -> Result<()> {
+    let program = charts::target().join("crds");
+    if !program.exists() {
+        println!("not checked: crds {}, for {} is not built", words.join(" "), program.display());
+        return Ok(());
+    }
+    explained(&program, words)
+}
+
+/// Lets a program read the words and explain itself, instead of doing what they say: it refuses flags that it does not know.
+fn explained(program: &PathBuf, words: &[&str]) -> Result<()> {
+    let end = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+    let mut command = Command::new(program);
+    command.args(&words[..end]).arg("--help");
+    succeed(command)
+}
+
+fn succeed(mut command: Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("cannot run {}", command.get_program().to_string_lossy()))?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}", error.lines().next().unwrap_or("it fails and says nothing"));
+    Ok(())
+}
+
+/// Plural, singular and short names of the kinds that we define.
+fn kinds() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    let dir = workspace_root().join("deploy/crds");
+    for entry in std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let path = entry?.path();
+        let definition: serde_json::Value =
+            serde_saphyr::from_str(&std::fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
+        let own = &definition["spec"]["names"];
+        let short = own["shortNames"].as_array().into_iter().flatten();
+        names.extend(
+            short.chain([&own["plural"], &own["singular"]]).filter_map(|name| name.as_str()).map(str::to_owned),
+        );
+    }
+    Ok(names)
+}
