@@ -66,12 +66,20 @@ pub(crate) struct OperatorArgs {
     /// `{metrics}` for addresses that are free. If `{health}` is used, /readyz there tells when the operator is ready.
     #[arg(long, value_name = "COMMAND")]
     operator: Option<String>,
+    /// Whether checkpoints are switched on.
+    #[arg(skip)]
+    checkpoints: bool,
 }
 
 impl OperatorArgs {
     /// The profile of the controllers.
     pub(crate) fn profile(&self) -> &str {
         if self.release { "release" } else { &self.profile }
+    }
+
+    /// The same with checkpoints switched on, or off.
+    pub(crate) fn with_checkpoints(self, checkpoints: bool) -> Self {
+        Self { checkpoints, ..self }
     }
 
     /// The command of another operator.
@@ -120,7 +128,7 @@ impl OperatorArgs {
     pub(crate) async fn start(&self, cluster: &Cluster, binaries: &Binaries) -> Result<Vec<Running>> {
         let graph_controller =
             if self.operator.is_some() { None } else { Some(binaries.controller("graph-controller")?) };
-        let configuration = install::prepare(cluster, graph_controller, binaries.webhook).await?;
+        let configuration = install::prepare(cluster, graph_controller, binaries.webhook, self.checkpoints).await?;
         if let Some(command) = &self.operator {
             return Ok(vec![start_other(cluster, command).await?]);
         }

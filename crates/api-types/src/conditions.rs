@@ -54,6 +54,8 @@ pub mod graph {
     pub const PODS_NOT_READY: &str = "pods_not_ready";
     /// `Ready`: components are not ready for different reasons.
     pub const MIXED: &str = "mixed_not_ready_reasons";
+    /// `Ready`: pods of a component wait for their checkpoint.
+    pub const WAITING_FOR_CHECKPOINT: &str = "waiting_for_checkpoint";
     /// `TopologyLevelsAvailable`: nothing is known yet.
     pub const TOPOLOGY_PENDING: &str = "TopologyConditionPending";
     /// `TopologyLevelsAvailable`: the topology does not exist.

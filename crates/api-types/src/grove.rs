@@ -14,6 +14,10 @@ use serde_json::Value;
 /// `apiVersion` of every kind in this module.
 pub const API_VERSION: &str = "grove.io/v1alpha1";
 
+/// Labels that Grove puts on pods, which together tell the pods of one place in one replica of a scaling group.
+pub const ENGINE_GROUP: [&str; 3] =
+    ["grove.io/podcliquescalinggroup", "grove.io/podcliquescalinggroup-replica-index", "grove.io/podclique-pod-index"];
+
 /// Annotation of a PodCliqueSet: the queue in which Grove's Volcano backend puts its pods.
 pub const VOLCANO_QUEUE: &str = "scheduling.grove.io/volcano-queue";
 

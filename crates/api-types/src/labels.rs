@@ -36,6 +36,11 @@ pub fn topology(domain: &str) -> String {
     format!("{TOPOLOGY_PREFIX}{domain}")
 }
 
+/// Whether a label says where a pod is within a domain of the cluster's topology.
+pub fn is_topology(label: &str) -> bool {
+    label.starts_with(TOPOLOGY_PREFIX)
+}
+
 /// `leader` or `worker` on pods of multi-node replicas.
 pub const ROLE: &str = "role";
 

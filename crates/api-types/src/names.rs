@@ -113,6 +113,11 @@ pub fn checkpoint(id: &str) -> String {
     bounded(&format!("checkpoint-{id}"), 253)
 }
 
+/// Claim template of the GPUs that the processes of a captured pod share.
+pub fn checkpoint_claim_template(id: &str) -> String {
+    gpu_claim_template(&checkpoint(id), "worker")
+}
+
 /// Job whose pod is captured for a checkpoint; another version of the artifact is another Job.
 pub fn checkpoint_job(id: &str, version: &str) -> String {
     dns_label(&format!("checkpoint-job-{id}-{version}"))

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`apply_overrides`] | the program that lays the author's part of a graph over a proposed one |
 //! | [`graph`] | reconciling one graph: observe, validate, decide, apply, report |
+//! | [`recovery`] | pods that cannot serve any more and that nobody else replaces |
 //! | [`relay`] | the program beside a profiler |
 //! | [`request`] | profiling for a request, and the graph that comes of it |
 //! | [`scaling_adapter`] | handing the replicas of an adapter to its graph |
@@ -16,6 +17,7 @@ pub mod access;
 pub mod apply_overrides;
 pub mod graph;
 pub mod infrastructure;
+pub mod recovery;
 pub mod relay;
 pub mod request;
 mod run;

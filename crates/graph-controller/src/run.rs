@@ -1,6 +1,7 @@
 //! Caches, what wakes a graph, and the loop.
 
 mod grove;
+mod recovery;
 mod requests;
 
 use std::convert::Infallible;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::external::{DestinationRule, InferencePool, VirtualService};
+use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use api_types::{annotations, labels};
 use controller_kit::apply::Applier;
@@ -19,6 +21,7 @@ use controller_kit::store::{
     CacheView, Key, Packed, ServedApi, Store, Watch, controller_owner, watch, watch_if_served, watch_metadata_by,
 };
 use futures::join;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -31,6 +34,8 @@ use self::requests::Requests;
 use crate::NAME;
 use crate::graph::Reconciler;
 use crate::graph::apply::graph_of;
+use crate::graph::apply::topology::Labeller;
+use crate::graph::observe::checkpoints::names_in;
 use crate::graph::observe::grove::kai_queues;
 use crate::graph::observe::{Apis, Caches};
 use crate::graph::settings::Settings;
@@ -59,6 +64,8 @@ struct Watches {
     pools: Watch<Packed<InferencePool>>,
     destination_rules: Watch<Packed<DestinationRule>>,
     mpi_keys: Watch<PartialObjectMeta<Secret>>,
+    checkpoints: Watch<Packed<DynamoCheckpoint>>,
+    agents: Option<Watch<Packed<DaemonSet>>>,
     services: Watch<Packed<Service>>,
     ingresses: Watch<Packed<Ingress>>,
     virtual_services: Watch<Packed<VirtualService>>,
@@ -101,17 +108,28 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         let reconciler = reconciler.clone();
         async move { reconciler.reconcile(adapter).await }
     });
+    let (own_settings, own_events) = (Arc::clone(&settings), events.clone());
     let requesting = requests.run(&context, args, &caches, requests_to_look_at);
+    let recovering = recovery::run(&context, &own_settings, &own_events);
     let apis = apis(&context, &settings);
     let places = Places {
         graphs: caches.graphs.clone(),
         components: caches.components.clone(),
         worker_pods: caches.worker_pods.clone(),
     };
+    let labeller = Labeller::new(applier.clone(), events.clone(), caches.worker_pods.clone());
     let (infrastructure, graphs_to_tell) = infrastructure::start(&context, own_namespace, places);
     let pods = Arc::new(PodWatcher::new(client()));
-    let reconciler =
-        Reconciler { applier: applier.clone(), pods, events, apis, settings, infrastructure, caches: caches.clone() };
+    let reconciler = Reconciler {
+        applier: applier.clone(),
+        pods,
+        events,
+        apis,
+        settings,
+        infrastructure,
+        labeller,
+        caches: caches.clone(),
+    };
     let serving = watches.into_controller(graph_watch, &reconciler).also(graphs_to_look_at).also(graphs_to_tell);
     let serving = serving.run(&context, move |graph| {
         let reconciler = reconciler.clone();
@@ -119,7 +137,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     });
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready in
     // between.
-    join!(serving, scaling, requesting, async { secrets_gate.open() });
+    join!(serving, scaling, requesting, recovering, async { secrets_gate.open() });
     Ok(())
 }
 
@@ -147,6 +165,10 @@ fn open(
     let pools = watch_if_served::<InferencePool>(client(), scope, Some(labels::GRAPH));
     let destination_rules = watch_if_served::<DestinationRule>(client(), scope, Some(labels::OWN_GRAPH));
     let mpi_keys = watch_metadata_by::<Secret>(client(), scope, None, Some(&copies));
+    let checkpoints = watch::<DynamoCheckpoint>(client(), scope, None);
+    let agents_asked = settings.snapshots.is_some() && settings.grove.enabled;
+    let agents = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
+    let agents = agents_asked.then(|| watch::<DaemonSet>(client(), scope, Some(&agents))).unzip();
     let services = watch::<Service>(client(), scope, Some(labels::OWN_GRAPH));
     // Those of components are watched, and written, by the component controller.
     let ways_in = format!("{},!{}", labels::OWN_GRAPH, labels::OWN_COMPONENT);
@@ -168,6 +190,8 @@ fn open(
         pools: pools.0,
         destination_rules: destination_rules.0,
         mpi_keys: mpi_keys.0,
+        checkpoints: checkpoints.0,
+        agents: agents.0,
         services: services.0,
         ingresses: ingresses.0,
         virtual_services: virtual_services.0,
@@ -185,6 +209,8 @@ fn open(
         pools: pools.1,
         destination_rules: destination_rules.1,
         mpi_keys: mpi_keys.1,
+        checkpoints: checkpoints.1,
+        agents: agents.1,
         services: services.1,
         ingresses: ingresses.1,
         virtual_services: virtual_services.1,
@@ -213,11 +239,16 @@ impl Watches {
             .owns(self.pools)
             .owns(self.destination_rules)
             .triggered_by(self.mpi_keys, concerned_by(all))
+            .triggered_by(self.checkpoints, concerned_by_checkpoint(all))
             .owns(self.services)
             .owns(self.ingresses)
             .owns(self.virtual_services)
             .triggered_by(self.model_services, neighbours(all))
             .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect());
+        let controller = match self.agents {
+            Some(agents) => controller.triggered_by(agents, neighbours(all)),
+            None => controller,
+        };
         self.grove.wake(controller, &reconciler.caches.grove.sets, all)
     }
 }
@@ -236,6 +267,7 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
         Arc::new(caches.pools.clone()),
         Arc::new(caches.destination_rules.clone()),
         Arc::new(caches.mpi_keys.clone()),
+        Arc::new(caches.checkpoints.clone()),
         Arc::new(caches.services.clone()),
         Arc::new(caches.ingresses.clone()),
         Arc::new(caches.virtual_services.clone()),
@@ -253,6 +285,7 @@ fn apis(context: &Context, settings: &Settings) -> Apis {
     let served = |resource| ServedApi::new(context.client.clone(), resource);
     let leader_worker_sets = GroupVersionKind::gvk("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
     Apis {
+        checkpoints: settings.snapshots.is_some(),
         leader_worker_sets: settings.leader_worker_sets.then(|| served(ApiResource::from_gvk(&leader_worker_sets))),
         kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
     }
@@ -264,6 +297,19 @@ fn concerned_by<K: Resource>(graphs: &Store<Packed<DynamoGraphDeployment>>) -> i
     move |object| match controller_owner(object) {
         Some(_) => owner_key::<DynamoGraphDeployment, K>(object).into_iter().collect(),
         None => neighbours(object),
+    }
+}
+
+/// The graph that made a checkpoint, and those whose authors name it.
+fn concerned_by_checkpoint(
+    graphs: &Store<Packed<DynamoGraphDeployment>>,
+) -> impl Fn(&Packed<DynamoCheckpoint>) -> Vec<Key> + Send + use<> {
+    let graphs = graphs.clone();
+    move |checkpoint| {
+        let all = graphs.all().into_iter().filter(|graph| graph.namespace() == checkpoint.namespace());
+        let name = checkpoint.name_any();
+        let naming = all.filter(|graph| graph.unpack().is_ok_and(|graph| names_in(&graph).contains(&name)));
+        naming.map(|graph| Key::of(graph.as_ref())).chain(graph_of(checkpoint)).collect()
     }
 }
 

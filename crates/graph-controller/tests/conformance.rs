@@ -81,6 +81,7 @@ fn real_graphs_give_the_references_components() {
                         adapters: vec![],
                         running_pods: BTreeMap::new(),
                         served: Served::default(),
+                        checkpoints: Default::default(),
                         grove: LiveGrove::default(),
                         program: Program::Component,
                     };

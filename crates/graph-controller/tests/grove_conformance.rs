@@ -35,6 +35,7 @@ fn decided(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodClique
         components: vec![],
         adapters: vec![],
         running_pods: BTreeMap::new(),
+        checkpoints: Default::default(),
         served: Served { grove: true, ..Served::default() },
         grove: LiveGrove { sets, unknown_types, ..LiveGrove::default() },
         program: Program::Grove,

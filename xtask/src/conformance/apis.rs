@@ -1,4 +1,4 @@
-//! What the cluster offers for replicas that span nodes. Definitions of other projects come from their own modules.
+//! What the cluster offers beside Kubernetes. Definitions of other projects come from their own modules.
 
 use std::fs;
 
@@ -23,7 +23,17 @@ pub(super) fn definitions(mode: Mode) -> Result<Vec<Value>> {
             all.push(open_definition("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"));
             Ok(all)
         }
+        Mode::Ckpt => Ok(["PodSnapshot", "PodSnapshotContent"].map(snapshots).to_vec()),
     }
+}
+
+/// A kind of the snapshot operator. Nobody captures anything here, so only that it is served counts.
+fn snapshots(kind: &str) -> Value {
+    let mut definition = open_definition("nvidia.com", "v1alpha1", kind, &format!("{}s", kind.to_lowercase()));
+    if kind == "PodSnapshotContent" {
+        definition["spec"]["scope"] = "Cluster".into();
+    }
+    definition
 }
 
 fn of(api: ForeignApi) -> Result<Vec<Value>> {

@@ -68,6 +68,8 @@ enum Mode {
     Grove,
     /// The LeaderWorkerSet and Volcano APIs
     Lws,
+    /// The APIs of the snapshot operator, and checkpoints switched on
+    Ckpt,
 }
 
 impl Mode {
@@ -76,6 +78,7 @@ impl Mode {
             Self::Base => "base",
             Self::Grove => "grove",
             Self::Lws => "lws",
+            Self::Ckpt => "ckpt",
         }
     }
 }
@@ -113,7 +116,8 @@ async fn record_all(args: &Args, definitions: Vec<Value>, cases: &[Case]) -> Res
     crds.push(open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"));
     crds.extend(definitions);
     let cluster = Cluster::start(Options { controllers, crds, ..Options::default() }).await?;
-    let operators = args.operator.start(&cluster, &binaries).await?;
+    let operator = args.operator.clone().with_checkpoints(args.mode == Mode::Ckpt);
+    let operators = operator.start(&cluster, &binaries).await?;
     let server = Server::discover(cluster.client()?).await?;
     let mut movement = Movement::watch(&server, Duration::from_millis(args.settle));
     let folder = workspace_root().join("target/conformance").join(args.mode.name());

@@ -38,7 +38,7 @@ impl WebhookServer {
 
     /// Starts it and returns when the API server gets answers.
     pub(crate) async fn start(&self, cluster: &Cluster) -> Result<()> {
-        let configuration: PathBuf = install::prepare(cluster, None, self.address).await?;
+        let configuration: PathBuf = install::prepare(cluster, None, self.address, false).await?;
         cluster.apply(&webhook::objects(self.binaries.controller(webhook::NAME)?, self.address)?).await?;
         for controller in CONTROLLERS.into_iter().filter(|each| each.name == webhook::NAME) {
             start_controller(cluster, controller, &self.binaries, &configuration).await?;

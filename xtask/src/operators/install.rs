@@ -17,6 +17,7 @@ pub(super) async fn prepare(
     cluster: &Cluster,
     graph_controller: Option<&Path>,
     webhook: SocketAddr,
+    checkpoints: bool,
 ) -> Result<PathBuf> {
     let mut objects = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})];
     for pods in ["planner", "epp", "profiling"] {
@@ -24,7 +25,7 @@ pub(super) async fn prepare(
     }
     cluster.apply(&objects).await?;
     let path = cluster.dir().join("operator.json");
-    std::fs::write(&path, configuration(webhook).to_string())
+    std::fs::write(&path, configuration(webhook, checkpoints).to_string())
         .with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
@@ -41,13 +42,14 @@ pub(super) fn restricted() -> Value {
     })
 }
 
-fn configuration(webhook: SocketAddr) -> Value {
+fn configuration(webhook: SocketAddr, checkpoints: bool) -> Value {
     json!({
         "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1",
         "kind": "OperatorConfiguration",
         "server": {"webhook": {"host": webhook.ip(), "port": webhook.port(), "serviceName": SERVICE}},
         // With what the expectations of the conformance kit were recorded.
         "orchestrators": {"grove": {"terminationDelay": "4h"}},
+        "checkpoint": {"enabled": checkpoints},
         "mpi": {"sshSecretName": MPI_KEY, "sshSecretNamespace": NAMESPACE},
     })
 }

@@ -54,6 +54,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         rights: &[
             "update nvidia.com/dynamographdeployments/finalizers",
             "update nvidia.com/dynamographdeploymentrequests/finalizers",
+            "update nvidia.com/dynamocheckpoints/finalizers",
         ],
         reach: Reach::Never,
         why: BLOCKS,
@@ -138,6 +139,18 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         ],
         reach: Reach::Run,
         why: "graphs with claims, GPUs that processes share, scaling adapters, or replicas that span nodes",
+    },
+    Argument {
+        programs: GRAPHS,
+        rights: &["create,patch,delete nvidia.com/dynamocheckpoints", "* apps/daemonsets"],
+        reach: Reach::Run,
+        why: "graphs whose workers start from checkpoints, which a run does not have",
+    },
+    Argument {
+        programs: GRAPHS,
+        rights: &["get core/nodes", "patch,delete core/pods"],
+        reach: Reach::Run,
+        why: "workers that exchange key-value caches, and engines that stand by for each other, which a run does not have",
     },
     Argument {
         programs: &["graph-controller", "component-controller", "model-controller"],

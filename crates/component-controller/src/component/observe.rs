@@ -7,8 +7,8 @@ use super::{
     pull_secrets::{self, NamedPullSecrets},
     workload::{LiveWorkload, WorkloadKind},
 };
-use crate::snapshots::{Place, Snapshots};
-use api_types::{external::VirtualService, names, v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
+use crate::snapshots::Snapshots;
+use api_types::{external::VirtualService, names, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     failure::ErrorType,
     pull_secrets::PullSecrets,
@@ -29,7 +29,9 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 use tracing::warn;
-use workload::snapshot::{SnapshotSettings, identity_id};
+use workload::snapshot::identity_id;
+
+pub use workload::snapshot::CheckpointFacts;
 use workload::{LeaderWorkerSet, PullSecretIndex};
 
 /// Everything that a decision needs.
@@ -76,19 +78,6 @@ pub struct ModelFacts {
     pub service: Option<Live<Service>>,
     /// All components of the namespace that serve it, the oldest first.
     pub owners: Vec<OwnerReference>,
-}
-
-/// What is known about the checkpoint of a component; nothing, if it has none.
-#[derive(Debug, Default)]
-pub struct CheckpointFacts {
-    /// Namespace of the component.
-    pub namespace: String,
-    /// `None` if checkpoints are switched off.
-    pub settings: Option<SnapshotSettings>,
-    /// The checkpoint.
-    pub live: Option<DynamoCheckpoint>,
-    /// Where checkpoints are kept.
-    pub place: Place,
 }
 
 impl Observed {

@@ -38,7 +38,7 @@ impl Applier {
         K: Resource,
         K::DynamicType: Default,
     {
-        match self.remove(object, parent_uid, None).await {
+        match self.remove(object, parent_uid, (None, None)).await {
             // With the uid as the only precondition: another object has that name by now.
             Err(Error::Changed { .. }) => Ok(Removed::Gone),
             answer => answer,
@@ -59,10 +59,31 @@ impl Applier {
             let reason = "metadata.resourceVersion is missing".to_owned();
             return Err(Error::Render { object: ObjectId::of(object), reason });
         };
-        self.remove(object, parent_uid, Some(version)).await
+        self.remove(object, parent_uid, (Some(version), None)).await
     }
 
-    async fn remove<K>(&self, object: &K, parent_uid: &str, version: Option<String>) -> Result<Removed, Error>
+    /// As [`Applier::delete`], without letting a pod end what it does.
+    ///
+    /// # Errors
+    /// As [`Applier::delete`].
+    pub async fn delete_at_once<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        match self.remove(object, parent_uid, (None, Some(0))).await {
+            Err(Error::Changed { .. }) => Ok(Removed::Gone),
+            answer => answer,
+        }
+    }
+
+    /// Deletes an object, of this version only if one is given, after so many seconds if they are given.
+    async fn remove<K>(
+        &self,
+        object: &K,
+        parent_uid: &str,
+        (version, grace): (Option<String>, Option<u32>),
+    ) -> Result<Removed, Error>
     where
         K: Resource,
         K::DynamicType: Default,
@@ -73,6 +94,7 @@ impl Applier {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),
+            grace_period_seconds: grace,
             preconditions: Some(preconditions),
             ..DeleteParams::default()
         };

@@ -71,6 +71,7 @@ pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDe
         adapters: Vec::new(),
         running_pods: Default::default(),
         served: Served::default(),
+        checkpoints: Default::default(),
         grove: Default::default(),
         program: Program::Component,
     }

@@ -26,8 +26,10 @@ use controller_kit::pods::PodWatcher;
 use controller_kit::store::{Packed, UnpackError};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
+use tracing::warn;
 
 use self::apply::Applied;
+use self::apply::topology::Labeller;
 use self::decide::Decision;
 use self::observe::pods::{Troubles, pods_of, troubles};
 use self::observe::{Apis, Caches, Observed};
@@ -56,6 +58,8 @@ pub struct Reconciler {
     pub settings: Arc<Settings>,
     /// What is known of NATS and etcd.
     pub infrastructure: Watched,
+    /// Tells pods where they are.
+    pub labeller: Labeller,
 }
 
 impl Reconciler {
@@ -77,6 +81,8 @@ impl Reconciler {
             Ok(observed) => observed,
             Err(error) => return self.unreadable(&packed, &error).await,
         };
+        // Pods that run do not wait for what hinders the rest.
+        let labelled = self.labeller.label(&observed.graph).await;
         let now = Timestamp::now();
         let (mut status, action) = match self.advance(&packed, &mut observed, now).await {
             Ok(done) => done,
@@ -92,7 +98,14 @@ impl Reconciler {
             Reported::Written => report::publish(&self.events, &observed.graph, &status),
             Reported::Unchanged => {}
         }
-        Ok(action)
+        match labelled {
+            Ok(false) => Ok(action),
+            Err(error) if error.class() == Class::Transient => Err(error),
+            told => {
+                told.err().inspect(|error| warn!(%error, "a pod is not told where it is"));
+                Ok(action.no_later_than(OBSTACLE_RETRY))
+            }
+        }
     }
 
     /// One pass over a graph that can be read: its status after it, or the step that failed.
@@ -112,6 +125,8 @@ impl Reconciler {
         if observed.program == Program::Grove {
             observed.grove.unknown_types = observe::grove::unknown_types(&packed.value(), observed.graph.annotations());
             observe::grove::look_further(&self.applier, &self.settings, observed).await?;
+            let namespace = packed.metadata.namespace.as_deref().unwrap_or_default();
+            observed.checkpoints.place = observe::checkpoints::place(&self.caches, &self.settings, namespace);
         }
         let observed = &*observed;
         let valid = match validate::validate(&observed.graph, &self.settings, observed.facts()) {

@@ -1,5 +1,6 @@
 //! Everything a decision needs, read from the caches in one go.
 
+pub mod checkpoints;
 pub mod grove;
 pub mod pods;
 
@@ -7,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api_types::external::{DestinationRule, InferencePool, VirtualService};
+use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::{
     DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
 };
 use api_types::{annotations, labels, names};
 use controller_kit::apply::{APPLIED_ANNOTATION, Error};
 use controller_kit::store::{Key, Packed, ServedApi, Store, UnpackError, controller_owner};
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -20,6 +23,7 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 
+use self::checkpoints::LiveCheckpoints;
 use self::grove::{GroveCaches, LiveGrove};
 use super::program::Program;
 use super::validate::Facts;
@@ -51,6 +55,10 @@ pub struct Caches {
     pub adapters: Store<Packed<Adapter>>,
     /// Copies of the SSH key for MPI, metadata only.
     pub mpi_keys: Store<PartialObjectMeta<Secret>>,
+    /// Checkpoints, whoever made them.
+    pub checkpoints: Store<Packed<DynamoCheckpoint>>,
+    /// DaemonSets of the agents that restore them; none if checkpoints or Grove are switched off.
+    pub agents: Option<Store<Packed<DaemonSet>>>,
     /// Services of graphs.
     pub services: Store<Packed<Service>>,
     /// Ingresses of graphs.
@@ -72,6 +80,8 @@ pub struct Served {
     pub grove: bool,
     /// The KAI scheduler.
     pub kai: bool,
+    /// Checkpoints, as the operator's configuration says.
+    pub checkpoints: bool,
 }
 
 /// One graph and all that is live of it, at one moment.
@@ -87,6 +97,8 @@ pub struct Observed {
     pub running_pods: BTreeMap<String, usize>,
     /// What the cluster serves.
     pub served: Served,
+    /// The checkpoints that it has to do with.
+    pub checkpoints: LiveCheckpoints,
     /// What is live of it on Grove.
     pub grove: LiveGrove,
     /// The program that runs it.
@@ -126,6 +138,8 @@ pub const MARKS: [&str; 2] = [APPLIED_ANNOTATION, annotations::LAST_APPLIED_HASH
 /// Asks what the cluster serves.
 #[derive(Clone)]
 pub struct Apis {
+    /// Whether checkpoints are switched on.
+    pub checkpoints: bool,
     /// LeaderWorkerSets; none if they shall not be used.
     pub leader_worker_sets: Option<ServedApi>,
     /// Queues of the KAI scheduler; none if it is not for the cluster to say whether it is used.
@@ -141,6 +155,7 @@ impl Apis {
         let grove = &caches.grove;
         let mut served = Served {
             grove: grove.sets.is_served() && grove.cliques.is_served() && grove.groups.is_served(),
+            checkpoints: self.checkpoints,
             ..Served::default()
         };
         if let Some(api) = &self.leader_worker_sets
@@ -172,7 +187,9 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     let running_pods = if generations.len() > 1 { running_pods(caches, &graph) } else { BTreeMap::new() };
     let adapters = adapters(caches, &graph)?;
     let grove = grove::observe(&caches.grove, &graph)?;
-    Ok(Observed { graph, components, adapters, running_pods, served, grove, program: Program::default() })
+    let checkpoints = checkpoints::observe(caches, &graph, &components);
+    let program = Program::default();
+    Ok(Observed { graph, components, adapters, running_pods, served, checkpoints, grove, program })
 }
 
 /// Components that an earlier graph of this name left behind (`--cascade=orphan`).

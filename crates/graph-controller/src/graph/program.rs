@@ -3,6 +3,7 @@
 
 use api_types::{annotations, conditions, grove};
 use kube::ResourceExt;
+use workload::RunsOn;
 
 use super::observe::Observed;
 use super::settings::Settings;
@@ -19,6 +20,14 @@ pub enum Program {
 }
 
 impl Program {
+    /// What the components of a graph run on.
+    pub const fn runs_on(self) -> RunsOn {
+        match self {
+            Self::Component => RunsOn::Component,
+            Self::Grove => RunsOn::Grove,
+        }
+    }
+
     /// The value of the annotation that pins a graph to the program.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 use controller_kit::settings::{self, Istio, OperatorConfiguration, Rbac};
 use controller_kit::store::Scope;
 use workload::grove::{GroveSettings, Scheduler};
+use workload::snapshot::SnapshotSettings;
 use workload::{DiscoveryBackend, PodSettings};
 
 /// Where the operator is installed unless it is told.
@@ -23,6 +24,8 @@ pub struct Settings {
     pub leader_worker_sets: bool,
     /// Grove.
     pub grove: Grove,
+    /// Checkpoints; none if they are switched off.
+    pub snapshots: Option<SnapshotSettings>,
     /// What reaches pods; those of graphs on Grove are rendered here.
     pub pods: PodSettings,
 }
@@ -93,6 +96,7 @@ impl Settings {
             mpi_key: (!mpi.ssh_secret_name.is_empty()).then(|| MpiKey { name: mpi.ssh_secret_name.clone(), namespace }),
             leader_worker_sets: configuration.orchestrators.lws.enabled != Some(false),
             grove: Grove::of(configuration),
+            snapshots: configuration.checkpoint.snapshots(),
             pods: configuration.pods(),
         }
     }

@@ -16,7 +16,7 @@ use kube::ResourceExt;
 
 use super::apply::Applied;
 use super::decide::{Decision, Rollout, is_current, is_stalled};
-use super::observe::Observed;
+use super::observe::{Observed, Served};
 use super::program::Program;
 use super::unserved::unserved_fields;
 use super::validate::Refusal;
@@ -28,10 +28,15 @@ pub fn of_decision(
     applied: &Applied,
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(&observed.graph, observed.program, now);
+    let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
     status.restart = decision.restart.clone();
+    let checkpoints = decision.checkpoints.iter();
+    status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
     if let Some(on_grove) = &decision.grove {
         grove::report(&mut status, observed, on_grove, applied, now);
+        if let Some(message) = checkpoints_awaited(decision) {
+            progress(&mut status, &observed.graph, c::graph::WAITING_FOR_CHECKPOINT, &message, now);
+        }
         return status;
     }
     let graph = &observed.graph;
@@ -52,6 +57,8 @@ pub fn of_decision(
         stall(&mut status, graph, &obstacle, now);
         // The other components go on, so the graph has not failed.
         status.state = GraphState::Pending;
+    } else if let Some(message) = checkpoints_awaited(decision) {
+        progress(&mut status, graph, c::graph::WAITING_FOR_CHECKPOINT, &message, now);
     } else if decision.rollout.in_progress() {
         let message = match waiting.is_empty() {
             true => "Rolling update in progress".to_owned(),
@@ -78,6 +85,13 @@ pub fn of_decision(
     status
 }
 
+/// What components wait for before pods of theirs may start.
+fn checkpoints_awaited(decision: &Decision) -> Option<String> {
+    let awaited = decision.checkpoints.iter().filter_map(|one| Some((&one.component, one.awaited.as_ref()?)));
+    let lines: Vec<_> = awaited.map(|(component, what)| format!("{component} waits for {what}")).collect();
+    (!lines.is_empty()).then(|| format!("Waiting for checkpoints: {}", lines.join("; ")))
+}
+
 /// What somebody has to help with before pods come up: the most urgent of all components.
 fn trouble_of(wanted: &[&DynamoComponentDeployment]) -> Option<(&'static str, String)> {
     let troubled = wanted.iter().filter(|d| is_current(d)).filter_map(|d| {
@@ -91,7 +105,7 @@ fn trouble_of(wanted: &[&DynamoComponentDeployment]) -> Option<(&'static str, St
 /// Status of a graph that cannot be carried out. What is live stays as it is and stays in the status.
 pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let graph = &observed.graph;
-    let mut status = carried_over(&observed.graph, observed.program, now);
+    let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
     // What is wanted cannot be told, so every object counts, the newest of a component as its present one.
     let mut live: Vec<_> = observed.present().collect();
     live.sort_by_key(|d| std::cmp::Reverse(d.metadata.creation_timestamp.clone()));
@@ -108,18 +122,23 @@ pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> D
 
 /// Status of a graph that cannot even be read. What was said of it before stays.
 pub fn of_unreadable(graph: &DynamoGraphDeployment, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(graph, Program::Component, now);
+    let mut status = carried_over(graph, Program::Component, Served::default(), now);
     stall(&mut status, graph, obstacle, now);
     status
 }
 
-fn carried_over(graph: &DynamoGraphDeployment, program: Program, now: Timestamp) -> DynamoGraphDeploymentStatus {
+fn carried_over(
+    graph: &DynamoGraphDeployment,
+    program: Program,
+    served: Served,
+    now: Timestamp,
+) -> DynamoGraphDeploymentStatus {
     let mut status = graph.status.clone().unwrap_or_default();
     status.observed_generation = graph.metadata.generation;
-    match unserved_fields(graph, program) {
+    match unserved_fields(graph, program, served) {
         fields if fields.is_empty() => status.conditions.retain(|condition| condition.type_ != c::SPEC_SERVED),
         fields => {
-            let message = format!("accepted, but not acted on yet: {}", fields.join(", "));
+            let message = format!("accepted, but not acted on: {}", fields.join(", "));
             set(&mut status, graph, now, c::SPEC_SERVED, false, c::graph::FIELDS_WITHOUT_EFFECT, &message);
         }
     }

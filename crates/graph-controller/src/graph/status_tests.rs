@@ -126,3 +126,28 @@ fn a_refused_spec_keeps_what_is_known_of_the_workers() {
     assert_eq!(status.components["Decode"].ready_replicas, Some(4));
     assert_eq!(is(&status, "Ready").0, "False");
 }
+
+#[test]
+fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
+    let graph = graph_with(|g| {
+        let checkpoint = serde_json::json!({ "enabled": true, "startupPolicy": "WaitForCheckpoint" });
+        g["spec"]["components"][1]["experimental"] = serde_json::json!({ "checkpoint": checkpoint });
+    });
+    let settings = crate::graph::settings::Settings {
+        snapshots: Some(Default::default()),
+        ..crate::graph::fixtures::settings().clone()
+    };
+    let valid = crate::graph::fixtures::valid_with(&graph, &settings);
+    let decision = decide(&valid, &observed(&graph, vec![]));
+    let live: Vec<_> = decision.components.iter().map(|d| live(d, d.spec.component.wanted_replicas())).collect();
+    let status = of_decision(&observed(&graph, vec![]), &decision, &Applied { live, ..Applied::default() }, NOW);
+    assert_eq!(status.state, GraphState::Pending);
+    let (_, reason, message) = is(&status, "Ready");
+    assert_eq!(reason, "waiting_for_checkpoint");
+    let name = status.checkpoints["Decode"].checkpoint_name.clone().unwrap();
+    assert_eq!(
+        message,
+        format!("Waiting for checkpoints: Decode waits for DynamoCheckpoint {name}, which is being made")
+    );
+    assert_eq!((status.checkpoints["Decode"].ready, status.checkpoints.len()), (None, 1));
+}

@@ -5,11 +5,17 @@ use api_types::annotations;
 use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment};
 use kube::ResourceExt;
 
+use super::observe::Served;
+use super::observe::checkpoints::has_checkpoint;
 use super::program::Program;
 
-/// Paths of the fields that have no effect on a graph that this program runs, in the order of the object; empty for most
-/// graphs.
-pub fn unserved_fields(graph: &DynamoGraphDeployment, program: Program) -> Vec<String> {
+/// What stands behind the path of a checkpoint.
+const SWITCHED_OFF: &str =
+    " (checkpoints are switched off; an administrator sets checkpoint.enabled in the operator's configuration)";
+
+/// Paths of the fields that have no effect on a graph that this program runs, in the order of the object, each with its reason
+/// where that is not the program; empty for most graphs.
+pub fn unserved_fields(graph: &DynamoGraphDeployment, program: Program, served: Served) -> Vec<String> {
     let (spec, as_components) = (&graph.spec, program == Program::Component);
     let pinned = graph.annotations().get(annotations::WORKLOAD_PROVIDER);
     let elsewhere = pinned.is_some_and(|pinned| pinned != program.as_str());
@@ -23,16 +29,16 @@ pub fn unserved_fields(graph: &DynamoGraphDeployment, program: Program) -> Vec<S
     let mut fields: Vec<String> = annotation.into_iter().chain(set).collect();
     for component in &spec.components {
         let at = format!("spec.components[{}]", component.name);
+        if !served.checkpoints && has_checkpoint(component) {
+            fields.push(format!("{at}.experimental.checkpoint{SWITCHED_OFF}"));
+        }
         fields.extend(of_component(component, as_components).into_iter().map(|field| format!("{at}.{field}")));
     }
     fields
 }
 
 fn of_component(component: &ComponentSpec, as_components: bool) -> Vec<&'static str> {
-    let experimental = component.experimental.as_ref();
-    let checkpoint = experimental.and_then(|experimental| experimental.checkpoint.as_ref()).is_some_and(|c| c.enabled);
     let fields = [
-        (checkpoint, "experimental.checkpoint"),
         (as_components && component.provider_override.is_some(), "providerOverride"),
         (as_components && component.min_available.is_some(), "minAvailable"),
         (as_components && component.topology_constraint.is_some(), "topologyConstraint"),
@@ -48,7 +54,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_graph_is_served_whole() {
-        assert_eq!(unserved_fields(&graph(), Program::Component), Vec::<String>::new());
+        assert_eq!(unserved_fields(&graph(), Program::Component, Served::default()), Vec::<String>::new());
     }
 
     #[test]
@@ -63,7 +69,21 @@ mod tests {
             "spec.components[Frontend].minAvailable",
             "spec.components[Decode].topologyConstraint",
         ];
-        assert_eq!(unserved_fields(&graph, Program::Component), expected);
+        assert_eq!(unserved_fields(&graph, Program::Component, Served::default()), expected);
+    }
+
+    #[test]
+    fn a_checkpoint_is_named_where_checkpoints_are_switched_off() {
+        let graph = graph_with(|g| {
+            g["spec"]["components"][1]["experimental"] = json!({ "checkpoint": { "enabled": true } });
+        });
+        let told = unserved_fields(&graph, Program::Component, Served::default());
+        assert!(
+            told.len() == 1 && told[0].starts_with("spec.components[Decode].experimental.checkpoint ("),
+            "{told:?}"
+        );
+        let served = Served { checkpoints: true, ..Served::default() };
+        assert_eq!(unserved_fields(&graph, Program::Component, served), Vec::<String>::new());
     }
 
     #[test]
@@ -74,6 +94,6 @@ mod tests {
             g["spec"]["components"][0]["minAvailable"] = json!(1);
         });
         let expected = ["metadata.annotations[nvidia.com/workload-provider]"];
-        assert_eq!(unserved_fields(&graph, Program::Grove), expected);
+        assert_eq!(unserved_fields(&graph, Program::Grove, Served::default()), expected);
     }
 }

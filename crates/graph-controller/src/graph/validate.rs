@@ -9,8 +9,9 @@ use api_types::v1beta1::{
 use api_types::{annotations, conditions, labels, names};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
-use workload::{Invalid, RunsOn, validate_on};
+use workload::{Invalid, ValidatedComponent, validate_on};
 
+use super::decide::checkpoints;
 use super::decide::component::{Placement, component_deployment};
 use super::observe::Served;
 use super::program::{Program, lacks_grove};
@@ -130,7 +131,7 @@ pub fn validate<'a>(
         // Told once, with what to install, and not for each component again.
         merged.iter_mut().for_each(|d| d.spec.component.multinode = None);
     }
-    let checked = check_components(graph, program, &merged, &mut problems);
+    let checked = check_components(graph, &valid, &merged, &mut problems);
     (valid.framework, valid.claim_templates) = (checked.framework, checked.claim_templates);
     if merged.iter().any(|d| backend_of(d, settings.discovery) == DiscoveryBackend::Kubernetes) {
         valid.discovery = DiscoveryBackend::Kubernetes;
@@ -223,23 +224,20 @@ struct Checked {
 /// engines without the author deciding are a mistake.
 fn check_components(
     graph: &DynamoGraphDeployment,
-    program: Program,
+    graph_wide: &ValidGraph<'_>,
     merged: &[DynamoComponentDeployment],
     problems: &mut Vec<Invalid>,
 ) -> Checked {
-    let explicit = graph.spec.backend_framework;
-    let runs_on = match program {
-        Program::Component => RunsOn::Component,
-        Program::Grove => RunsOn::Grove,
-    };
+    let (explicit, program) = (graph.spec.backend_framework, graph_wide.program);
     let (name, namespace) = (graph.name_any(), graph.namespace().unwrap_or_default());
     let mut found: Vec<BackendFramework> = Vec::new();
     let mut claim_templates = Vec::new();
     for candidate in merged {
         let component = &candidate.spec.component;
-        match validate_on(runs_on, candidate) {
+        match validate_on(program.runs_on(), candidate) {
             Ok(valid) => {
                 found.extend(valid.framework());
+                problems.extend(lacks_engine(&valid, &component.name, graph_wide));
                 let shared = valid.shared_gpus().into_iter();
                 claim_templates.extend(
                     shared.map(|gpus| workload::render_claim_template(&namespace, &name, &component.name, gpus)),
@@ -262,14 +260,23 @@ fn check_components(
     Checked { framework: explicit.or(found.first().copied()), claim_templates }
 }
 
+/// A checkpoint that the graph makes names the engine that it is of.
+fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGraph<'_>) -> Option<Invalid> {
+    let usage = component.checkpoint().filter(|usage| usage.reference.is_none())?;
+    let known = checkpoints::engine(component.framework(), graph.spec.backend_framework, usage).is_some();
+    let field = format!("spec.components[{name}].experimental.checkpoint");
+    let problem = "is of an engine that cannot be told from the component's command";
+    let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";
+    (!known && graph.settings.snapshots.is_some()).then(|| invalid(field, "", problem, remedy))
+}
+
 /// The component as the component controller would see it, the graph's own settings merged in.
 fn candidate(
     valid: &ValidGraph<'_>,
     graph: &DynamoGraphDeployment,
     component: &ComponentSpec,
 ) -> DynamoComponentDeployment {
-    let placement = Placement { generation: None, fingerprint: None, replicas: 0, origin_version: "" };
-    let mut candidate = component_deployment(valid, component, placement);
+    let mut candidate = component_deployment(valid, component, Placement::default());
     candidate.metadata.uid = graph.uid();
     candidate
 }

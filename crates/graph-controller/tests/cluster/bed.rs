@@ -4,7 +4,7 @@ use api_types::v1beta1::{
     ComponentKind, ComponentReplicaStatus, DynamoComponentDeployment, DynamoComponentDeploymentStatus,
     DynamoGraphDeployment,
 };
-use controller_kit::access::{RoleScope, role};
+use controller_kit::access::{RoleScope, Verb, role};
 use controller_kit::metrics::Metrics;
 use controller_kit::process::{Context, Readiness, Shutdown};
 use controller_kit::scope::Fence;
@@ -51,6 +51,29 @@ impl Bed {
     pub async fn on_grove(prefix: &str) -> Option<Self> {
         grove()?;
         Some(Self::without_controller(prefix, true).await)
+    }
+
+    /// A namespace with a running controller that makes checkpoints. It does not use Grove.
+    pub async fn with_checkpoints(prefix: &str) -> Self {
+        let mut bed = Self::without_controller(prefix, false).await;
+        Arc::make_mut(&mut bed.context.settings).checkpoint.enabled = true;
+        bed.start();
+        bed
+    }
+
+    /// Grants the controller a right beyond its namespace, as an install for the whole cluster does.
+    pub async fn grant_everywhere(&self, resource: &str, verbs: &[Verb]) {
+        let name = format!("{}-{resource}", self.namespace);
+        let verbs: Vec<_> = verbs.iter().map(|verb| verb.as_str()).collect();
+        let rules = json!([{ "apiGroups": [""], "resources": [resource], "verbs": verbs }]);
+        let group = "rbac.authorization.k8s.io";
+        let role = json!({ "apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
+            "metadata": { "name": name }, "rules": rules });
+        let binding = json!({ "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": { "name": name },
+            "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
+            "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": self.namespace }] });
+        shared(&definitions()).await.unwrap().apply(&[role, binding]).await.unwrap();
     }
 
     async fn without_controller(prefix: &str, grove: bool) -> Self {

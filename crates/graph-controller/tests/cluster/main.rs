@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod bed;
+mod checkpoints;
 mod claims;
 mod endpoint_picker;
 mod grove;
@@ -11,3 +12,4 @@ mod requests;
 mod restart;
 mod scaling;
 mod takeover;
+mod topology;

@@ -4,7 +4,6 @@ use super::roles::{Clique, CliqueRole};
 use super::{GroveComponent, GroveGraph, topology};
 use crate::frameworks::{Multinode, Peers};
 use crate::metadata::Pairs;
-use crate::snapshot::Restore;
 use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, pod, quantity};
 use api_types::grove::{PodCliqueTemplate, PodCliqueTemplateSpec};
 use api_types::v1beta1::{ComponentType, MAIN_CONTAINER};
@@ -39,13 +38,13 @@ pub(super) fn render(
 }
 
 /// What the pods of a component depend on beside it.
-pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponent<'_>) -> RenderInput<'a> {
+pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponent<'a>) -> RenderInput<'a> {
     RenderInput {
         settings: graph.pods,
         pull_secrets: graph.pull_secrets,
         fallback_service_account: None,
         legacy_type_is_worker: component.legacy_type_is_worker,
-        restore: Restore::None,
+        restore: component.restore,
     }
 }
 
@@ -91,6 +90,7 @@ fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>, r
     }
     let backend = valid.discovery_backend(input).as_str().to_owned();
     all.insert(annotations::DISCOVERY_BACKEND.to_owned(), backend);
+    component.restore.annotate(&mut all, valid.restore_target());
     if let Some(id) = component.restart_at {
         all.insert(annotations::RESTART_AT.to_owned(), id.to_owned());
     }

@@ -36,6 +36,7 @@ pub use service::{render_ingress, render_ray_head_service, render_service, rende
 pub use set::render_pod_clique_set;
 pub use topology::has_topology;
 
+use crate::snapshot::Restore;
 use crate::{PodSettings, PullSecretIndex, ValidatedComponent};
 use api_types::v1beta1::{ComponentSpec, DynamoGraphDeploymentSpec};
 use std::collections::BTreeMap;
@@ -77,6 +78,8 @@ pub struct GroveComponent<'a> {
     pub legacy_type_is_worker: bool,
     /// Id of the restart that its pods shall have gone through.
     pub restart_at: Option<&'a str>,
+    /// How its pods start.
+    pub restore: Restore<'a>,
 }
 
 /// Settings of the operator for Grove.

@@ -8,28 +8,37 @@
 //! | `identity` | what a checkpoint is called |
 //! | `storage` | where it is kept |
 //! | `settings` | what an administrator says |
+//! | `place`, `start` | from what is known, how pods start |
 //! | `restore` | pods that start from one |
+//! | `captured_pod`, `overlay` | the pod that is captured for a component of a graph |
 //! | `capture`, `claims`, `prepared` | the Job whose pod is captured |
 //! | `cleanup` | the Job that removes what a checkpoint kept |
 //! | `control` | the folder in which agent and engine meet |
 
 mod capture;
+mod captured_pod;
 mod claims;
 mod cleanup;
 mod control;
 mod identity;
+mod overlay;
+mod place;
 mod prepared;
 mod restore;
 mod settings;
+mod start;
 mod storage;
 
 pub use capture::{CaptureSettings, artifact_version, claims_of, render_capture_job};
+pub use captured_pod::{CapturedComponent, CapturedPod, render_captured_pod};
 pub use claims::{Claim, ClaimSource};
 pub use cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job};
 pub use identity::{checkpoint_id, graph_checkpoint_id, identity_id};
+pub use place::Place;
 pub use prepared::check_shared_gpu_memory;
 pub use restore::{Restore, RestoreSource, restore_pod, share_gpu_memory};
 pub use settings::{DEFAULT_SECCOMP_PROFILE, SnapshotSettings};
+pub use start::{CheckpointFacts, Start, start};
 pub use storage::{SnapshotStorage, StorageProblem, StorageSettings, render_storage_claim, storage_of_agents};
 
 /// Version of a checkpoint's artifact where nothing else is said.

@@ -2,7 +2,8 @@
 
 use super::{Invalid, Mistakes, SharedGpus};
 use api_types::v1beta1::{CheckpointIdentity, CheckpointStartupPolicy, ComponentSpec, EngineMode, MAIN_CONTAINER};
-use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
+use serde_json::Value;
 
 const FIELD: &str = "spec.experimental.checkpoint";
 
@@ -17,6 +18,10 @@ pub struct CheckpointUse<'a> {
     pub policy: CheckpointStartupPolicy,
     /// Container whose processes are restored.
     pub target: &'a str,
+    /// The author's own part of the pod that is captured.
+    pub overlay: Option<&'a Value>,
+    /// Containers of that pod, beside the target, that use its shared GPU memory.
+    pub clients: &'a [String],
 }
 
 /// What the component says, `None` if it always starts cold.
@@ -44,11 +49,35 @@ pub(super) fn check<'a>(
         let problem = "names no container of spec.podTemplate.spec";
         mistakes.push(invalid(".targetContainerName", target, problem, "name the container that runs the engine"));
     }
+    let job = checkpoint.job.as_ref();
+    let overlay = job.and_then(|job| job.pod_template.as_ref());
+    let clients = job.and_then(|job| job.gms_client_containers.as_deref()).unwrap_or_default();
+    check_captured_pod(target, overlay, clients, &mut mistakes);
     let mistakes = mistakes.into_inner();
     let reference = checkpoint.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
     let identity = checkpoint.identity.as_ref().filter(|_| reference.is_none());
-    let usage = CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target };
+    let usage = CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target, overlay, clients };
     if mistakes.is_empty() { Ok(Some(usage)) } else { Err(mistakes) }
+}
+
+/// The pod that is captured has the target, and what the author adds.
+fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], mistakes: &mut Mistakes) {
+    let template = match overlay.map(|overlay| serde_json::from_value::<PodTemplateSpec>(overlay.clone())).transpose() {
+        Ok(template) => template.unwrap_or_default(),
+        Err(error) => {
+            let remedy = "write it as any pod template; only what it says is laid over the component's";
+            mistakes.push(invalid(".job.podTemplate", "", &format!("is no pod template: {error}"), remedy));
+            return;
+        }
+    };
+    let added: Vec<_> = template.spec.into_iter().flat_map(|pod| pod.containers).map(|added| added.name).collect();
+    for (index, client) in clients.iter().enumerate() {
+        if client != target && !added.contains(client) {
+            let problem = "names no container of the pod that is captured";
+            let remedy = "the pod has the target and the containers of job.podTemplate; name one of those";
+            mistakes.push(invalid(&format!(".job.gmsClientContainers[{index}]"), client, problem, remedy));
+        }
+    }
 }
 
 fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {

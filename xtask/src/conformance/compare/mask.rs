@@ -35,13 +35,19 @@ const GMS_SERVER: &str = "gpu_memory_service.cli.server";
 static UUID: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|<uid:[^>]*>").ok());
 
-/// Replaces every UID, and the suffix of each worker generation by its ordinal in the case.
+/// Replaces every UID, and the suffix of each worker generation and the identifier of its checkpoint, which is made of the
+/// graph's UID and the suffix, by their ordinals in the case.
 pub(super) fn generations(case: &Value) -> Value {
-    let mut found = Vec::new();
-    find_generations(case.get("objects").unwrap_or(&Value::Null), &mut found);
+    let objects = case.get("objects").unwrap_or(&Value::Null);
+    let (mut found, mut checkpoints) = (Vec::new(), Vec::new());
+    find_labels(objects, labels::WORKER_HASH, 8, &mut found);
+    find_labels(objects, labels::CHECKPOINT_ID, 32, &mut checkpoints);
     let mut text = case.to_string();
     if let Some(uuid) = &*UUID {
         text = uuid.replace_all(&text, |_: &Captures| "UID").into_owned();
+    }
+    for (index, id) in checkpoints.iter().enumerate() {
+        text = text.replace(id, &format!("CHECKPOINT{index}"));
     }
     for (index, generation) in found.iter().enumerate() {
         text = text.replace(generation, &format!("GENERATION{index}"));
@@ -50,24 +56,25 @@ pub(super) fn generations(case: &Value) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|_| case.clone())
 }
 
-fn find_generations(value: &Value, found: &mut Vec<String>) {
+/// Finds the values of a label that are so many hexadecimal digits.
+fn find_labels(value: &Value, label: &str, digits: usize, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
-            let generation = fields.get(labels::WORKER_HASH).and_then(Value::as_str).filter(|text| is_generation(text));
-            if let Some(generation) = generation
-                && !found.iter().any(|known| known == generation)
+            let value = fields.get(label).and_then(Value::as_str).filter(|text| is_hex(text, digits));
+            if let Some(value) = value
+                && !found.iter().any(|known| known == value)
             {
-                found.push(generation.to_owned());
+                found.push(value.to_owned());
             }
-            fields.values().for_each(|field| find_generations(field, found));
+            fields.values().for_each(|field| find_labels(field, label, digits, found));
         }
-        Value::Array(items) => items.iter().for_each(|item| find_generations(item, found)),
+        Value::Array(items) => items.iter().for_each(|item| find_labels(item, label, digits, found)),
         _ => {}
     }
 }
 
-fn is_generation(text: &str) -> bool {
-    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// An object without what does not count.

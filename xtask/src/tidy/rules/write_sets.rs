@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Resources that more than one controller may write, and how they share them.
-const SHARED: [(&str, &str); 7] = [
+const SHARED: [(&str, &str); 9] = [
     ("core/services", "each writes only what it owns: Services of components, or those of graphs on Grove"),
     ("networking.k8s.io/ingresses", "each writes only what it owns, as with Services"),
     ("networking.istio.io/virtualservices", "each writes only what it owns, as with Services"),
@@ -16,6 +16,14 @@ const SHARED: [(&str, &str); 7] = [
     ),
     ("batch/jobs", "each writes only those it owns: Jobs of checkpoints, or those that profile for requests"),
     ("nvidia.com/dynamocomponentdeployments", "the component controller only removes a finalizer of the Go operator"),
+    (
+        "nvidia.com/dynamocheckpoints",
+        "the component controller only removes the finalizer of one that is being deleted",
+    ),
+    (
+        "nvidia.com/dynamocheckpoints/finalizers",
+        "the right to be the owner that children wait for, which writes nothing",
+    ),
     ("events.k8s.io/events", "events are only ever added"),
 ];
 /// Verbs that change nothing.

@@ -4,9 +4,10 @@ use super::*;
 use crate::component::observe::Observed;
 use crate::component::pull_secrets::NamedPullSecrets;
 use crate::snapshots::Place;
+use api_types::v1alpha1::DynamoCheckpoint;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use workload::snapshot::{SnapshotSettings, SnapshotStorage, StorageSettings};
+use workload::snapshot::{CheckpointFacts, SnapshotSettings, SnapshotStorage, StorageSettings};
 use workload::{PodSettings, validate};
 
 fn component(checkpoint: Value, shares: bool) -> api_types::v1beta1::DynamoComponentDeployment {

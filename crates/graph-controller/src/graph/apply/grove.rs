@@ -16,7 +16,11 @@ pub(super) async fn apply(
     decision: &GroveDecision,
     waiting: &mut Vec<String>,
 ) -> Result<Option<PodCliqueSet>, Error> {
-    let set = match writer.write(&caches.grove.sets, &decision.set).await?.typed() {
+    let written = match decision.held_back {
+        true => Written::Not,
+        false => writer.write(&caches.grove.sets, &decision.set).await?.typed(),
+    };
+    let set = match written {
         Written::As(set) => Some(*set),
         Written::Not => observed.grove.set().cloned(),
         Written::Waits(why) => {

@@ -4,8 +4,10 @@
 //! at once, what else the graph needs and the wanted components; old workers shrink after new ones were asked for; deletions
 //! last. A step that fails ends the pass: the next one starts from what is live.
 
+mod checkpoints;
 mod grove;
 mod objects;
+pub mod topology;
 mod writer;
 
 use api_types::grove::PodCliqueSet;
@@ -48,6 +50,7 @@ pub async fn apply(
     let writer = Writer { applier, graph: &observed.graph };
     let mut applied = Applied { live: observed.present().cloned().collect(), ..Applied::default() };
     applied.waiting.extend(objects::before_pods(writer, caches, &decision.objects).await?);
+    applied.waiting.extend(checkpoints::write(writer, caches, &decision.checkpoints).await?);
     let components = join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
     // One that is refused does not hold up the others.
     let (beside, components) = join!(objects::beside_pods(writer, caches, &decision.objects), components);
@@ -73,6 +76,7 @@ pub async fn apply(
         // Pods of an old generation may still mount what the new one does without.
         objects::prune(writer, caches, &decision.objects).await?;
     }
+    checkpoints::prune(writer, &decision.stale_checkpoints).await?;
     if !decision.bookkeeping.is_empty() {
         applier.edit_fields(writer.graph, writer.uid(), decision.bookkeeping.clone()).await?;
     }

@@ -94,7 +94,7 @@ impl Writer<'_> {
         self.send(&Desired::of(&self.owned(wanted), self.uid())?, None).await
     }
 
-    fn owned<K: Resource<DynamicType = ()> + Clone>(&self, wanted: &K) -> K {
+    pub(super) fn owned<K: Resource<DynamicType = ()> + Clone>(&self, wanted: &K) -> K {
         let mut wanted = wanted.clone();
         // A deletion in the foreground waits for children that say so.
         let owner = self.graph.controller_owner_ref(&());
@@ -136,7 +136,7 @@ impl Writer<'_> {
         }
     }
 
-    async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, Error> {
+    pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, Error> {
         Ok(match self.applier.apply(desired, live).await? {
             Outcome::Created(value) | Outcome::Updated(value) => Written::As(Box::new(value)),
             Outcome::Unchanged => Written::Not,

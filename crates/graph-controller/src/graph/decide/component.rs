@@ -19,7 +19,7 @@ use crate::graph::validate::ValidGraph;
 type StringMap = BTreeMap<String, String>;
 
 /// What is decided about a component beyond its spec.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Placement<'a> {
     /// Worker generation it belongs to; none for components that are not workers and for workers older than generations.
     pub generation: Option<&'a GenerationSuffix>,
@@ -29,6 +29,8 @@ pub struct Placement<'a> {
     pub replicas: i32,
     /// Version of the operator that admitted the graph.
     pub origin_version: &'a str,
+    /// The DynamoCheckpoint from which its pods start; none leaves what the author wrote.
+    pub checkpoint: Option<&'a str>,
 }
 
 /// Builds the component's deployment object, without owner.
@@ -47,6 +49,11 @@ pub fn component_deployment(
     let template = spec.pod_template.get_or_insert_default();
     *template = canonical(template);
     complete_template(template, graph, component, placement.origin_version);
+    let checkpoint = spec.experimental.as_mut().and_then(|experimental| experimental.checkpoint.as_mut());
+    if let (Some(checkpoint), Some(name)) = (checkpoint, placement.checkpoint) {
+        (checkpoint.identity, checkpoint.job) = (None, None);
+        checkpoint.checkpoint_ref = Some(name.to_owned());
+    }
     if let Some(config) = spec.epp_config.as_mut().and_then(|epp| epp.config.as_mut()) {
         endpoint_picker::complete(config);
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use api_types::names::GenerationSuffix;
-use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
 use api_types::{annotations, labels};
 use controller_kit::apply::covers;
 use kube::ResourceExt;
@@ -77,10 +77,27 @@ pub fn fingerprint(graph: &ValidGraph<'_>) -> String {
 
 fn wanted(
     graph: &ValidGraph<'_>,
-    component: &api_types::v1beta1::ComponentSpec,
+    component: &ComponentSpec,
     generation: Option<&GenerationSuffix>,
 ) -> DynamoComponentDeployment {
-    component_deployment(graph, component, Placement { generation, fingerprint: None, replicas: 0, origin_version: "" })
+    component_deployment(graph, component, Placement { generation, ..Placement::default() })
+}
+
+/// What the spec asks for, with the checkpoint that a live member starts from: its name follows from the generation.
+fn wanted_like(
+    graph: &ValidGraph<'_>,
+    component: &ComponentSpec,
+    generation: Option<&GenerationSuffix>,
+    member: &DynamoComponentDeployment,
+) -> DynamoComponentDeployment {
+    let reference = |component: &ComponentSpec| -> Option<String> {
+        let experimental = component.experimental.as_ref()?;
+        experimental.checkpoint.as_ref()?.checkpoint_ref.clone().filter(|name| !name.is_empty())
+    };
+    let made = reference(&member.spec.component)
+        .filter(|_| graph.settings.snapshots.is_some() && reference(component).is_none());
+    let placement = Placement { generation, checkpoint: made.as_deref(), ..Placement::default() };
+    component_deployment(graph, component, placement)
 }
 
 /// What tells two generations apart: labels and spec, without what may change in place.
@@ -108,10 +125,11 @@ fn holds(graph: &ValidGraph<'_>, suffix: Option<&GenerationSuffix>, members: &[&
     }
     members.iter().all(|member| {
         let Some(component) = graph.workers().find(|c| c.name == member.spec.component.name) else { return false };
-        let (want, live) = (identity(&wanted(graph, component, suffix)), identity(member));
+        let asked = wanted_like(graph, component, suffix, member);
+        let (want, live) = (identity(&asked), identity(member));
         // Others may have put labels on the object; what makes pods what they are stands in the spec.
         let same_spec = covers(&want["spec"], &live["spec"]) && covers(&live["spec"], &want["spec"]);
-        member.name_any() == wanted(graph, component, suffix).name_any() && same_spec && covers(&live, &want)
+        member.name_any() == asked.name_any() && same_spec && covers(&live, &want)
     })
 }
 

@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod adapters;
 pub mod bookkeeping;
 mod canonical;
+pub mod checkpoints;
 pub mod claims;
 pub mod component;
 pub mod discovery;
@@ -13,11 +14,13 @@ pub mod grove;
 pub mod objects;
 pub mod restart;
 pub mod rollout;
+pub mod topology;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::conditions;
 use api_types::names::GenerationSuffix;
+use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::{DynamoComponentDeployment, RestartStatus};
 use controller_kit::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -26,7 +29,9 @@ use kube::ResourceExt;
 use serde_json::Value;
 use workload::RolloutStrategy;
 
+use self::checkpoints::ComponentCheckpoint;
 use self::component::{Placement, component_deployment};
+use self::generation::Target;
 use self::grove::GroveDecision;
 use self::objects::Objects;
 use self::rollout::Live;
@@ -40,6 +45,10 @@ use super::validate::{Refusal, ValidGraph};
 pub struct Decision {
     /// What the graph needs beside its components.
     pub objects: Objects,
+    /// The checkpoints that components start from.
+    pub checkpoints: Vec<ComponentCheckpoint>,
+    /// Checkpoints of the graph's own that nothing starts from any more.
+    pub stale_checkpoints: Vec<DynamoCheckpoint>,
     /// The components as they shall be, without owner.
     pub components: Vec<DynamoComponentDeployment>,
     /// Live components that the spec no longer names, workers of old generations above all: as they are, with the replicas
@@ -106,12 +115,32 @@ pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
 fn decide_components(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut Decision) {
     let origin_version = component::origin_version(&observed.graph, &observed.components);
     let (workers, others): (Vec<_>, Vec<_>) = observed.present().partition(|d| d.spec.component.is_worker());
+    let target = graph.workers().next().map(|_| generation::target(graph, &workers));
+    let suffix = target.as_ref().and_then(|target| target.suffix.as_ref());
+    decision.checkpoints = checkpoints::checkpoints(graph, observed, suffix, &origin_version);
     for component in graph.spec.components.iter().filter(|c| !c.is_worker()) {
+        let checkpoint = checkpoints::of(&decision.checkpoints, &component.name);
+        let placement = Placement {
+            origin_version: &origin_version,
+            checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
+            ..Placement::default()
+        };
+        let mut wanted = component_deployment(graph, component, placement);
+        let live =
+            others.iter().find(|d| d.name_any() == wanted.name_any()).map(|d| d.spec.component.wanted_replicas());
         let replicas = component.wanted_replicas();
-        let placement = Placement { generation: None, fingerprint: None, replicas, origin_version: &origin_version };
-        decision.components.push(component_deployment(graph, component, placement));
+        let waits = checkpoint.is_some_and(|checkpoint| checkpoint.awaited.is_some());
+        wanted.spec.component.replicas = Some(if waits { checkpoints::held(live, replicas) } else { replicas });
+        decision.components.push(wanted);
     }
-    decide_workers(graph, observed, &workers, &origin_version, decision);
+    match &target {
+        Some(target) => decide_workers(graph, observed, &workers, (target, &origin_version), decision),
+        None => decision.delete.extend(workers.iter().filter_map(|d| removal(observed, d))),
+    }
+    if !decision.rollout.in_progress() {
+        let stale = checkpoints::stale(observed, &decision.checkpoints);
+        decision.stale_checkpoints = stale.into_iter().cloned().collect();
+    }
 
     decision.delete.extend(others.iter().filter_map(|d| removal(observed, d)));
     restart::decide_restart(observed, decision);
@@ -138,14 +167,9 @@ fn decide_workers(
     graph: &ValidGraph<'_>,
     observed: &Observed,
     workers: &[&DynamoComponentDeployment],
-    origin_version: &str,
+    (target, origin_version): (&Target, &str),
     decision: &mut Decision,
 ) {
-    if graph.workers().next().is_none() {
-        decision.delete.extend(workers.iter().filter_map(|d| removal(observed, d)));
-        return;
-    }
-    let target = generation::target(graph, workers);
     let (new, mut old): (Vec<_>, Vec<_>) = workers
         .iter()
         .copied()
@@ -156,18 +180,24 @@ fn decide_workers(
     for component in graph.workers() {
         let new = new.iter().copied().find(|d| d.spec.component.name == component.name);
         let olds: Vec<_> = old.iter().copied().filter(|d| d.spec.component.name == component.name).collect();
+        let checkpoint = checkpoints::of(&decision.checkpoints, &component.name);
         let placement = Placement {
             generation: target.suffix.as_ref(),
             fingerprint: Some(&target.fingerprint),
             replicas: component.wanted_replicas(),
             origin_version,
+            checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
         };
         let mut wanted = component_deployment(graph, component, placement);
         let strategy = strategy_of(&wanted);
         let drained = olds.iter().all(|d| is_drained(observed, d));
         let counts: Vec<Live> = olds.iter().map(|d| live_counts(d)).collect();
         let desired = component.wanted_replicas();
-        let plan = rollout::plan(&strategy, desired, new.map(new_counts).unwrap_or_default(), &counts, drained);
+        let new_live = new.map(new_counts).unwrap_or_default();
+        let plan = match checkpoint.is_some_and(|checkpoint| checkpoint.awaited.is_some()) {
+            true => rollout::hold(&strategy, desired, new_live, &counts),
+            false => rollout::plan(&strategy, desired, new_live, &counts, drained),
+        };
         wanted.spec.component.replicas = Some(plan.new);
         decision.components.push(wanted);
         decision.old.extend(olds.iter().zip(plan.old).map(|(d, replicas)| with_replicas(d, replicas)));
@@ -188,7 +218,7 @@ fn decide_workers(
         decision.delete.extend(old.iter().filter_map(|d| removal(observed, d)));
     }
     let names = old.iter().map(|d| d.name_any()).collect();
-    decision.rollout = Rollout { target: target.suffix, old: names, updated, waits };
+    decision.rollout = Rollout { target: target.suffix.clone(), old: names, updated, waits };
 }
 
 /// How a component's workers change generation. Annotations that cannot be read are reported by the component itself; until

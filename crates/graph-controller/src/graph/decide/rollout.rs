@@ -80,6 +80,18 @@ pub fn plan(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], d
     Targets { new: new_target, old: spread(old_target, old) }
 }
 
+/// The same while new pods of the target generation must wait. Nobody gives way to pods that do not come: what serves goes on,
+/// as far as it is wanted. Only with `Recreate` the old ones go at once, because both shall not be there together.
+pub fn hold(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live]) -> Targets {
+    let new_target = new.spec.clamp(0, desired.max(0));
+    if *strategy == RolloutStrategy::Recreate {
+        return Targets { new: new_target, old: vec![0; old.len()] };
+    }
+    let old_spec: i32 = old.iter().map(|o| o.spec).sum();
+    let needed = (desired - new.serving().min(desired)).max(0);
+    Targets { new: new_target, old: spread(old_spec.min(needed), old) }
+}
+
 /// Splits `total` over the old generations: serving workers stay first, the oldest generation gives first.
 fn spread(total: i32, old: &[Live]) -> Vec<i32> {
     let mut targets: Vec<i32> = old.iter().map(|o| o.serving()).collect();

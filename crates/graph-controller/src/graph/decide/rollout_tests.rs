@@ -32,6 +32,25 @@ fn four_workers_roll_by_quarters() {
 }
 
 #[test]
+fn nobody_gives_way_to_workers_that_wait() {
+    // desired, old spec/available, new spec/available -> old target, new target
+    let steps = [
+        (4, live(4, 4), live(0, 0), 4, 0),
+        (2, live(4, 4), live(0, 0), 2, 0),
+        (6, live(4, 4), live(0, 0), 4, 0),
+        (4, live(3, 3), live(2, 1), 3, 2),
+        (4, live(3, 3), live(2, 2), 2, 2),
+        (0, live(1, 1), live(1, 1), 0, 0),
+    ];
+    for (desired, old, new, old_target, new_target) in steps {
+        let got = hold(&quarter(), desired, new, &[old]);
+        assert_eq!(got, Targets { new: new_target, old: vec![old_target] }, "{desired}: old {old:?}, new {new:?}");
+    }
+    let both = hold(&RolloutStrategy::Recreate, 4, live(0, 0), &[live(4, 4)]);
+    assert_eq!(both, Targets { new: 0, old: vec![0] }, "the capture may need what the old ones hold");
+}
+
+#[test]
 fn a_single_worker_is_replaced_after_its_successor_serves() {
     assert_eq!(plan(&quarter(), 1, live(0, 0), &[live(1, 1)], false), Targets { new: 1, old: vec![1] });
     assert_eq!(plan(&quarter(), 1, live(1, 0), &[live(1, 1)], false), Targets { new: 1, old: vec![1] });

@@ -25,11 +25,16 @@ pub(crate) const SERVER: &str = gms::SERVER;
 
 /// Gives the first container's GPUs to a claim, and the claim to the server and to everybody who uses the memory.
 pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &str) {
+    let main = pod.containers.first().map(|main| main.name.clone()).unwrap_or_default();
+    share(pod, &main, shared.clients, claim_template);
+}
+
+/// Gives a container's GPUs to a claim, and the claim to the server, to the container and to others that use the memory.
+pub(crate) fn share(pod: &mut PodSpec, container: &str, others: &[String], claim_template: &str) {
     tolerate_gpu_nodes(pod);
     claim(pod, claim_template);
-    let main = pod.containers.first().map(|main| main.name.clone()).unwrap_or_default();
-    add_server(pod, &main);
-    for client in std::iter::once(main.as_str()).chain(shared.clients.iter().map(String::as_str)) {
+    add_server(pod, container);
+    for client in std::iter::once(container).chain(others.iter().map(String::as_str)) {
         add_client(pod, client);
     }
 }

@@ -69,7 +69,7 @@ pub fn suffix_of(graph: &ValidGraph<'_>, set: &PodCliqueSet) -> Option<Generatio
 fn holds(graph: &ValidGraph<'_>, observed: &Observed, set: &PodCliqueSet, target: &GroveTarget) -> bool {
     let told = told(graph, observed);
     let marks: Vec<_> = told.iter().map(|told| told.mark).collect();
-    let Some(rendered) = render(graph, observed, target, &marks) else { return false };
+    let Ok(Some(rendered)) = render(graph, observed, target, &marks) else { return false };
     graph.workers().all(|worker| {
         let wanted = live::cliques_of(&rendered.set, &worker.name);
         let mut all = wanted.peekable();

@@ -7,7 +7,7 @@ use api_types::external::VirtualService;
 use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate};
 use api_types::names::{self, GenerationSuffix};
 use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
-use api_types::{annotations, labels};
+use api_types::{annotations, conditions, labels};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
@@ -15,14 +15,16 @@ use workload::grove::{
     ChildKind, GroveComponent, GroveGraph, GroveReadiness, child_of, clique_readiness, group_readiness, render_ingress,
     render_pod_clique_set, render_ray_head_service, render_service, render_virtual_service, set_name,
 };
-use workload::{RunsOn, has_legacy_type, validate_on};
+use workload::snapshot::{CheckpointFacts, Restore, Start, start};
+use workload::{RunsOn, ValidatedComponent, has_legacy_type, validate_on};
 
 use self::generation::GroveTarget;
 use super::Decision;
+use super::checkpoints::{self, ComponentCheckpoint};
 use super::component::{self, Placement, component_deployment};
 use super::restart::{self, Told};
 use crate::graph::observe::Observed;
-use crate::graph::validate::ValidGraph;
+use crate::graph::validate::{Refusal, ValidGraph};
 
 /// What shall be done with a graph on Grove.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct GroveDecision {
     pub set: PodCliqueSet,
     /// What Grove made and shall have other replicas.
     pub scale: Vec<Scale>,
+    /// Whether the live set stays as it is for now: Grove would replace pods that serve by others that must wait.
+    pub held_back: bool,
 }
 
 /// Something that shall have other replicas.
@@ -61,7 +65,18 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     let told = told(graph, observed);
     let plan = restart::plan(&observed.graph, &told, observed.grove.set().is_some() && !target.unchanged);
     let marks: Vec<_> = told.iter().map(|told| plan.mark_of(told)).collect();
-    let Some(rendered) = render(graph, observed, &target, &marks) else { return };
+    let rendered = match render(graph, observed, &target, &marks) {
+        Ok(Some(rendered)) => rendered,
+        Ok(None) => return,
+        Err(refusal) => {
+            decision.obstacle = Some(refusal);
+            return;
+        }
+    };
+    decision.checkpoints = rendered.checkpoints;
+    let awaited = decision.checkpoints.iter().any(|checkpoint| checkpoint.awaited.is_some());
+    let live = observed.grove.set();
+    let held_back = awaited && live.is_some() && !target.unchanged;
     let mut set = rendered.set;
     if graph.workers().next().is_some() {
         let fingerprint = (annotations::GENERATION_FINGERPRINT.to_owned(), target.fingerprint);
@@ -72,15 +87,28 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     decision.objects.virtual_services.extend(rendered.virtual_services);
     let name = set.name_any();
     let wanted = graph.spec.components.iter();
-    let scale = wanted.filter_map(|component| scale(observed, &name, component)).collect();
-    decision.rollout.target = target.suffix;
+    let replicas = |component: &ComponentSpec| {
+        let checkpoint = checkpoints::of(&decision.checkpoints, &component.name);
+        // Pods of the live set are of before: they need not wait.
+        let waits = checkpoint.is_some_and(|checkpoint| checkpoint.awaited.is_some()) && !held_back;
+        if waits { held(observed, &name, component) } else { component.wanted_replicas() }
+    };
+    let scale = wanted.filter_map(|component| scale(observed, &name, component, replicas(component))).collect();
+    if target.unchanged && !awaited && all_serve(observed, &set) {
+        let stale = checkpoints::stale(observed, &decision.checkpoints);
+        decision.stale_checkpoints = stale.into_iter().cloned().collect();
+    }
+    // Who routes by the generation keeps to the one that serves.
+    let present = live.filter(|_| held_back).and_then(|set| generation::suffix_of(graph, set));
+    decision.rollout.target = present.or(target.suffix);
     decision.restart.clone_from(&plan.status);
-    decision.grove = Some(GroveDecision { set, scale });
+    decision.grove = Some(GroveDecision { set, scale, held_back });
 }
 
 /// A graph as it would be on Grove.
 struct Rendered {
     set: PodCliqueSet,
+    checkpoints: Vec<ComponentCheckpoint>,
     services: Vec<Service>,
     ingresses: Vec<Ingress>,
     virtual_services: Vec<VirtualService>,
@@ -92,38 +120,46 @@ fn render(
     observed: &Observed,
     target: &GroveTarget,
     marks: &[Option<&str>],
-) -> Option<Rendered> {
+) -> Result<Option<Rendered>, Refusal> {
     let (live, generation) = (observed.grove.set(), target.suffix.as_ref());
     let origin_version = origin_version(observed);
+    let checkpoints = checkpoints::checkpoints(graph, observed, generation, &origin_version);
     let merged: Vec<DynamoComponentDeployment> = graph
         .spec
         .components
         .iter()
         .map(|component| {
             let replicas = component.wanted_replicas();
-            let placement = Placement { generation, fingerprint: None, replicas, origin_version: &origin_version };
+            let checkpoint = checkpoints::of(&checkpoints, &component.name).map(|checkpoint| checkpoint.name.as_str());
+            let origin_version = &origin_version;
+            let placement = Placement { generation, replicas, origin_version, checkpoint, fingerprint: None };
             let mut merged = component_deployment(graph, component, placement);
             merged.metadata.uid = observed.graph.uid();
             merged
         })
         .collect();
-    let components: Vec<GroveComponent<'_>> = graph
-        .spec
-        .components
+    let Some(valid) = merged.iter().map(|d| validate_on(RunsOn::Grove, d).ok()).collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let starts = valid.iter().map(|valid| start_of(valid, &checkpoints, graph, observed));
+    let starts: Vec<Start> = starts.collect::<Result<_, _>>()?;
+    let authors: Vec<ComponentSpec> = graph.spec.components.iter().zip(&starts).map(until_it_starts).collect();
+    let components: Vec<GroveComponent<'_>> = authors
         .iter()
-        .zip(&merged)
+        .zip(valid)
         .enumerate()
-        .map(|(index, (author, merged))| {
+        .map(|(index, (author, valid))| {
             let clique = live.and_then(|set| live::clique_of(set, &author.name));
-            Some(GroveComponent {
+            GroveComponent {
                 author,
-                valid: validate_on(RunsOn::Grove, merged).ok()?,
+                valid,
+                restore: starts.get(index).map_or(Restore::None, Start::as_restore),
                 unknown_type: observed.grove.unknown_types.get(&author.name).map(String::as_str),
                 legacy_type_is_worker: clique.is_some_and(|clique| has_legacy_type(&clique.labels, author.type_)),
                 restart_at: marks.get(index).copied().flatten(),
-            })
+            }
         })
-        .collect::<Option<_>>()?;
+        .collect();
     let settings = graph.settings.grove.rendering(observed.served.kai);
     let name = live.map_or_else(|| set_name(&graph.name, &graph.spec.components), ResourceExt::name_any);
     let rendering = GroveGraph {
@@ -147,12 +183,13 @@ fn render(
     let services = components.iter().flat_map(|component| {
         [render_service(&rendering, component), render_ray_head_service(&rendering, component)].into_iter().flatten()
     });
-    Some(Rendered {
+    Ok(Some(Rendered {
         services: services.collect(),
         ingresses: components.iter().filter_map(|component| render_ingress(&rendering, component)).collect(),
         virtual_services: components.iter().filter_map(|c| render_virtual_service(&rendering, c)).collect(),
         set,
-    })
+        checkpoints,
+    }))
 }
 
 /// What the components have been told of restarts, in the order of the spec.
@@ -220,13 +257,72 @@ pub fn child(observed: &Observed, set: &str, component: &ComponentSpec) -> Optio
     }
 }
 
-fn scale(observed: &Observed, set: &str, component: &ComponentSpec) -> Option<Scale> {
+/// How the pods of a component start.
+///
+/// # Errors
+/// What the author has to change.
+fn start_of(
+    valid: &ValidatedComponent<'_>,
+    checkpoints: &[ComponentCheckpoint],
+    graph: &ValidGraph<'_>,
+    observed: &Observed,
+) -> Result<Start, Refusal> {
+    let name = valid.component_name();
+    let Some(checkpoint) = checkpoints::of(checkpoints, name) else { return Ok(Start::Cold) };
+    let live = observed.checkpoints.named(&checkpoint.name);
+    if live.is_none() && checkpoint.awaited.is_none() {
+        // It is made in this pass; admission looks for it whenever a pod is made.
+        return Ok(Start::AtAdmission(checkpoint.name.clone()));
+    }
+    let facts = CheckpointFacts {
+        namespace: graph.namespace.clone(),
+        settings: graph.settings.snapshots.clone(),
+        live: live.cloned(),
+        place: observed.checkpoints.place.clone(),
+    };
+    start(valid, &facts).map_err(|mistake| Refusal {
+        ready_reason: conditions::graph::FAILED,
+        stalled_reason: conditions::graph::INVALID_SPEC,
+        message: format!("spec.components[{name}]: {mistake}"),
+    })
+}
+
+/// The component as it is first made. Grove takes no template without pods: as few as it takes, until they are scaled away.
+fn until_it_starts((author, start): (&ComponentSpec, &Start)) -> ComponentSpec {
+    let mut author = author.clone();
+    if matches!(start, Start::Awaited(_)) {
+        author.replicas = Some(0);
+    }
+    author
+}
+
+/// Replicas of a component whose pods wait: those that serve go on.
+fn held(observed: &Observed, set: &str, component: &ComponentSpec) -> i32 {
+    let (now, serve) = match child(observed, set, component) {
+        Some(Child::PodClique(clique)) => {
+            (clique.spec.replicas, clique.status.is_some_and(|status| status.ready_replicas > 0))
+        }
+        Some(Child::PodCliqueScalingGroup(group)) => {
+            (group.spec.replicas, group.status.is_some_and(|status| status.available_replicas > 0))
+        }
+        None => (0, false),
+    };
+    checkpoints::held(Some(now).filter(|_| serve), component.wanted_replicas())
+}
+
+/// Whether all pods are of the live set, as it shall be, and serve.
+fn all_serve(observed: &Observed, set: &PodCliqueSet) -> bool {
+    let name = set.name_any();
+    let serves = |component: &ComponentSpec| readiness(observed, &name, component).not_ready.is_none();
+    observed.grove.set().is_some_and(is_observed) && observed.graph.spec.components.iter().all(serves)
+}
+
+fn scale(observed: &Observed, set: &str, component: &ComponentSpec, to: i32) -> Option<Scale> {
     let child = child(observed, set, component)?;
     let (from, going) = match &child {
         Child::PodClique(clique) => (clique.spec.replicas, clique.metadata.deletion_timestamp.is_some()),
         Child::PodCliqueScalingGroup(group) => (group.spec.replicas, group.metadata.deletion_timestamp.is_some()),
     };
-    let to = component.wanted_replicas();
     (from != to && !going).then_some(Scale { child, from, to })
 }
 
@@ -247,3 +343,6 @@ pub fn generation_of(clique: &PodCliqueTemplate) -> Option<GenerationSuffix> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod checkpoint_tests;

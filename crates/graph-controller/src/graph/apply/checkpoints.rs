@@ -1,0 +1,85 @@
+//! Writes the checkpoints that a graph makes, and what their captures need.
+
+use api_types::labels;
+use api_types::v1alpha1::DynamoCheckpoint;
+use controller_kit::apply::{Desired, Error};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::{Resource, ResourceExt};
+use serde_json::Value;
+
+use super::writer::{Writer, Written};
+use crate::graph::decide::checkpoints::{ComponentCheckpoint, WantedCheckpoint};
+use crate::graph::observe::{Caches, live_value};
+
+/// Writes the checkpoints. Gives what is waited for.
+pub(super) async fn write(
+    writer: Writer<'_>,
+    caches: &Caches,
+    checkpoints: &[ComponentCheckpoint],
+) -> Result<Vec<String>, Error> {
+    let mut waiting = Vec::new();
+    for wanted in checkpoints.iter().filter_map(|checkpoint| checkpoint.wanted.as_ref()) {
+        let (namespace, name) = (wanted.object.namespace().unwrap_or_default(), wanted.object.name_any());
+        let live = live_value(&caches.checkpoints, &namespace, &name);
+        let now = match writer.write_checkpoint(wanted, live.as_ref()).await? {
+            Written::As(object) => Some(*object),
+            Written::Not => live,
+            Written::Waits(why) => {
+                waiting.push(why);
+                continue;
+            }
+        };
+        let uid = now.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str()).map(str::to_owned);
+        if let (Some(claim), Some(uid)) = (&wanted.claim, uid) {
+            waiting.extend(write_claim(writer, caches, claim, &name, &uid).await?);
+        }
+    }
+    Ok(waiting)
+}
+
+/// The claim belongs to the checkpoint, so that it goes with it.
+async fn write_claim(
+    writer: Writer<'_>,
+    caches: &Caches,
+    claim: &ResourceClaimTemplate,
+    checkpoint: &str,
+    uid: &str,
+) -> Result<Option<String>, Error> {
+    let mut claim = claim.clone();
+    claim.metadata.owner_references = Some(vec![OwnerReference {
+        api_version: DynamoCheckpoint::api_version(&()).into_owned(),
+        kind: DynamoCheckpoint::kind(&()).into_owned(),
+        name: checkpoint.to_owned(),
+        uid: uid.to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }]);
+    let live = live_value(&caches.claim_templates, &claim.namespace().unwrap_or_default(), &claim.name_any());
+    let written = writer.send(&Desired::of(&claim, uid)?, live.as_ref()).await;
+    // Nothing is decided on a cache for the checkpoint here: the memory of this write is not needed.
+    writer.applier.forget(uid);
+    Ok(written?.reason())
+}
+
+/// Deletes checkpoints that nothing starts from any more. What they kept is removed by whoever works on checkpoints.
+pub(super) async fn prune(writer: Writer<'_>, stale: &[DynamoCheckpoint]) -> Result<(), Error> {
+    for checkpoint in stale {
+        writer.applier.delete(checkpoint, writer.uid()).await?;
+    }
+    Ok(())
+}
+
+impl Writer<'_> {
+    /// One that is kept when the graph goes has no owner; its labels say whose it is.
+    async fn write_checkpoint(&self, wanted: &WantedCheckpoint, live: Option<&Value>) -> Result<Written, Error> {
+        let object = if wanted.goes_with_graph { self.owned(&wanted.object) } else { wanted.object.clone() };
+        let mut desired = Desired::of(&object, self.uid())?;
+        for key in [labels::CHECKPOINT_ID, labels::GRAPH] {
+            if let Some(value) = object.labels().get(key) {
+                desired = desired.adopt_if_labelled(key, value);
+            }
+        }
+        self.send(&desired, live).await
+    }
+}

@@ -1,0 +1,140 @@
+//! Graphs on Grove whose workers start from checkpoints.
+
+use super::*;
+use crate::graph::decide;
+use crate::graph::fixtures::grove::{as_live, clique, observed};
+use crate::graph::fixtures::{graph_with, owner, set_image};
+use crate::graph::settings::Settings;
+use crate::graph::validate::validate;
+use api_types::v1alpha1::DynamoCheckpoint;
+use api_types::v1beta1::DynamoGraphDeployment;
+use serde_json::{Value, json};
+use workload::snapshot::{Place, SnapshotStorage};
+
+const WAIT: &str = "WaitForCheckpoint";
+
+fn graph(policy: &str, image: &str) -> DynamoGraphDeployment {
+    graph_with(|g| {
+        let checkpoint = json!({ "enabled": true, "startupPolicy": policy });
+        g["spec"]["components"][1]["experimental"] = json!({ "checkpoint": checkpoint });
+        set_image(g, image);
+    })
+}
+
+fn decided(observed: &Observed) -> Decision {
+    let settings =
+        Settings { snapshots: Some(Default::default()), ..crate::graph::fixtures::grove::settings().clone() };
+    decide::decide(&validate(&observed.graph, &settings, observed.facts()).unwrap(), observed)
+}
+
+fn on_grove(decision: &Decision) -> &GroveDecision {
+    decision.grove.as_ref().unwrap()
+}
+
+fn decode(decision: &Decision) -> &PodCliqueTemplate {
+    on_grove(decision).set.spec.template.cliques.iter().find(|clique| clique.name == "decode").unwrap()
+}
+
+fn checkpoint(decision: &Decision, phase: &str) -> DynamoCheckpoint {
+    let mut live = decision.checkpoints[0].wanted.as_ref().unwrap().object.clone();
+    (live.metadata.uid, live.metadata.owner_references) = (Some("checkpoint".to_owned()), Some(vec![owner()]));
+    live.status = serde_json::from_value(json!({ "phase": phase })).unwrap();
+    live
+}
+
+/// What is live after a decision was carried out, with so many decoders that serve.
+fn after(graph: &DynamoGraphDeployment, decision: &Decision, serving: i32, phase: &str) -> Observed {
+    let mut observed = observed(graph);
+    observed.grove.sets = vec![as_live(on_grove(decision).set.clone())];
+    let mut decode = clique("Decode", serving.max(1));
+    decode.status.as_mut().unwrap().ready_replicas = serving;
+    observed.grove.cliques = vec![clique("Frontend", 1), decode];
+    observed.checkpoints.all = vec![checkpoint(decision, phase)];
+    let storage = SnapshotStorage { claim: "claim".to_owned(), folder: "/c".to_owned() };
+    observed.checkpoints.place = Place::OfAgent(storage);
+    observed
+}
+
+fn scaled(decision: &Decision) -> Vec<(i32, i32)> {
+    on_grove(decision).scale.iter().map(|scale| (scale.from, scale.to)).collect()
+}
+
+/// Reference: two checkpoints for one graph, the first under an identifier without generation.
+#[test]
+fn a_graph_on_grove_makes_one_checkpoint_and_its_pods_are_rendered_once() {
+    let graph = graph("Immediate", "1");
+    let first = decided(&observed(&graph));
+    let name = &first.checkpoints[0].name;
+    let annotations = &decode(&first).annotations;
+    assert_eq!(annotations["nvidia.com/dynamo-checkpoint-name"], *name);
+    assert_eq!(annotations["nvidia.com/dynamo-checkpoint-restore-candidate"], "true");
+    assert_eq!(decode(&first).spec.replicas, 4);
+    for phase in ["Pending", "Creating", "Ready", "Failed"] {
+        let again = decided(&after(&graph, &first, 4, phase));
+        assert_eq!((&again.checkpoints[0].name, again.stale_checkpoints.len()), (name, 0), "{phase}");
+        assert_eq!(on_grove(&again).set, on_grove(&first).set, "{phase}");
+        assert!(scaled(&again).is_empty(), "{phase}");
+    }
+}
+
+#[test]
+fn pods_on_grove_that_wait_come_with_their_checkpoint() {
+    let graph = graph(WAIT, "1");
+    let first = decided(&observed(&graph));
+    assert_eq!(decode(&first).spec.replicas, 1, "Grove takes none with fewer");
+    let waiting = decided(&after(&graph, &first, 0, "Creating"));
+    assert_eq!(scaled(&waiting), [(1, 0)]);
+    assert!(!on_grove(&waiting).held_back);
+
+    let mut ready = after(&graph, &first, 0, "Ready");
+    ready.grove.cliques[1].spec.replicas = 0;
+    let ready = decided(&ready);
+    assert_eq!(scaled(&ready), [(0, 4)]);
+    let labels = &decode(&ready).labels;
+    assert_eq!(labels["nvidia.com/snapshot-is-restore-target"], "true");
+    let volumes = json!(decode(&ready).spec.pod_spec.volumes);
+    let claims: Vec<&Value> =
+        volumes.as_array().unwrap().iter().map(|v| &v["persistentVolumeClaim"]["claimName"]).collect();
+    assert!(claims.contains(&&json!("claim")), "{volumes}");
+}
+
+#[test]
+fn who_serves_on_grove_goes_on_while_the_next_checkpoint_is_made() {
+    let (old, new) = (graph(WAIT, "1"), graph(WAIT, "2"));
+    let first = decided(&observed(&old));
+    let live = decided(&after(&old, &first, 4, "Ready"));
+    let serving = after(&old, &live, 4, "Ready");
+    let mut edited = serving.clone();
+    edited.graph = new.clone();
+    let held = decided(&edited);
+    assert!(on_grove(&held).held_back);
+    assert_eq!(held.rollout.target, first.rollout.target, "who routes by it keeps to what serves");
+    assert_ne!(held.checkpoints[0].name, first.checkpoints[0].name);
+    assert!(scaled(&held).is_empty() && held.stale_checkpoints.is_empty());
+
+    edited.checkpoints.all.push(checkpoint(&held, "Ready"));
+    let released = decided(&edited);
+    assert!(!on_grove(&released).held_back);
+    assert_ne!(released.rollout.target, first.rollout.target);
+
+    let mut done = after(&new, &released, 4, "Ready");
+    done.checkpoints.all.extend(serving.checkpoints.all);
+    done.grove.sets[0].status = serde_json::from_value(json!({ "observedGeneration": 1 })).unwrap();
+    let stale: Vec<_> = decided(&done).stale_checkpoints.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(stale, [first.checkpoints[0].name.clone()]);
+}
+
+#[test]
+fn a_checkpoint_of_other_memory_is_told_and_nothing_is_written() {
+    let graph = graph(WAIT, "1");
+    let first = decided(&observed(&graph));
+    let mut live = after(&graph, &first, 0, "Ready");
+    live.checkpoints.all[0].spec.gpu_memory_service = serde_json::from_value(json!({ "enabled": true })).unwrap();
+    let decision = decided(&live);
+    assert!(decision.grove.is_none());
+    let message = decision.obstacle.unwrap().message;
+    assert!(
+        message.starts_with("spec.components[Decode]: spec.experimental.gpuMemoryService: is missing"),
+        "{message}"
+    );
+}

@@ -1,0 +1,110 @@
+//! Checkpoints that graphs make. What the component controller would make of them is played.
+
+use api_types::v1alpha1::DynamoCheckpoint;
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use test_cluster::wait;
+
+use crate::bed::{Bed, LIMIT, graph};
+
+fn chat(image: &str, policy: &str) -> Value {
+    graph("chat", |g| {
+        let decode = &mut g["spec"]["components"][1];
+        decode["experimental"] = json!({ "checkpoint": { "enabled": true, "startupPolicy": "WaitForCheckpoint",
+            "deletionPolicy": policy } });
+        decode["podTemplate"]["spec"]["containers"][0]["image"] = json!(image);
+    })
+}
+
+async fn checkpoints(bed: &Bed) -> Vec<DynamoCheckpoint> {
+    bed.api::<DynamoCheckpoint>().list(&ListParams::default()).await.unwrap().items
+}
+
+/// Waits until there are checkpoints that fit.
+async fn until(bed: &Bed, what: &str, fits: impl Fn(&[DynamoCheckpoint]) -> bool) -> Vec<DynamoCheckpoint> {
+    let look = async || {
+        let found = checkpoints(bed).await;
+        if fits(&found) { Ok(found) } else { Err(serde_json::to_string(&found).unwrap()) }
+    };
+    wait::until(format!("checkpoints to be {what}"), LIMIT, look).await.unwrap()
+}
+
+async fn tell_ready(bed: &Bed, name: &str) {
+    let ready = Patch::Merge(json!({ "status": { "phase": "Ready" } }));
+    bed.api::<DynamoCheckpoint>().patch_status(name, &PatchParams::default(), &ready).await.unwrap();
+}
+
+/// What the component controller does when what a checkpoint kept is removed.
+async fn let_go(bed: &Bed, name: &str) {
+    let without = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    bed.api::<DynamoCheckpoint>().patch(name, &PatchParams::default(), &without).await.unwrap();
+}
+
+fn reason(graph: &DynamoGraphDeployment) -> Option<&str> {
+    let conditions = &graph.status.as_ref()?.conditions;
+    Some(conditions.iter().find(|condition| condition.type_ == "Ready")?.reason.as_str())
+}
+
+fn reference(d: &DynamoComponentDeployment) -> Option<&str> {
+    d.spec.component.experimental.as_ref()?.checkpoint.as_ref()?.checkpoint_ref.as_deref()
+}
+
+fn is_going(checkpoint: &DynamoCheckpoint) -> bool {
+    checkpoint.metadata.deletion_timestamp.is_some()
+}
+
+#[tokio::test]
+async fn each_generation_waits_for_its_checkpoint_and_the_old_one_goes() {
+    let bed = Bed::with_checkpoints("checkpoints").await;
+    let uid = bed.apply(&chat("registry.example.com/decode:1", "Delete")).await.uid();
+    let [first] = <[_; 1]>::try_from(until(&bed, "made", |all| all.len() == 1).await).unwrap();
+    assert_eq!(first.owner_references()[0].uid, uid.unwrap());
+    assert_eq!(first.finalizers(), ["nvidia.com/finalizer"]);
+    let decode = bed.component("chat", "Decode").await;
+    assert_eq!((decode.spec.component.replicas, reference(&decode)), (Some(0), Some(first.name_any().as_str())));
+    bed.until("chat", "waiting", |g| reason(g) == Some("waiting_for_checkpoint")).await;
+
+    tell_ready(&bed, &first.name_any()).await;
+    let started = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(1);
+    bed.until(&decode.name_any(), "started", started).await;
+    let ready = bed.ready("chat").await;
+    assert_eq!(ready.status.unwrap().checkpoints["Decode"].ready, Some(true));
+    let writes = bed.writes_of("DynamoCheckpoint");
+    bed.until_reconciled("chat").await;
+    assert_eq!(bed.writes_of("DynamoCheckpoint"), writes, "nothing is written when there is nothing to do");
+
+    bed.apply(&chat("registry.example.com/decode:2", "Delete")).await;
+    let both = until(&bed, "two", |all| all.len() == 2).await;
+    let second = both.iter().find(|found| found.name_any() != first.name_any()).unwrap();
+    bed.until("chat", "waiting again", |g| reason(g) == Some("waiting_for_checkpoint")).await;
+    bed.until_reconciled("chat").await;
+    let old: DynamoComponentDeployment = bed.api().get(&decode.name_any()).await.unwrap();
+    assert_eq!(old.spec.component.replicas, Some(1), "it serves until another can");
+    tell_ready(&bed, &second.name_any()).await;
+    bed.ready("chat").await;
+    until(&bed, "one and one on its way out", |all| all.iter().filter(|found| is_going(found)).count() == 1).await;
+    let_go(&bed, &first.name_any()).await;
+    until(&bed, "the second alone", |all| all.len() == 1 && all[0].name_any() == second.name_any()).await;
+
+    // Nothing of the graph's own keeps it: the checkpoint goes after it, when what it kept is removed.
+    bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::background()).await.unwrap();
+    bed.gone::<DynamoGraphDeployment>("chat").await;
+    until(&bed, "on its way out", |all| all.iter().all(is_going)).await;
+    let_go(&bed, &second.name_any()).await;
+    bed.gone::<DynamoCheckpoint>(&second.name_any()).await;
+}
+
+#[tokio::test]
+async fn what_is_retained_belongs_to_nobody_and_stays() {
+    let bed = Bed::with_checkpoints("retained").await;
+    bed.apply(&chat("registry.example.com/decode:1", "Retain")).await;
+    let [kept] = <[_; 1]>::try_from(until(&bed, "made", |all| all.len() == 1).await).unwrap();
+    assert!(kept.owner_references().is_empty());
+    bed.until("chat", "waiting", |g| reason(g) == Some("waiting_for_checkpoint")).await;
+    bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::foreground()).await.unwrap();
+    bed.gone::<DynamoGraphDeployment>("chat").await;
+    assert!(!is_going(&checkpoints(&bed).await[0]));
+    let_go(&bed, &kept.name_any()).await;
+}

@@ -1,0 +1,65 @@
+//! Workers that exchange key-value caches are told where they are.
+
+use controller_kit::access::Verb;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::ResourceExt;
+use kube::api::{ListParams, PostParams};
+use serde_json::{Value, json};
+use test_cluster::wait;
+
+use crate::bed::{Bed, LIMIT, graph};
+
+fn worker(name: &str, node: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": name,
+            "labels": { "nvidia.com/dynamo-graph-deployment-name": "chat", "nvidia.com/dynamo-component": "Decode",
+                "nvidia.com/dynamo-worker-hash": "0badcafe" },
+            "annotations": { "nvidia.com/topology-label-key": "example.com/zone" },
+        },
+        "spec": { "nodeName": node, "automountServiceAccountToken": false,
+            "containers": [{ "name": "main", "image": "registry.example.com/decode:1" }] },
+    })
+}
+
+async fn make(bed: &Bed, pod: Value) {
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    // The namespace's account is made by somebody else.
+    let look = async || bed.api().create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
+    wait::until("the pod to be taken", LIMIT, look).await.unwrap();
+}
+
+#[tokio::test]
+async fn pods_get_the_label_of_their_node_and_a_node_without_it_is_told() {
+    let bed = Bed::new("topology").await;
+    bed.grant_everywhere("nodes", &[Verb::Get]).await;
+    let (here, nowhere) = (format!("{}-here", bed.namespace), format!("{}-nowhere", bed.namespace));
+    let nodes: Api<Node> = Api::all(bed.client.clone());
+    for (name, labels) in [(&here, json!({ "example.com/zone": "a" })), (&nowhere, json!({}))] {
+        let node = json!({ "metadata": { "name": name, "labels": labels } });
+        nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    }
+    make(&bed, worker("before", &here)).await;
+    bed.apply(&graph("chat", |g| {
+        g["spec"]["experimental"] = json!({ "kvTransferPolicy": { "labelKey": "example.com/zone", "domain": "zone" } });
+    }))
+    .await;
+    let zone = |pod: &Pod| pod.labels().get("example.com/zone").is_some_and(|zone| zone == "a");
+    bed.until("before", "told", zone).await;
+    make(&bed, worker("lost", &nowhere)).await;
+    make(&bed, worker("after", &here)).await;
+    bed.until("after", "told", zone).await;
+    let events: Api<Event> = bed.api();
+    let look = async || {
+        let all = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let told = all.iter().filter(|event| event.reason.as_deref() == Some("TopologyLabelMissing"));
+        let pods: Vec<_> = told.filter_map(|event| event.regarding.as_ref()?.name.clone()).collect();
+        if pods == ["lost"] { Ok(()) } else { Err(format!("{pods:?}")) }
+    };
+    wait::until("one event", LIMIT, look).await.unwrap();
+    for name in [here, nowhere] {
+        nodes.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
+    }
+}

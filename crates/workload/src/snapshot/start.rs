@@ -1,0 +1,115 @@
+//! How the pods of a component start, from what is known about its checkpoint.
+
+use super::{Place, Restore, RestoreSource, SnapshotSettings, artifact_version, checkpoint_id};
+use crate::{CheckpointUse, ValidatedComponent};
+use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint};
+use api_types::v1beta1::CheckpointStartupPolicy;
+
+/// What is known about the checkpoint of a component; nothing, if it has none.
+#[derive(Debug, Default)]
+pub struct CheckpointFacts {
+    /// Namespace of the component.
+    pub namespace: String,
+    /// `None` if checkpoints are switched off.
+    pub settings: Option<SnapshotSettings>,
+    /// The checkpoint.
+    pub live: Option<DynamoCheckpoint>,
+    /// Where checkpoints are kept.
+    pub place: Place,
+}
+
+/// How the pods of a component start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Cold.
+    Cold,
+    /// As admission finds the checkpoint of that name.
+    AtAdmission(String),
+    /// Not before the checkpoint is ready; why not yet.
+    Awaited(String),
+    /// From this.
+    Restored(Box<RestoreSource>),
+}
+
+impl Start {
+    /// The same for rendering.
+    pub fn as_restore(&self) -> Restore<'_> {
+        match self {
+            Self::Cold => Restore::None,
+            Self::AtAdmission(checkpoint) => Restore::AtAdmission { checkpoint },
+            Self::Awaited(_) => Restore::Awaited,
+            Self::Restored(source) => Restore::InTemplate(source),
+        }
+    }
+}
+
+/// Decides it from what is known about the component's checkpoint.
+///
+/// With checkpoints switched off, and as long as there is none, pods start cold.
+///
+/// # Errors
+/// What the author has to change.
+pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<Start, String> {
+    let Some(usage) = valid.checkpoint() else { return Ok(Start::Cold) };
+    let Some(settings) = &facts.settings else { return Ok(Start::Cold) };
+    let waits = usage.policy == CheckpointStartupPolicy::WaitForCheckpoint;
+    let Some(live) = &facts.live else {
+        return Ok(match (usage.reference, waits) {
+            (Some(name), _) => Start::Awaited(format!(
+                "waiting for DynamoCheckpoint {}/{name}, which spec.experimental.checkpoint.checkpointRef names and \
+                 which does not exist",
+                facts.namespace
+            )),
+            (None, true) => Start::Awaited("waiting for a checkpoint to be made of this component".to_owned()),
+            (None, false) => Start::Cold,
+        });
+    };
+    let name = live.metadata.name.clone().unwrap_or_default();
+    let shares = shares_gpu_memory(live);
+    check_sharing(valid, usage, &name, shares)?;
+    if !waits {
+        return Ok(Start::AtAdmission(name));
+    }
+    let phase = live.status.as_ref().and_then(|status| status.phase).unwrap_or(CheckpointPhase::Pending);
+    if phase != CheckpointPhase::Ready {
+        return Ok(Start::Awaited(format!("waiting for DynamoCheckpoint {name}, which is {phase:?}")));
+    }
+    let Some(storage) = facts.place.storage() else {
+        let why = facts.place.hindrance(&facts.namespace).unwrap_or_default();
+        return Ok(Start::Awaited(format!("cannot restore from DynamoCheckpoint {name}: {why}")));
+    };
+    Ok(Start::Restored(Box::new(RestoreSource {
+        id: checkpoint_id(live),
+        artifact_version: artifact_version(live).to_owned(),
+        storage: storage.clone(),
+        tells_storage: facts.place.named().is_some(),
+        seccomp_profile: settings.seccomp_profile.clone(),
+        shares_gpu_memory: shares,
+    })))
+}
+
+fn shares_gpu_memory(checkpoint: &DynamoCheckpoint) -> bool {
+    checkpoint.spec.gpu_memory_service.as_ref().is_some_and(|service| service.enabled)
+}
+
+/// Processes find the memory again that they were captured with, or cannot be restored.
+fn check_sharing(
+    valid: &ValidatedComponent<'_>,
+    usage: CheckpointUse<'_>,
+    name: &str,
+    shares: bool,
+) -> Result<(), String> {
+    let field = "spec.experimental.gpuMemoryService";
+    match (valid.shared_gpus().is_some(), shares) {
+        (true, false) => Err(format!(
+            "{field}: DynamoCheckpoint {name} was made without shared GPU memory; remove the field, or name another \
+             checkpoint"
+        )),
+        (false, true) => Err(format!(
+            "{field}: is missing, and the processes of {} in DynamoCheckpoint {name} share GPU memory; set the field, or \
+             name another checkpoint",
+            usage.target
+        )),
+        _ => Ok(()),
+    }
+}
