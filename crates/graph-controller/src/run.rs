@@ -52,6 +52,10 @@ const SECRETS_GATE: &str = "image pull Secrets";
 /// How long a new graph goes without a status while there is nothing to say but that work has begun.
 const FIRST_WORD_AFTER: Duration = Duration::from_secs(1);
 
+/// Least time between two statuses of a graph that differ in counts and wording only: many components have something to say
+/// while they come up.
+const PACE: Duration = Duration::from_secs(2);
+
 /// The watches that feed the caches of graphs, except that of graphs themselves.
 struct Watches {
     components: Watch<Packed<DynamoComponentDeployment>>,
@@ -277,7 +281,7 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
         Arc::new(caches.grove.groups.clone()),
     ];
     let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), views);
-    applier.with_first_word_after(FIRST_WORD_AFTER).with_predecessors(&[annotations::LAST_APPLIED_HASH])
+    applier.with_first_word_after(FIRST_WORD_AFTER).with_pace(PACE).with_predecessors(&[annotations::LAST_APPLIED_HASH])
 }
 
 /// What the cluster may serve and needs no cache.
