@@ -14,6 +14,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::component::{Placement, component_deployment};
+use super::spread;
 use crate::graph::validate::ValidGraph;
 
 /// Version of the fingerprint's recipe. A fingerprint of another version tells nothing; contents are compared then.
@@ -103,6 +104,7 @@ fn wanted_like(
 /// What tells two generations apart: labels and spec, without what may change in place.
 fn identity(object: &DynamoComponentDeployment) -> Value {
     let mut spec = json!(object.spec);
+    spread::without_scope(&mut spec);
     if let Some(fields) = spec.as_object_mut() {
         for in_place in ["replicas", "minAvailable", "scalingAdapter", "runtimeVersionOverride"] {
             fields.remove(in_place);

@@ -14,6 +14,7 @@ pub mod grove;
 pub mod objects;
 pub mod restart;
 pub mod rollout;
+pub mod spread;
 pub mod topology;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -189,6 +190,7 @@ fn decide_workers(
             checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
         };
         let mut wanted = component_deployment(graph, component, placement);
+        spread::scope(&mut wanted, new);
         let strategy = strategy_of(&wanted);
         let drained = olds.iter().all(|d| is_drained(observed, d));
         let counts: Vec<Live> = olds.iter().map(|d| live_counts(d)).collect();
