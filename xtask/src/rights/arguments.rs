@@ -79,7 +79,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         programs: GRAPHS,
         rights: &[
             "* core/endpoints",
-            "* core/pods",
+            "get,list,watch core/pods",
             "* discovery.k8s.io/endpointslices",
             "* nvidia.com/dynamoworkermetadatas",
         ],
@@ -97,7 +97,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
             "* grove.io/clustertopologybindings",
             "* scheduling.run.ai/queues",
             "create,patch,delete core/services",
-            "create,patch,delete networking.k8s.io/ingresses",
+            "* networking.k8s.io/ingresses",
             "* networking.istio.io/virtualservices",
         ],
         reach: Reach::Run,
@@ -154,9 +154,9 @@ pub(super) const ARGUMENTS: &[Argument] = &[
     },
     Argument {
         programs: &["graph-controller", "component-controller", "model-controller"],
-        rights: &["patch events.k8s.io/events"],
+        rights: &["create,patch events.k8s.io/events"],
         reach: Reach::Run,
-        why: "an event that happens again is counted, which a short run may not see",
+        why: "what there is to tell, and whether it happens again, is chance in a short run",
     },
     Argument {
         programs: COMPONENTS,

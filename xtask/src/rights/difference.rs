@@ -44,6 +44,19 @@ pub(super) fn of(
     difference
 }
 
+impl Difference {
+    /// Lets rights pass that requests of the same program have shown under another account, in whatever namespace.
+    pub(super) fn shown_elsewhere(&mut self, used: &BTreeSet<Use>, why: &'static str) {
+        let shown = |right: &Right| {
+            let anywhere = Right { namespace: None, ..right.clone() };
+            used.iter().any(|request| request.allowed && shows(&anywhere, request))
+        };
+        let (shown, unused) = std::mem::take(&mut self.unused).into_iter().partition(shown);
+        self.unused = unused;
+        self.argued.extend(Vec::into_iter(shown).map(|right| (right, why)));
+    }
+}
+
 /// Whether a request is one that the right is for. Who may list sees what a `get` shows and a watch tells; which of the three is
 /// asked depends on what the API server can do and on what is cached, so one of them stands for all.
 fn shows(right: &Right, request: &Use) -> bool {
@@ -110,6 +123,15 @@ mod tests {
             let expected = if left { vec![] } else { vec![granted.to_owned()] };
             assert_eq!(unused(&[granted], &[used]), expected, "{granted} by {used}");
         }
+    }
+
+    #[test]
+    fn another_account_of_the_program_may_show_a_right() {
+        let granted = BTreeSet::from([right("patch core/x in n"), right("delete core/x in n")]);
+        let mut found = of("p", &granted, &BTreeSet::new(), &[], Reach::Run);
+        found.shown_elsewhere(&BTreeSet::from([request("patch core/x a in m", true)]), "there");
+        assert_eq!(found.argued, [(right("patch core/x in n"), "there")]);
+        assert_eq!(found.unused, [right("delete core/x in n")]);
     }
 
     #[test]

@@ -60,8 +60,7 @@ pub(crate) struct Install<'a> {
     pub(crate) values: &'a [&'a str],
 }
 
-/// Compares, for each ServiceAccount of the installs, rights with requests, and prints what differs. Installs of one release and
-/// namespace count as one.
+/// Compares, for each ServiceAccount of the installs, rights with requests, and prints what differs.
 ///
 /// # Errors
 /// A right has neither request nor argument, or a request no right.
@@ -77,8 +76,11 @@ pub(crate) fn check(installs: &[Install<'_>], log: &str) -> Result<()> {
     for ((namespace, name), rights) in &granted {
         let Some(program) = program_of(name) else { continue };
         let user = format!("system:serviceaccount:{namespace}:{name}");
-        let used = used.iter().filter(|request| request.user == user).cloned().collect();
-        faults += show(&user, rights, &difference::of(program, rights, &used, ARGUMENTS, Reach::Run));
+        let own = used.iter().filter(|request| request.user == user).cloned().collect();
+        let mut difference = difference::of(program, rights, &own, ARGUMENTS, Reach::Run);
+        let of_program = used.iter().filter(|request| is_by(program, request)).cloned().collect();
+        difference.shown_elsewhere(&of_program, "the same program used it in another install of this run");
+        faults += show(&user, rights, &difference);
     }
     ensure!(faults == 0, "{faults} rights have no request and no argument, or requests no right");
     Ok(())
