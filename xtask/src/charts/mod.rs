@@ -1,6 +1,7 @@
 //! `cargo xtask charts`: what in deploy/helm is made from the programs themselves, and from the values of the charts.
 
 mod crds_role;
+mod pod_roles;
 #[cfg(test)]
 mod tests;
 pub(crate) mod values;
@@ -77,7 +78,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         wanted.extend(of_programs()?);
     }
     match args.command {
-        Task::Check => compare(wanted),
+        Task::Check if args.values => compare(wanted),
+        Task::Check => compare(wanted).and_then(|()| pod_roles::check()),
         Task::Generate => generate(wanted),
     }
 }
@@ -114,7 +116,7 @@ fn generate(wanted: Vec<(PathBuf, String)>) -> Result<()> {
 pub(crate) fn check() -> Result<()> {
     let mut wanted = values::files(&chart())?;
     wanted.extend(of_programs()?);
-    compare(wanted)
+    compare(wanted).and_then(|()| pod_roles::check())
 }
 
 fn compare(wanted: Vec<(PathBuf, String)>) -> Result<()> {
