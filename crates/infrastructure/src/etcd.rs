@@ -1,24 +1,30 @@
-//! etcd, through its JSON gateway.
+//! etcd, by `etcd-client`.
 
-use std::time::Duration;
+use std::error::Error as _;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
-use bytes::Bytes;
-use http::{HeaderValue, Request, header};
-use outbound::{Limits, Outbound};
-use serde_json::{Value, json};
+use etcd_client::{
+    Certificate, Client, Compare, CompareOp, ConnectOptions, DeleteOptions, GetOptions, Identity, TlsOptions, Txn,
+    TxnOp,
+};
 
-use crate::{Credentials, Error, layout};
+use crate::{
+    Credentials, Error,
+    deadline::{CLEANING_PATIENCE, PATIENCE, within},
+    layout,
+};
 
-const LIMITS: Limits = Limits { patience: Duration::from_secs(5), longest: 1 << 20 };
+/// What the runtime keeps; reading it is the question whether etcd can be used.
+const KEPT: &str = "v1/";
+const SECURE: &str = "https://";
 
 /// One etcd, with all its endpoints.
 #[derive(Clone)]
 pub struct Etcd {
     /// As `scheme://host:port`.
     endpoints: Vec<String>,
-    client: Outbound,
-    login: Option<(String, String)>,
+    options: ConnectOptions,
+    /// For endpoints with TLS.
+    tls: TlsOptions,
 }
 
 impl Etcd {
@@ -27,14 +33,19 @@ impl Etcd {
     /// # Errors
     /// If an address or a certificate cannot be used.
     pub fn new(addresses: &str, credentials: &Credentials) -> Result<Self, Error> {
+        // The client would find out only with the first question, and does not say what is wrong with which.
+        outbound::client_config(&credentials.trust)?;
         let addresses = addresses.split(',').map(str::trim).filter(|address| !address.is_empty());
         let endpoints: Vec<String> = addresses.map(|address| with_scheme(address, credentials)).collect();
         if endpoints.is_empty() {
-            let reason = "it names no server".to_owned();
-            return Err(outbound::Error::Address { address: String::new(), reason }.into());
+            return Err(no_server());
         }
-        let client = Outbound::new(&credentials.trust)?;
-        Ok(Self { endpoints, client, login: credentials.etcd.clone() })
+        let options = ConnectOptions::new();
+        let options = match credentials.etcd.clone() {
+            Some((name, password)) => options.with_user(name, password),
+            None => options,
+        };
+        Ok(Self { endpoints, options, tls: tls(credentials) })
     }
 
     /// Whether what the runtime keeps can be read.
@@ -42,8 +53,7 @@ impl Etcd {
     /// # Errors
     /// If it cannot, and why.
     pub async fn check(&self) -> Result<(), Error> {
-        let prefix = b"v1/";
-        self.ask("kv/range", range(prefix, json!({ "count_only": true }))).await.map(drop)
+        self.connect().await.map(drop)
     }
 
     /// Removes every key that belongs to a Dynamo namespace, and says how many there were.
@@ -51,14 +61,8 @@ impl Etcd {
     /// # Errors
     /// If one of them may still be there.
     pub async fn remove_namespace(&self, namespace: &str) -> Result<u64, Error> {
-        let mut removed = 0;
-        for prefix in layout::etcd_prefixes(namespace) {
-            let answer = self.ask("kv/deleterange", range(prefix.as_bytes(), json!({}))).await?;
-            // The gateway writes large numbers as text, and none at all for zero.
-            let deleted = answer.get("deleted").and_then(Value::as_str).and_then(|text| text.parse::<u64>().ok());
-            removed += deleted.unwrap_or_default();
-        }
-        Ok(removed)
+        let mut session = self.connect().await?;
+        within(session.server.clone(), CLEANING_PATIENCE, session.remove_namespace(namespace)).await
     }
 
     /// Removes the keys of one component that have no lease, and says how many there were. Those with a lease are of a process that
@@ -67,62 +71,104 @@ impl Etcd {
     /// # Errors
     /// If one of them may still be there.
     pub async fn remove_component(&self, namespace: &str, component: &str) -> Result<u64, Error> {
-        let mut removed = 0;
-        for prefix in layout::etcd_component_prefixes(namespace, component) {
-            let found = self.ask("kv/range", range(prefix.as_bytes(), json!({ "keys_only": true }))).await?;
-            let keys = found.get("kvs").and_then(Value::as_array).into_iter().flatten();
-            // The gateway leaves out what is zero.
-            for key in keys.filter(|key| key.get("lease").is_none()).filter_map(|key| key.get("key")) {
-                self.ask("kv/deleterange", json!({ "key": key })).await?;
-                removed += 1;
+        let mut session = self.connect().await?;
+        within(session.server.clone(), CLEANING_PATIENCE, session.remove_component(namespace, component)).await
+    }
+
+    /// A connection to the first endpoint that answers. The client's own choice among several would be one by chance, of one that is
+    /// down, too.
+    async fn connect(&self) -> Result<Session, Error> {
+        let mut outcome = Err(no_server());
+        for endpoint in &self.endpoints {
+            outcome = within(endpoint.clone(), PATIENCE, self.connect_to(endpoint)).await;
+            if !matches!(outcome, Err(Error::Connection(_))) {
+                break;
             }
+        }
+        outcome
+    }
+
+    async fn connect_to(&self, endpoint: &str) -> Result<Session, Error> {
+        let options = self.options.clone();
+        let options = if endpoint.starts_with(SECURE) { options.with_tls(self.tls.clone()) } else { options };
+        let client = Client::connect([endpoint], Some(options)).await.map_err(|error| failure(endpoint, &error))?;
+        let mut session = Session { server: endpoint.to_owned(), client };
+        let read = session.client.get(KEPT, Some(GetOptions::new().with_prefix().with_count_only())).await;
+        read.map_err(|error| failure(endpoint, &error))?;
+        Ok(session)
+    }
+}
+
+/// A connection whose first answer has come.
+struct Session {
+    server: String,
+    client: Client,
+}
+
+impl Session {
+    async fn remove_namespace(&mut self, namespace: &str) -> Result<u64, Error> {
+        let mut removed = 0;
+        for prefix in layout::etcd_prefixes(namespace) {
+            let answer = self.client.delete(prefix, Some(DeleteOptions::new().with_prefix())).await;
+            removed += answer.map_err(|error| failure(&self.server, &error))?.deleted().unsigned_abs();
         }
         Ok(removed)
     }
 
-    /// Asks the first endpoint that answers.
-    async fn ask(&self, path: &str, body: Value) -> Result<Value, Error> {
-        let mut last = None;
-        for endpoint in &self.endpoints {
-            match self.ask_one(endpoint, path, &body).await {
-                Err(error @ Error::Connection(_)) => last = Some(error),
-                answer => return answer,
+    async fn remove_component(&mut self, namespace: &str, component: &str) -> Result<u64, Error> {
+        let mut removed = 0;
+        for prefix in layout::etcd_component_prefixes(namespace, component) {
+            let found = self.client.get(prefix, Some(GetOptions::new().with_prefix().with_keys_only())).await;
+            let found = found.map_err(|error| failure(&self.server, &error))?;
+            for key in found.kvs().iter().filter(|key| key.lease() == 0) {
+                // Not if somebody has written it since: it may have a lease now.
+                let unchanged = Compare::mod_revision(key.key(), CompareOp::Equal, key.mod_revision());
+                let deletion = Txn::new().when([unchanged]).and_then([TxnOp::delete(key.key(), None)]);
+                let answer = self.client.txn(deletion).await.map_err(|error| failure(&self.server, &error))?;
+                removed += u64::from(answer.succeeded());
             }
         }
-        let none = Error::Etcd { server: String::new(), reason: "there is no endpoint".to_owned() };
-        Err(last.unwrap_or(none))
+        Ok(removed)
     }
+}
 
-    async fn ask_one(&self, endpoint: &str, path: &str, body: &Value) -> Result<Value, Error> {
-        let token = match &self.login {
-            None => None,
-            Some((name, password)) => {
-                let answer = self
-                    .post(endpoint, "auth/authenticate", &json!({ "name": name, "password": password }), None)
-                    .await?;
-                answer.get("token").and_then(Value::as_str).map(ToOwned::to_owned)
-            }
-        };
-        self.post(endpoint, path, body, token.as_deref()).await
+fn no_server() -> Error {
+    outbound::Error::Address { address: String::new(), reason: "it names no server".to_owned() }.into()
+}
+
+/// What etcd answers is told from what keeps us from asking it.
+fn failure(server: &str, error: &etcd_client::Error) -> Error {
+    let server = server.to_owned();
+    match error {
+        etcd_client::Error::GRpcStatus(status) => match status.source() {
+            None => Error::Etcd { server, reason: status.message().to_owned() },
+            Some(source) => outbound::Error::Unreachable { server, reason: cause(source) }.into(),
+        },
+        etcd_client::Error::TransportError(error) => {
+            outbound::Error::Unreachable { server, reason: cause(error) }.into()
+        }
+        error => outbound::Error::Address { address: server, reason: error.to_string() }.into(),
     }
+}
 
-    async fn post(&self, endpoint: &str, path: &str, body: &Value, token: Option<&str>) -> Result<Value, Error> {
-        let failed = |reason: String| Error::Etcd { server: endpoint.to_owned(), reason };
-        let mut request =
-            Request::post(format!("{endpoint}/v3/{path}")).header(header::CONTENT_TYPE, "application/json");
-        if let Some(token) = token {
-            let mut token = HeaderValue::try_from(token).map_err(|_| failed("its token cannot be sent".to_owned()))?;
-            token.set_sensitive(true);
-            request = request.header(header::AUTHORIZATION, token);
-        }
-        let request = request.body(Bytes::from(body.to_string())).map_err(|error| failed(error.to_string()))?;
-        let answer = self.client.send(request, LIMITS).await?;
-        let value = serde_json::from_slice::<Value>(answer.body()).unwrap_or_default();
-        if answer.status().is_success() {
-            return Ok(value);
-        }
-        let message = value.get("message").or_else(|| value.get("error")).and_then(Value::as_str);
-        Err(failed(message.map_or_else(|| format!("status {}", answer.status()), ToOwned::to_owned)))
+/// What all of it comes from; what stands above only says that a call or a connection failed.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+fn tls(credentials: &Credentials) -> TlsOptions {
+    let trust = &credentials.trust;
+    let tls = match &trust.authorities {
+        Some(pem) => TlsOptions::new().ca_certificate(Certificate::from_pem(pem)),
+        None => TlsOptions::new().with_native_roots(),
+    };
+    match &trust.identity {
+        Some(identity) => tls.identity(Identity::from_pem(&identity.certificate, &identity.key)),
+        None => tls,
     }
 }
 
@@ -131,17 +177,9 @@ fn with_scheme(address: &str, credentials: &Credentials) -> String {
     let address = address.trim_end_matches('/');
     match (address.contains("://"), credentials.trust.authorities.is_some()) {
         (true, _) => address.to_owned(),
-        (false, true) => format!("https://{address}"),
+        (false, true) => format!("{SECURE}{address}"),
         (false, false) => format!("http://{address}"),
     }
-}
-
-/// A request for all keys with this prefix.
-fn range(prefix: &[u8], mut more: Value) -> Value {
-    more["key"] = json!(BASE64_STANDARD.encode(prefix));
-    // "All that follow" is written as one zero byte.
-    more["range_end"] = json!(BASE64_STANDARD.encode(layout::end_of_prefix(prefix).unwrap_or_else(|| vec![0])));
-    more
 }
 
 #[cfg(test)]
@@ -158,6 +196,7 @@ mod tests {
         assert_eq!(with_scheme("etcd:2379", &secured), "https://etcd:2379");
         assert_eq!(with_scheme("http://etcd:2379/", &secured), "http://etcd:2379");
         assert!(Etcd::new(" , ", &open).is_err());
+        assert!(Etcd::new("etcd:2379", &secured).is_err(), "x is no certificate");
         assert_eq!(Etcd::new("a:1, http://b:2", &open).unwrap().endpoints, ["http://a:1", "http://b:2"]);
     }
 }

@@ -35,18 +35,6 @@ pub fn etcd_component_prefixes(namespace: &str, component: &str) -> Vec<String> 
     ["v1/instances", "v1/mdc", "instances"].iter().map(|part| format!("{part}/{namespace}/{component}/")).collect()
 }
 
-/// The first key behind all keys with this prefix; `None` if there is none, as behind nothing at all.
-pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if last < u8::MAX {
-            end.push(last + 1);
-            return Some(end);
-        }
-    }
-    None
-}
-
 /// Whether a stream of JetStream belongs to a Dynamo namespace.
 pub fn owns_stream(namespace: &str, stream: &str) -> bool {
     let slug = slug(namespace);
@@ -87,14 +75,6 @@ mod tests {
         assert!(!covers("v1/instances/team/backend/generate/6af3"));
         assert!(!covers("/registry/pods/team-llm/x"));
         assert!(etcd_prefixes("").is_empty());
-    }
-
-    #[test]
-    fn a_range_ends_behind_the_last_key() {
-        assert_eq!(end_of_prefix(b"a/"), Some(b"a0".to_vec()));
-        assert_eq!(end_of_prefix(&[b'a', 0xff]), Some(b"b".to_vec()));
-        assert_eq!(end_of_prefix(&[0xff]), None);
-        assert_eq!(end_of_prefix(b""), None);
     }
 
     #[test]

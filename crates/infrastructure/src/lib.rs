@@ -2,8 +2,8 @@
 //! in them.
 //!
 //! - [`Nats`], by `async-nats`.
-//! - [`Etcd`], by the JSON gateway that every etcd serves beside gRPC on the same port: the same store, authentication and TLS,
-//!   without a protobuf compiler at build time.
+//! - [`Etcd`], by `etcd-client`. It is made from protobuf files when it is built; the compiler for them comes along
+//!   (`xtask/protoc`).
 //! - [`layout`]: where the runtime keeps what, pure.
 //! - [`Credentials`]: what one Secret holds for both.
 //!

@@ -1,135 +1,118 @@
 //! Against a real etcd.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use std::{
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
+use etcd_client::{Client, PutOptions};
 use infrastructure::{Credentials, Error, Etcd};
-use outbound::{Limits, Outbound, Trust};
-use serde_json::{Value, json};
-use test_cluster::{
-    assets::{Assets, Tool},
-    free_port, wait,
-};
+use test_cluster::{Keys, Security, Server, wait};
 
-const LIMITS: Limits = Limits { patience: Duration::from_secs(10), longest: 1 << 20 };
+const LIMIT: Duration = Duration::from_secs(60);
 
-/// An etcd of its own, which ends with the test.
-struct Server {
-    child: Child,
-    dir: PathBuf,
-    url: String,
+/// The operator's view of a server.
+fn etcd(server: &Server, credentials: &Credentials) -> Etcd {
+    Etcd::new(&server.address, credentials).unwrap()
 }
 
-impl Server {
-    async fn start() -> Self {
-        let etcd = tokio::task::spawn_blocking(|| Assets::from_env().unwrap().find(Tool::Etcd).unwrap()).await.unwrap();
-        let (clients, peers) = (free_port().unwrap(), free_port().unwrap());
-        let (url, peers) = (format!("http://127.0.0.1:{clients}"), format!("http://127.0.0.1:{peers}"));
-        let dir = std::env::temp_dir().join(format!("dynamo-etcd-{}-{clients}", std::process::id()));
-        let child = Command::new(etcd)
-            .args(["--name=one", "--unsafe-no-fsync", "--log-level=error"])
-            .arg(format!("--data-dir={}", dir.display()))
-            .arg(format!("--listen-client-urls={url}"))
-            .arg(format!("--advertise-client-urls={url}"))
-            .arg(format!("--listen-peer-urls={peers}"))
-            .arg(format!("--initial-advertise-peer-urls={peers}"))
-            .arg(format!("--initial-cluster=one={peers}"))
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        let server = Self { child, dir, url };
-        let client = server.client(&Credentials::default());
-        let answers = || async { client.check().await.map_err(|error| error.to_string()) };
-        wait::until("etcd to answer", Duration::from_secs(60), answers).await.unwrap();
-        server
-    }
-
-    fn client(&self, credentials: &Credentials) -> Etcd {
-        Etcd::new(&self.url, credentials).unwrap()
-    }
-
-    /// Asks the gateway without our client.
-    async fn raw(&self, path: &str, body: Value) -> Value {
-        let request = http::Request::post(format!("{}/v3/{path}", self.url)).body(body.to_string().into()).unwrap();
-        let answer = Outbound::new(&Trust::default()).unwrap().send(request, LIMITS).await.unwrap();
-        assert!(answer.status().is_success(), "{path}: {answer:?}");
-        serde_json::from_slice(answer.body()).unwrap()
-    }
-
-    async fn put(&self, key: &str) {
-        self.raw("kv/put", json!({ "key": encoded(key), "value": encoded("x") })).await;
-    }
-
-    async fn has(&self, key: &str) -> bool {
-        self.raw("kv/range", json!({ "key": encoded(key) })).await.get("count").is_some()
-    }
+/// Waits until the operator finds the server usable. It takes connections before it answers.
+async fn usable(etcd: &Etcd) {
+    let look = async || etcd.check().await.map_err(|error| error.to_string());
+    wait::until("etcd to be usable", LIMIT, look).await.unwrap();
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
+/// The keys of a Secret.
+fn secret(pairs: &[(&str, &str)]) -> Credentials {
+    let data: BTreeMap<String, Vec<u8>> =
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
+    Credentials::of_secret(&data).unwrap()
 }
 
-fn encoded(text: &str) -> String {
-    use base64::{Engine, prelude::BASE64_STANDARD};
-    BASE64_STANDARD.encode(text)
+async fn put(client: &mut Client, key: &str) {
+    client.put(key, "x", None).await.unwrap();
+}
+
+async fn has(client: &mut Client, key: &str) -> bool {
+    client.get(key, None).await.unwrap().count() > 0
 }
 
 /// Defect of the operator of 2025: the keys that it deleted were never there, and those that were there stayed.
 #[tokio::test]
 async fn stale_keys_of_a_namespace_go_and_no_others() {
-    let server = Server::start().await;
+    let server = Server::etcd(Security::Open).await.unwrap();
+    let operator = etcd(&server, &Credentials::default());
+    usable(&operator).await;
+    let mut runtime = Client::connect([&server.address], None).await.unwrap();
     let stale = ["v1/instances/team-llm/backend/generate/6af3", "v1/mdc/team-llm/backend/generate/6af3"];
     let others = ["v1/instances/team-llm-2/backend/generate/1", "v1/instances/team/backend/generate/2", "other"];
     for key in stale.iter().chain(&others) {
-        server.put(key).await;
+        put(&mut runtime, key).await;
     }
-    let client = server.client(&Credentials::default());
-    assert_eq!(client.remove_namespace("team-llm").await.unwrap(), 2);
+    assert_eq!(operator.remove_namespace("team-llm").await.unwrap(), 2);
     for key in stale {
-        assert!(!server.has(key).await, "{key}");
+        assert!(!has(&mut runtime, key).await, "{key}");
     }
     for key in others {
-        assert!(server.has(key).await, "{key}");
+        assert!(has(&mut runtime, key).await, "{key}");
     }
-    assert_eq!(client.remove_namespace("team-llm").await.unwrap(), 0);
-    assert_eq!(client.remove_namespace("").await.unwrap(), 0);
+    assert_eq!(operator.remove_namespace("team-llm").await.unwrap(), 0);
+    assert_eq!(operator.remove_namespace("").await.unwrap(), 0);
 
     // Of a component, only what no living process holds.
-    let lease = server.raw("lease/grant", json!({ "TTL": 600 })).await["ID"].clone();
+    let lease = runtime.lease_grant(600, None).await.unwrap().id();
     let (held, free) = ("v1/instances/team/planner/generate/1", "v1/instances/team/planner/generate/2");
-    server.raw("kv/put", json!({ "key": encoded(held), "value": encoded("x"), "lease": lease })).await;
-    server.put(free).await;
-    server.put("v1/instances/team/planner-2/generate/3").await;
-    assert_eq!(client.remove_component("team", "planner").await.unwrap(), 1);
-    assert!(server.has(held).await && !server.has(free).await);
+    runtime.put(held, "x", Some(PutOptions::new().with_lease(lease))).await.unwrap();
+    put(&mut runtime, free).await;
+    put(&mut runtime, "v1/instances/team/planner-2/generate/3").await;
+    assert_eq!(operator.remove_component("team", "planner").await.unwrap(), 1);
+    assert!(has(&mut runtime, held).await && !has(&mut runtime, free).await);
+    assert!(has(&mut runtime, "v1/instances/team/planner-2/generate/3").await);
 
     // The first endpoint is down: the second is asked.
-    let both = Etcd::new(&format!("127.0.0.1:1,{}", server.url), &Credentials::default()).unwrap();
-    both.check().await.unwrap();
-    passwords_are_asked_for(&server).await;
+    let both = Etcd::new(&format!("127.0.0.1:1,http://{}", server.address), &Credentials::default()).unwrap();
+    usable(&both).await;
+    passwords_are_asked_for(&server, runtime).await;
 }
 
 /// From here on etcd lets nobody in without a password.
-async fn passwords_are_asked_for(server: &Server) {
-    server.raw("auth/user/add", json!({ "name": "root", "password": "secret" })).await;
-    server.raw("auth/user/grant", json!({ "user": "root", "role": "root" })).await;
-    server.raw("auth/enable", json!({})).await;
-    let login =
-        |password: &str| Credentials { etcd: Some(("root".to_owned(), password.to_owned())), ..Credentials::default() };
-    server.client(&login("secret")).check().await.unwrap();
+async fn passwords_are_asked_for(server: &Server, mut runtime: Client) {
+    runtime.user_add("root", "secret", None).await.unwrap();
+    runtime.user_grant_role("root", "root").await.unwrap();
+    runtime.auth_enable().await.unwrap();
+    let login = |password: &str| secret(&[("etcd-username", "root"), ("etcd-password", password)]);
+    usable(&etcd(server, &login("secret"))).await;
     for refused in [login("wrong"), Credentials::default()] {
-        let error = server.client(&refused).check().await.unwrap_err();
+        let error = etcd(server, &refused).check().await.unwrap_err();
         assert!(matches!(error, Error::Etcd { .. }), "{error}");
         assert!(!error.to_string().contains("wrong"), "{error}");
     }
+}
+
+#[tokio::test]
+async fn certificates_come_from_the_secret() {
+    let (keys, other) = (Keys::new().unwrap(), Keys::new().unwrap());
+    let server = Server::etcd(Security::Tls(&keys)).await.unwrap();
+    let (certificate, key) = (keys.client.certificate.as_str(), keys.client.key.as_str());
+    let ours = [("ca.crt", keys.authority.as_str()), ("tls.crt", certificate), ("tls.key", key)];
+    usable(&etcd(&server, &secret(&ours))).await;
+
+    let foreign = secret(&[("ca.crt", &other.authority), ("tls.crt", certificate), ("tls.key", key)]);
+    for refused in [secret(&ours[..1]), foreign, Credentials::default()] {
+        let error = etcd(&server, &refused).check().await.unwrap_err();
+        assert!(matches!(error, Error::Connection(_)), "{error}");
+        assert!(error.to_string().contains(&server.address), "{error}");
+    }
+
+    // A user that etcd knows by the name in its certificate.
+    let operator = etcd(&server, &secret(&ours));
+    let tls = etcd_client::TlsOptions::new()
+        .ca_certificate(etcd_client::Certificate::from_pem(&keys.authority))
+        .identity(etcd_client::Identity::from_pem(certificate, key));
+    let options = etcd_client::ConnectOptions::new().with_tls(tls);
+    let mut admin = Client::connect([&server.address], Some(options)).await.unwrap();
+    admin.user_add("root", "secret", None).await.unwrap();
+    admin.user_grant_role("root", "root").await.unwrap();
+    admin.auth_enable().await.unwrap();
+    usable(&operator).await;
 }
 
 #[tokio::test]
@@ -137,4 +120,14 @@ async fn an_etcd_that_is_not_there_says_so() {
     let error = Etcd::new("127.0.0.1:1", &Credentials::default()).unwrap().check().await.unwrap_err();
     assert!(matches!(&error, Error::Connection(_)), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+/// It takes the connection and never says a word.
+#[tokio::test(start_paused = true)]
+async fn a_mute_server_is_given_up() {
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = mute.local_addr().unwrap().to_string();
+    let error = Etcd::new(&address, &Credentials::default()).unwrap().check().await.unwrap_err();
+    assert!(matches!(&error, Error::Connection(outbound::Error::TimedOut { .. })), "{error}");
 }

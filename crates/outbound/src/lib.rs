@@ -1,4 +1,4 @@
-//! One HTTP request to a server outside the control plane: an image registry, an API store, etcd.
+//! One HTTP request to a server outside the control plane: an image registry, an API store, metrics.
 //!
 //! Every request has a connection of its own: there are few of them, and the other side need not keep connections of idle
 //! operators. HTTP/1.1, TLS by rustls with ring. Redirects are not followed. Every request has a deadline and a longest answer.

@@ -8,15 +8,15 @@ use crate::tidy::violation::Violation;
 const ASYNC: [&str; 9] =
     ["async-std", "futures", "futures-util", "hyper", "kube-client", "kube-runtime", "smol", "tokio", "tower"];
 /// Crates that nothing here may be built from, and why.
-const BANNED: [(&str, &str); 5] = [
+const BANNED: [(&str, &str); 4] = [
     ("aws-lc-rs", "ring is the one crypto provider: smaller, and it needs no C tool chain"),
-    ("etcd-client", "it needs protoc to be built; the crate infrastructure uses etcd's JSON gateway"),
     ("native-tls", "rustls is the one TLS implementation"),
     ("openssl", "rustls is the one TLS implementation"),
     ("openssl-sys", "rustls is the one TLS implementation"),
 ];
-/// Crates that only one of ours may depend on, and which.
-const RESERVED: [(&str, &str); 1] = [("async-nats", "infrastructure")];
+/// Crates that only one may depend on, and which: only one program talks to NATS and etcd.
+const RESERVED: [(&str, &str); 3] =
+    [("async-nats", "infrastructure"), ("etcd-client", "infrastructure"), ("infrastructure", "graph-controller")];
 /// Features that change what a crate does for everybody in one build, and what they change.
 const BANNED_FEATURES: [(&str, &str, &str); 2] = [
     ("serde_json", "arbitrary_precision", "numbers become maps in every format but JSON"),
