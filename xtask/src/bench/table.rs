@@ -208,7 +208,7 @@ mod tests {
             "  CPU of the API server             3.00 s, 75.0 % of all processes",
             "30 s without a change",
             "budgets",
-            "  writes per graph until Ready, all at once    MISSED: 12 of 11 requests",
+            "  writes per graph until Ready, all at once  MISSED: 12 of 11 requests",
             "  patch deployments.apps  10.00",
         ] {
             assert!(text.lines().any(|found| found == line), "{line:?} is missing in\n{text}");

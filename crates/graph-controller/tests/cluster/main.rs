@@ -8,6 +8,7 @@ mod claims;
 mod endpoint_picker;
 mod grove;
 mod infrastructure;
+mod recovery;
 mod requests;
 mod restart;
 mod scaling;
