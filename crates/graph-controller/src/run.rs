@@ -54,7 +54,7 @@ const FIRST_WORD_AFTER: Duration = Duration::from_secs(1);
 
 /// Least time between two statuses of a graph that differ in counts and wording only: many components have something to say
 /// while they come up.
-const PACE: Duration = Duration::from_secs(2);
+const PACE: Duration = Duration::from_secs(1);
 
 /// The watches that feed the caches of graphs, except that of graphs themselves.
 struct Watches {

@@ -2,6 +2,7 @@
 
 use super::workload::LiveWorkload;
 use controller_kit::{apply::ObjectId, failure::Class};
+use workload::{NotReady, Readiness};
 
 /// What became of a decision.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,12 @@ impl Acted {
             workload.wanted() > 0 && !workload.readiness().is_ready()
         };
         self.workload.as_ref().is_some_and(lacks)
+    }
+
+    /// The replicas that the workload was told to have, while its own controller has yet to see that.
+    pub fn untold(&self) -> Option<i32> {
+        let workload = self.workload.as_ref()?.get();
+        (workload.readiness() == Readiness::NotReady(NotReady::NotObserved)).then(|| workload.wanted())
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     pub standing: Standing,
     /// Kind of what runs the pods.
     pub kind: WorkloadKind,
+    /// The replicas that the workload was told to have, while its own controller has yet to see that; `None` once it has.
+    pub untold: Option<i32>,
     /// Replica counts, if a workload of ours is there.
     pub replicas: Option<ComponentReplicaStatus>,
     /// The image pull secrets that the author names.
@@ -112,7 +114,26 @@ pub fn status(
     DynamoComponentDeploymentStatus {
         observed_generation: facts.generation,
         conditions: all,
-        component: facts.replicas.clone(),
+        component: facts.replicas.clone().map(|counts| as_known(counts, live, facts)),
+    }
+}
+
+/// Until a workload's own controller has seen the latest spec, its counts are of before: they may have workers that were told
+/// to go and then to stay after all. Whoever takes workers away on the word of others must not count on those, so no more are
+/// said to serve than were told to, nor than were said to before.
+fn as_known(
+    counts: ComponentReplicaStatus,
+    live: Option<&DynamoComponentDeploymentStatus>,
+    facts: &Facts<'_>,
+) -> ComponentReplicaStatus {
+    let (Some(told), Some(before)) = (facts.untold, live.and_then(|live| live.component.as_ref())) else {
+        return counts;
+    };
+    let least = |counted: Option<i32>, before: Option<i32>| counted.map(|n| n.min(told).min(before.unwrap_or(n)));
+    ComponentReplicaStatus {
+        ready_replicas: least(counts.ready_replicas, before.ready_replicas),
+        available_replicas: least(counts.available_replicas, before.available_replicas),
+        ..counts
     }
 }
 

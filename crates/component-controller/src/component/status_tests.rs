@@ -13,10 +13,41 @@ fn facts(standing: Standing, pull_secrets: &NamedPullSecrets) -> Facts<'_> {
         generation: Some(3),
         standing,
         kind: WorkloadKind::Deployment,
+        untold: None,
         replicas: None,
         pull_secrets,
         joins_nodes: true,
     }
+}
+
+/// Workers that were told to go, and then to stay, are counted as if nothing had been said until their controller has looked.
+#[test]
+fn counts_of_before_the_latest_spec_never_say_that_more_serve_than_were_told_to() {
+    let secrets = NamedPullSecrets::default();
+    let counts = |n: i32| ComponentReplicaStatus {
+        component_kind: api_types::v1beta1::ComponentKind::Deployment,
+        component_names: vec![],
+        runtime_namespace: None,
+        replicas: n,
+        updated_replicas: n,
+        ready_replicas: Some(n),
+        available_replicas: Some(n),
+        scheduled_replicas: None,
+    };
+    let said = |untold: Option<i32>, before: Option<i32>, counted: i32| {
+        let component = before.map(counts);
+        let live = DynamoComponentDeploymentStatus { component, ..Default::default() };
+        let replicas = Some(counts(counted));
+        let facts = Facts { untold, replicas, ..facts(Standing::Underway("0 of 1".into()), &secrets) };
+        let said = status(before.is_some().then_some(&live), &facts, at(1)).component.unwrap();
+        assert_eq!((said.replicas, said.ready_replicas), (counted, said.available_replicas));
+        said.ready_replicas.unwrap()
+    };
+    assert_eq!(said(Some(1), Some(4), 4), 1, "three were told to go");
+    assert_eq!(said(Some(3), Some(1), 4), 1, "and may be gone by now, although they were told to stay");
+    assert_eq!(said(None, Some(1), 2), 2, "their controller has looked");
+    assert_eq!(said(Some(4), Some(4), 4), 4, "another template takes nobody away");
+    assert_eq!(said(Some(2), None, 0), 0, "a new component");
 }
 
 /// `Type=Status/Reason` of every condition.
