@@ -36,6 +36,10 @@ pub mod graph {
     pub const PROVIDER_UNAVAILABLE: &str = "selected_workload_provider_unavailable";
     /// `Ready`: the provider annotation has an unknown value.
     pub const PROVIDER_UNSUPPORTED: &str = "unsupported_workload_provider";
+    /// `Ready`: the image that the graph runs is not there yet.
+    pub const IMAGE_NOT_READY: &str = "dynamoComponent_is_not_ready";
+    /// `Reconciling`: the same.
+    pub const IMAGE_AWAITED: &str = "ImageAwaited";
     /// `Stalled`: the spec has a mistake that only its author can mend.
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: an object that is not ours has a name that we need.
@@ -197,6 +201,8 @@ pub mod image_build {
     pub const QUEUED: &str = "Queued";
     /// An object that is not ours has a name that we need, or a right is missing.
     pub const BLOCKED: &str = "Blocked";
+    /// Reasons that ask somebody to do something.
+    pub const STUCK: [&str; 4] = [BUILD_FAILED, TIMEOUT, INVALID, BLOCKED];
 }
 
 /// Types and reasons of a checkpoint's conditions.

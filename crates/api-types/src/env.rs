@@ -30,6 +30,8 @@ pub const MODEL_EXPRESS_URL: &str = "MODEL_EXPRESS_URL";
 pub const PROMETHEUS_ENDPOINT: &str = "PROMETHEUS_ENDPOINT";
 /// HTTP port of the frontend (older name).
 pub const DYNAMO_PORT: &str = "DYNAMO_PORT";
+/// Configuration file of `dynamo serve`.
+pub const DYNAMO_CONFIG_PATH: &str = "DYNAMO_CONFIG_PATH";
 /// HTTP port of the frontend.
 pub const DYN_HTTP_PORT: &str = "DYN_HTTP_PORT";
 /// Prefix under which the frontend looks for workers of any generation.

@@ -88,6 +88,18 @@ pub fn image_tag(prefix: Option<&str>, name: &str, version: &str, suffix: &str) 
     if short.len() <= LONGEST { short } else { hex(&Sha256::digest(whole.as_bytes()), 32) }
 }
 
+/// DynamoComponent that builds what is called `name:version`: a colon becomes two hyphens.
+pub fn dynamo_component(source: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-:".contains(c) { c.to_ascii_lowercase() } else { '-' };
+    let name: String = source.chars().map(plain).collect();
+    let legal = name.replace(':', "--");
+    let legal = legal.trim_matches(['-', '.']);
+    if name == source && !legal.is_empty() {
+        return bounded(legal, 253);
+    }
+    bounded(&format!("component-{legal}-{}", sha256_hex(source.as_bytes(), 8)), 253)
+}
+
 /// Job that builds an image from what has this fingerprint. It is not the name of what is built: every change makes another Job.
 pub fn image_build_job(uid: &str, fingerprint: &str) -> String {
     let mut digest = Sha256::new();
@@ -356,6 +368,16 @@ mod tests {
             assert!(name.len() <= LABEL_MAX && name.chars().all(plain) && !name.ends_with('-'), "{name}");
         }
         assert_eq!(odd.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{odd:?}");
+    }
+
+    #[test]
+    fn what_is_built_has_the_references_name() {
+        assert_eq!(dynamo_component("frontend:v1"), "frontend--v1");
+        assert_eq!(dynamo_component("a:b:c"), "a--b--c");
+        let odd = ["Frontend:v1", "frontend:V1", "", "::", "a_b:1"].map(dynamo_component);
+        assert_eq!(odd.iter().collect::<std::collections::BTreeSet<_>>().len(), odd.len(), "{odd:?}");
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        assert!(odd.iter().all(|name| name.chars().all(plain) && !name.ends_with('-')), "{odd:?}");
     }
 
     #[test]

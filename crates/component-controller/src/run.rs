@@ -13,7 +13,11 @@ use crate::{
     snapshots::Snapshots,
 };
 use api_types::{
-    annotations, external::VirtualService, labels, names, v1alpha1::DynamoCheckpoint,
+    annotations,
+    conversion::preserved::archive::PreservedService,
+    external::VirtualService,
+    labels, names,
+    v1alpha1::{DynamoCheckpoint, DynamoComponent},
     v1beta1::DynamoComponentDeployment,
 };
 use controller_kit::{
@@ -23,7 +27,7 @@ use controller_kit::{
     pods::PodWatcher,
     process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
-    store::{CacheView, Key, Packed, Store, watch, watch_if_served, watch_metadata, watch_metadata_by},
+    store::{CacheView, Key, Packed, Store, Watch, watch, watch_if_served, watch_metadata, watch_metadata_by},
 };
 use futures::{StreamExt, future::join4, stream};
 use k8s_openapi::api::{
@@ -31,9 +35,12 @@ use k8s_openapi::api::{
     core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
     networking::v1::Ingress,
 };
-use kube::Resource;
+use kube::{Resource, core::PartialObjectMeta};
 use std::{convert::Infallible, sync::Arc, time::Duration};
-use workload::LeaderWorkerSet;
+use workload::{LeaderWorkerSet, snapshot::SnapshotSettings};
+
+/// Claims, of which only names are kept.
+type Claim = PartialObjectMeta<PersistentVolumeClaim>;
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
@@ -60,15 +67,12 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
     let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(client.clone(), scope, None);
     let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
+    let (builds, build_watch) = watch_if_served::<DynamoComponent>(client.clone(), scope, None);
+    let (build_watch, of_builds) = build_watch.and_keys(running(&components));
     let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
     let (agents, agent_watch) = watch::<DaemonSet>(client.clone(), scope, Some(&agent));
     let settings = context.settings.checkpoint.snapshots();
-    let named = settings.as_ref().and_then(|settings| settings.storage.storage().ok().flatten());
-    let claims = named.map(|storage| {
-        let fields = format!("metadata.name={}", storage.claim);
-        watch_metadata_by::<PersistentVolumeClaim>(client.clone(), scope, None, Some(&fields))
-    });
-    let (claims, claim_watch) = claims.unzip();
+    let (claims, claim_watch) = settings.as_ref().and_then(|settings| claim_of(&context, settings)).unzip();
     let snapshots = Snapshots { settings, checkpoints, agents, claims };
     let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
     let sets = uses_sets.then(|| watch_if_served::<LeaderWorkerSet>(client.clone(), scope, Some(labels::COMPONENT)));
@@ -95,6 +99,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         // Another account for component pods counts from the next change on: labelling one must not roll what runs.
         .triggered_by(account_watch, |_| Vec::new())
         .also(of_checkpoints)
+        .also(of_builds)
         .triggered_by(agent_watch, in_namespace(&components));
     if let Some(watch) = claim_watch {
         controller = controller.triggered_by(watch, in_namespace(&components));
@@ -128,6 +133,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         virtual_services,
         model_services,
         components,
+        builds: builds.clone(),
         accounts,
     };
     let reconciler = Arc::new(Reconciler {
@@ -148,8 +154,16 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let checkpoints = checkpoints::run(&context, snapshots, checkpoint_watch);
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
     // in between.
-    join4(running, checkpoints, images::run(&context), async { gate.iter().for_each(Gate::open) }).await;
+    join4(running, checkpoints, images::run(&context, builds, build_watch), async { gate.iter().for_each(Gate::open) })
+        .await;
     Ok(())
+}
+
+/// The claim that keeps checkpoints, if it is one by name.
+fn claim_of(context: &Context, settings: &SnapshotSettings) -> Option<(Store<Claim>, Watch<Claim>)> {
+    let named = settings.storage.storage().ok().flatten()?;
+    let fields = format!("metadata.name={}", named.claim);
+    Some(watch_metadata_by::<PersistentVolumeClaim>(context.client.clone(), &context.scope, None, Some(&fields)))
 }
 
 /// The components that a child concerns: its owner, and whoever would give a child this name, which matters when an
@@ -178,6 +192,23 @@ fn serving(
         let hash = labels.and_then(|labels| labels.get(labels::BASE_MODEL_HASH));
         let (Some(namespace), Some(hash)) = (namespace, hash) else { return Vec::new() };
         components_of_model(&components, namespace, hash).iter().map(|component| Key::of(component.as_ref())).collect()
+    }
+}
+
+/// The components on their own that run what a DynamoComponent builds.
+fn running(
+    components: &Store<Packed<DynamoComponentDeployment>>,
+) -> impl Fn(&Packed<DynamoComponent>) -> Vec<Key> + Send + use<> {
+    let components = components.clone();
+    move |build| {
+        let runs = |component: &Packed<DynamoComponentDeployment>| {
+            let said = component.metadata.annotations.as_ref().and_then(PreservedService::of_component_deployment);
+            let source = said.and_then(|said| said.source);
+            component.metadata.namespace == build.metadata.namespace
+                && source.is_some_and(|source| Some(names::dynamo_component(&source)) == build.metadata.name)
+        };
+        let all = components.all();
+        all.iter().filter(|component| runs(component)).map(|component| Key::of(component.as_ref())).collect()
     }
 }
 

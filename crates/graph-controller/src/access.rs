@@ -56,6 +56,13 @@ pub const ACCESS: &[Access] = &[
     },
     Access {
         group: api_types::GROUP,
+        resource: "dynamocomponents",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the builds of images that graphs of 2025 run; their status tells when an image is there",
+    },
+    Access {
+        group: api_types::GROUP,
         resource: "dynamocheckpoints",
         subresource: None,
         verbs: Verb::OWN,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::external::{DestinationRule, InferencePool, VirtualService};
-use api_types::v1alpha1::DynamoCheckpoint;
+use api_types::v1alpha1::{DynamoCheckpoint, DynamoComponent};
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use api_types::{annotations, labels};
 use controller_kit::apply::Applier;
@@ -35,6 +35,7 @@ use crate::NAME;
 use crate::graph::Reconciler;
 use crate::graph::apply::graph_of;
 use crate::graph::apply::topology::Labeller;
+use crate::graph::expand::build_of;
 use crate::graph::observe::checkpoints::names_in;
 use crate::graph::observe::grove::kai_queues;
 use crate::graph::observe::{Apis, Caches};
@@ -74,6 +75,7 @@ struct Watches {
     ingresses: Watch<Packed<Ingress>>,
     virtual_services: Watch<Packed<VirtualService>>,
     model_services: Watch<Packed<Service>>,
+    builds: Watch<Packed<DynamoComponent>>,
     grove: GroveWatches,
 }
 
@@ -180,6 +182,7 @@ fn open(
     let virtual_services = watch_if_served::<VirtualService>(client(), scope, Some(&ways_in));
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
     let model_services = watch::<Service>(client(), scope, Some(&of_models));
+    let builds = watch_if_served::<DynamoComponent>(client(), scope, None);
     let grove = grove::open(context);
     let caches = Caches {
         graphs,
@@ -200,6 +203,7 @@ fn open(
         ingresses: ingresses.0,
         virtual_services: virtual_services.0,
         model_services: model_services.0,
+        builds: builds.0,
         grove: grove.0,
     };
     let watches = Watches {
@@ -219,6 +223,7 @@ fn open(
         ingresses: ingresses.1,
         virtual_services: virtual_services.1,
         model_services: model_services.1,
+        builds: builds.1,
         grove: grove.1,
     };
     (caches, watches)
@@ -248,6 +253,7 @@ impl Watches {
             .owns(self.ingresses)
             .owns(self.virtual_services)
             .triggered_by(self.model_services, neighbours(all))
+            .triggered_by(self.builds, running(all))
             .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect());
         let controller = match self.agents {
             Some(agents) => controller.triggered_by(agents, neighbours(all)),
@@ -276,6 +282,7 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
         Arc::new(caches.ingresses.clone()),
         Arc::new(caches.virtual_services.clone()),
         Arc::new(caches.model_services.clone()),
+        Arc::new(caches.builds.clone()),
         Arc::new(caches.grove.sets.clone()),
         Arc::new(caches.grove.cliques.clone()),
         Arc::new(caches.grove.groups.clone()),
@@ -314,6 +321,21 @@ fn concerned_by_checkpoint(
         let name = checkpoint.name_any();
         let naming = all.filter(|graph| graph.unpack().is_ok_and(|graph| names_in(&graph).contains(&name)));
         naming.map(|graph| Key::of(graph.as_ref())).chain(graph_of(checkpoint)).collect()
+    }
+}
+
+/// The graphs that run what a DynamoComponent builds, and the one that owns it.
+fn running(
+    graphs: &Store<Packed<DynamoGraphDeployment>>,
+) -> impl Fn(&Packed<DynamoComponent>) -> Vec<Key> + Send + use<> {
+    let graphs = graphs.clone();
+    move |build| {
+        let runs = |graph: &Packed<DynamoGraphDeployment>| {
+            graph.namespace() == build.namespace() && build_of(graph.annotations()) == build.metadata.name
+        };
+        let all = graphs.all();
+        let running = all.iter().filter(|graph| runs(graph)).map(|graph| Key::of(graph.as_ref()));
+        running.chain(owner_key::<DynamoGraphDeployment, _>(build)).collect()
     }
 }
 

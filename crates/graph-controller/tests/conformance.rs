@@ -83,6 +83,8 @@ fn real_graphs_give_the_references_components() {
                         served: Served::default(),
                         checkpoints: Default::default(),
                         grove: LiveGrove::default(),
+                        build: None,
+                        expansion: Default::default(),
                         program: Program::Component,
                     };
                     got.extend(decide(&valid, &observed).components.iter().map(named));

@@ -38,6 +38,8 @@ fn decided(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodClique
         checkpoints: Default::default(),
         served: Served { grove: true, ..Served::default() },
         grove: LiveGrove { sets, unknown_types, ..LiveGrove::default() },
+        build: None,
+        expansion: Default::default(),
         program: Program::Grove,
     };
     let settings = settings();

@@ -22,6 +22,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`archive`] | components whose image is built from an archive: the API of 2025 |
 //! | `validate` | mistakes of the author, each with field path and remedy |
 //! | `pod` | the pod template, one file per step |
 //! | `frameworks` | which engine a worker runs, and what that changes |
@@ -30,6 +31,7 @@
 //! | `lws` | replicas that span nodes, as LeaderWorkerSets |
 //! | `metadata` | labels and annotations of every object |
 
+pub mod archive;
 mod deployment;
 mod diagnosis;
 mod digest;

@@ -128,7 +128,7 @@ struct Kind {
 /// The kind of that name, if it has two versions.
 fn kind(name: &str) -> Option<Kind> {
     let (spec, status, retired, convert): (_, _, &[_], fn(&Source<'_>) -> _) = match name {
-        GRAPH => ("nvidia.com/dgd-spec", "nvidia.com/dgd-status", &[], graph::convert),
+        GRAPH => (preserved::archive::PreservedGraph::ANNOTATION, "nvidia.com/dgd-status", &[], graph::convert),
         COMPONENT_DEPLOYMENT => {
             (preserved::PreservedComponent::ANNOTATION, "nvidia.com/dcd-status", &[], component_deployment::convert)
         }

@@ -2,6 +2,9 @@
 //!
 //! An object of v1beta1 that came from v1alpha1 keeps it in its annotations, in the format of the payloads of
 //! conversion. Only what cannot contradict the live object is read: nothing in v1beta1 says the same.
+//! [`archive`] holds what the API of 2025 says.
+
+pub mod archive;
 
 use super::payload::{self, Keys};
 use super::value::{Object, object};
@@ -79,7 +82,7 @@ pub struct PreservedTls {
     pub secret_name: String,
 }
 
-/// A PersistentVolumeClaim that a graph of v1alpha1 names.
+/// A PersistentVolumeClaim that an object of v1alpha1 names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreservedClaim {

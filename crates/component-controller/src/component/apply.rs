@@ -23,7 +23,7 @@ use serde_json::Value;
 /// What goes away by itself.
 pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Interruption> {
     let mut acted = Acted { waiting: decision.waiting.clone(), ..Acted::default() };
-    if let Some(claim) = &decision.storage_claim {
+    for claim in &decision.storage_claims {
         make_once(applier, claim, &mut acted).await?;
     }
     step(applier, observed, &decision.service, observed.service.as_ref(), &mut acted).await?;

@@ -2,6 +2,7 @@
 
 pub mod acted;
 pub mod apply;
+pub mod archive;
 pub mod decide;
 pub mod events;
 pub mod leftover;
@@ -39,6 +40,9 @@ use workload::WorkloadKind;
 /// How long after an API was missing it is looked for again.
 const API_RETRY: Duration = Duration::from_secs(10);
 
+/// How long after a claim was missing it is looked for again; claims are not watched.
+const CLAIM_RETRY: Duration = Duration::from_secs(15);
+
 /// Reconciles components.
 pub struct Reconciler {
     /// Reads.
@@ -66,7 +70,12 @@ impl Reconciler {
             Ok(component) => component,
             Err(error) => return self.report_unreadable(&packed, &error).await,
         };
-        let observed = self.observer.observe(component).await?;
+        let mut observed = self.observer.observe(component).await?;
+        match archive::expand(&mut observed.component, &observed.archive) {
+            Ok(expansion) => observed.expansion = expansion,
+            Err(message) => return self.report_invalid(&packed, &observed, message).await,
+        }
+        let observed = observed;
         let valid = match validate::validate(&observed.component) {
             Ok(valid) => valid,
             Err(message) => return self.report_invalid(&packed, &observed, message).await,
@@ -92,7 +101,8 @@ impl Reconciler {
             joins_nodes: valid.joins_nodes(),
         };
         let action = self.report(&packed, observed.component.status.as_ref(), &facts, &acted).await?;
-        Ok(look_again.map_or(action, |after| action.no_later_than(after)))
+        let lacks_claim = observed.expansion.lacks_claim.as_ref().map(|_| CLAIM_RETRY);
+        Ok(look_again.into_iter().chain(lacks_claim).fold(action, Action::no_later_than))
     }
 
     /// How far the component is. Of pods that do not come up, one is named that tells why; then also when to look again.

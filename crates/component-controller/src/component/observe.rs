@@ -3,12 +3,16 @@
 pub mod pods;
 
 use super::{
+    archive::{ArchiveFacts, Expansion, claim_name},
     leftover::{Leftover, PodGroup, others},
     pull_secrets::{self, NamedPullSecrets},
     workload::{LiveWorkload, WorkloadKind},
 };
 use crate::snapshots::Snapshots;
-use api_types::{external::VirtualService, names, v1beta1::DynamoComponentDeployment};
+use api_types::{
+    conversion::preserved::archive::PreservedService, external::VirtualService, names, v1alpha1::DynamoComponent,
+    v1beta1::DynamoComponentDeployment,
+};
 use controller_kit::{
     failure::ErrorType,
     pull_secrets::PullSecrets,
@@ -17,11 +21,11 @@ use controller_kit::{
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Secret, Service, ServiceAccount},
+    core::v1::{PersistentVolumeClaim, Secret, Service, ServiceAccount},
     networking::v1::Ingress,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Api, Client, Resource, core::PartialObjectMeta};
+use kube::{Api, Client, Resource, ResourceExt, core::PartialObjectMeta};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::{
@@ -69,6 +73,10 @@ pub struct Observed {
     pub fallback_service_account: Option<String>,
     /// What is known about its checkpoint.
     pub checkpoint: CheckpointFacts,
+    /// What is known of it as a component of 2025.
+    pub archive: ArchiveFacts,
+    /// What it needs as a component of 2025. The component itself is an ordinary one then.
+    pub expansion: Expansion,
 }
 
 /// Who serves a base model in a namespace.
@@ -141,6 +149,8 @@ pub struct Caches {
     pub model_services: Store<Packed<Service>>,
     /// All components.
     pub components: Store<Packed<DynamoComponentDeployment>>,
+    /// Builds of images.
+    pub builds: Store<Packed<DynamoComponent>>,
     /// ServiceAccounts that are labelled for component pods.
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
 }
@@ -184,6 +194,8 @@ impl Observer {
             leftovers: self.leftovers(&component, &uid)?,
             uid,
             checkpoint: self.checkpoint(&namespace, &component)?,
+            archive: self.archive(&namespace, &component).await?,
+            expansion: Expansion::default(),
             component,
             pull_secrets: self.secrets.as_ref().map(|secrets| secrets.index(&namespace)).unwrap_or_default(),
             named_pull_secrets,
@@ -228,6 +240,28 @@ impl Observer {
             live,
             place: self.snapshots.place(namespace),
         })
+    }
+
+    /// Only components of 2025 cost something.
+    async fn archive(
+        &self,
+        namespace: &str,
+        component: &DynamoComponentDeployment,
+    ) -> Result<ArchiveFacts, Interruption> {
+        let Some(said) = PreservedService::of_component_deployment(component.annotations()) else {
+            return Ok(ArchiveFacts::default());
+        };
+        let name = said.source.as_deref().map(names::dynamo_component);
+        let build = name.and_then(|name| self.caches.builds.get(&Key::new(namespace, &name)));
+        let claim_exists = match claim_name(component, &said) {
+            Some(name) => {
+                let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+                let what = || format!("look for PersistentVolumeClaim {namespace}/{name}");
+                read(what, api.get_metadata_opt(&name)).await?.is_some()
+            }
+            None => false,
+        };
+        Ok(ArchiveFacts { said, build: build.map(|build| build.unpack()).transpose()?, claim_exists })
     }
 
     /// Workloads of the kind that the component no longer needs, and what older operators made for each replica.

@@ -6,7 +6,7 @@ use super::{
 };
 use api_types::v1alpha1::{BuildTimeout, DynamoComponent};
 use api_types::{annotations, labels};
-use controller_kit::settings::GoDuration;
+use controller_kit::{pull_secrets::DATA_KEY, settings::GoDuration};
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
 };
@@ -196,11 +196,7 @@ fn volumes(input: Input<'_>) -> Vec<Volume> {
     let config = match docker_secret(input.component, input.settings) {
         None => empty("docker-config"),
         Some(secret) => {
-            let item = KeyToPath {
-                key: ".dockerconfigjson".to_owned(),
-                path: "config.json".to_owned(),
-                ..KeyToPath::default()
-            };
+            let item = KeyToPath { key: DATA_KEY.to_owned(), path: "config.json".to_owned(), ..KeyToPath::default() };
             let source = SecretVolumeSource {
                 secret_name: Some(secret.to_owned()),
                 items: Some(vec![item]),

@@ -13,6 +13,7 @@ use api_types::v1alpha1::DynamoComponent;
 use api_types::{annotations, labels, names};
 use bytes::Bytes;
 use controller_kit::{
+    pull_secrets::DATA_KEY,
     read::{Interruption, read},
     store::{Packed, Store},
 };
@@ -145,7 +146,7 @@ impl Observer {
                 let Some(secret) = secret else {
                     return Ok(Some(Err(format!("Secret {namespace}/{name} does not exist; create it"))));
                 };
-                let config = secret.data.and_then(|mut data| data.remove(".dockerconfigjson"));
+                let config = secret.data.and_then(|mut data| data.remove(DATA_KEY));
                 config.and_then(|config| login(&config.0, &reference.registry))
             }
         };
@@ -265,7 +266,7 @@ impl Observer {
     /// The end of the log of a Job's newest pod, as far as it can be had.
     async fn log(&self, namespace: &str, job: &str) -> Option<String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let selector = ListParams::default().labels(&format!("job-name={job}"));
+        let selector = ListParams::default().labels(&format!("{}={job}", labels::JOB_NAME));
         let found = read(|| format!("list pods of Job {namespace}/{job}"), pods.list(&selector)).await.ok()?;
         let newest = found.items.into_iter().max_by_key(|pod| pod.metadata.creation_timestamp.clone())?;
         let parameters =

@@ -14,7 +14,7 @@ use controller_kit::{
     controller::Controller,
     events::EventSink,
     process::Context,
-    store::{watch, watch_if_served, watch_metadata},
+    store::{Packed, Store, Watch, watch, watch_metadata},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
 use outbound::{Outbound, Trust};
@@ -22,13 +22,16 @@ use std::sync::Arc;
 use tracing::error;
 
 /// Follows DynamoComponents until the process is to stop.
-pub(super) async fn run(context: &Context) {
+pub(super) async fn run(
+    context: &Context,
+    components: Store<Packed<DynamoComponent>>,
+    component_watch: Watch<Packed<DynamoComponent>>,
+) {
     let outbound = match Outbound::new(&Trust::default()) {
         Ok(outbound) => outbound,
         Err(error) => return error!(%error, "images are not built"),
     };
     let (client, scope) = (context.client.clone(), &context.scope);
-    let (components, component_watch) = watch_if_served::<DynamoComponent>(client.clone(), scope, None);
     let is_builder = format!("{}={}", labels::IMAGE_BUILDER, labels::TRUE);
     let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(&is_builder));
     let for_builders = format!("{}={}", labels::IMAGE_BUILDER_ACCOUNT, labels::TRUE);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod bed;
+mod built;
 mod checkpoints;
 mod conflicts;
 mod deletion;

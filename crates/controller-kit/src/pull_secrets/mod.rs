@@ -19,7 +19,7 @@ use crate::store::Key;
 const SELECTOR: &str = "type=kubernetes.io/dockerconfigjson";
 
 /// Key of a docker configuration within a Secret.
-const DATA_KEY: &str = ".dockerconfigjson";
+pub const DATA_KEY: &str = ".dockerconfigjson";
 
 /// Everything known of docker configuration Secrets. Cheap to clone; clones share the content.
 #[derive(Clone, Debug, Default)]

@@ -73,6 +73,8 @@ pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDe
         served: Served::default(),
         checkpoints: Default::default(),
         grove: Default::default(),
+        build: None,
+        expansion: Default::default(),
         program: Program::Component,
     }
 }

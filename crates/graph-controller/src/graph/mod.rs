@@ -1,7 +1,8 @@
-//! Reconciles one `DynamoGraphDeployment`: observe, validate, decide, apply, report.
+//! Reconciles one `DynamoGraphDeployment`: observe, expand, validate, decide, apply, report.
 
 pub mod apply;
 pub mod decide;
+pub mod expand;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod observe;
@@ -120,6 +121,11 @@ impl Reconciler {
         };
         match program::choose(observed, &self.settings) {
             Ok(program) => observed.program = program,
+            Err(refusal) => return Ok(refused(observed, &refusal)),
+        }
+        match expand::expand(&observed.graph, observed.build.as_ref()) {
+            Ok(None) => {}
+            Ok(Some((spec, expansion))) => (observed.graph.spec, observed.expansion) = (spec, expansion),
             Err(refusal) => return Ok(refused(observed, &refusal)),
         }
         if observed.program == Program::Grove {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api_types::external::{DestinationRule, InferencePool, VirtualService};
-use api_types::v1alpha1::DynamoCheckpoint;
+use api_types::v1alpha1::{DynamoCheckpoint, DynamoComponent};
 use api_types::v1beta1::{
     DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
 };
@@ -25,6 +25,7 @@ use kube::{Resource, ResourceExt};
 
 use self::checkpoints::LiveCheckpoints;
 use self::grove::{GroveCaches, LiveGrove};
+use super::expand::{Expansion, build_of};
 use super::program::Program;
 use super::validate::Facts;
 
@@ -67,6 +68,8 @@ pub struct Caches {
     pub virtual_services: Store<Packed<VirtualService>>,
     /// Services of base models.
     pub model_services: Store<Packed<Service>>,
+    /// Builds of images.
+    pub builds: Store<Packed<DynamoComponent>>,
     /// What Grove serves.
     pub grove: GroveCaches,
 }
@@ -101,6 +104,10 @@ pub struct Observed {
     pub checkpoints: LiveCheckpoints,
     /// What is live of it on Grove.
     pub grove: LiveGrove,
+    /// The DynamoComponent that builds its image, whoever made it.
+    pub build: Option<DynamoComponent>,
+    /// What it needs as a graph of 2025; nothing for others. The graph itself is an ordinary one then.
+    pub expansion: Expansion,
     /// The program that runs it.
     pub program: Program,
 }
@@ -118,6 +125,7 @@ impl Observed {
             served: self.served,
             missing_queue: self.grove.missing_queue.as_deref(),
             topology_domains: self.grove.topology_domains.as_deref(),
+            awaited_image: self.expansion.awaited.as_ref(),
         }
     }
 
@@ -188,8 +196,11 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     let adapters = adapters(caches, &graph)?;
     let grove = grove::observe(&caches.grove, &graph)?;
     let checkpoints = checkpoints::observe(caches, &graph, &components);
-    let program = Program::default();
-    Ok(Observed { graph, components, adapters, running_pods, served, checkpoints, grove, program })
+    let build = build_of(graph.annotations())
+        .and_then(|name| caches.builds.get(&Key::new(&graph.namespace().unwrap_or_default(), &name)));
+    let build = build.map(|build| build.unpack()).transpose()?;
+    let (expansion, program) = (Expansion::default(), Program::default());
+    Ok(Observed { graph, components, adapters, running_pods, served, checkpoints, grove, build, expansion, program })
 }
 
 /// Components that an earlier graph of this name left behind (`--cascade=orphan`).

@@ -74,6 +74,8 @@ pub struct Facts<'a> {
     pub missing_queue: Option<&'a str>,
     /// Domains of the cluster topology that its policy for key-value caches names, if that exists.
     pub topology_domains: Option<&'a [String]>,
+    /// Why the image that it runs is not there yet.
+    pub awaited_image: Option<&'a Refusal>,
 }
 
 /// Why a graph cannot be carried out until its author changes something.
@@ -137,14 +139,16 @@ pub fn validate<'a>(
         valid.discovery = DiscoveryBackend::Kubernetes;
     }
     if !problems.is_empty() {
-        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        return Err(Refusal {
-            ready_reason: conditions::graph::FAILED,
-            stalled_reason: conditions::graph::INVALID_SPEC,
-            message,
-        });
+        return Err(refusal(&problems));
     }
+    valid.obstacle = valid.obstacle.or_else(|| facts.awaited_image.cloned());
     Ok(valid)
+}
+
+/// What has mistakes is refused, with all of them.
+pub(super) fn refusal(problems: &[Invalid]) -> Refusal {
+    let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Refusal { ready_reason: conditions::graph::FAILED, stalled_reason: conditions::graph::INVALID_SPEC, message }
 }
 
 /// Replicas that span nodes need somebody who starts their pods together.
@@ -164,7 +168,7 @@ fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Optio
     })
 }
 
-fn invalid(field: impl Into<String>, value: &str, problem: impl Into<String>, remedy: &str) -> Invalid {
+pub(super) fn invalid(field: impl Into<String>, value: &str, problem: impl Into<String>, remedy: &str) -> Invalid {
     Invalid { field: field.into(), value: value.to_owned(), problem: problem.into(), remedy: remedy.to_owned() }
 }
 

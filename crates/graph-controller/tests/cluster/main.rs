@@ -7,6 +7,7 @@ mod checkpoints;
 mod claims;
 mod endpoint_picker;
 mod grove;
+mod images;
 mod infrastructure;
 mod recovery;
 mod requests;

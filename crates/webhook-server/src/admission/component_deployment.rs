@@ -1,5 +1,6 @@
 //! DynamoComponentDeployments.
 
+use api_types::conversion::preserved::{PreservedComponent, archive::PreservedService};
 use api_types::names;
 
 use super::field::{Findings, Node};
@@ -14,7 +15,11 @@ const ANEW: &str = "leave it as it was, or delete the DynamoComponentDeployment 
 pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
     let component = Component::new(object.field("spec"));
     let framework = component.field("backendFramework").text();
-    shared::check(&component, &Surroundings { facts, owner: Owner::Nobody, framework }, out);
+    let kept = object.fields(&["metadata", "annotations"]).key(PreservedComponent::ANNOTATION).text();
+    let said =
+        PreservedService::of_component_deployment(&[(PreservedComponent::ANNOTATION.into(), kept.into())].into());
+    let is_built = said.is_some_and(|said| said.source.is_some());
+    shared::check(&component, &Surroundings { facts, owner: Owner::Nobody, framework, is_built }, out);
 }
 
 /// Tells what has no effect.

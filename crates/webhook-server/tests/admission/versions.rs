@@ -53,6 +53,14 @@ fn mistakes_are_told_in_the_version_that_was_sent() {
             &["Required spec.services[decode].extraPodSpec.mainContainer.image"],
         ),
         (
+            "no image, which is built",
+            |g| {
+                g["spec"]["services"]["decode"]["extraPodSpec"] = json!(null);
+                g["spec"]["dynamoComponent"] = json!("chat:v1");
+            },
+            &[],
+        ),
+        (
             "selector",
             |g| g["spec"]["services"]["decode"]["extraPodSpec"]["nodeSelector"] = json!("x"),
             &["Invalid spec.services[decode].extraPodSpec.nodeSelector"],

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 type Path = &'static [&'static str];
 
 /// Places that belong together: a value may stand in any of them, and is only understood with all of them.
-const GROUPS: [&[Path]; 21] = [
+const GROUPS: [&[Path]; 26] = [
     &[&["annotations"]],
     &[&["labels"]],
     &[&["componentType"], &["subComponentType"]],
@@ -30,15 +30,22 @@ const GROUPS: [&[Path]; 21] = [
     &[&["readinessProbe"], &["extraPodSpec", "mainContainer", "readinessProbe"]],
     &[&["extraPodSpec", "mainContainer", "name"]],
     &[&["serviceName"]],
+    &[&["dynamoComponent"]],
+    &[&["dynamoTag"]],
+    &[&["pvc"]],
+    &[&["runMode"]],
+    &[&["externalServices"]],
 ];
 
 /// The saved value at `path`, if it says something and is of the type that the schema has there.
 fn saved_at(saved: &Object, path: Path) -> Option<&Value> {
     let value = at(saved, path).filter(|value| !is_empty(value))?;
     let fits = match *path {
-        ["componentType" | "subComponentType" | "dynamoNamespace" | "envFromSecret" | "serviceName"] | [.., "name"] => {
-            value.is_string()
-        }
+        [
+            "componentType" | "subComponentType" | "dynamoNamespace" | "envFromSecret" | "serviceName"
+            | "dynamoComponent" | "dynamoTag",
+        ]
+        | [.., "name"] => value.is_string(),
         ["envs" | "volumeMounts"] | [.., "env" | "envFrom" | "volumeMounts"] => value.is_array(),
         _ => value.is_object(),
     };

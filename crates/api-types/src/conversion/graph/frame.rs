@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 const SAME: [&str; 7] =
     ["annotations", "labels", "priorityClassName", "backendFramework", "providerOverride", "restart", "experimental"];
 
+/// Fields of the spec that only v1alpha1 has, and whether they are lists; the others are texts.
+const ONLY_ALPHA: [(&str, bool); 3] = [("pvcs", true), ("dynamoComponent", false), ("dynamoGraph", false)];
+
 /// Everything but the components, in one version.
 pub(super) struct Frame(pub ApiVersion);
 
@@ -30,8 +33,10 @@ impl Side for Frame {
         if self.0 == ApiVersion::V1Beta1 {
             return saved;
         }
-        if let Some(claims) = at(original, &["spec", "pvcs"]).filter(|claims| !claims.is_null()) {
-            put(&mut saved, &["spec", "pvcs"], Some(claims.clone()));
+        for (key, _) in ONLY_ALPHA {
+            if let Some(value) = at(original, &["spec", key]).filter(|value| !value.is_null()) {
+                put(&mut saved, &["spec", key], Some(value.clone()));
+            }
         }
         let services = at(original, &["spec", "services"]).and_then(Value::as_object);
         for (name, _) in services.into_iter().flatten().filter(|(_, service)| service.is_null()) {
@@ -52,8 +57,11 @@ impl Side for Frame {
         if self.0 == ApiVersion::V1Beta1 {
             return edits;
         }
-        if let Some(claims) = at(saved, &["spec", "pvcs"]).filter(|claims| claims.is_array()).cloned() {
-            edits.push(Box::new(move |body| put_in_spec(body, &["pvcs"], &claims)));
+        for (key, is_list) in ONLY_ALPHA {
+            let fits = |value: &&Value| if is_list { value.is_array() } else { value.is_string() };
+            if let Some(value) = at(saved, &["spec", key]).filter(fits).cloned() {
+                edits.push(Box::new(move |body| put_in_spec(body, &[key], &value)));
+            }
         }
         let services = at(saved, &["spec", "services"]).and_then(Value::as_object);
         for (name, _) in services.into_iter().flatten().filter(|(_, service)| service.is_null()) {

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct DynamoComponentDeploymentSpec {
     /// Engine family; found from the worker's command line if unset.
     pub backend_framework: Option<BackendFramework>,
+    /// The API of 2025: what the image is built from, as `name:version`. An image that is named wins.
+    pub dynamo_component: Option<String>,
     /// The component.
     #[schemars(flatten)]
     pub service: Service,

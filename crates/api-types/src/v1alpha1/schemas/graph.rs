@@ -18,6 +18,10 @@ pub struct DynamoGraphDeploymentSpec {
     pub labels: Option<BTreeMap<String, String>>,
     /// PriorityClass of the PodCliqueSet; only with Grove.
     pub priority_class_name: Option<String>,
+    /// The API of 2025: what the image of all services is built from, as `name:version`. A service that names an image keeps it.
+    pub dynamo_component: Option<String>,
+    /// The same under its other name.
+    pub dynamo_graph: Option<String>,
     /// Volumes that services mount by name.
     #[schemars(length(max = 100))]
     pub pvcs: Option<Vec<Pvc>>,

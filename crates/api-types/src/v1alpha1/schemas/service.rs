@@ -1,8 +1,8 @@
 //! A component of a graph in v1alpha1, where it is called a service: its schema.
 
 use super::service_parts::{
-    Autoscaling, Checkpoint, EppConfig, Failover, FrontendSidecar, Ingress, ModelReference, Multinode, PodMetadata,
-    Resources, ScalingAdapter, VolumeMount,
+    Autoscaling, Checkpoint, EppConfig, ExternalService, Failover, FrontendSidecar, Ingress, ModelReference, Multinode,
+    PodMetadata, Resources, RunMode, ScalingAdapter, ServiceVolume, VolumeMount,
 };
 use crate::v1alpha1::{GpuMemoryService, SharedMemory};
 use crate::v1beta1::{ComponentTopologyConstraint, ProviderOverride};
@@ -83,6 +83,14 @@ pub struct Service {
     pub checkpoint: Option<Checkpoint>,
     /// Placement of the service; only with Grove.
     pub topology_constraint: Option<ComponentTopologyConstraint>,
+    /// The API of 2025: what `dynamo serve` of the built image starts, as `module:Service`.
+    pub dynamo_tag: Option<String>,
+    /// The API of 2025: a volume of the service's own.
+    pub pvc: Option<ServiceVolume>,
+    /// The API of 2025, without effect.
+    pub run_mode: Option<RunMode>,
+    /// The API of 2025, without effect.
+    pub external_services: Option<BTreeMap<String, ExternalService>>,
     /// GPU memory shared between processes.
     pub gpu_memory_service: Option<GpuMemoryService>,
     /// Standby engines; needs the GPU memory service.

@@ -72,6 +72,44 @@ pub struct VolumeMount {
     pub use_as_compilation_cache: bool,
 }
 
+/// A volume of one service: the API of 2025.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct ServiceVolume {
+    /// Makes the claim if it does not exist; it must be there if unset.
+    pub create: Option<bool>,
+    /// Name of the PersistentVolumeClaim; that of the component's objects if unset.
+    pub name: Option<String>,
+    /// StorageClass of a claim that is made; the cluster's default if unset.
+    pub storage_class: Option<String>,
+    /// Size of a claim that is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::quantity")]
+    pub size: Option<String>,
+    /// Access mode of a claim that is made, such as `ReadWriteMany`.
+    pub volume_access_mode: Option<String>,
+    /// Where it is mounted.
+    pub mount_point: Option<String>,
+}
+
+/// Without effect.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct RunMode {
+    /// Without effect.
+    pub standalone: Option<bool>,
+}
+
+/// Without effect.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct ExternalService {
+    /// Without effect.
+    pub deployment_selector_key: Option<String>,
+    /// Without effect.
+    pub deployment_selector_value: Option<String>,
+}
+
 /// Access from outside the cluster.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]

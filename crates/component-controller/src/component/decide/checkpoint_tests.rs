@@ -126,6 +126,8 @@ fn observed(checkpoint: Value, facts: CheckpointFacts) -> Observed {
         named_pull_secrets: NamedPullSecrets::default(),
         fallback_service_account: None,
         checkpoint: facts,
+        archive: Default::default(),
+        expansion: Default::default(),
     }
 }
 
@@ -166,7 +168,7 @@ fn a_claim_for_checkpoints_is_made_where_it_is_said_and_missing() {
         let place = Place::Named { storage: storage(), exists };
         let facts = CheckpointFacts { settings: Some(settings(create)), ..facts(None, place) };
         let decision = decide(&observed(json!({"enabled": true}), facts));
-        (decision.storage_claim.map(|claim| claim.id().to_string()), decision.waiting)
+        (decision.storage_claims.first().map(|claim| claim.id().to_string()), decision.waiting)
     };
     assert_eq!(with(false, true), (Some("PersistentVolumeClaim team/claim".to_owned()), Vec::new()));
     assert_eq!(with(true, true), (None, Vec::new()));

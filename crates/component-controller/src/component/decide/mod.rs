@@ -43,8 +43,8 @@ pub struct Decision {
     pub kind: WorkloadKind,
     /// What runs the pods; `None` leaves it as it is.
     pub workload: Option<Desired>,
-    /// The claim that keeps checkpoints, if it is missing and to be made.
-    pub storage_claim: Option<Desired>,
+    /// The claim that keeps checkpoints, and that of a volume of its own, if they are missing and to be made.
+    pub storage_claims: Vec<Desired>,
     /// What pods wait for, as sentences.
     pub waiting: Vec<String>,
 }
@@ -81,6 +81,11 @@ pub fn decide(
         WorkloadKind::Deployment => deployment::decide(&input, valid, &observed.uid, live_deployment),
     };
     let (storage_claim, mut waiting) = storage(observed, valid)?;
+    let mut storage_claims: Vec<Desired> = storage_claim.into_iter().collect();
+    if let Some(claim) = &observed.expansion.claim {
+        storage_claims.push(Desired::of(claim, &observed.uid)?);
+    }
+    waiting.extend(observed.expansion.lacks_claim.clone());
     let mut virtual_service = render_virtual_service(&input, valid);
     if let Some(missing) = virtual_service.take_if(|_| !observed.serves_virtual_services) {
         waiting.push(unserved(&missing));
@@ -91,6 +96,11 @@ pub fn decide(
     };
     // Pods that run go on while another checkpoint is made.
     let workload = match start {
+        // Without its image nothing can be started, and what runs runs another one.
+        _ if observed.expansion.awaited.is_some() => {
+            waiting.extend(observed.expansion.awaited.clone());
+            None
+        }
         Start::Awaited(why) => {
             waiting.push(why.clone());
             (!serves).then(workload).transpose()?
@@ -104,7 +114,7 @@ pub fn decide(
         model_service,
         kind,
         workload,
-        storage_claim,
+        storage_claims,
         waiting,
     })
 }

@@ -57,6 +57,8 @@ fn observed(component: Value) -> Observed {
         named_pull_secrets: NamedPullSecrets::default(),
         fallback_service_account: None,
         checkpoint: CheckpointFacts::default(),
+        archive: Default::default(),
+        expansion: Default::default(),
     }
 }
 

@@ -29,6 +29,7 @@ type Waits = Result<Vec<String>, Error>;
 
 /// Writes what pods cannot start without. Gives what is waited for.
 pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Waits {
+    let builds = writer.write_all(&caches.builds, objects.build.as_slice());
     let account = objects.account.as_slice();
     let accounts = writer.write_all(&caches.accounts, account);
     let shared = join_all(objects.shared_accounts.iter().map(|shared| shared_account(writer, caches, shared)));
@@ -44,9 +45,9 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     let services = writer.write_all(&caches.services, &objects.services);
     let storage = join_all(objects.storage_claims.iter().map(|claim| storage_claim(writer, claim)));
     let models = join_all(objects.model_services.iter().map(|service| model_service(writer, caches, service)));
-    let (accounts, shared, config_maps, claims, key, services, storage, models) =
-        join!(accounts, shared, config_maps, claims, key, services, storage, models);
-    all([accounts, config_maps, claims, key, services].into_iter().chain(shared).chain(storage).chain(models))
+    let (builds, accounts, shared, config_maps, claims, key, services, storage, models) =
+        join!(builds, accounts, shared, config_maps, claims, key, services, storage, models);
+    all([builds, accounts, config_maps, claims, key, services].into_iter().chain(shared).chain(storage).chain(models))
 }
 
 /// Writes what pods find sooner or later. Gives what is waited for.
@@ -82,6 +83,7 @@ pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects:
 
 /// Deletes what is no longer wanted and nothing runs on.
 pub(super) async fn prune(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Result<(), Error> {
+    writer.prune(&caches.builds, named_in(objects.build.as_slice())).await?;
     writer.prune(&caches.config_maps, named_in(&objects.config_maps)).await?;
     writer.prune(&caches.services, named_in(&objects.services)).await?;
     writer.prune(&caches.ingresses, named_in(&objects.ingresses)).await?;

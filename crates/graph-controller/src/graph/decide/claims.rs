@@ -1,10 +1,9 @@
 //! Storage that a graph of v1alpha1 names beside its components.
 
 use api_types::conversion::preserved::{PreservedClaim, claims_of_graph};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use std::collections::BTreeMap;
+use workload::archive::render_claim;
 
 use crate::graph::validate::ValidGraph;
 
@@ -18,33 +17,12 @@ pub struct StorageClaim {
 }
 
 /// The claims that the graph names, each once. One that it names no longer is nobody's to delete: it goes with the graph.
-pub fn storage_claims(graph: &ValidGraph<'_>) -> Vec<StorageClaim> {
-    let named = claims_of_graph(graph.annotations).into_iter().map(|claim| (claim.name.clone(), claim));
-    let named: BTreeMap<String, PreservedClaim> = named.collect();
-    let made = |claim: &PreservedClaim| claim.create.then(|| render(claim, &graph.namespace));
+/// Those `of_components` count as named too.
+pub fn storage_claims(graph: &ValidGraph<'_>, of_components: &[PreservedClaim]) -> Vec<StorageClaim> {
+    let all = of_components.iter().cloned().chain(claims_of_graph(graph.annotations));
+    let named: BTreeMap<String, PreservedClaim> = all.map(|claim| (claim.name.clone(), claim)).collect();
+    let made = |claim: &PreservedClaim| claim.create.then(|| render_claim(claim, &graph.namespace));
     named.into_values().map(|claim| StorageClaim { make: made(&claim), name: claim.name }).collect()
-}
-
-fn render(claim: &PreservedClaim, namespace: &str) -> PersistentVolumeClaim {
-    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    PersistentVolumeClaim {
-        metadata: ObjectMeta {
-            name: Some(claim.name.clone()),
-            namespace: Some(namespace.to_owned()),
-            ..ObjectMeta::default()
-        },
-        spec: Some(PersistentVolumeClaimSpec {
-            access_modes: given(&claim.volume_access_mode).map(|mode| vec![mode]),
-            resources: given(&claim.size).map(|size| VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([("storage".to_owned(), Quantity(size))])),
-                ..VolumeResourceRequirements::default()
-            }),
-            // An empty name would be no class at all, instead of the cluster's default.
-            storage_class_name: given(&claim.storage_class),
-            ..PersistentVolumeClaimSpec::default()
-        }),
-        status: None,
-    }
 }
 
 #[cfg(test)]
@@ -62,7 +40,7 @@ mod tests {
                 "extraPodSpec": { "mainContainer": { "image": "registry.example/frontend:1.5.0" } } } } },
         });
         let graph = serde_json::from_value(convert(alpha, ApiVersion::V1Beta1).unwrap()).unwrap();
-        storage_claims(&valid(&graph))
+        storage_claims(&valid(&graph), &[])
     }
 
     #[test]

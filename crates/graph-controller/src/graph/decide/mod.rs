@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_types::conditions;
 use api_types::names::GenerationSuffix;
 use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::{DynamoComponentDeployment, RestartStatus};
+use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment, RestartStatus};
 use controller_kit::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -102,7 +102,7 @@ impl Rollout {
 pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
     let mut decision = Decision { objects: objects::objects(graph, observed), ..Decision::default() };
     if graph.obstacle.is_some() {
-        return Decision { obstacle: graph.obstacle.clone(), ..decision };
+        return Decision { obstacle: graph.obstacle.clone(), old: scaled(graph, observed), ..decision };
     }
     match graph.program {
         Program::Component => decide_components(graph, observed, &mut decision),
@@ -110,6 +110,19 @@ pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
     }
     decision.bookkeeping = bookkeeping::bookkeeping(&observed.graph, &decision.rollout);
     decision
+}
+
+/// While an image is awaited, components that are not changing generation can still be scaled.
+fn scaled(graph: &ValidGraph<'_>, observed: &Observed) -> Vec<DynamoComponentDeployment> {
+    let scale = |component: &ComponentSpec| {
+        let mut live = observed.present().filter(|d| d.spec.component.name == component.name);
+        let (Some(only), None) = (live.next(), live.next()) else { return None };
+        let wanted = component.wanted_replicas();
+        let differs = observed.owns(only) && only.spec.component.wanted_replicas() != wanted;
+        differs.then(|| with_replicas(only, wanted))
+    };
+    let waits = observed.expansion.awaited.is_some();
+    graph.spec.components.iter().filter(|_| waits).filter_map(scale).collect()
 }
 
 /// The component program: an object for each component, and for each generation of its workers.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::external::{DestinationRule, InferencePool, VirtualService};
+use api_types::v1alpha1::DynamoComponent;
 use api_types::{labels, names};
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::Ingress;
@@ -53,6 +54,8 @@ pub struct Objects {
     pub virtual_services: Vec<VirtualService>,
     /// How the workers of base models are found, likewise. One that another graph or component has made serves as well.
     pub model_services: Vec<Service>,
+    /// The build of the graph's image, if it is the graph's own.
+    pub build: Option<DynamoComponent>,
     /// The Secret to be copied into the namespace, if replicas span nodes.
     pub mpi_key: Option<MpiKey>,
 }
@@ -62,11 +65,12 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
     let mut objects = Objects {
         shared_accounts: shared_accounts(graph),
         config_maps: endpoint_picker::config_map(graph).into_iter().collect(),
-        storage_claims: storage_claims(graph),
+        storage_claims: storage_claims(graph, &observed.expansion.claims),
         claim_templates: graph.claim_templates.clone(),
         pool: endpoint_picker::pool(graph),
         destination_rule: endpoint_picker::destination_rule(graph),
         adapters: adapters(graph, observed),
+        build: observed.expansion.build.clone(),
         ..Objects::default()
     };
     if graph.program == Program::Grove {

@@ -62,6 +62,11 @@ fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
             namespace.text()
         ));
     }
+    for field in ["runMode", "externalServices"].map(|field| component.field(field)) {
+        if field.is_set() {
+            out.warn(format!("{}: has no effect; remove the field", field.path()));
+        }
+    }
     let autoscaling = component.field("autoscaling");
     if autoscaling.is_set() {
         out.warn(format!(

@@ -39,7 +39,8 @@ pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out:
         names::check(graph.name(), &components, out);
     }
     let framework = spec.field("backendFramework").text();
-    let around = Surroundings { facts, owner: Owner::Graph { pathway: pathway.clone(), provider }, framework };
+    let owner = Owner::Graph { pathway: pathway.clone(), provider };
+    let around = Surroundings { facts, owner, framework, is_built: graph.is_built() };
     for component in &components {
         memory_between_pods(component, &pathway, framework, out);
         shared::power_limit(component, out);

@@ -3,12 +3,15 @@
 use super::super::field::Findings;
 use super::super::version::Version;
 use super::super::view::Component;
+use super::{Owner, Surroundings};
 
-/// `version_counts`: whether somebody needs to know the version of the runtime.
-pub(super) fn check(component: &Component<'_>, version_counts: bool, out: &mut Findings) {
+pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &mut Findings) {
+    let version_counts = matches!(around.owner, Owner::Graph { .. });
     let image = component.main().map(|main| main.field("image"));
     let text = image.as_ref().map(|image| image.text()).unwrap_or_default();
-    if text.is_empty() {
+    if text.is_empty() && around.is_built {
+        // The operator names it, once it is there.
+    } else if text.is_empty() {
         let remedy = "name the image that runs the component";
         match image {
             Some(image) => out.required(&image, remedy),

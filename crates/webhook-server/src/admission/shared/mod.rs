@@ -23,6 +23,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) owner: Owner<'a>,
     /// `spec.backendFramework`.
     pub(super) framework: &'a str,
+    /// Whether its image is built from an archive, unless it names one: the API of 2025.
+    pub(super) is_built: bool,
 }
 
 /// What a component belongs to.
@@ -64,5 +66,5 @@ pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &
         out.forbidden(&forced, reason);
     }
     checkpoint::check(component, around.facts, out);
-    image::check(component, matches!(around.owner, Owner::Graph { .. }), out);
+    image::check(component, around, out);
 }

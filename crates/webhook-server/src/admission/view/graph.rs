@@ -1,6 +1,7 @@
 //! A graph of v1beta1, and the program that runs it.
 
 use api_types::annotations;
+use api_types::conversion::preserved::archive::PreservedGraph;
 
 use super::super::Facts;
 use super::super::field::Node;
@@ -49,6 +50,13 @@ impl<'a> Graph<'a> {
     /// The component of that name.
     pub(in crate::admission) fn component(&self, name: &str) -> Option<Component<'a>> {
         self.spec().field("components").named(name).map(Component::new)
+    }
+
+    /// Whether the image of its components is built from an archive, unless they name one.
+    pub(in crate::admission) fn is_built(&self) -> bool {
+        let kept = self.annotation(PreservedGraph::ANNOTATION).text().to_owned();
+        let said = PreservedGraph::of(&[(PreservedGraph::ANNOTATION.to_owned(), kept)].into());
+        said.is_some_and(|said| said.source.is_some())
     }
 
     /// What the graph's annotation says about the program that runs it.

@@ -1,0 +1,152 @@
+//! The API of 2025: a graph whose image is built from an archive, and whose components have volumes of their own, becomes an
+//! ordinary graph. Pure.
+//!
+//! The image is a DynamoComponent's, which the component controller looks for and builds. As long as it is not there, nothing
+//! of the graph changes but replicas: what serves goes on.
+
+use api_types::conversion::preserved::PreservedClaim;
+use api_types::conversion::preserved::archive::{PreservedGraph, PreservedService};
+use api_types::v1alpha1::{DynamoComponent, DynamoComponentSpec};
+use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec};
+use api_types::{annotations, conditions, env, labels, names};
+use controller_kit::store::controller_owner;
+use k8s_openapi::api::core::v1::LocalObjectReference;
+use kube::ResourceExt;
+use std::collections::BTreeMap;
+use workload::Invalid;
+use workload::archive::{self, Image, is_told_what_to_run, pull_with, use_image};
+
+use super::validate::{Refusal, invalid, refusal};
+
+/// Annotations that a graph hands on to the build of its image.
+const HANDED_ON: [&str; 3] = [annotations::FORCE_BUILD, annotations::INSECURE_REGISTRY, annotations::STORAGE_NAMESPACE];
+
+/// What a graph of 2025 needs beside the graph that it becomes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Expansion {
+    /// The DynamoComponent that builds the image, without owner; none if no image is built, or by one that is not the graph's.
+    pub build: Option<DynamoComponent>,
+    /// Claims of single components.
+    pub claims: Vec<PreservedClaim>,
+    /// Why the image cannot be run yet.
+    pub awaited: Option<Refusal>,
+}
+
+/// Name of the DynamoComponent that builds a graph's image, by the graph's annotations.
+pub fn build_of(annotations: &BTreeMap<String, String>) -> Option<String> {
+    PreservedGraph::of(annotations)?.source.as_deref().map(names::dynamo_component)
+}
+
+/// The graph as an ordinary one, and what it needs beside; `None` if it is one already. `live` is the DynamoComponent that
+/// builds its image, whoever made it.
+///
+/// # Errors
+/// The author's mistakes, all at once.
+pub fn expand(
+    graph: &DynamoGraphDeployment,
+    live: Option<&DynamoComponent>,
+) -> Result<Option<(DynamoGraphDeploymentSpec, Expansion)>, Refusal> {
+    let Some(said) = PreservedGraph::of(graph.annotations()) else { return Ok(None) };
+    let (mut spec, mut expansion, mut problems) = (graph.spec.clone(), Expansion::default(), Vec::new());
+    if let Some(source) = &said.source {
+        check(source, &spec, &mut problems);
+        expansion.build = build(graph, source, live);
+        let image = archive::image(&names::dynamo_component(source), live);
+        // Stands in for an image that nobody knows yet, so that mistakes are found before it is built.
+        let unknown = (source.clone(), Vec::new());
+        let (image, secrets) = match image {
+            Image::Ready { name, pull_secrets } => (name, pull_secrets),
+            Image::Awaited(message) => {
+                expansion.awaited = Some(awaited(conditions::graph::IMAGE_AWAITED, message));
+                unknown
+            }
+            Image::Stuck { reason, message } => {
+                expansion.awaited = Some(awaited(reason, message));
+                unknown
+            }
+        };
+        let env = spec.env.clone().unwrap_or_default();
+        let config = |variables: &[_]| {
+            variables.iter().any(|v: &k8s_openapi::api::core::v1::EnvVar| v.name == env::DYNAMO_CONFIG_PATH)
+        };
+        for component in &mut spec.components {
+            let said = said.services.get(&component.name).cloned().unwrap_or_default();
+            let own = component.main_container().and_then(|main| main.env.clone()).unwrap_or_default();
+            run(component, &said, (&image, &secrets), config(&env) || config(&own), &mut problems);
+        }
+    }
+    for component in &mut spec.components {
+        let Some(volume) = said.services.get(&component.name).and_then(|said| said.volume.as_ref()) else { continue };
+        let name = names::component_deployment(&graph.name_any(), &component.name, None);
+        match archive::mount(component, volume, &name) {
+            Ok(claim) => expansion.claims.push(claim),
+            Err(mistake) => problems.push(below(mistake, &component.name, "pvc.")),
+        }
+    }
+    if problems.is_empty() { Ok(Some((spec, expansion))) } else { Err(refusal(&problems)) }
+}
+
+fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invalid>) {
+    if source.split_once(':').is_none_or(|(name, version)| name.is_empty() || version.is_empty()) {
+        let remedy = "write what the API store knows, such as frontend:v1";
+        problems.push(invalid("spec.dynamoComponent", source, "is not of the form name:version", remedy));
+    }
+    if spec.components.is_empty() {
+        let problem = "names no service, and the manifest in the archive is not read";
+        problems.push(invalid("spec.services", "", problem, "name each service that shall run"));
+    }
+}
+
+fn run(
+    component: &mut ComponentSpec,
+    said: &PreservedService,
+    (image, secrets): (&str, &[LocalObjectReference]),
+    config: bool,
+    problems: &mut Vec<Invalid>,
+) {
+    let names_one = component.main_container().and_then(|main| main.image.as_deref()).is_some_and(|i| !i.is_empty());
+    if names_one {
+        return;
+    }
+    use_image(component, said, image, config);
+    pull_with(component, secrets);
+    if !is_told_what_to_run(component) {
+        let mistake = invalid(
+            "dynamoTag",
+            "",
+            "is missing, and nothing else says what the service runs",
+            "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer",
+        );
+        problems.push(below(mistake, &component.name, ""));
+    }
+}
+
+fn below(mistake: Invalid, service: &str, part: &str) -> Invalid {
+    Invalid { field: format!("spec.services[{service}].{part}{}", mistake.field), ..mistake }
+}
+
+fn awaited(reason: &'static str, message: String) -> Refusal {
+    Refusal { ready_reason: conditions::graph::IMAGE_NOT_READY, stalled_reason: reason, message }
+}
+
+/// The build as the graph makes it. One that somebody else has made is used as it is.
+fn build(graph: &DynamoGraphDeployment, source: &str, live: Option<&DynamoComponent>) -> Option<DynamoComponent> {
+    let is_ours = |live: &DynamoComponent| {
+        controller_owner(live).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
+    };
+    if live.is_some_and(|live| !is_ours(live)) {
+        return None;
+    }
+    let spec = DynamoComponentSpec { dynamo_component: source.to_owned(), ..DynamoComponentSpec::default() };
+    let mut build = DynamoComponent::new(&names::dynamo_component(source), spec);
+    build.metadata.namespace = graph.namespace();
+    build.metadata.labels = Some([(labels::GRAPH.to_owned(), names::label_value(&graph.name_any()))].into());
+    let handed_on =
+        HANDED_ON.into_iter().filter_map(|key| Some((key.to_owned(), graph.annotations().get(key)?.clone())));
+    build.metadata.annotations = Some(handed_on.collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
+    Some(build)
+}
+
+#[cfg(test)]
+#[path = "expand_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! Graphs whose image is built from an archive: the API of 2025.
+
+use api_types::conversion::{ApiVersion, convert};
+use api_types::v1alpha1::DynamoComponent;
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::bed::Bed;
+
+fn graph(version: &str) -> Value {
+    let tag = "graphs.agg:Frontend";
+    let alpha = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "metadata": { "name": "chat" },
+        "spec": { "dynamoComponent": format!("agg:{version}"), "envs": [{ "name": "A", "value": "graph" }], "services": {
+            "Frontend": { "dynamoTag": tag, "envs": [{ "name": "B", "value": "own" }] },
+            "Worker": { "dynamoTag": tag, "componentType": "worker", "replicas": 2,
+                "pvc": { "create": true, "size": "1Gi", "volumeAccessMode": "ReadWriteOnce", "mountPoint": "/data" } },
+        } },
+    });
+    convert(alpha, ApiVersion::V1Beta1).unwrap()
+}
+
+/// Says of a build what the component controller says of it.
+async fn tell(bed: &Bed, name: &str, available: (&str, &str, &str), exists: (&str, &str)) {
+    let build = bed.until(name, "there", |_: &DynamoComponent| true).await;
+    let condition = |type_: &str, (status, reason, message): (&str, &str, &str)| {
+        json!({ "type": type_, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": "2025-07-01T00:00:00Z" })
+    };
+    let conditions = [
+        condition("DynamoComponentAvailable", available),
+        condition("ImageExists", (exists.0, "Reconciling", exists.1)),
+    ];
+    let status = json!({ "status": { "observedGeneration": build.metadata.generation, "conditions": conditions } });
+    let api = bed.api::<DynamoComponent>();
+    api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+}
+
+async fn is_there(bed: &Bed, version: &str) {
+    let image = format!("registry.example.com/agg:{version}");
+    tell(bed, &format!("agg--{version}"), ("True", "Reconciling", ""), ("True", &image)).await;
+}
+
+/// Waits until the graph says that it waits for its image, and why.
+async fn until_told(bed: &Bed, why: &str) -> DynamoGraphDeployment {
+    let fits = |graph: &DynamoGraphDeployment| {
+        let conditions = graph.status.iter().flat_map(|status| &status.conditions);
+        let mut ready = conditions.filter(|c| c.type_ == "Ready" && c.observed_generation == graph.metadata.generation);
+        ready.any(|c| c.reason == "dynamoComponent_is_not_ready" && c.message.contains(why))
+    };
+    bed.until("chat", &format!("waiting: {why}"), fits).await
+}
+
+fn specs(components: &[DynamoComponentDeployment]) -> Vec<(String, Option<i64>)> {
+    let mut all: Vec<_> = components.iter().map(|d| (d.name_any(), d.metadata.generation)).collect();
+    all.sort();
+    all
+}
+
+fn image(d: &DynamoComponentDeployment) -> Option<&str> {
+    d.spec.component.main_container()?.image.as_deref()
+}
+
+#[tokio::test]
+async fn a_graph_rolls_when_its_new_image_is_there_and_not_before() {
+    let bed = Bed::new("built").await;
+    let uid = bed.apply(&graph("v1")).await.uid();
+    until_told(&bed, "agg--v1").await;
+    let build = bed.until("agg--v1", "made", |_: &DynamoComponent| true).await;
+    assert_eq!(
+        (build.spec.dynamo_component.as_str(), build.owner_references()[0].uid.clone()),
+        ("agg:v1", uid.unwrap())
+    );
+    assert!(bed.components("chat").await.is_empty());
+
+    is_there(&bed, "v1").await;
+    bed.ready("chat").await;
+    let first = bed.components("chat").await;
+    assert!(first.len() == 2 && first.iter().all(|d| image(d) == Some("registry.example.com/agg:v1")));
+    let claim: PersistentVolumeClaim = bed.api().get("chat-worker").await.unwrap();
+
+    bed.apply(&graph("v2")).await;
+    until_told(&bed, "agg--v2").await;
+    tell(&bed, "agg--v2", ("False", "BuildFailed", "Job j failed; the end of the log: E404"), ("False", "agg:v2"))
+        .await;
+    let waits = until_told(&bed, "the end of the log: E404").await;
+    let conditions = &waits.status.unwrap().conditions;
+    assert!(conditions.iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "BuildFailed"));
+    bed.until_reconciled("chat").await;
+    assert_eq!(specs(&bed.components("chat").await), specs(&first), "what serves goes on as it is");
+
+    is_there(&bed, "v2").await;
+    bed.ready("chat").await;
+    let second = bed.components("chat").await;
+    assert!(second.len() == 2 && second.iter().all(|d| image(d) == Some("registry.example.com/agg:v2")));
+    bed.gone::<DynamoComponent>("agg--v1").await;
+    let kept: PersistentVolumeClaim = bed.api().get("chat-worker").await.unwrap();
+    assert_eq!((kept.uid(), bed.writes_of("PersistentVolumeClaim")), (claim.uid(), 1));
+}

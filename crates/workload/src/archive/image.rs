@@ -1,0 +1,55 @@
+//! Where the image of a component stands, as its DynamoComponent says.
+
+use api_types::conditions::image_build as reason;
+use api_types::v1alpha1::DynamoComponent;
+use k8s_openapi::api::core::v1::LocalObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// Where an image stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Image {
+    /// The registry has it.
+    Ready {
+        /// Its name.
+        name: String,
+        /// Secrets to pull it with.
+        pull_secrets: Vec<LocalObjectReference>,
+    },
+    /// It is on its way.
+    Awaited(String),
+    /// Somebody has to do something.
+    Stuck {
+        /// A reason of image builds.
+        reason: &'static str,
+        /// What is in the way, with the end of the log of a build that failed.
+        message: String,
+    },
+}
+
+/// Where the image stands that the DynamoComponent `name` builds. The status tells, if it speaks of the present spec: the
+/// message of the condition that the image exists is its name.
+pub fn image(name: &str, live: Option<&DynamoComponent>) -> Image {
+    let awaited = |why: &str| Image::Awaited(format!("waiting for the image of DynamoComponent {name}: {why}"));
+    let Some(live) = live.filter(|live| live.metadata.deletion_timestamp.is_none()) else {
+        return awaited("it does not exist yet");
+    };
+    let Some(status) = live.status.as_ref().filter(|status| status.observed_generation == live.metadata.generation)
+    else {
+        return awaited("its latest spec has not been acted on yet");
+    };
+    let told = |type_| status.conditions.iter().find(|condition: &&Condition| condition.type_ == type_);
+    let available = told(reason::AVAILABLE);
+    let exists = told(reason::EXISTS).filter(|exists| exists.status == "True" && !exists.message.is_empty());
+    if let (Some(exists), Some("True")) = (exists, available.map(|available| available.status.as_str())) {
+        let pull_secrets = live.spec.image_pull_secrets.clone().unwrap_or_default();
+        return Image::Ready { name: exists.message.clone(), pull_secrets };
+    }
+    let Some(available) = available else { return awaited("nothing is known of it yet") };
+    match reason::STUCK.into_iter().find(|stuck| *stuck == available.reason) {
+        Some(reason) => Image::Stuck {
+            reason,
+            message: format!("the image of DynamoComponent {name} is not there: {}", available.message),
+        },
+        None => awaited(&available.message),
+    }
+}

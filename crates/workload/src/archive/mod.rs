@@ -1,0 +1,118 @@
+//! Components whose image is built from an archive, and volumes of their own: the API of 2025.
+//!
+//! What its authors left to the operator is written into the component, which is an ordinary one after that.
+
+mod image;
+mod serve;
+
+pub use image::{Image, image};
+
+use crate::Invalid;
+use api_types::conversion::preserved::PreservedClaim;
+use api_types::conversion::preserved::archive::{PreservedService, PreservedVolume};
+use api_types::v1beta1::{ComponentSpec, MAIN_CONTAINER};
+use k8s_openapi::api::core::v1::{
+    Container, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec, VolumeMount,
+    VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use std::collections::BTreeMap;
+
+/// Makes containers of a component run an image that is built: `main` gets it unless the author names one, and starts what
+/// the tag says unless the author says what it starts. `config` is whether its environment names a configuration file.
+pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: &str, config: bool) {
+    let main = main(component);
+    if main.image.as_deref().unwrap_or_default().is_empty() {
+        main.image = Some(image.to_owned());
+        if let Some(tag) = &said.tag {
+            serve::serve(component, tag, config);
+        }
+    }
+}
+
+/// Makes pods pull with these Secrets too.
+pub fn pull_with(component: &mut ComponentSpec, secrets: &[LocalObjectReference]) {
+    if secrets.is_empty() {
+        return;
+    }
+    let named = pod(component).image_pull_secrets.get_or_insert_default();
+    for secret in secrets {
+        if !named.contains(secret) {
+            named.push(secret.clone());
+        }
+    }
+}
+
+/// Whether something says what `main` runs: the author, or the component's type.
+pub fn is_told_what_to_run(component: &ComponentSpec) -> bool {
+    let main = component.main_container();
+    let given = |list: fn(&Container) -> &Option<Vec<String>>| {
+        main.and_then(|main| list(main).as_ref()).is_some_and(|words| !words.is_empty())
+    };
+    component.type_.is_some() || given(|main| &main.args) || given(|main| &main.command)
+}
+
+/// Mounts a component's own volume, whose claim has this name if the author gives none. Gives the claim.
+///
+/// # Errors
+/// It is not said where; the field is below the component's `pvc`.
+pub fn mount(component: &mut ComponentSpec, volume: &PreservedVolume, name: &str) -> Result<PreservedClaim, Invalid> {
+    if volume.mount_point.is_empty() {
+        return Err(Invalid {
+            field: "mountPoint".to_owned(),
+            value: String::new(),
+            problem: "is missing".to_owned(),
+            remedy: "give the path at which the volume appears".to_owned(),
+        });
+    }
+    let mut claim = volume.claim.clone();
+    if claim.name.is_empty() {
+        name.clone_into(&mut claim.name);
+    }
+    let mounts = main(component).volume_mounts.get_or_insert_default();
+    if !mounts.iter().any(|mount| mount.mount_path == volume.mount_point) {
+        let mount_path = volume.mount_point.clone();
+        mounts.push(VolumeMount { name: claim.name.clone(), mount_path, ..VolumeMount::default() });
+    }
+    Ok(claim)
+}
+
+/// A claim as it is made, without owner.
+pub fn render_claim(claim: &PreservedClaim, namespace: &str) -> PersistentVolumeClaim {
+    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some(claim.name.clone()),
+            namespace: Some(namespace.to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: given(&claim.volume_access_mode).map(|mode| vec![mode]),
+            resources: given(&claim.size).map(|size| VolumeResourceRequirements {
+                requests: Some(BTreeMap::from([("storage".to_owned(), Quantity(size))])),
+                ..VolumeResourceRequirements::default()
+            }),
+            // An empty name would be no class at all, instead of the cluster's default.
+            storage_class_name: given(&claim.storage_class),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn pod(component: &mut ComponentSpec) -> &mut PodSpec {
+    component.pod_template.get_or_insert_default().spec.get_or_insert_default()
+}
+
+fn main(component: &mut ComponentSpec) -> &mut Container {
+    let containers = &mut pod(component).containers;
+    let index = containers.iter().position(|container| container.name == MAIN_CONTAINER).unwrap_or_else(|| {
+        containers.insert(0, Container { name: MAIN_CONTAINER.to_owned(), ..Container::default() });
+        0
+    });
+    &mut containers[index]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! How a built image is started: `dynamo serve` with the tag of a service.
+
+use super::{main, pod};
+use api_types::v1beta1::{ComponentSpec, ComponentType};
+use api_types::{env as env_names, ports};
+use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, HTTPGetAction, Probe};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+/// Starts a service in `main`, unless the author says what it runs. The service that the graph is entered by, whose tag ends
+/// with its name, is a frontend.
+pub(super) fn serve(component: &mut ComponentSpec, tag: &str, config: bool) {
+    if component.type_.is_none() && tag.ends_with(component.name.as_str()) {
+        component.type_ = Some(ComponentType::Frontend);
+    }
+    let command = command(component, tag, config);
+    let (type_, is_frontend) = (component.type_, component.type_ == Some(ComponentType::Frontend));
+    let main = main(component);
+    let is_set = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|list| !list.is_empty());
+    if !is_set(&main.command) {
+        main.command = Some(["sh", "-c"].map(str::to_owned).to_vec());
+        if !is_set(&main.args) {
+            main.args = Some(vec![command]);
+        }
+    }
+    let env = main.env.get_or_insert_default();
+    if !env.iter().any(|variable| variable.name == env_names::DYNAMO_PORT) {
+        let value = Some(ports::HTTP.to_string());
+        env.push(EnvVar { name: env_names::DYNAMO_PORT.to_owned(), value, value_from: None });
+    }
+    if main.ports.as_ref().is_none_or(Vec::is_empty) {
+        let http = is_frontend.then(|| port(ports::HTTP_NAME, ports::HTTP));
+        main.ports = Some(http.into_iter().chain([port(ports::SERVE_HEALTH_NAME, ports::SERVE_HEALTH)]).collect());
+    }
+    main.liveness_probe.get_or_insert_with(|| probe("/healthz"));
+    main.readiness_probe.get_or_insert_with(|| probe("/readyz"));
+    if type_.is_some_and(ComponentType::is_worker) {
+        // Workers of today have one, at a port that is not served.
+        main.startup_probe.get_or_insert_with(|| probe("/healthz"));
+    }
+    if type_ == Some(ComponentType::Planner) {
+        pod(component).service_account_name.get_or_insert_with(|| api_types::names::PLANNER_SERVICE_ACCOUNT.to_owned());
+    }
+}
+
+fn command(component: &ComponentSpec, tag: &str, config: bool) -> String {
+    let (name, tag) = (word(&component.name), word(tag));
+    let mut command = format!(
+        "cd src && uv run dynamo serve --system-app-port {} --enable-system-app --use-default-health-checks \
+         --service-name {name} {tag} --{name}.ServiceArgs.dynamo.namespace=\"${}\"",
+        ports::SERVE_HEALTH,
+        env_names::DYN_NAMESPACE,
+    );
+    if component.type_ == Some(ComponentType::Planner) {
+        command += &format!(" --{name}.environment=kubernetes");
+    }
+    if config {
+        command += &format!(" -f \"${}\"", env_names::DYNAMO_CONFIG_PATH);
+    }
+    command
+}
+
+/// A word of a shell's command line.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn port(name: &str, container_port: i32) -> ContainerPort {
+    let protocol = Some("TCP".to_owned());
+    ContainerPort { name: Some(name.to_owned()), container_port, protocol, ..ContainerPort::default() }
+}
+
+fn probe(path: &str) -> Probe {
+    Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some(path.to_owned()),
+            port: IntOrString::String(ports::SERVE_HEALTH_NAME.to_owned()),
+            ..HTTPGetAction::default()
+        }),
+        initial_delay_seconds: Some(60),
+        period_seconds: Some(60),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(10),
+        ..Probe::default()
+    }
+}

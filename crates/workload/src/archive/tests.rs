@@ -1,0 +1,144 @@
+//! Tests of what the API of 2025 adds to a component.
+
+use super::*;
+use api_types::v1alpha1::DynamoComponent;
+use serde_json::{Value, json};
+
+fn component(value: Value) -> ComponentSpec {
+    serde_json::from_value(value).unwrap()
+}
+
+fn tagged(tag: &str) -> PreservedService {
+    PreservedService { tag: Some(tag.to_owned()), ..PreservedService::default() }
+}
+
+#[test]
+fn a_tag_says_what_is_served() {
+    let mut entry = component(json!({ "name": "Frontend" }));
+    use_image(&mut entry, &tagged("graphs.agg:Frontend"), "r/i:1", false);
+    let main = entry.main_container().unwrap();
+    assert_eq!((main.image.as_deref(), entry.type_.unwrap().as_str()), (Some("r/i:1"), "frontend"));
+    assert_eq!(main.command.as_deref().unwrap(), ["sh", "-c"]);
+    assert_eq!(
+        main.args.as_deref().unwrap(),
+        ["cd src && uv run dynamo serve --system-app-port 5000 --enable-system-app --use-default-health-checks \
+          --service-name Frontend graphs.agg:Frontend --Frontend.ServiceArgs.dynamo.namespace=\"$DYN_NAMESPACE\""]
+    );
+    let ports: Vec<_> = main.ports.iter().flatten().map(|port| port.container_port).collect();
+    assert_eq!(ports, [8000, 5000]);
+    let readiness = main.readiness_probe.as_ref().and_then(|probe| probe.http_get.as_ref()).unwrap();
+    assert_eq!(readiness.path.as_deref(), Some("/readyz"));
+
+    let mut behind = component(json!({ "name": "Worker" }));
+    use_image(&mut behind, &tagged("graphs.agg:Frontend"), "r/i:1", true);
+    let main = behind.main_container().unwrap();
+    assert_eq!((behind.type_, main.ports.as_ref().unwrap().len()), (None, 1));
+    assert!(main.args.as_ref().unwrap()[0].ends_with(" -f \"$DYNAMO_CONFIG_PATH\""));
+}
+
+#[test]
+fn what_the_author_says_stays() {
+    let own = json!({ "name": "main", "image": "own:1" });
+    let mut named = component(json!({ "name": "A", "podTemplate": { "spec": { "containers": [own] } } }));
+    let before = named.clone();
+    use_image(&mut named, &tagged("m:A"), "r/i:1", false);
+    assert_eq!(named, before);
+
+    let own = json!({ "name": "main", "command": ["run"], "livenessProbe": { "exec": { "command": ["ok"] } },
+        "env": [{ "name": "DYNAMO_PORT", "value": "1" }], "ports": [{ "containerPort": 1 }] });
+    let template = json!({ "spec": { "containers": [{ "name": "side", "image": "s" }, own] } });
+    let mut told = component(json!({ "name": "A", "type": "worker", "podTemplate": template }));
+    use_image(&mut told, &tagged("m:A"), "r/i:1", false);
+    let main = serde_json::to_value(told.main_container().unwrap()).unwrap();
+    assert_eq!(main["livenessProbe"], json!({ "exec": { "command": ["ok"] } }));
+    assert_eq!(main["ports"], json!([{ "containerPort": 1 }]));
+    assert_eq!((&main["args"], &main["command"], &main["image"]), (&Value::Null, &json!(["run"]), &json!("r/i:1")));
+    assert_eq!(main["env"], json!([{ "name": "DYNAMO_PORT", "value": "1" }]));
+    assert_eq!(main["startupProbe"]["httpGet"]["port"], "health");
+}
+
+#[test]
+fn somebody_has_to_say_what_runs() {
+    let main = |fields: Value| {
+        let mut container = json!({ "name": "main", "image": "i" });
+        container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        component(json!({ "name": "A", "podTemplate": { "spec": { "containers": [container] } } }))
+    };
+    assert!(!is_told_what_to_run(&main(json!({}))));
+    assert!(is_told_what_to_run(&main(json!({ "args": ["run"] }))));
+    assert!(is_told_what_to_run(&main(json!({ "command": ["run"] }))));
+    assert!(is_told_what_to_run(&component(json!({ "name": "A", "type": "frontend" }))));
+}
+
+/// Defect of the operator of 2025: a volume without a place crashed it.
+#[test]
+fn a_volume_needs_a_place() {
+    let mut any = component(json!({ "name": "A" }));
+    let nowhere = mount(&mut any, &PreservedVolume::default(), "g-a").unwrap_err();
+    assert_eq!(nowhere.field, "mountPoint");
+    let volume = PreservedVolume { mount_point: "/data".to_owned(), ..PreservedVolume::default() };
+    for _ in 0..2 {
+        assert_eq!(mount(&mut any, &volume, "g-a").unwrap().name, "g-a");
+    }
+    let mounts = any.main_container().unwrap().volume_mounts.as_ref().unwrap();
+    assert_eq!(mounts.len(), 1);
+    assert_eq!((mounts[0].name.as_str(), mounts[0].mount_path.as_str()), ("g-a", "/data"));
+}
+
+#[test]
+fn pull_secrets_are_joined() {
+    let secret = |name: &str| LocalObjectReference { name: name.to_owned() };
+    let mut any = component(
+        json!({ "name": "A", "podTemplate": { "spec": { "containers": [], "imagePullSecrets": [{ "name": "a" }] } } }),
+    );
+    pull_with(&mut any, &[secret("a"), secret("b")]);
+    let template = any.pod_template.unwrap().spec.unwrap();
+    assert_eq!(template.image_pull_secrets.unwrap(), [secret("a"), secret("b")]);
+}
+
+fn built(status: Value) -> DynamoComponent {
+    serde_json::from_value(json!({
+        "metadata": { "name": "chat--v1", "generation": 2 }, "status": status,
+        "spec": { "dynamoComponent": "chat:v1", "imagePullSecrets": [{ "name": "pull" }] },
+    }))
+    .unwrap()
+}
+
+fn said(generation: i64, available: (&str, &str, &str), exists: (&str, &str)) -> DynamoComponent {
+    let condition = |type_: &str, status: &str, reason: &str, message: &str| json!({ "type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2025-07-01T00:00:00Z" });
+    built(json!({ "observedGeneration": generation, "conditions": [
+        condition("DynamoComponentAvailable", available.0, available.1, available.2),
+        condition("ImageExists", exists.0, "Reconciling", exists.1) ] }))
+}
+
+#[test]
+fn the_message_is_the_image_once_it_is_there() {
+    let available = ("True", "Reconciling", "");
+    let ready =
+        Image::Ready { name: "r/i:1".to_owned(), pull_secrets: vec![LocalObjectReference { name: "pull".to_owned() }] };
+    assert_eq!(image("chat--v1", Some(&said(2, available, ("True", "r/i:1")))), ready);
+    let waits = |live: Option<&DynamoComponent>, why: &str| match image("chat--v1", live) {
+        Image::Awaited(message) => assert!(message.contains("chat--v1") && message.contains(why), "{message}"),
+        other => panic!("{other:?}"),
+    };
+    waits(None, "does not exist");
+    waits(Some(&built(Value::Null)), "latest spec");
+    waits(Some(&said(1, available, ("True", "r/i:1"))), "latest spec");
+    waits(Some(&built(json!({ "observedGeneration": 2 }))), "nothing is known");
+    waits(Some(&said(2, ("Unknown", "Reconciling", "building r/i:1"), ("False", "r/i:1"))), "building r/i:1");
+    waits(Some(&said(2, ("Unknown", "Queued", "4 builds run"), ("False", "r/i:1"))), "4 builds run");
+    let mut going = said(2, available, ("True", "r/i:1"));
+    going.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2025-07-01T00:00:00Z")).unwrap());
+    waits(Some(&going), "does not exist");
+}
+
+#[test]
+fn a_build_that_failed_is_told_with_its_log() {
+    for reason in ["BuildFailed", "Timeout", "InvalidSpec", "Blocked"] {
+        let failed = said(2, ("False", reason, "Job j: the end of the log: E404"), ("False", "r/i:1"));
+        match image("chat--v1", Some(&failed)) {
+            Image::Stuck { reason: told, message } => assert!(told == reason && message.ends_with("E404"), "{message}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
