@@ -3,13 +3,13 @@
 //! Components of graphs do not need this: their graph knows the image.
 
 use api_types::conversion::preserved::archive::PreservedService;
+use api_types::names;
 use api_types::v1alpha1::DynamoComponent;
 use api_types::v1beta1::DynamoComponentDeployment;
-use api_types::{env, names};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Resource, ResourceExt};
 use workload::Invalid;
-use workload::archive::{self, Image, is_told_what_to_run, pull_with, use_image};
+use workload::archive::{self, Image, is_told_what_to_run, names_image, pull_with, use_image};
 
 /// What is known about the image and the volume of a component of 2025; nothing of others.
 #[derive(Debug, Default)]
@@ -78,8 +78,7 @@ fn run(
     problems: &mut Vec<Invalid>,
 ) {
     let component = &mut component.spec.component;
-    let main = component.main_container();
-    if main.and_then(|main| main.image.as_deref()).is_some_and(|image| !image.is_empty()) {
+    if names_image(component) {
         return;
     }
     let mut mistake = |field: &str, value: &str, problem: &str, remedy: &str| {
@@ -90,8 +89,6 @@ fn run(
         let remedy = "write what the API store knows, such as frontend:v1";
         mistake("spec.dynamoComponent", source, "is not of the form name:version", remedy);
     }
-    let variables = main.and_then(|main| main.env.as_ref()).into_iter().flatten();
-    let config = variables.into_iter().any(|variable| variable.name == env::DYNAMO_CONFIG_PATH);
     // Stands in for an image that nobody knows yet, so that mistakes are found before it is built.
     let (image, secrets) = match archive::image(&names::dynamo_component(source), facts.build.as_ref()) {
         Image::Ready { name, pull_secrets } => (name, pull_secrets),
@@ -100,12 +97,14 @@ fn run(
             (source.to_owned(), Vec::new())
         }
     };
-    use_image(component, &facts.said, &image, config);
+    use_image(component, &facts.said, &image, &[]);
     pull_with(component, &secrets);
     if !is_told_what_to_run(component) {
         let remedy = "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer";
         mistake("spec.dynamoTag", "", "is missing, and nothing else says what the component runs", remedy);
     }
+    let configured = archive::configure(component, &[]);
+    problems.extend(configured.err().map(|wrong| Invalid { field: format!("spec.{}", wrong.field), ..wrong }));
 }
 
 #[cfg(test)]

@@ -5,16 +5,16 @@
 //! of the graph changes but replicas: what serves goes on.
 
 use api_types::conversion::preserved::PreservedClaim;
-use api_types::conversion::preserved::archive::{PreservedGraph, PreservedService};
+use api_types::conversion::preserved::archive::PreservedGraph;
 use api_types::v1alpha1::{DynamoComponent, DynamoComponentSpec};
 use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec};
-use api_types::{annotations, conditions, env, labels, names};
+use api_types::{annotations, conditions, labels, names};
 use controller_kit::store::controller_owner;
-use k8s_openapi::api::core::v1::LocalObjectReference;
+use k8s_openapi::api::core::v1::EnvVar;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use workload::Invalid;
-use workload::archive::{self, Image, is_told_what_to_run, pull_with, use_image};
+use workload::archive::{self, Image, is_told_what_to_run, names_image, pull_with, use_image};
 
 use super::validate::{Refusal, invalid, refusal};
 
@@ -66,13 +66,11 @@ pub fn expand(
             }
         };
         let env = spec.env.clone().unwrap_or_default();
-        let config = |variables: &[_]| {
-            variables.iter().any(|v: &k8s_openapi::api::core::v1::EnvVar| v.name == env::DYNAMO_CONFIG_PATH)
-        };
-        for component in &mut spec.components {
+        for component in spec.components.iter_mut().filter(|component| !names_image(component)) {
             let said = said.services.get(&component.name).cloned().unwrap_or_default();
-            let own = component.main_container().and_then(|main| main.env.clone()).unwrap_or_default();
-            run(component, &said, (&image, &secrets), config(&env) || config(&own), &mut problems);
+            use_image(component, &said, &image, &env);
+            pull_with(component, &secrets);
+            problems.extend(configure(component, &env));
         }
     }
     for component in &mut spec.components {
@@ -97,28 +95,14 @@ fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Inva
     }
 }
 
-fn run(
-    component: &mut ComponentSpec,
-    said: &PreservedService,
-    (image, secrets): (&str, &[LocalObjectReference]),
-    config: bool,
-    problems: &mut Vec<Invalid>,
-) {
-    let names_one = component.main_container().and_then(|main| main.image.as_deref()).is_some_and(|i| !i.is_empty());
-    if names_one {
-        return;
-    }
-    use_image(component, said, image, config);
-    pull_with(component, secrets);
+/// Configures a component that runs a built image. Gives its author's mistakes.
+fn configure(component: &mut ComponentSpec, env: &[EnvVar]) -> Vec<Invalid> {
+    let mut mistakes: Vec<_> = archive::configure(component, env).err().into_iter().collect();
     if !is_told_what_to_run(component) {
-        let mistake = invalid(
-            "dynamoTag",
-            "",
-            "is missing, and nothing else says what the service runs",
-            "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer",
-        );
-        problems.push(below(mistake, &component.name, ""));
+        let remedy = "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer";
+        mistakes.push(invalid("dynamoTag", "", "is missing, and nothing else says what the service runs", remedy));
     }
+    mistakes.into_iter().map(|mistake| below(mistake, &component.name, "")).collect()
 }
 
 fn below(mistake: Invalid, service: &str, part: &str) -> Invalid {

@@ -2,33 +2,41 @@
 //!
 //! What its authors left to the operator is written into the component, which is an ordinary one after that.
 
+mod config;
 mod image;
 mod serve;
 
+pub use config::configure;
 pub use image::{Image, image};
 
 use crate::Invalid;
 use api_types::conversion::preserved::PreservedClaim;
 use api_types::conversion::preserved::archive::{PreservedService, PreservedVolume};
+use api_types::env;
 use api_types::v1beta1::{ComponentSpec, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{
-    Container, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec, VolumeMount,
+    Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec, VolumeMount,
     VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// Makes containers of a component run an image that is built: `main` gets it unless the author names one, and starts what
-/// the tag says unless the author says what it starts. `config` is whether its environment names a configuration file.
-pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: &str, config: bool) {
+/// Makes a component run an image that is built: `main` starts what the tag says unless the author says what it starts.
+/// `inherited` is the environment of the whole graph, under the component's own.
+pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: &str, inherited: &[EnvVar]) {
     let main = main(component);
-    if main.image.as_deref().unwrap_or_default().is_empty() {
-        main.image = Some(image.to_owned());
-        if let Some(tag) = &said.tag {
-            serve::serve(component, tag, config);
-        }
+    main.image = Some(image.to_owned());
+    let names_file = |variable: &EnvVar| variable.name == env::DYNAMO_CONFIG_PATH;
+    let has_file = main.env.iter().flatten().chain(inherited).any(names_file);
+    if let Some(tag) = &said.tag {
+        serve::serve(component, tag, has_file);
     }
+}
+
+/// Whether the author names the image of `main`. It is run then, and none is built for the component.
+pub fn names_image(component: &ComponentSpec) -> bool {
+    component.main_container().and_then(|main| main.image.as_deref()).is_some_and(|image| !image.is_empty())
 }
 
 /// Makes pods pull with these Secrets too.

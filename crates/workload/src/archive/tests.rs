@@ -12,10 +12,14 @@ fn tagged(tag: &str) -> PreservedService {
     PreservedService { tag: Some(tag.to_owned()), ..PreservedService::default() }
 }
 
+fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
+}
+
 #[test]
 fn a_tag_says_what_is_served() {
     let mut entry = component(json!({ "name": "Frontend" }));
-    use_image(&mut entry, &tagged("graphs.agg:Frontend"), "r/i:1", false);
+    use_image(&mut entry, &tagged("graphs.agg:Frontend"), "r/i:1", &[]);
     let main = entry.main_container().unwrap();
     assert_eq!((main.image.as_deref(), entry.type_.unwrap().as_str()), (Some("r/i:1"), "frontend"));
     assert_eq!(main.command.as_deref().unwrap(), ["sh", "-c"]);
@@ -30,7 +34,7 @@ fn a_tag_says_what_is_served() {
     assert_eq!(readiness.path.as_deref(), Some("/readyz"));
 
     let mut behind = component(json!({ "name": "Worker" }));
-    use_image(&mut behind, &tagged("graphs.agg:Frontend"), "r/i:1", true);
+    use_image(&mut behind, &tagged("graphs.agg:Frontend"), "r/i:1", &[variable("DYNAMO_CONFIG_PATH", "/config")]);
     let main = behind.main_container().unwrap();
     assert_eq!((behind.type_, main.ports.as_ref().unwrap().len()), (None, 1));
     assert!(main.args.as_ref().unwrap()[0].ends_with(" -f \"$DYNAMO_CONFIG_PATH\""));
@@ -38,17 +42,11 @@ fn a_tag_says_what_is_served() {
 
 #[test]
 fn what_the_author_says_stays() {
-    let own = json!({ "name": "main", "image": "own:1" });
-    let mut named = component(json!({ "name": "A", "podTemplate": { "spec": { "containers": [own] } } }));
-    let before = named.clone();
-    use_image(&mut named, &tagged("m:A"), "r/i:1", false);
-    assert_eq!(named, before);
-
     let own = json!({ "name": "main", "command": ["run"], "livenessProbe": { "exec": { "command": ["ok"] } },
         "env": [{ "name": "DYNAMO_PORT", "value": "1" }], "ports": [{ "containerPort": 1 }] });
     let template = json!({ "spec": { "containers": [{ "name": "side", "image": "s" }, own] } });
     let mut told = component(json!({ "name": "A", "type": "worker", "podTemplate": template }));
-    use_image(&mut told, &tagged("m:A"), "r/i:1", false);
+    use_image(&mut told, &tagged("m:A"), "r/i:1", &[]);
     let main = serde_json::to_value(told.main_container().unwrap()).unwrap();
     assert_eq!(main["livenessProbe"], json!({ "exec": { "command": ["ok"] } }));
     assert_eq!(main["ports"], json!([{ "containerPort": 1 }]));
@@ -68,6 +66,34 @@ fn somebody_has_to_say_what_runs() {
     assert!(is_told_what_to_run(&main(json!({ "args": ["run"] }))));
     assert!(is_told_what_to_run(&main(json!({ "command": ["run"] }))));
     assert!(is_told_what_to_run(&component(json!({ "name": "A", "type": "frontend" }))));
+}
+
+#[test]
+fn a_configuration_says_how_many_and_how_large() {
+    let args =
+        json!({ "workers": 3, "resources": { "cpu": "10", "memory": "20Gi", "gpu": 2, "custom": { "x/y": "1" } } });
+    let config = json!({ "Worker": { "ServiceArgs": args }, "Frontend": { "port": 9999, "a": 1 } }).to_string();
+    let inherited = [variable("DYN_DEPLOYMENT_CONFIG", &config)];
+    let mut worker = component(json!({ "name": "Worker" }));
+    configure(&mut worker, &inherited).unwrap();
+    assert_eq!(worker.replicas, Some(3));
+    let resources = serde_json::to_value(&worker.main_container().unwrap().resources).unwrap();
+    assert_eq!(resources["limits"], json!({ "cpu": "10", "memory": "20Gi", "nvidia.com/gpu": "2", "x/y": "1" }));
+    assert_eq!(resources["requests"], json!({ "cpu": "10", "memory": "20Gi", "x/y": "1" }));
+    let mut fixed = component(json!({ "name": "Worker", "replicas": 1 }));
+    configure(&mut fixed, &inherited).unwrap();
+    assert_eq!(fixed.replicas, Some(1), "the author's number wins");
+
+    let mut frontend = component(json!({ "name": "Frontend", "type": "frontend" }));
+    configure(&mut frontend, &inherited).unwrap();
+    let env = frontend.main_container().unwrap().env.as_ref().unwrap();
+    let told: Value = serde_json::from_str(env[0].value.as_deref().unwrap()).unwrap();
+    assert_eq!(told["Frontend"], json!({ "port": 8000, "a": 1 }), "the port of its Service");
+    let mut other = component(json!({ "name": "Other" }));
+    configure(&mut other, &inherited).unwrap();
+    assert_eq!(other, component(json!({ "name": "Other" })));
+    let wrong = configure(&mut other, &[variable("DYN_DEPLOYMENT_CONFIG", "{")]).unwrap_err();
+    assert_eq!(wrong.field, "envs[DYN_DEPLOYMENT_CONFIG]");
 }
 
 /// Defect of the operator of 2025: a volume without a place crashed it.
