@@ -153,6 +153,12 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         why: "workers that exchange key-value caches, and engines that stand by for each other, which a run does not have",
     },
     Argument {
+        programs: GRAPHS,
+        rights: &["create,patch,delete nvidia.com/dynamocomponents"],
+        reach: Reach::Run,
+        why: "graphs whose image is built, which a run does not have",
+    },
+    Argument {
         programs: &["graph-controller", "component-controller", "model-controller"],
         rights: &["create,patch events.k8s.io/events"],
         reach: Reach::Run,

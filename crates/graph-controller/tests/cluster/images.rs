@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 use crate::bed::Bed;
 
+const INSECURE: &str = "nvidia.com/docker-registry-insecure";
+
 fn graph(version: &str) -> Value {
     let tag = "graphs.agg:Frontend";
     let alpha = json!({
@@ -80,6 +82,9 @@ async fn a_graph_rolls_when_its_new_image_is_there_and_not_before() {
     bed.ready("chat").await;
     let first = bed.components("chat").await;
     assert!(first.len() == 2 && first.iter().all(|d| image(d) == Some("registry.example.com/agg:v1")));
+    bed.edit("chat", &json!({ "metadata": { "annotations": { INSECURE: "true" } } })).await;
+    let told = |build: &DynamoComponent| build.annotations().get(INSECURE).is_some_and(|value| value == "true");
+    bed.until("agg--v1", "told how the registry is spoken to", told).await;
     let claim: PersistentVolumeClaim = bed.api().get("chat-worker").await.unwrap();
 
     bed.apply(&graph("v2")).await;
