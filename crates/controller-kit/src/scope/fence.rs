@@ -18,7 +18,7 @@ use tracing::info;
 use super::{MARKER_LEASE, Marker, Markers};
 use crate::{
     settings::OperatorConfiguration,
-    store::{Change, Packed, Scope, Watch, watch_named},
+    store::{Change, Packed, Scope, Watch, watch_named_briskly},
 };
 
 /// How many releases may wait for a reader before it is told to look at everything.
@@ -169,7 +169,8 @@ impl Fence {
         if self.shared.side == Side::Unfenced {
             return;
         }
-        let (store, leases) = watch_named::<Lease>(client, scope, MARKER_LEASE);
+        // After an outage markers seem to have expired, and are renewed at once: who hears of it late acts in vain, or beside another.
+        let (store, leases) = watch_named_briskly::<Lease>(client, scope, MARKER_LEASE);
         let (fence, ready) = (self.clone(), self.clone());
         tokio::spawn(async move { fence.keep(leases).await });
         tokio::spawn(async move {

@@ -20,6 +20,7 @@ pub use packed::{Packed, UnpackError};
 pub use pause::Pauses;
 pub use watch::{
     Scope, WATCH_TIMEOUT, Watch, controller_owner, watch, watch_api, watch_metadata, watch_metadata_by, watch_named,
+    watch_named_briskly,
 };
 
 /// Namespace and name of an object.

@@ -40,7 +40,9 @@ where
     let optional = Optional {
         api: Api::of::<K>(client),
         store: store.clone(),
-        open: Box::new(move || untyped_events(watched.clone(), &scope, labels.as_deref(), None).boxed()),
+        open: Box::new(move || {
+            untyped_events(watched.clone(), &scope, labels.as_deref(), None, Pauses::default()).boxed()
+        }),
         events: None,
         pending: VecDeque::new(),
         pauses: Pauses::default(),

@@ -12,11 +12,22 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// 400 ms, doubling up to 5 s; the first pause again after the watch has worked. Endless.
 #[derive(Debug)]
-pub struct Pauses(Duration);
+pub struct Pauses {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Pauses {
+    /// Always the first pause: for a watch on which more depends than on others, because to act on an old picture does harm.
+    #[must_use]
+    pub fn brisk() -> Self {
+        Self { next: FIRST, longest: FIRST }
+    }
+}
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self(FIRST)
+        Self { next: FIRST, longest: LONGEST }
     }
 }
 
@@ -24,15 +35,15 @@ impl Iterator for Pauses {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let pause = self.0;
-        self.0 = (pause * 2).min(LONGEST);
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest);
         Some(pause)
     }
 }
 
 impl Backoff for Pauses {
     fn reset(&mut self) {
-        self.0 = FIRST;
+        self.next = FIRST;
     }
 }
 
@@ -48,5 +59,9 @@ mod tests {
         assert_eq!(pauses.by_ref().nth(9), Some(LONGEST));
         pauses.reset();
         assert_eq!(pauses.next(), Some(FIRST));
+    }
+    #[test]
+    fn brisk_pauses_do_not_grow() {
+        assert!(Pauses::brisk().take(20).all(|pause| pause == FIRST));
     }
 }

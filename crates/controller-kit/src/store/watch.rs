@@ -85,6 +85,18 @@ where
     watch_untyped(client, scope, labels, None)
 }
 
+/// [`watch_named`] that connects again within half a second: where others act on what it tells, and would not wait.
+#[must_use]
+pub fn watch_named_briskly<K>(client: Client, scope: &Scope, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + 'static,
+    K::DynamicType: Default,
+{
+    let fields = format!("metadata.name={name}");
+    let watch = Watch::new(untyped_events(client, scope, None, Some(&fields), Pauses::brisk()));
+    (watch.store.clone(), watch)
+}
+
 /// Caches the objects of one name, one a namespace. A role that names the object is enough to follow it.
 #[must_use]
 pub fn watch_named<K>(client: Client, scope: &Scope, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
@@ -133,7 +145,7 @@ where
     O: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     O::DynamicType: Default,
 {
-    let watch = Watch::new(events(api, labels, fields));
+    let watch = Watch::new(events(api, labels, fields, Pauses::default()));
     (watch.store.clone(), watch)
 }
 
@@ -142,7 +154,7 @@ where
     O: Untyped + Send + Sync + 'static,
     O::DynamicType: Default,
 {
-    let watch = Watch::new(untyped_events(client, scope, labels, fields));
+    let watch = Watch::new(untyped_events(client, scope, labels, fields, Pauses::default()));
     (watch.store.clone(), watch)
 }
 
@@ -181,13 +193,14 @@ pub(super) fn untyped_events<O>(
     scope: &Scope,
     labels: Option<&str>,
     fields: Option<&str>,
+    pauses: Pauses,
 ) -> impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static
 where
     O: Untyped + 'static,
     O::DynamicType: Default,
 {
     let resource = ApiResource::erase::<O>(&O::DynamicType::default());
-    let events = events(scope.untyped::<O::Wire>(client, &resource), labels, fields);
+    let events = events(scope.untyped::<O::Wire>(client, &resource), labels, fields, pauses);
     events.map(|event| {
         Ok(match event? {
             Event::Init => Event::Init,
@@ -204,6 +217,7 @@ fn events<O>(
     api: Api<O>,
     labels: Option<&str>,
     fields: Option<&str>,
+    pauses: Pauses,
 ) -> BoxStream<'static, Result<Event<O>, watcher::Error>>
 where
     O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -215,7 +229,7 @@ where
     if let Some(fields) = fields {
         config = config.fields(fields);
     }
-    watcher(api, config).backoff(Pauses::default()).boxed()
+    watcher(api, config).backoff(pauses).boxed()
 }
 
 impl<O> Watch<O>
