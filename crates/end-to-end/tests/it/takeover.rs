@@ -194,8 +194,12 @@ async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError
 
     let image = at("podTemplate/spec/containers/0/image");
     edit(world, json!([{ "op": "replace", "path": image, "value": "registry.example/other:2.0.0" }])).await?;
-    let edited = workloads(world).await?;
-    assert_eq!(edited.len(), before.len(), "one generation is left: {:?}", edited.keys());
+    // The garbage collector takes the workloads of the old generation a moment after its components.
+    let one_generation = async || {
+        let live = workloads(world).await.map_err(|e| e.to_string())?;
+        if live.len() == before.len() { Ok(live) } else { Err(format!("{:?}", live.keys())) }
+    };
+    let edited = wait::until("one generation to be left", PATIENCE, one_generation).await?;
     assert!(!edited.keys().eq(before.keys()), "an edit starts a generation");
     let notes = graphs.get(&name).await?.annotations().clone();
     let told = notes.get("nvidia.com/current-worker-hash").cloned().unwrap_or_default();
