@@ -80,7 +80,10 @@ mod tests {
         assert!(!lost(|p| p["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")));
         assert!(!lost(|p| p["metadata"]["labels"]["nvidia.com/snapshot-is-restore-target"] = json!("true")));
         assert!(!lost(|p| p["metadata"]["labels"]["nvidia.com/dynamo-failover-engine-group-member"] = json!("false")));
-        assert!(!lost(|p| p["metadata"]["labels"]["grove.io/podclique-pod-index"] = Value::Null));
+        let forget = |p: &mut Value| {
+            p["metadata"]["labels"].as_object_mut().unwrap().remove("grove.io/podclique-pod-index").unwrap();
+        };
+        assert!(!lost(forget));
     }
 
     #[test]
