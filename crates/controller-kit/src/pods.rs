@@ -15,6 +15,7 @@ use kube::{Api, Client, api::ListParams};
 use tracing::debug;
 
 use crate::read::read;
+use crate::store::Packed;
 
 /// How long replicas may be missing before somebody looks, and how long nobody looks again at most.
 const FIRST: Duration = Duration::from_secs(5);
@@ -87,10 +88,10 @@ impl<T: Clone> PodWatcher<T> {
     /// `None` if the API server did not answer.
     async fn read(&self, of: &PodsOf<'_>) -> Option<Vec<Pod>> {
         let PodsOf { namespace, selector, .. } = of;
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let pods: Api<Packed<Pod>> = Api::namespaced(self.client.clone(), namespace);
         let params = ListParams::default().labels(selector).match_any();
         match read(|| format!("list the pods of {namespace} with {selector}"), pods.list(&params)).await {
-            Ok(pods) => Some(pods.items),
+            Ok(pods) => Some(Packed::readable(pods.items)),
             Err(error) => {
                 debug!(%error, "the pods were not looked at");
                 None

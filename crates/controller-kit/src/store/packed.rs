@@ -58,6 +58,16 @@ where
         })
     }
 
+    /// The typed objects of a list, without those that do not have the shape of a `K`. A list that comes packed costs no second
+    /// parser for each of its types: there is one from text, for JSON, and one from JSON, for all of them.
+    #[must_use]
+    pub fn readable(list: Vec<Self>) -> Vec<K>
+    where
+        K: DeserializeOwned,
+    {
+        list.iter().filter_map(|object| object.unpack().ok()).collect()
+    }
+
     /// The whole object as untyped JSON, `apiVersion` and `kind` included.
     #[must_use]
     pub fn value(&self) -> Value {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use api_types::names;
 use api_types::v1beta1::DynamoGraphDeploymentRequest;
+use controller_kit::store::Packed;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Api, Patch, PatchParams};
@@ -106,7 +107,7 @@ impl Relay {
 
     /// Whether the profiler's container has ended. An API server that does not answer will do so later.
     async fn has_ended(&self) -> bool {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.args.request_namespace);
+        let pods: Api<Packed<Pod>> = Api::namespaced(self.client.clone(), &self.args.request_namespace);
         let pod = match timeout(STEP, pods.get(&self.args.pod)).await {
             Ok(Ok(pod)) => pod,
             Ok(Err(error)) => {
@@ -115,7 +116,8 @@ impl Relay {
             }
             Err(_) => return false,
         };
-        let containers = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+        let status = pod.unpack().ok().and_then(|pod| pod.status);
+        let containers = status.and_then(|status| status.container_statuses).unwrap_or_default();
         let state = containers.into_iter().find(|container| container.name == PROFILER).and_then(|it| it.state);
         state.is_some_and(|state| state.terminated.is_some())
     }

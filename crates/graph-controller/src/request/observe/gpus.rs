@@ -8,6 +8,7 @@ use api_types::v1beta1::GpuSku;
 use bytes::Bytes;
 use controller_kit::apply::{Error, ObjectId, timed};
 use controller_kit::failure::{Class, ErrorType, Failure};
+use controller_kit::store::Packed;
 use futures::{StreamExt, stream};
 use http::Request;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -125,12 +126,12 @@ impl Gpus {
     async fn ask_exporters(&self, survey: &mut Survey) -> Result<(), Error> {
         let mut exporters = BTreeMap::new();
         for selector in EXPORTERS {
-            let pods: Api<Pod> = Api::all(self.client.clone());
+            let pods: Api<Packed<Pod>> = Api::all(self.client.clone());
             let Some(list) = allowed(pods.list(&ListParams::default().labels(selector))).await? else {
                 survey.notes.push("the operator may not look for DCGM exporters".to_owned());
                 return Ok(());
             };
-            exporters.extend(list.items.into_iter().filter_map(place));
+            exporters.extend(Packed::readable(list.items).into_iter().filter_map(place));
         }
         if exporters.is_empty() {
             survey.notes.push("no DCGM exporter runs; the GPU operator brings it".to_owned());

@@ -2,6 +2,7 @@
 
 use api_types::{labels, names};
 use controller_kit::apply::{Error, ObjectId, timed};
+use controller_kit::store::Packed;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
@@ -51,7 +52,7 @@ pub(super) async fn look_at_graph(client: &Client, observed: &mut Observed) -> R
 }
 
 async fn list(client: &Client, observed: &Observed, selector: &str) -> Result<Vec<Pod>, Error> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &observed.namespace);
+    let api: Api<Packed<Pod>> = Api::namespaced(client.clone(), &observed.namespace);
     let resource = ApiResource::erase::<Pod>(&());
     let object = ObjectId {
         group: resource.group,
@@ -59,7 +60,8 @@ async fn list(client: &Client, observed: &Observed, selector: &str) -> Result<Ve
         namespace: observed.namespace.clone(),
         name: selector.to_owned(),
     };
-    Ok(timed("list", &object, api.list(&ListParams::default().labels(selector))).await?.items)
+    let pods = timed("list", &object, api.list(&ListParams::default().labels(selector))).await?;
+    Ok(Packed::readable(pods.items))
 }
 
 fn statuses(pod: &Pod) -> Vec<&ContainerStatus> {
