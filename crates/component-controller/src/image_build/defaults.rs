@@ -3,7 +3,9 @@
 use api_types::v1alpha1::{BuilderPodMetadata, BuilderPodSpec};
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 /// Name of the ConfigMap.
 pub const CONFIG_MAP: &str = "dynamo-image-builder-config";
@@ -43,9 +45,10 @@ impl Defaults {
 }
 
 fn value<T: DeserializeOwned>(data: &BTreeMap<String, String>, key: &str) -> Result<Option<T>, String> {
-    let text = data.get(key).filter(|text| !text.trim().is_empty());
-    let read = text.map(|text| serde_saphyr::from_str(text)).transpose();
-    read.map_err(|error| format!("ConfigMap {CONFIG_MAP}: key {key} cannot be read: {error}"))
+    let Some(text) = data.get(key).filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+    let unreadable = |error: &dyn Display| format!("ConfigMap {CONFIG_MAP}: key {key} cannot be read: {error}");
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| unreadable(&error))?;
+    serde_json::from_value(value).map(Some).map_err(|error| unreadable(&error))
 }
 
 #[cfg(test)]

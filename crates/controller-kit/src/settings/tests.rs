@@ -120,10 +120,16 @@ fn a_file_of_another_kind_is_refused_with_both_names() {
 }
 
 #[test]
+fn a_key_without_a_value_is_not_given() {
+    let (settings, warnings) = parse(&format!("{HEAD}discovery:\n  backend:\ningress:\n")).unwrap();
+    assert_eq!((settings, warnings.len()), (OperatorConfiguration::default(), 0));
+}
+
+#[test]
 fn a_known_key_with_a_value_that_does_not_fit_is_refused_with_its_place() {
     let error = parse(&format!("{HEAD}discovery:\n  backend: zookeeper\n")).unwrap_err();
     assert!(matches!(error, Error::Parse(_)));
     let message = error.to_string();
-    assert!(message.contains("zookeeper") && message.contains('4'), "{message}");
+    assert!(message.contains("discovery.backend") && message.contains("zookeeper"), "{message}");
     assert!(matches!(parse("{"), Err(Error::Parse(_))));
 }

@@ -6,7 +6,7 @@ pub mod run;
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::request::decide::output;
 
@@ -16,8 +16,7 @@ pub const STATUS_FILE: &str = output::STATUS_FILE;
 pub const CONFIG_FILE: &str = output::CONFIG;
 
 /// What the profiler's status file says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct StatusFile {
     status: String,
     phase: String,
@@ -66,7 +65,14 @@ pub fn ending(status: &str, config: Option<&str>) -> Report {
 
 /// A file that is being written may be half there.
 fn read(status: &str) -> Option<StatusFile> {
-    serde_saphyr::from_str::<Option<StatusFile>>(status).ok().flatten()
+    let value: Value = serde_saphyr::from_str(status).ok()?;
+    let fields = value.as_object()?;
+    let text = |key: &str| match fields.get(key) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    Some(StatusFile { status: text("status"), phase: text("phase"), message: text("message"), error: text("error") })
 }
 
 fn words(file: &StatusFile) -> BTreeMap<String, String> {
@@ -94,6 +100,7 @@ mod tests {
         let report =
             progress("status: running\nmessage: 'trying \"tp 4\": 3 of 8'\nphase: SweepingDecode\ntimestamp: t\n");
         assert_eq!(told(&report), [("message", "trying \"tp 4\": 3 of 8"), ("phase", "SweepingDecode")]);
+        assert_eq!(told(&progress("phase: Sweep\nmessage: 3\nerror:\n")), [("message", "3"), ("phase", "Sweep")]);
         for nothing in ["", "status: running\n", "phase: ''\n", "phase: [", "just words"] {
             assert_eq!(progress(nothing), Report::Nothing, "{nothing}");
         }
