@@ -47,7 +47,8 @@ impl Defaults {
 fn value<T: DeserializeOwned>(data: &BTreeMap<String, String>, key: &str) -> Result<Option<T>, String> {
     let Some(text) = data.get(key).filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     let unreadable = |error: &dyn Display| format!("ConfigMap {CONFIG_MAP}: key {key} cannot be read: {error}");
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| unreadable(&error))?;
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| unreadable(&error))?;
     serde_json::from_value(value).map(Some).map_err(|error| unreadable(&error))
 }
 

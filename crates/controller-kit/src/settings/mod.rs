@@ -273,7 +273,9 @@ pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<Warning>), Error>
 /// If it is not an `OperatorConfiguration`.
 pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<Warning>), Error> {
     let parse_error = |error: serde_saphyr::Error| Error::Parse(error.to_string());
-    let value: Value = serde_saphyr::from_str(text).map_err(parse_error)?;
+    // A namespace may be called `n` or `on`; only `true` and `false` are no text.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(parse_error)?;
     for (field, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let found = value.get(field).and_then(Value::as_str).unwrap_or_default();
         if found != wanted {

@@ -48,7 +48,8 @@ pub fn expand(
 ) -> Result<Option<(DynamoGraphDeploymentSpec, Expansion)>, Refusal> {
     let Some(said) = PreservedGraph::of(graph.annotations()) else { return Ok(None) };
     let (mut spec, mut expansion, mut problems) = (graph.spec.clone(), Expansion::default(), Vec::new());
-    if let Some(source) = &said.source {
+    let is_run = spec.components.is_empty() || !spec.components.iter().all(names_image);
+    if let Some(source) = said.source.as_ref().filter(|_| is_run) {
         check(source, &spec, &mut problems);
         expansion.build = build(graph, source, live);
         let image = archive::image(&names::dynamo_component(source), live);

@@ -174,6 +174,16 @@ fn a_service_that_names_an_image_keeps_it() {
 }
 
 #[test]
+fn an_image_that_nobody_runs_is_not_built() {
+    let mut own = spec("v1");
+    for service in ["Frontend", "Worker"] {
+        own["services"][service]["extraPodSpec"] = json!({ "mainContainer": { "image": "own:1" } });
+    }
+    let (_, expansion) = expand(&graph(own), None).unwrap().unwrap();
+    assert!(expansion.build.is_none() && expansion.awaited.is_none());
+}
+
+#[test]
 fn mistakes_are_told_at_once_and_before_a_build() {
     let wrong = graph(json!({ "dynamoComponent": "chat", "services": { "A": { "pvc": { "create": true } } } }));
     let refusal = expand(&wrong, None).unwrap_err();

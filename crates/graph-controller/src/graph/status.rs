@@ -35,7 +35,7 @@ pub fn of_decision(
     if let Some(on_grove) = &decision.grove {
         grove::report(&mut status, observed, on_grove, applied, now);
         if let Some(message) = checkpoints_awaited(decision) {
-            progress(&mut status, &observed.graph, c::graph::WAITING_FOR_CHECKPOINT, &message, now);
+            wait_for_checkpoints(&mut status, &observed.graph, decision, message, now);
         }
         return status;
     }
@@ -58,7 +58,7 @@ pub fn of_decision(
         // The other components go on, so the graph has not failed.
         status.state = GraphState::Pending;
     } else if let Some(message) = checkpoints_awaited(decision) {
-        progress(&mut status, graph, c::graph::WAITING_FOR_CHECKPOINT, &message, now);
+        wait_for_checkpoints(&mut status, graph, decision, message, now);
     } else if decision.rollout.in_progress() {
         let message = match waiting.is_empty() {
             true => "Rolling update in progress".to_owned(),
@@ -90,6 +90,24 @@ fn checkpoints_awaited(decision: &Decision) -> Option<String> {
     let awaited = decision.checkpoints.iter().filter_map(|one| Some((&one.component, one.awaited.as_ref()?)));
     let lines: Vec<_> = awaited.map(|(component, what)| format!("{component} waits for {what}")).collect();
     (!lines.is_empty()).then(|| format!("Waiting for checkpoints: {}", lines.join("; ")))
+}
+
+/// One that has failed does not come by itself.
+fn wait_for_checkpoints(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    decision: &Decision,
+    message: String,
+    now: Timestamp,
+) {
+    let reason = c::graph::WAITING_FOR_CHECKPOINT;
+    if decision.checkpoints.iter().any(|one| one.failed && one.awaited.is_some()) {
+        stall(status, graph, &Refusal { ready_reason: reason, stalled_reason: reason, message }, now);
+        // The other components go on, so the graph has not failed.
+        status.state = GraphState::Pending;
+    } else {
+        progress(status, graph, reason, &message, now);
+    }
 }
 
 /// What somebody has to help with before pods come up: the most urgent of all components.

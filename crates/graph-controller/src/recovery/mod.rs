@@ -41,6 +41,8 @@ impl Recovery {
             self.applier.delete_at_once(member.as_ref(), &uid).await?;
             deleted += 1;
         }
+        // The pod may be gone by now, and nobody asks for its memory again.
+        self.applier.forget(&uid);
         info!(pod = %pod.name_any(), %group, deleted, "an engine has ended; its group begins anew");
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         let note = format!("the pod has ended ({phase}); all engines of {group} begin anew");

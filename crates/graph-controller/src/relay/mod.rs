@@ -65,7 +65,8 @@ pub fn ending(status: &str, config: Option<&str>) -> Report {
 
 /// A file that is being written may be half there.
 fn read(status: &str) -> Option<StatusFile> {
-    let value: Value = serde_saphyr::from_str(status).ok()?;
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let value: Value = serde_saphyr::from_str_with_options(status, options).ok()?;
     let fields = value.as_object()?;
     let text = |key: &str| match fields.get(key) {
         None | Some(Value::Null) => String::new(),

@@ -43,7 +43,7 @@ pub fn features(offer: &Offer, settings: &OperatorConfiguration) -> Features {
     let mesh = settings.service_mesh.provider == "istio";
     Features {
         grove: unless_off(orchestrators.grove.enabled, group(GROVE)),
-        lws: unless_off(orchestrators.lws.enabled, group(LWS) && group(VOLCANO)),
+        lws: unless_off(orchestrators.lws.enabled, group(LWS)),
         kai_scheduler: unless_off(orchestrators.kai_scheduler.enabled, group(KAI)),
         volcano_scheduler: orchestrators.volcano_scheduler.enabled == Some(true) && group(VOLCANO),
         dra: unless_off(settings.dra.enabled, offer.versions.contains(DRA)),

@@ -20,6 +20,8 @@ use crate::admission::{Facts, Features, Found, Lookup};
 
 /// Between two looks at what the API server serves. Somebody who installs Grove waits that long.
 const REFRESH: Duration = Duration::from_secs(15);
+/// After a first look that failed.
+const FIRST_AGAIN: Duration = Duration::from_secs(1);
 /// The longest one lookup may take.
 const LOOKUP: Duration = Duration::from_secs(3);
 
@@ -60,7 +62,8 @@ impl Source {
         Facts { features, found, ..(*self.fixed).clone() }
     }
 
-    /// Looks at what the API server serves, again and again. The first look is over before `ready` is called.
+    /// Looks at what the API server serves, again and again. `ready` is called after the first look that succeeds: what is
+    /// decided on a new graph without one would stay.
     pub async fn follow(&self, ready: impl FnOnce()) {
         let mut ready = Some(ready);
         let mut last = None;
@@ -71,13 +74,13 @@ impl Source {
                         self.take_in(&offer);
                     }
                     last = Some(offer);
+                    if let Some(ready) = ready.take() {
+                        ready();
+                    }
                 }
                 Err(error) => warn!(%error, "cannot tell what the API server serves; what was known still holds"),
             }
-            if let Some(ready) = ready.take() {
-                ready();
-            }
-            sleep(REFRESH).await;
+            sleep(if ready.is_some() { FIRST_AGAIN } else { REFRESH }).await;
         }
     }
 

@@ -175,6 +175,25 @@ fn changes_by_v1alpha1_are_told_in_v1alpha1() {
     assert_eq!(mistakes(&validate(&request, &facts())), expected);
 }
 
+#[test]
+fn what_only_v1alpha1_says_is_looked_at_in_updates_too() {
+    let update = |object: &Value, old: &Value| {
+        let old_object = converted(old).object;
+        let request =
+            Request { operation: webhook_server::admission::Operation::Update, old_object, ..converted(object) };
+        mistakes(&validate(&request, &facts()))
+    };
+    let ingress = edited(&alpha(), |g| g["spec"]["services"]["Frontend"]["ingress"] = json!({ "enabled": true }));
+    assert_eq!(update(&ingress, &alpha()), ["Required spec.services[Frontend].ingress.host"]);
+    assert_eq!(update(&ingress, &ingress), [""; 0], "what was there before stands in nobody's way");
+    let built = edited(&alpha(), |g| {
+        g["spec"]["dynamoComponent"] = json!("chat:v1");
+        g["spec"]["services"]["decode"]["extraPodSpec"] = json!(null);
+    });
+    let bare = edited(&built, |g| drop(g["spec"].as_object_mut().unwrap().remove("dynamoComponent")));
+    assert_eq!(update(&bare, &built), ["Required spec.services[decode].extraPodSpec.mainContainer.image"]);
+}
+
 /// Configurations of older releases ask at a path of its own, without conversion.
 #[test]
 fn components_come_as_v1alpha1_too() {

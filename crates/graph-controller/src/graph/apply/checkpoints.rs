@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
-use super::writer::{Writer, Written};
+use super::writer::{Writer, Written, unserved};
 use crate::graph::decide::checkpoints::{ComponentCheckpoint, WantedCheckpoint};
 use crate::graph::observe::{Caches, live_value};
 
@@ -46,6 +46,9 @@ async fn write_claim(
     checkpoint: &str,
     uid: &str,
 ) -> Result<Option<String>, Error> {
+    if !caches.claim_templates.is_served() {
+        return Ok(Some(unserved(claim)));
+    }
     let mut claim = claim.clone();
     claim.metadata.owner_references = Some(vec![OwnerReference {
         api_version: DynamoCheckpoint::api_version(&()).into_owned(),

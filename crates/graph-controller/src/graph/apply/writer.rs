@@ -159,7 +159,7 @@ impl Writer<'_> {
 }
 
 /// The line for an object whose kind the cluster does not know.
-fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
+pub(super) fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
     format!(
         "{} {}: the cluster does not serve {} of {}; install it, or remove what needs it from the graph",
         K::kind(&()),

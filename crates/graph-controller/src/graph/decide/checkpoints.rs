@@ -41,6 +41,8 @@ pub struct ComponentCheckpoint {
     ready: bool,
     /// Why pods wait for it; `None` if they do not.
     pub awaited: Option<String>,
+    /// Whether it will not come without somebody's help.
+    pub failed: bool,
     /// The checkpoint that the graph makes; `None` for one that its author names.
     pub wanted: Option<WantedCheckpoint>,
 }
@@ -92,8 +94,16 @@ pub fn checkpoints(
     components.filter_map(|author| of_component(graph, observed, author, generation, origin_version)).collect()
 }
 
-/// Checkpoints that the graph made and that nothing starts from any more.
-pub fn stale<'a>(observed: &'a Observed, wanted: &[ComponentCheckpoint]) -> Vec<&'a DynamoCheckpoint> {
+/// Checkpoints that the graph made and that nothing starts from any more. While checkpoints are switched off nothing is known to
+/// be wanted, and nothing is deleted: what they kept is there when they are switched on again.
+pub fn stale<'a>(
+    graph: &ValidGraph<'_>,
+    observed: &'a Observed,
+    wanted: &[ComponentCheckpoint],
+) -> Vec<&'a DynamoCheckpoint> {
+    if graph.settings.snapshots.is_none() {
+        return Vec::new();
+    }
     let ours = observed.checkpoints.all.iter().filter(|found| observed.is_owner(*found) && is_automatic(found));
     let in_use =
         |name: &String| wanted.iter().any(|one| one.name == *name) || observed.checkpoints.in_use.contains(name);
@@ -124,6 +134,7 @@ fn of_component(
             id: live.map(checkpoint_id),
             ready: live.is_some_and(is_ready),
             awaited: awaited(usage.policy, name, live),
+            failed: live.is_some_and(has_failed),
             wanted: None,
         });
     }
@@ -135,6 +146,7 @@ fn of_component(
     Some(ComponentCheckpoint {
         component: author.name.clone(),
         ready: live.is_some_and(is_ready),
+        failed: live.is_some_and(has_failed),
         awaited: match live {
             Some(_) => awaited(usage.policy, &name, live),
             None => waits(usage.policy).then(|| format!("DynamoCheckpoint {name}, which is being made")),
@@ -151,6 +163,10 @@ fn waits(policy: CheckpointStartupPolicy) -> bool {
 
 fn is_ready(checkpoint: &DynamoCheckpoint) -> bool {
     checkpoint.metadata.deletion_timestamp.is_none() && phase(checkpoint) == CheckpointPhase::Ready
+}
+
+fn has_failed(checkpoint: &DynamoCheckpoint) -> bool {
+    phase(checkpoint) == CheckpointPhase::Failed
 }
 
 fn phase(checkpoint: &DynamoCheckpoint) -> CheckpointPhase {

@@ -257,3 +257,53 @@ fn gpu_memory_that_processes_share_is_claimed_for_the_captured_pod() {
     assert_eq!(json!(claim.spec)["spec"]["devices"]["requests"][0]["exactly"]["count"], 2);
     assert_eq!(workload::snapshot::check_shared_gpu_memory(&wanted.object), Ok(()));
 }
+
+#[test]
+fn switched_off_nothing_that_was_kept_is_deleted() {
+    let graph = graph(json!({}));
+    let first = decided(&graph, vec![]);
+    let components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
+    let mut observed = observed(&graph, components);
+    observed.checkpoints.all = vec![as_live(&first, CheckpointPhase::Ready)];
+    let off = decide(&valid_with(&graph, settings()), &observed);
+    assert_eq!((off.checkpoints.len(), off.stale_checkpoints.len()), (0, 0));
+}
+
+#[test]
+fn what_becomes_of_a_checkpoint_is_no_reason_to_roll() {
+    let target = |policy: Value| decided(&graph(policy), vec![]).rollout.target;
+    assert_eq!(target(json!({})), target(json!({ "deletionPolicy": "Retain" })));
+    assert_ne!(target(json!({})), target(json!({ "startupPolicy": WAIT })));
+}
+
+#[test]
+fn workers_change_generation_together_or_wait_together() {
+    let two = |image: &str| {
+        edited(json!({ "startupPolicy": WAIT }), |g| {
+            let mut other = g["spec"]["components"][1].clone();
+            other["name"] = json!("Prefill");
+            other.as_object_mut().unwrap().remove("experimental");
+            g["spec"]["components"].as_array_mut().unwrap().push(other);
+            set_image(g, image);
+        })
+    };
+    let first = decided(&two("1"), vec![]);
+    let mut components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
+    for d in components.iter_mut().filter(|d| d.spec.component.is_worker()) {
+        d.spec.component.replicas = Some(4);
+        crate::graph::fixtures::report(d, 4);
+    }
+    let decision = decided_with(&two("2"), components, vec![as_live(&first, CheckpointPhase::Ready)]);
+    let old: Vec<_> = decision.old.iter().map(|d| d.spec.component.replicas).collect();
+    assert_eq!((old, decision.delete.len()), (vec![Some(4), Some(4)], 0));
+    let new = decision.components.iter().filter(|d| d.spec.component.is_worker());
+    assert!(new.into_iter().all(|d| d.spec.component.replicas == Some(0)), "{:?}", decision.components);
+}
+
+#[test]
+fn a_checkpoint_that_failed_is_known_as_such() {
+    let graph = graph(json!({ "startupPolicy": WAIT }));
+    let first = decided(&graph, vec![]);
+    let failed = |phase| decided_with(&graph, vec![], vec![as_live(&first, phase)]).checkpoints[0].failed;
+    assert_eq!((failed(CheckpointPhase::Failed), failed(CheckpointPhase::Creating)), (true, false));
+}

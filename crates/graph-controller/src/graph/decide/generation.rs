@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use api_types::names::GenerationSuffix;
-use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
+use api_types::v1beta1::{CheckpointDeletionPolicy, ComponentSpec, DynamoComponentDeployment};
 use api_types::{annotations, labels};
 use controller_kit::apply::covers;
 use kube::ResourceExt;
@@ -105,6 +105,10 @@ fn wanted_like(
 fn identity(object: &DynamoComponentDeployment) -> Value {
     let mut spec = json!(object.spec);
     spread::without_scope(&mut spec);
+    if let Some(checkpoint) = spec.pointer_mut("/experimental/checkpoint").and_then(Value::as_object_mut) {
+        // What becomes of a checkpoint is nothing to those who start from it.
+        checkpoint.insert("deletionPolicy".to_owned(), json!(CheckpointDeletionPolicy::default()));
+    }
     if let Some(fields) = spec.as_object_mut() {
         for in_place in ["replicas", "minAvailable", "scalingAdapter", "runtimeVersionOverride"] {
             fields.remove(in_place);

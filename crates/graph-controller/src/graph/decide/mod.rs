@@ -152,7 +152,7 @@ fn decide_components(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
         None => decision.delete.extend(workers.iter().filter_map(|d| removal(observed, d))),
     }
     if !decision.rollout.in_progress() {
-        let stale = checkpoints::stale(observed, &decision.checkpoints);
+        let stale = checkpoints::stale(graph, observed, &decision.checkpoints);
         decision.stale_checkpoints = stale.into_iter().cloned().collect();
     }
 
@@ -190,6 +190,9 @@ fn decide_workers(
         .partition(|d| generation::suffix_of(d) == target.suffix && graph.has_worker(&d.spec.component.name));
     old.sort_by_key(|d| (d.metadata.creation_timestamp.clone(), d.name_any()));
 
+    // Old and new workers do not talk to each other: none goes before all can come.
+    let awaited = |checkpoint: &ComponentCheckpoint| checkpoint.awaited.is_some();
+    let waits = graph.workers().any(|c| checkpoints::of(&decision.checkpoints, &c.name).is_some_and(awaited));
     let mut updated = Vec::new();
     for component in graph.workers() {
         let new = new.iter().copied().find(|d| d.spec.component.name == component.name);
@@ -209,7 +212,7 @@ fn decide_workers(
         let counts: Vec<Live> = olds.iter().map(|d| live_counts(d)).collect();
         let desired = component.wanted_replicas();
         let new_live = new.map(new_counts).unwrap_or_default();
-        let plan = match checkpoint.is_some_and(|checkpoint| checkpoint.awaited.is_some()) {
+        let plan = match waits {
             true => rollout::hold(&strategy, desired, new_live, &counts),
             false => rollout::plan(&strategy, desired, new_live, &counts, drained),
         };

@@ -99,6 +99,30 @@ fn pods_on_grove_that_wait_come_with_their_checkpoint() {
 }
 
 #[test]
+fn who_serves_on_grove_goes_on_when_its_checkpoint_is_made_anew_or_is_gone() {
+    let graph = graph(WAIT, "1");
+    let first = decided(&observed(&graph));
+    let live = decided(&after(&graph, &first, 4, "Ready"));
+    for phase in ["Creating", "Failed"] {
+        let kept = decided(&after(&graph, &live, 4, phase));
+        assert!(on_grove(&kept).held_back && scaled(&kept).is_empty(), "{phase}");
+    }
+    let mut gone = after(&graph, &live, 4, "Ready");
+    gone.checkpoints.all.clear();
+    let kept = decided(&gone);
+    assert!(on_grove(&kept).held_back && scaled(&kept).is_empty());
+}
+
+#[test]
+fn an_edit_before_the_first_checkpoint_starts_nobody_cold() {
+    let first = decided(&observed(&graph(WAIT, "1")));
+    let mut waiting = after(&graph(WAIT, "1"), &first, 0, "Failed");
+    waiting.grove.cliques[1].spec.replicas = 0;
+    waiting.graph = graph(WAIT, "2");
+    assert!(scaled(&decided(&waiting)).is_empty());
+}
+
+#[test]
 fn who_serves_on_grove_goes_on_while_the_next_checkpoint_is_made() {
     let (old, new) = (graph(WAIT, "1"), graph(WAIT, "2"));
     let first = decided(&observed(&old));

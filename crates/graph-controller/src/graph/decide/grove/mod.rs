@@ -3,6 +3,8 @@
 pub mod generation;
 mod live;
 
+use std::collections::BTreeSet;
+
 use api_types::external::VirtualService;
 use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate};
 use api_types::names::{self, GenerationSuffix};
@@ -74,9 +76,13 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
         }
     };
     decision.checkpoints = rendered.checkpoints;
-    let awaited = decision.checkpoints.iter().any(|checkpoint| checkpoint.awaited.is_some());
+    let awaited = rendered.awaited;
+    let waits = |component: &ComponentSpec| awaited.contains(&component.name);
     let live = observed.grove.set();
-    let held_back = awaited && live.is_some() && !target.unchanged;
+    let changes = graph.workers().next().is_some() && !target.unchanged;
+    // What serves is not replaced by pods that wait, whether they or what they start from have changed.
+    let serving = graph.spec.components.iter().any(|component| waits(component) && serves(observed, component));
+    let held_back = live.is_some() && !awaited.is_empty() && (changes || serving);
     let mut set = rendered.set;
     if graph.workers().next().is_some() {
         let fingerprint = (annotations::GENERATION_FINGERPRINT.to_owned(), target.fingerprint);
@@ -88,14 +94,13 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     let name = set.name_any();
     let wanted = graph.spec.components.iter();
     let replicas = |component: &ComponentSpec| {
-        let checkpoint = checkpoints::of(&decision.checkpoints, &component.name);
-        // Pods of the live set are of before: they need not wait.
-        let waits = checkpoint.is_some_and(|checkpoint| checkpoint.awaited.is_some()) && !held_back;
-        if waits { held(observed, &name, component) } else { component.wanted_replicas() }
+        // Pods of the live set that serve are of before: they need not wait.
+        let holds = waits(component) && !(held_back && serves(observed, component));
+        if holds { held(observed, &name, component) } else { component.wanted_replicas() }
     };
     let scale = wanted.filter_map(|component| scale(observed, &name, component, replicas(component))).collect();
-    if target.unchanged && !awaited && all_serve(observed, &set) {
-        let stale = checkpoints::stale(observed, &decision.checkpoints);
+    if target.unchanged && awaited.is_empty() && all_serve(observed, &set) {
+        let stale = checkpoints::stale(graph, observed, &decision.checkpoints);
         decision.stale_checkpoints = stale.into_iter().cloned().collect();
     }
     // Who routes by the generation keeps to the one that serves.
@@ -109,6 +114,8 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
 struct Rendered {
     set: PodCliqueSet,
     checkpoints: Vec<ComponentCheckpoint>,
+    /// Names of the components whose pods would wait.
+    awaited: BTreeSet<String>,
     services: Vec<Service>,
     ingresses: Vec<Ingress>,
     virtual_services: Vec<VirtualService>,
@@ -143,6 +150,10 @@ fn render(
     };
     let starts = valid.iter().map(|valid| start_of(valid, &checkpoints, graph, observed));
     let starts: Vec<Start> = starts.collect::<Result<_, _>>()?;
+    let names = graph.spec.components.iter().map(|component| &component.name);
+    let waits = |name: &str| checkpoints::of(&checkpoints, name).is_some_and(|one| one.awaited.is_some());
+    let awaited = names.zip(&starts).filter(|(name, start)| matches!(start, Start::Awaited(_)) || waits(name));
+    let awaited = awaited.map(|(name, _)| name.clone()).collect();
     let authors: Vec<ComponentSpec> = graph.spec.components.iter().zip(&starts).map(until_it_starts).collect();
     let components: Vec<GroveComponent<'_>> = authors
         .iter()
@@ -188,6 +199,7 @@ fn render(
         ingresses: components.iter().filter_map(|component| render_ingress(&rendering, component)).collect(),
         virtual_services: components.iter().filter_map(|c| render_virtual_service(&rendering, c)).collect(),
         set,
+        awaited,
         checkpoints,
     }))
 }
