@@ -12,7 +12,8 @@
 //!
 //! A new CA is spread before it is used: first `ca.crt` holds the new and the old one, then all places do, and only then the
 //! serving certificate is signed by the new one. The old one goes a day later. Nothing that trusts either of them ever meets a
-//! certificate that it does not trust.
+//! certificate that it does not trust. That holds for what somebody else writes into the Secret too: what was served before is served
+//! until the new CA is known.
 
 mod apply;
 mod contents;

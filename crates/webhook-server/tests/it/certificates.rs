@@ -170,6 +170,30 @@ async fn a_new_ca_comes_into_use_while_requests_run_and_none_fails() {
     calls.assert_none_failed().await;
 }
 
+/// A restored backup, or another program: the Secret holds another CA and a certificate of it, both as good as ours.
+#[tokio::test]
+async fn a_secret_that_somebody_overwrites_comes_into_use_while_requests_run_and_none_fails() {
+    let namespace = namespace("restored").await;
+    let install = own_install(&namespace).await;
+    let replicas = [install.start().await, install.start_beside().await];
+    install.until_answering(namespace.name(), "v1beta1").await;
+    let old_ca = install.stored("ca.crt").await;
+    let calls = Calls::start(&install, namespace.name());
+    let foreign = issued(namespace.name());
+    let patch = Patch::Merge(json!({ "stringData": foreign }));
+    install.secrets().patch(CERTIFICATES, &PatchParams::default(), &patch).await.unwrap();
+    for replica in &replicas {
+        let log = async || install.log(replica).matches("serving this certificate").count().gt(&1).then_some(());
+        wait::until("each replica to serve the new certificate", LIMIT, log).await.unwrap();
+        until_serving(&install, replica).await;
+    }
+    let bundle = String::from_utf8(install.stored("ca.crt").await).unwrap().replace("\r\n", "\n");
+    let both = foreign["ca.crt"].as_str().unwrap().replace("\r\n", "\n") + std::str::from_utf8(&old_ca).unwrap();
+    assert_eq!(bundle, both, "the old CA stays for a while");
+    assert_eq!(install.stored("tls.crt").await, foreign["tls.crt"].as_str().unwrap().as_bytes());
+    calls.assert_none_failed().await;
+}
+
 /// cert-manager, or somebody else: the Secret is theirs, and so are the bundles of webhook configurations.
 #[tokio::test]
 async fn certificates_of_somebody_else_are_served_and_followed() {
@@ -193,7 +217,7 @@ async fn certificates_of_somebody_else_are_served_and_followed() {
     assert!(!install.log(&replica).contains("set the CA bundle"));
 }
 
-/// A CA and a certificate as cert-manager would write them.
+/// A CA and a certificate as others would write them.
 fn issued(namespace: &str) -> Value {
     let mut ca = CertificateParams::default();
     ca.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -201,7 +225,10 @@ fn issued(namespace: &str) -> Value {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec![format!("webhook.{namespace}.svc")]).unwrap();
     let certificate = certificate.signed_by(&key, &ca).unwrap();
-    json!({ "ca.crt": ca.pem(), "tls.crt": certificate.pem(), "tls.key": key.serialize_pem() })
+    json!({
+        "ca.crt": ca.pem(), "ca.key": ca.key().serialize_pem(),
+        "tls.crt": certificate.pem(), "tls.key": key.serialize_pem(),
+    })
 }
 
 /// Calls that go through admission, one after the other, on connections of the API server's own choice.

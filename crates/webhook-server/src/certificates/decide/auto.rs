@@ -6,81 +6,127 @@ use jiff::Timestamp;
 
 use super::{Decision, Key, LOOK_AGAIN, Observed, Policy, Serving, Signer, Spread, Write, all_hold, differing};
 use crate::certificates::material::{Authority, Pair};
-use crate::certificates::{BACKDATE, Contents, OVERLAP, RENEW_BEFORE, SETTLE};
+use crate::certificates::{BACKDATE, Contents, OVERLAP, Place, RENEW_BEFORE, SETTLE};
 
 /// What can be used of what is there.
 struct Usable {
-    /// CAs that are valid, the newest first.
+    /// CAs that are valid, the newest first: those of the Secret, then those of what is served from memory.
     authorities: Vec<Authority>,
     /// The private key of the newest CA, if it may sign.
     signing_key: Option<Key>,
-    /// The certificate to serve, and whether it stands in the Secret.
-    serving: Option<(Pair, Contents, bool)>,
+    /// The certificate of the Secret.
+    stored: Option<(Pair, Contents)>,
+    /// The one that was served before.
+    remembered: Option<(Pair, Contents)>,
+    /// Whether the remembered one is served, and for how long if nothing else happens.
+    holds_back: Option<Duration>,
+}
+
+impl Usable {
+    /// The certificate to serve.
+    fn serving(&self) -> Option<&Pair> {
+        let chosen = match self.holds_back {
+            Some(_) => self.remembered.as_ref(),
+            None => self.stored.as_ref(),
+        };
+        chosen.map(|(pair, _)| pair)
+    }
 }
 
 pub(super) fn decide(observed: &Observed, policy: &Policy, now: Timestamp) -> Decision {
-    let usable = usable(observed, policy, now);
     let stored = observed.stored.as_ref().map(|stored| Authority::read_all(&stored.ca)).unwrap_or_default();
-    let bundle: String = stored.iter().map(Authority::to_pem).collect();
+    let (usable, spread) = usable(observed, &stored, policy, now);
+    let (write, wait) = next_step(&usable, &stored, &spread, now);
+    let added = usable.authorities.iter().filter(|authority| !stored.contains(authority));
+    let bundle: String = stored.iter().chain(added).map(Authority::to_pem).collect();
     let places = observed.places.as_deref();
-    let spread = spread(observed, usable.authorities.first(), now);
-    let (write, wait) = next_step(&usable, stored.len(), spread.as_ref(), now);
     Decision {
         trusted: trusted(&usable, places),
-        remember: remember(&usable, observed),
-        serve: usable.serving.map(|(pair, ..)| pair),
+        remember: remember(&usable, &stored, observed),
+        serve: usable.serving().cloned(),
         inject: if stored.is_empty() { Vec::new() } else { differing(places.unwrap_or_default(), bundle.as_bytes()) },
         bundle: bundle.into_bytes(),
         write,
         spread,
-        again: wait,
+        again: usable.holds_back.map_or(wait, |left| wait.min(left)),
     }
 }
 
-/// A Secret that was deleted or damaged loses nothing that is remembered, except the right to sign.
-fn usable(observed: &Observed, policy: &Policy, now: Timestamp) -> Usable {
+/// A Secret that was deleted, damaged or replaced loses nothing that is remembered, except the right to sign.
+fn usable(observed: &Observed, in_secret: &[Authority], policy: &Policy, now: Timestamp) -> (Usable, Vec<Spread>) {
     let (stored, remembered) = (observed.stored.as_ref(), observed.remembered.as_ref());
-    let valid = |contents: &Contents| {
-        let all = Authority::read_all(&contents.ca);
-        all.into_iter().filter(|authority| authority.is_valid(now)).collect::<Vec<_>>()
-    };
-    let in_secret = stored.map(valid).unwrap_or_default();
-    let mut authorities = in_secret.clone();
-    for authority in remembered.map(valid).unwrap_or_default() {
-        // What the Secret holds is what others go by. Only if it holds nothing, memory takes its place.
-        if in_secret.is_empty() {
-            authorities.push(authority);
-        }
-    }
+    let valid = |all: &[Authority]| all.iter().filter(|authority| authority.is_valid(now)).cloned().collect::<Vec<_>>();
+    let in_secret = valid(in_secret);
+    let in_memory = remembered.map(|contents| valid(&Authority::read_all(&contents.ca))).unwrap_or_default();
+    let known: Vec<Authority> = in_secret.iter().chain(&in_memory).cloned().collect();
     let signing_key = stored.filter(|stored| {
         in_secret.first().is_some_and(|newest| !is_due(newest.not_after, now) && newest.fits(&stored.ca_key))
     });
-    let pair = |contents: &Contents| {
+    let pair = |contents: Option<&Contents>, authorities: &[Authority]| {
+        let contents = contents?;
         let pair = Pair::read(&contents.certificate, &contents.key)?;
         let signed = authorities.iter().any(|authority| pair.is_signed_by(authority));
-        (signed && pair.is_valid(now) && pair.is_for(&policy.host.name())).then_some(pair)
+        (signed && pair.is_valid(now) && pair.is_for(&policy.host.name())).then(|| (pair, contents.clone()))
     };
-    let of = |contents: Option<&Contents>, in_secret: bool| {
-        let contents = contents?;
-        Some((pair(contents)?, contents.clone(), in_secret))
+    let stored = pair(stored, if in_secret.is_empty() { &in_memory } else { &in_secret });
+    let remembered = pair(remembered, &known);
+    let spread = spread(observed, &known, now);
+    let holds_back = match (&stored, &remembered) {
+        (None, Some(_)) => Some(LOOK_AGAIN),
+        (Some((new, _)), Some((old, _))) => wait(new, old, &known, &spread, observed.places.as_deref(), now),
+        (_, None) => None,
     };
-    Usable {
-        signing_key: signing_key.map(|stored| Key(stored.ca_key.clone())),
-        serving: of(stored, true).or_else(|| of(remembered, false)),
-        authorities,
+    let signing_key = signing_key.map(|stored| Key(stored.ca_key.clone()));
+    let mut authorities = in_secret;
+    // What the Secret holds is what others go by. Memory counts if the Secret holds nothing, or another certificate is served.
+    if authorities.is_empty() || holds_back.is_some() {
+        let added: Vec<Authority> = in_memory.into_iter().filter(|known| !authorities.contains(known)).collect();
+        authorities.extend(added);
+    }
+    (Usable { authorities, signing_key, stored, remembered, holds_back }, spread)
+}
+
+/// How much longer the certificate that was served before goes on, because the API server may not trust the new one yet.
+/// `None`: no longer.
+fn wait(
+    new: &Pair,
+    old: &Pair,
+    known: &[Authority],
+    spread: &[Spread],
+    places: Option<&[Place]>,
+    now: Timestamp,
+) -> Option<Duration> {
+    if new == old || known.iter().any(|authority| new.is_signed_by(authority) && old.is_signed_by(authority)) {
+        return None;
+    }
+    let held = |pair: &Pair| places.is_some_and(|places| issuers(pair, known).any(|issuer| all_hold(places, issuer)));
+    if held(new) && !held(old) {
+        return None;
+    }
+    let held_for = issuers(new, known).filter_map(|issuer| Some(since(spread_of(spread, issuer)?.since, now))).max();
+    let left = SETTLE.saturating_sub(held_for.unwrap_or_default());
+    (!left.is_zero()).then_some(left)
+}
+
+fn issuers<'a>(pair: &Pair, known: &'a [Authority]) -> impl Iterator<Item = &'a Authority> {
+    known.iter().filter(|authority| pair.is_signed_by(authority))
+}
+
+/// The Secret, if what it holds is served and can be told to be good from it alone; else what was remembered before.
+fn remember(usable: &Usable, in_secret: &[Authority], observed: &Observed) -> Option<Contents> {
+    let served = usable.stored.as_ref().filter(|_| usable.holds_back.is_none());
+    match served {
+        Some((pair, contents)) if in_secret.iter().any(|authority| pair.is_signed_by(authority)) => {
+            Some(contents.clone())
+        }
+        _ => observed.remembered.clone(),
     }
 }
 
-/// The Secret, if what it holds is served; else what was remembered before.
-fn remember(usable: &Usable, observed: &Observed) -> Option<Contents> {
-    let stored = matches!(&usable.serving, Some((_, _, true)));
-    if stored { observed.stored.clone() } else { observed.remembered.clone() }
-}
-
 /// The one thing to write now, and when to look again.
-fn next_step(usable: &Usable, in_bundle: usize, spread: Option<&Spread>, now: Timestamp) -> (Option<Write>, Duration) {
-    let keep = || match &usable.serving {
-        Some((_, contents, _)) => Serving::Keep { chain: contents.certificate.clone(), key: Key(contents.key.clone()) },
+fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: Timestamp) -> (Option<Write>, Duration) {
+    let keep = || match usable.stored.as_ref().or(usable.remembered.as_ref()) {
+        Some((_, contents)) => Serving::Keep { chain: contents.certificate.clone(), key: Key(contents.key.clone()) },
         None => Serving::Make,
     };
     let write = |why, signer, trust: &[Authority], serving| {
@@ -90,22 +136,28 @@ fn next_step(usable: &Usable, in_bundle: usize, spread: Option<&Spread>, now: Ti
         return write("there is no CA that can sign", Signer::Make, &usable.authorities, keep());
     };
     let (older, signer) = (&usable.authorities[1..], Signer::Keep { authority: newest.clone(), key: key.clone() });
-    let Some((pair, _, in_secret)) = &usable.serving else {
-        return write("there is no certificate that can be served", signer, older, Serving::Make);
+    let Some((pair, _)) = &usable.stored else {
+        let why = match usable.remembered {
+            Some(_) => "the Secret holds no certificate that can be served",
+            None => "there is no certificate that can be served",
+        };
+        return write(why, signer, older, keep());
     };
-    if !in_secret {
-        return write("the Secret holds no certificate that can be served", signer, older, keep());
+    if older.iter().any(|authority| !in_secret.contains(authority)) {
+        return write("the CA of the certificate that is served still is needed", signer, older, keep());
     }
+    let held_for = spread_of(spread, newest).map_or(Duration::ZERO, |spread| since(spread.since, now));
     if is_due(pair.not_after, now) || !pair.is_signed_by(newest) {
-        let left = SETTLE.saturating_sub(spread.map_or(Duration::ZERO, |spread| since(spread.since, now)));
+        let left = SETTLE.saturating_sub(held_for);
         return if left.is_zero() {
             write("the certificate is to be replaced", signer, older, Serving::Make)
         } else {
             (None, left)
         };
     }
-    let replaced = since(pair.not_before, now).saturating_sub(BACKDATE);
-    let outdated = if replaced >= OVERLAP { in_bundle > 1 } else { in_bundle > usable.authorities.len() };
+    // A certificate may be older than its use: somebody has restored a backup.
+    let replaced = since(pair.not_before, now).saturating_sub(BACKDATE).min(held_for);
+    let outdated = if replaced >= OVERLAP { in_secret.len() > 1 } else { in_secret.len() > usable.authorities.len() };
     if outdated {
         let older = if replaced >= OVERLAP { &[] } else { older };
         return write("an old CA is not needed any more", signer, older, keep());
@@ -113,20 +165,24 @@ fn next_step(usable: &Usable, in_bundle: usize, spread: Option<&Spread>, now: Ti
     (None, LOOK_AGAIN)
 }
 
-/// Since when all places have held the CA that signs next.
-fn spread(observed: &Observed, newest: Option<&Authority>, now: Timestamp) -> Option<Spread> {
-    let newest = newest?;
-    if !all_hold(observed.places.as_deref()?, newest) {
-        return None;
-    }
-    let before = observed.spread.clone().filter(|spread| spread.authority == *newest);
-    Some(before.unwrap_or_else(|| Spread { authority: newest.clone(), since: now }))
+/// Since when all places have held each CA; none for those that a place lacks.
+fn spread(observed: &Observed, known: &[Authority], now: Timestamp) -> Vec<Spread> {
+    let Some(places) = observed.places.as_deref() else { return Vec::new() };
+    let held = known.iter().filter(|authority| all_hold(places, authority));
+    let spread = held.map(|authority| {
+        let before = spread_of(&observed.spread, authority).cloned();
+        before.unwrap_or_else(|| Spread { authority: authority.clone(), since: now })
+    });
+    spread.collect()
 }
 
-fn trusted(usable: &Usable, places: Option<&[super::Place]>) -> bool {
-    let (Some((pair, ..)), Some(places)) = (&usable.serving, places) else { return false };
-    let issuer = usable.authorities.iter().find(|authority| pair.is_signed_by(authority));
-    issuer.is_some_and(|issuer| all_hold(places, issuer))
+fn spread_of<'a>(spread: &'a [Spread], authority: &Authority) -> Option<&'a Spread> {
+    spread.iter().find(|spread| spread.authority == *authority)
+}
+
+fn trusted(usable: &Usable, places: Option<&[Place]>) -> bool {
+    let (Some(pair), Some(places)) = (usable.serving(), places) else { return false };
+    issuers(pair, &usable.authorities).any(|issuer| all_hold(places, issuer))
 }
 
 fn is_due(not_after: Timestamp, now: Timestamp) -> bool {

@@ -21,7 +21,7 @@ pub(super) fn decide(observed: &Observed) -> Decision {
         write: None,
         inject,
         bundle: stored.ca,
-        spread: None,
+        spread: Vec::new(),
         again: LOOK_AGAIN,
     }
 }

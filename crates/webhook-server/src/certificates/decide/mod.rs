@@ -26,7 +26,7 @@ pub struct Observed {
     /// All places that hold our CA. `None`: they are not known yet.
     pub places: Option<Vec<Place>>,
     /// As the last decision left it.
-    pub spread: Option<Spread>,
+    pub spread: Vec<Spread>,
 }
 
 /// Since when every place has held a CA.
@@ -63,7 +63,7 @@ pub struct Decision {
     /// Whether every place trusts what is served.
     pub trusted: bool,
     /// To be passed to the next decision.
-    pub spread: Option<Spread>,
+    pub spread: Vec<Spread>,
     /// When to look again even if nothing happens.
     pub again: Duration,
 }
