@@ -17,8 +17,11 @@ use std::time::Duration;
 /// Owner of the fields of the definitions on the API server.
 pub(crate) const FIELD_MANAGER: &str = "dynamo-crds";
 
-/// How often a write that lost a race against another writer is tried again.
-pub(crate) const ATTEMPTS: u32 = 5;
+/// Between two tries, if another writer was faster.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A version that no definition has: an apply that names it makes one, and is refused as a conflict where one is.
+const OF_NO_OBJECT: &str = "1";
 
 /// Which cluster, and how long.
 #[derive(clap::Args)]
@@ -102,26 +105,34 @@ async fn apply_all(client: Client, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies one definition; says in a word what came of it.
+/// Applies one definition; says in a word what came of it. Others may write it meanwhile, a later release too: every try
+/// looks anew at what is there. Each try that loses is one that another writer has won, so there is an end to it.
 async fn apply(api: &Api<CustomResourceDefinition>, crd: &CustomResourceDefinition) -> anyhow::Result<&'static str> {
-    let name = crd.name_any();
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    let mut attempt = 1;
     loop {
-        let before = api.get_opt(&name).await?;
-        let wanted = before.as_ref().map_or_else(|| crd.clone(), |live| stored::with_versions_of(crd, live));
-        match api.patch(&name, &params, &Patch::Apply(&wanted)).await {
-            Ok(after) => {
-                return Ok(match before {
-                    None => "created",
-                    Some(before) if before.resource_version() == after.resource_version() => "unchanged",
-                    Some(_) => "updated",
-                });
-            }
-            // Another writer came between; what it wrote is taken into account the next time.
-            Err(kube::Error::Api(status)) if status.code == 409 && attempt < ATTEMPTS => attempt += 1,
-            Err(error) => return Err(error.into()),
+        let live = api.get_opt(&crd.name_any()).await?;
+        if let Some(outcome) = write(api, crd, live.as_ref()).await? {
+            return Ok(outcome);
         }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Applies a definition on top of the live one, if that is still there as it was seen; none if another writer came between.
+async fn write(
+    api: &Api<CustomResourceDefinition>,
+    crd: &CustomResourceDefinition,
+    live: Option<&CustomResourceDefinition>,
+) -> anyhow::Result<Option<&'static str>> {
+    live.map_or(Ok(()), |live| stored::refuse_downgrade(live, crd))?;
+    let mut wanted = live.map_or_else(|| crd.clone(), |live| stored::with_versions_of(crd, live));
+    let version = live.map_or_else(|| Some(OF_NO_OBJECT.to_owned()), ResourceExt::resource_version);
+    wanted.metadata.resource_version.clone_from(&version);
+    match api.patch(&crd.name_any(), &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&wanted)).await {
+        Ok(_) if live.is_none() => Ok(Some("created")),
+        Ok(after) if after.resource_version() == version => Ok(Some("unchanged")),
+        Ok(_) => Ok(Some("updated")),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -151,4 +162,52 @@ fn is_true(crd: &CustomResourceDefinition, type_: &str) -> bool {
 /// The condition by which the API server says that the names collide with those of another definition.
 fn refusal(crd: &CustomResourceDefinition) -> Option<&CustomResourceDefinitionCondition> {
     condition(crd, "NamesAccepted").filter(|c| c.status == "False")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::api::{DeleteParams, PostParams};
+    use test_cluster::{Cluster, Controllers, Options, wait};
+
+    const MODELS: &str = "dynamomodels.nvidia.com";
+
+    /// The definition of models as of a release that knows one more version, with that version stored or not.
+    fn later(ours: &CustomResourceDefinition, stored: bool) -> CustomResourceDefinition {
+        let mut later = ours.clone();
+        let mut version = later.spec.versions[0].clone();
+        version.name = "v1beta1".to_owned();
+        version.storage = stored;
+        later.spec.versions[0].storage = !stored;
+        later.spec.versions.push(version);
+        later
+    }
+
+    /// Whatever is written between a look and the write that rests on it, the write is refused and what is there looked at anew.
+    #[tokio::test]
+    async fn a_later_release_that_comes_between_is_not_overwritten() {
+        let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+        let api: Api<CustomResourceDefinition> = Api::all(cluster.client().unwrap());
+        let ours = crds::all().unwrap().into_iter().find(|crd| crd.name_any() == MODELS).unwrap();
+        let storage = async || {
+            let versions = api.get(MODELS).await.unwrap().spec.versions;
+            versions.into_iter().find(|version| version.storage).unwrap().name
+        };
+
+        assert_eq!(apply(&api, &later(&ours, false)).await.unwrap(), "created");
+        established(&api, MODELS).await.unwrap();
+        let seen = api.get(MODELS).await.unwrap();
+        let params = PatchParams::apply("later").force();
+        api.patch(MODELS, &params, &Patch::Apply(later(&ours, true))).await.unwrap();
+        assert_eq!(write(&api, &ours, Some(&seen)).await.unwrap(), None);
+        assert_eq!(storage().await, "v1beta1");
+        assert!(apply(&api, &ours).await.unwrap_err().to_string().contains("which is older"));
+
+        api.delete(MODELS, &DeleteParams::default()).await.unwrap();
+        let gone = async || api.get_opt(MODELS).await.unwrap().map_or(Ok(()), |_| Err("still there"));
+        wait::until("the definition to go", Duration::from_secs(90), gone).await.unwrap();
+        api.create(&PostParams::default(), &later(&ours, true)).await.unwrap();
+        assert_eq!(write(&api, &ours, None).await.unwrap(), None, "it was seen missing");
+        assert_eq!(storage().await, "v1beta1");
+    }
 }

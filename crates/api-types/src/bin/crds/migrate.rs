@@ -3,7 +3,7 @@
 //! Every step can be done twice, by several at once, and be broken off at any point: a definition lists a version as
 //! stored until all objects were written since.
 
-use crate::apply::{ATTEMPTS, FIELD_MANAGER};
+use crate::apply::FIELD_MANAGER;
 use crate::stored::{Work, work};
 use anyhow::{Context, bail};
 use api_types::annotations;
@@ -19,6 +19,8 @@ use std::time::Duration;
 const PAGE: u32 = 500;
 /// Objects written at a time.
 const PARALLEL: usize = 8;
+/// How often a write that lost a race against another writer is tried again.
+const ATTEMPTS: u32 = 5;
 /// Between two tries while the conversion webhook does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Failures that are told one by one.

@@ -19,7 +19,7 @@ pub(crate) fn refuse_downgrade(live: &CustomResourceDefinition, ours: &CustomRes
     if priority(&live_version) > priority(&our_version) {
         bail!(
             "{} stores its objects in {live_version}; this program would store them in {our_version}, which is older. \
-             Nothing was changed. Use the program of the release that installed the definition, or of a newer one",
+             The definition was not changed. Use the program of the release that installed the definition, or of a newer one",
             live.name_any()
         );
     }
