@@ -3,6 +3,7 @@
 use api_types::v1beta1::MAIN_CONTAINER;
 use serde_json::Value;
 
+use super::ErrorKind;
 use super::field::{FieldPath, Mistake, Segment};
 use Segment::{Field, Item, Key};
 
@@ -24,6 +25,14 @@ pub(super) fn in_v1alpha1(mistake: Mistake, kind: TwoVersions, alpha: &Value) ->
     let beta = format!("({} in v1beta1)", mistake.at);
     let detail = if mistake.detail.is_empty() { beta } else { format!("{} {beta}", mistake.detail) };
     Mistake { at, kind: mistake.kind, detail }
+}
+
+/// Whether a mistake is that a mount has no path which v1alpha1 marks as a compilation cache. The first one is the cache, and
+/// the others are no mistake of its author's: they are admitted, with a warning.
+pub(super) fn is_further_cache(mistake: &Mistake, kind: TwoVersions, alpha: &Value) -> bool {
+    let at = translate(&mistake.at, kind, alpha);
+    let mount = at.split_last().filter(|(_, field)| mistake.kind == ErrorKind::Required && *field == "mountPoint");
+    mount.is_some_and(|(mount, _)| mount.find(alpha).is_some_and(|mount| mount["useAsCompilationCache"] == true))
 }
 
 fn translate(path: &FieldPath, kind: TwoVersions, alpha: &Value) -> FieldPath {
@@ -99,9 +108,10 @@ fn in_main(rest: &[Segment], component: Option<&Value>) -> Vec<Segment> {
     match rest {
         [Field(resources), Field(list), Key(resource)] if resources == "resources" && list != "claims" => {
             let mut path = fields(&["resources", list], None);
+            let gpu = component.and_then(|component| component.get("resources")?.get(list)?.get("gpuType")?.as_str());
             match resource.as_str() {
                 "cpu" | "memory" => path.push(Field(resource.clone())),
-                api_types::GPU => path.push(Field("gpu".to_owned())),
+                resource if resource == gpu.unwrap_or(api_types::GPU) => path.push(Field("gpu".to_owned())),
                 _ => path.extend([Field("custom".to_owned()), Key(resource.clone())]),
             }
             path
@@ -179,6 +189,29 @@ mod tests {
             (spec.field("backendFramework"), "spec.backendFramework"),
         ] {
             assert_eq!(translate(node.path(), TwoVersions::Graph, &alpha).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_gpu_is_called_as_the_author_calls_it() {
+        let alpha = json!({ "spec": { "services": { "decode": { "resources": {
+            "limits": { "gpu": "2", "gpuType": "x/gpu", "custom": { "nvidia.com/gpu": "1" } },
+            "requests": { "gpu": "2" },
+        } } } } });
+        let beta = json!({ "spec": { "components": [{ "name": "decode", "podTemplate": { "spec": {
+            "containers": [{ "name": "main" }],
+        } } }] } });
+        let component = Node::root(&beta).fields(&["spec", "components"]).items().next().unwrap();
+        let main = component.fields(&["podTemplate", "spec", "containers"]).items().next().unwrap();
+        for (list, resource, expected) in [
+            ("limits", "x/gpu", "limits.gpu"),
+            ("limits", "nvidia.com/gpu", "limits.custom[nvidia.com/gpu]"),
+            ("requests", "nvidia.com/gpu", "requests.gpu"),
+            ("requests", "x/gpu", "requests.custom[x/gpu]"),
+        ] {
+            let node = main.fields(&["resources", list]).key(resource);
+            let at = translate(node.path(), TwoVersions::Graph, &alpha).to_string();
+            assert_eq!(at, format!("spec.services[decode].resources.{expected}"));
         }
     }
 

@@ -60,29 +60,34 @@ fn image(spec: &Node<'_>, out: &mut Findings) {
     }
 }
 
-/// Checks the change of a request.
-pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
+/// Checks the change of a request. `alphas`: both in v1alpha1, if that is what the user sent; it says some things that v1beta1
+/// does not.
+pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, alphas: Option<&(Node<'_>, Node<'_>)>, out: &mut Findings) {
     let (spec, before) = (new.field("spec"), old.field("spec"));
-    let phase = old.fields(&["status", "phase"]).parse();
     if is_applied(&spec) && !is_applied(&before) {
         // From now on the image matters, however long it has stood there.
         image(&spec, out);
     }
-    let same = is_same(Some(spec.value()), Some(before.value()));
-    if let Some(phase) = phase.filter(|phase| is_acted_upon(*phase))
-        && !same
-        && !is_late_choice(&spec, &before, phase)
-    {
-        let left = if is_applied(&before) || ![RequestPhase::Profiling, RequestPhase::Ready].contains(&phase) {
-            ""
-        } else {
-            "; runtimeVersionOverride may still change, and autoApply once it is Ready"
-        };
-        let detail = format!(
-            "the request is acted upon already ({phase:?}); leave it as it was, or delete it and create it anew{left}"
-        );
-        out.forbidden(&spec, detail);
+    let Some(phase) = old.fields(&["status", "phase"]).parse().filter(|phase| is_acted_upon(*phase)) else { return };
+    let alphas = alphas.map(|(new, old)| (new.field("spec"), old.field("spec")));
+    let mut specs = std::iter::once((&spec, &before)).chain(alphas.iter().map(|(new, old)| (new, old)));
+    let may_choose = is_late_choice(&spec, &before, phase);
+    let stays = |(new, old): (&Node<'_>, &Node<'_>)| match may_choose {
+        true => is_same(Some(&without_choice(new)), Some(&without_choice(old))),
+        false => is_same(Some(new.value()), Some(old.value())),
+    };
+    if specs.all(stays) {
+        return;
     }
+    let left = if is_applied(&before) || ![RequestPhase::Profiling, RequestPhase::Ready].contains(&phase) {
+        ""
+    } else {
+        "; runtimeVersionOverride may still change, and autoApply once it is Ready"
+    };
+    let detail = format!(
+        "the request is acted upon already ({phase:?}); leave it as it was, or delete it and create it anew{left}"
+    );
+    out.forbidden(&spec, detail);
 }
 
 fn is_acted_upon(phase: RequestPhase) -> bool {
@@ -95,17 +100,18 @@ fn is_applied(spec: &Node<'_>) -> bool {
     spec.field("autoApply").value() != &Value::Bool(false)
 }
 
-/// Whether the change only says that, or with which runtime, the generated graph is to be created.
+/// Whether it may still be said that, and with which runtime, the generated graph is to be created.
 fn is_late_choice(new: &Node<'_>, old: &Node<'_>, phase: RequestPhase) -> bool {
     let open = !is_applied(old) && matches!(phase, RequestPhase::Profiling | RequestPhase::Ready);
-    let in_time = !is_applied(new) || phase == RequestPhase::Ready;
-    let rest = |spec: &Node<'_>| {
-        let mut rest = spec.value().clone();
-        if let Value::Object(fields) = &mut rest {
-            fields.remove("autoApply");
-            fields.remove("runtimeVersionOverride");
-        }
-        rest
-    };
-    open && in_time && is_same(Some(&rest(new)), Some(&rest(old)))
+    open && (!is_applied(new) || phase == RequestPhase::Ready)
+}
+
+/// A spec without what may be chosen late.
+fn without_choice(spec: &Node<'_>) -> Value {
+    let mut rest = spec.value().clone();
+    if let Value::Object(fields) = &mut rest {
+        fields.remove("autoApply");
+        fields.remove("runtimeVersionOverride");
+    }
+    rest
 }

@@ -36,10 +36,14 @@ pub(super) fn check(object: &Node<'_>, out: &mut Findings) {
 
 /// Checks the change of a model.
 pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
-    for name in ["baseModelName", "modelType"] {
+    for (name, consequence) in [
+        ("baseModelName", "the model's endpoints are found by it, and would be lost"),
+        ("modelType", "what is loaded for one type is not what another type needs"),
+    ] {
         let [now, before] = [new, old].map(|object| object.fields(&["spec", name]));
         if now.text() != before.text() {
             out.immutable(&now, "leave it as it was, or delete the DynamoModel and create it anew");
+            out.warn(format!("{}: {consequence}", now.path()));
         }
     }
 }

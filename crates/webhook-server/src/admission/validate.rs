@@ -1,5 +1,7 @@
 //! Validation: the rules of each kind, what changes may do, and in which version the user reads about it.
 
+use std::cell::OnceCell;
+
 use api_types::conversion::{ApiVersion, convert, has_saved_data};
 use serde_json::Value;
 
@@ -31,6 +33,15 @@ struct Case<'a> {
     old: Option<Value>,
     /// Whether the user sent v1alpha1.
     is_alpha: bool,
+    /// Both in v1alpha1, once somebody wants to see them.
+    alphas: [Alpha; 2],
+}
+
+/// An object in v1alpha1; none if it cannot be converted. That takes long enough to be done once.
+type Alpha = OnceCell<Option<Value>>;
+
+fn in_alpha<'a>(alpha: &'a Alpha, object: &Value) -> Option<&'a Value> {
+    alpha.get_or_init(|| convert(object.clone(), ApiVersion::V1Alpha1).ok()).as_ref()
 }
 
 impl<'a> Case<'a> {
@@ -51,7 +62,7 @@ impl<'a> Case<'a> {
             _ => None,
         };
         let is_alpha = kind.authored(request) == Some(ApiVersion::V1Alpha1);
-        Ok(Self { kind, request, facts, new: hub(object)?, old, is_alpha })
+        Ok(Self { kind, request, facts, new: hub(object)?, old, is_alpha, alphas: Default::default() })
     }
 
     fn answer(&self) -> Answer {
@@ -69,11 +80,14 @@ impl<'a> Case<'a> {
             found.warnings.extend(changes.warnings);
         }
         self.warn(&mut found);
-        let alpha = self.alpha(&self.new);
-        if let (true, Some(kind), Some(alpha)) = (self.is_alpha, self.kind.two_versions(), &alpha) {
-            mistakes = mistakes.into_iter().map(|mistake| authored::in_v1alpha1(mistake, kind, alpha)).collect();
+        let alpha = self.says_more(&self.new).then(|| self.new_in_alpha()).flatten();
+        if let (Some(kind), Some(alpha)) = (self.kind.two_versions(), alpha) {
+            mistakes.retain(|mistake| !authored::is_further_cache(mistake, kind, alpha));
+            if self.is_alpha {
+                mistakes = mistakes.into_iter().map(|mistake| authored::in_v1alpha1(mistake, kind, alpha)).collect();
+            }
         }
-        mistakes.extend(self.alpha_rules(alpha.as_ref(), &mut found));
+        mistakes.extend(self.alpha_rules(alpha, &mut found));
         if self.keeps_spec() {
             mistakes.retain(|mistake| !mistake.at.is_below("spec"));
         }
@@ -95,11 +109,16 @@ impl<'a> Case<'a> {
 
     /// Rules about what has changed.
     fn changes(&self, old: &Value, out: &mut Findings) {
+        // Whoever sent v1beta1 need not know what v1alpha1 says besides.
+        let alphas = || self.is_alpha.then(|| self.new_in_alpha().zip(self.old_in_alpha())).flatten();
         let (new, old) = (Node::root(&self.new), Node::root(old));
         match self.kind {
             Kind::Graph => graph::check_update(&Graph::new(new), &Graph::new(old), self.request, self.facts, out),
             Kind::Component => component_deployment::check_update(&new, &old, self.request, self.facts, out),
-            Kind::Request => deployment_request::check_update(&new, &old, out),
+            Kind::Request => {
+                let alphas = alphas().map(|(new, old)| (Node::root(new), Node::root(old)));
+                deployment_request::check_update(&new, &old, alphas.as_ref(), out);
+            }
             Kind::Checkpoint => {}
             Kind::Model => model::check_update(&new, &old, out),
         }
@@ -121,8 +140,9 @@ impl<'a> Case<'a> {
         let Some(alpha) = alpha else { return Vec::new() };
         let mut found = self.alpha_findings(alpha);
         out.warnings.append(&mut found.warnings);
-        match self.old.as_ref().and_then(|old| self.alpha(old).map(|alpha| (self.alpha_findings(&alpha), alpha))) {
-            Some((before, old)) => made_by_change(found.mistakes, alpha, &before.mistakes, &old),
+        let old = self.old.as_ref().filter(|old| self.says_more(old)).and_then(|_| self.old_in_alpha());
+        match old {
+            Some(old) => made_by_change(found.mistakes, alpha, &self.alpha_findings(old).mistakes, old),
             None => found.mistakes,
         }
     }
@@ -140,10 +160,19 @@ impl<'a> Case<'a> {
         out
     }
 
-    /// The object in v1alpha1, if anything of it can stand only there.
-    fn alpha(&self, object: &Value) -> Option<Value> {
+    fn new_in_alpha(&self) -> Option<&Value> {
         self.kind.two_versions()?;
-        (self.is_alpha || has_saved_data(object)).then(|| convert(object.clone(), ApiVersion::V1Alpha1).ok()).flatten()
+        in_alpha(&self.alphas[0], &self.new)
+    }
+
+    fn old_in_alpha(&self) -> Option<&Value> {
+        self.kind.two_versions()?;
+        in_alpha(&self.alphas[1], self.old.as_ref()?)
+    }
+
+    /// Whether anything of an object can stand in v1alpha1 only.
+    fn says_more(&self, object: &Value) -> bool {
+        self.is_alpha || has_saved_data(object)
     }
 
     /// Whether an update leaves the spec alone, in what only v1alpha1 says too. Rules that came later do not stand in its way.
@@ -151,9 +180,8 @@ impl<'a> Case<'a> {
         let Some(old) = self.old.as_ref().filter(|old| is_same(self.new.get("spec"), old.get("spec"))) else {
             return false;
         };
-        let says_more = self.kind.two_versions().is_some() && (has_saved_data(&self.new) || has_saved_data(old));
-        let alpha = |object: &Value| convert(object.clone(), ApiVersion::V1Alpha1).ok();
-        match says_more.then(|| alpha(&self.new).zip(alpha(old))).flatten() {
+        let says_more = has_saved_data(&self.new) || has_saved_data(old);
+        match says_more.then(|| self.new_in_alpha().zip(self.old_in_alpha())).flatten() {
             Some((new, old)) => is_same(new.get("spec"), old.get("spec")),
             None => true,
         }

@@ -307,3 +307,12 @@ fn what_is_being_deleted_is_left_alone() {
         assert!(warnings(&answer).is_empty());
     }
 }
+
+#[test]
+fn another_engine_is_refused_and_its_consequence_told() {
+    for object in [graph(), component()] {
+        let answer = update(&object, &edited(&object, |o| o["spec"]["backendFramework"] = json!("sglang")), &facts());
+        let told = warnings(&answer);
+        assert!(told.len() == 1 && told[0].starts_with("spec.backendFramework: "), "{told:?}");
+    }
+}

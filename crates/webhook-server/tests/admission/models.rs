@@ -67,3 +67,12 @@ fn what_stays_in_a_model() {
         ],
     );
 }
+
+#[test]
+fn what_a_change_would_break_is_told_beside_the_refusal() {
+    for (field, other) in [("baseModelName", "qwen"), ("modelType", "base")] {
+        let answer = update(&model(), &edited(&model(), |m| m["spec"][field] = json!(other)), &facts());
+        let told = warnings(&answer);
+        assert!(told.len() == 1 && told[0].starts_with(&format!("spec.{field}: ")), "{told:?}");
+    }
+}

@@ -102,6 +102,13 @@ fn fields_that_only_v1alpha1_has() {
             &["Required spec.services[decode].volumeMounts[1].mountPoint"],
         ),
         (
+            "two caches",
+            |g| {
+                g["spec"]["services"]["decode"]["volumeMounts"] = json!([{ "name": "b" }, { "name": "c", "useAsCompilationCache": true }, { "name": "d", "useAsCompilationCache": true }]);
+            },
+            &["Required spec.services[decode].volumeMounts[0].mountPoint"],
+        ),
+        (
             "ingress",
             |g| g["spec"]["services"]["Frontend"]["ingress"] = json!({ "enabled": true }),
             &["Required spec.services[Frontend].ingress.host"],
@@ -163,6 +170,30 @@ fn fields_that_nobody_hears_are_told() {
 }
 
 #[test]
+fn a_further_compilation_cache_is_admitted_and_told() {
+    let told = |mounts: Value| {
+        let object = edited(&alpha(), |g| g["spec"]["services"]["decode"]["volumeMounts"] = mounts);
+        let answer = validate(&converted(&object), &facts());
+        assert_eq!(mistakes(&answer), [""; 0]);
+        warnings(&answer).iter().map(|told| told.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let cache = |name: &str, path: Value| json!({ "name": name, "mountPoint": path, "useAsCompilationCache": true });
+    let (first, second) = (cache("a", json!(null)), cache("b", json!(null)));
+    assert_eq!(told(json!([first, second])), ["spec.services[decode].volumeMounts[1]"]);
+    assert_eq!(told(json!([first, cache("b", json!("/b"))])), [""; 0], "an ordinary mount");
+    assert_eq!(told(json!([first])), [""; 0]);
+}
+
+#[test]
+fn a_gpu_of_another_name_is_found_where_it_was_written() {
+    let object = edited(&alpha(), |g| {
+        g["spec"]["services"]["decode"]["resources"]["limits"] = json!({ "gpu": "-1", "gpuType": "x/gpu" });
+    });
+    let found = mistakes(&validate(&converted(&object), &facts()));
+    assert_eq!(found, ["Invalid spec.services[decode].resources.limits.gpu"]);
+}
+
+#[test]
 fn changes_by_v1alpha1_are_told_in_v1alpha1() {
     let other = edited(&alpha(), |g| {
         g["spec"]["services"]["decode"]["multinode"] = json!({ "nodeCount": 2 });
@@ -216,6 +247,52 @@ fn requests_of_v1alpha1() {
     });
     let answer = validate(&converted(&request), &facts());
     assert_eq!(mistakes(&answer), ["Required spec.runtimeVersionOverride"]);
+}
+
+/// Defect of the reference: what only v1alpha1 says of a request could change after the profiler had read it.
+#[test]
+fn requests_that_are_acted_upon_stay_in_what_only_v1alpha1_says() {
+    let request = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeploymentRequest",
+        "metadata": { "name": "profile", "namespace": "team" },
+        "spec": {
+            "model": "m", "backend": "vllm", "autoApply": false, "deploymentOverrides": { "name": "chat" },
+            "profilingConfig": { "profilerImage": "planner:1.5.0", "config": { "sweep": { "depth": 1 } } },
+        },
+    });
+    type Edit = fn(&mut Value);
+    let choose: Edit = |r| r["spec"]["runtimeVersionOverride"] = json!("1.4.0");
+    let table: [(&str, Edit, &[&str]); 5] = [
+        ("depth", |r| r["spec"]["profilingConfig"]["config"]["sweep"]["depth"] = json!(2), &["Profiling", "Deployed"]),
+        ("name", |r| r["spec"]["deploymentOverrides"]["name"] = json!("other"), &["Profiling", "Deployed"]),
+        ("label", |r| r["metadata"]["labels"] = json!({ "a": "b" }), &[]),
+        ("late choice", choose, &["Deployed"]),
+        (
+            "late choice and name",
+            |r| {
+                r["spec"]["runtimeVersionOverride"] = json!("1.4.0");
+                r["spec"]["deploymentOverrides"]["name"] = json!("other");
+            },
+            &["Profiling", "Deployed"],
+        ),
+    ];
+    for (what, edit, refused) in table {
+        for phase in ["Pending", "Profiling", "Deployed", "Failed"] {
+            let sent = |object: &Value| {
+                let mut request = converted(object);
+                request.object.as_mut().unwrap()["status"] = json!({ "phase": phase });
+                request
+            };
+            let old_object = sent(&request).object;
+            let change = Request {
+                operation: webhook_server::admission::Operation::Update,
+                old_object,
+                ..sent(&edited(&request, edit))
+            };
+            let expected: &[&str] = if refused.contains(&phase) { &["Forbidden spec"] } else { &[] };
+            assert_eq!(mistakes(&validate(&change, &facts())), expected, "{what} in {phase}");
+        }
+    }
 }
 
 #[test]

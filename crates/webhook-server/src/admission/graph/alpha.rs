@@ -30,6 +30,7 @@ pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
 pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
     metadata::executor(&component.field("annotations").key(annotations::VLLM_EXECUTOR_BACKEND), out);
     ignored(component, dynamo_namespace, out);
+    further_caches(component, out);
     let ingress = component.field("ingress");
     if ingress.field("enabled").is_true() && ingress.field("host").text().is_empty() {
         out.required(
@@ -73,6 +74,24 @@ fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
             "{}: deprecated and ignored; scale a DynamoGraphDeploymentScalingAdapter by HPA, KEDA or a planner, and remove the \
              field",
             autoscaling.path()
+        ));
+    }
+}
+
+/// Only the first mount that is marked as compilation cache is one.
+fn further_caches(component: &Node<'_>, out: &mut Findings) {
+    let mounts = component.field("volumeMounts");
+    let mut caches = mounts.items().filter(|mount| mount.field("useAsCompilationCache").is_true());
+    let Some(first) = caches.next() else { return };
+    let has_no_path = |mount: &Node<'_>| {
+        mount.field("mountPoint").text().is_empty() && mount.field("name").text() != first.field("name").text()
+    };
+    for mount in caches.filter(has_no_path) {
+        out.warn(format!(
+            "{}: {} is the compilation cache already; the component will not start before this mount has a mountPoint, or is \
+             removed",
+            mount.path(),
+            first.path()
         ));
     }
 }

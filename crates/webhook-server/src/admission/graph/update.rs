@@ -49,6 +49,7 @@ pub(in crate::admission) fn check_update(
 pub(in crate::admission) fn framework(new: &Node<'_>, old: &Node<'_>, anew: &str, out: &mut Findings) {
     if new.text() != old.text() {
         out.immutable(new, anew);
+        out.warn(format!("{}: another engine reads other commands and settings than those of this object", new.path()));
     }
 }
 
