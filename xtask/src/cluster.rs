@@ -15,7 +15,7 @@ enum Command {
     /// Build programs into the cache, unless they are there.
     ///
     /// Everything that needs a control plane does this by itself; here it can be done ahead. The versions are pinned in
-    /// xtask/cluster/go.mod, that of NATS in xtask/cluster/nats. It takes about five minutes on two cores, once, and needs Go and the Go module proxy. The cache is
+    /// xtask/cluster/go.mod, those of NATS and of the registry in folders of their own there. It takes about five minutes on two cores, once, and needs Go and the Go module proxy. The cache is
     /// $DYNAMO_CACHE_DIR, else $XDG_CACHE_HOME, else ~/.cache.
     Build {
         /// What to build.
@@ -38,6 +38,8 @@ enum Set {
     Node,
     /// nats-server, for tests.
     Nats,
+    /// An image registry, for tests.
+    Registry,
     /// All of the above.
     All,
 }
@@ -49,6 +51,7 @@ impl Set {
             Self::Helm => &[ToolSet::Helm],
             Self::Node => &[ToolSet::Node],
             Self::Nats => &[ToolSet::Nats],
+            Self::Registry => &[ToolSet::Registry],
             Self::All => &ToolSet::ALL,
         }
     }

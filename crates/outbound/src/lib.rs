@@ -21,7 +21,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 pub use error::Error;
-pub use trust::{Identity, Trust, client_config};
+pub use trust::{Identity, Trust, client_config, provide_tls};
 
 /// A server that listens accepts a connection at once, wherever it is.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);

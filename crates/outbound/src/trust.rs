@@ -34,6 +34,14 @@ impl std::fmt::Debug for Identity {
     }
 }
 
+/// Makes ring the provider of libraries that ask the process for one, unless it has one already. Tells whether this machine has any
+/// authorities for them to trust.
+pub fn provide_tls() -> bool {
+    // Fails only if there is a provider already, which then is the one to use.
+    let _ = ring::default_provider().install_default();
+    !rustls_native_certs::load_native_certs().certs.is_empty()
+}
+
 /// The TLS settings of a client.
 ///
 /// # Errors

@@ -3,8 +3,8 @@
 //! `KUBEBUILDER_ASSETS` names a directory to look in first; it must hold at least `etcd` and `kube-apiserver`. Everything else
 //! comes from a cache outside the repository: `$DYNAMO_CACHE_DIR`, else `$XDG_CACHE_HOME`, else `~/.cache`, and in there
 //! `dynamo-operator/cluster/<hash>/bin`, where the hash is over all that decides what is built. What is missing there is
-//! built from `xtask/cluster/go.mod` by the Go toolchain, which takes some minutes once. The NATS server that tests talk to has
-//! a module of its own in `xtask/cluster/nats`, and its place beside the others.
+//! built from `xtask/cluster/go.mod` by the Go toolchain, which takes some minutes once. The NATS server and the image registry that
+//! tests talk to have modules of their own in `xtask/cluster`, and their places beside the others.
 
 mod apis;
 mod build;
@@ -111,6 +111,8 @@ pub enum Tool {
     KubeProxy,
     /// NATS.
     NatsServer,
+    /// An image registry.
+    Registry,
 }
 
 impl Tool {
@@ -128,6 +130,7 @@ impl Tool {
             Self::Kubelet => "kubelet",
             Self::KubeProxy => "kube-proxy",
             Self::NatsServer => "nats-server",
+            Self::Registry => "registry",
         }
     }
 
@@ -138,6 +141,7 @@ impl Tool {
             Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok".to_owned(),
             Self::Helm => "helm.sh/helm/v3/cmd/helm".to_owned(),
             Self::NatsServer => "github.com/nats-io/nats-server/v2".to_owned(),
+            Self::Registry => "github.com/google/go-containerregistry/cmd/registry".to_owned(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
     }
@@ -147,6 +151,7 @@ impl Tool {
             Self::Helm => ToolSet::Helm,
             Self::Kubelet | Self::KubeProxy => ToolSet::Node,
             Self::NatsServer => ToolSet::Nats,
+            Self::Registry => ToolSet::Registry,
             _ => ToolSet::Control,
         }
     }
@@ -163,11 +168,13 @@ pub enum ToolSet {
     Node,
     /// The NATS server.
     Nats,
+    /// The image registry.
+    Registry,
 }
 
 impl ToolSet {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Control, Self::Helm, Self::Node, Self::Nats];
+    pub const ALL: [Self; 5] = [Self::Control, Self::Helm, Self::Node, Self::Nats, Self::Registry];
 
     /// The name, as on the command line.
     #[must_use]
@@ -177,6 +184,7 @@ impl ToolSet {
             Self::Helm => "helm",
             Self::Node => "node",
             Self::Nats => "nats",
+            Self::Registry => "registry",
         }
     }
 
@@ -190,6 +198,7 @@ impl ToolSet {
             Self::Helm => &[Tool::Helm],
             Self::Node => &[Tool::Kubelet, Tool::KubeProxy],
             Self::Nats => &[Tool::NatsServer],
+            Self::Registry => &[Tool::Registry],
         }
     }
 
@@ -197,6 +206,7 @@ impl ToolSet {
         match self {
             Self::Control | Self::Helm | Self::Node => &build::CLUSTER,
             Self::Nats => &build::NATS,
+            Self::Registry => &build::REGISTRY,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! * [`shared`] is for tests: one control plane per test run, a [`TestNamespace`] for each test.
 //! * [`Cluster::start`] gives a control plane of one's own, to break or to measure.
 //! * [`Access`] is how one talks to either of them.
-//! * [`Server`] is an etcd or a NATS of one's own, for those who talk to these.
+//! * [`Server`] is an etcd, a NATS or an image registry of one's own, for those who talk to these.
 //! * [`wait::until`] waits for a condition and says what was missing when it gives up.
 //!
 //! A cluster lives in one directory and under one supervisor process, which ends everything and removes the directory when

@@ -1,4 +1,4 @@
-//! An etcd or a NATS of one's own, beside any cluster: real servers for those who talk to them.
+//! An etcd, a NATS or an image registry of one's own, beside any cluster: real servers for those who talk to them.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -95,6 +95,14 @@ impl Server {
             (vec!["--config".to_owned(), CONFIG.to_owned()], config)
         })
         .await
+    }
+
+    /// Starts an image registry that keeps everything in memory, speaks no TLS and lets everybody in.
+    ///
+    /// # Errors
+    /// It cannot be built or started.
+    pub async fn registry() -> Result<Self, Error> {
+        Self::start(Tool::Registry, Security::Open, |port| (vec![format!("-port={port}")], String::new())).await
     }
 
     /// Ends the server at once, as a crash would.

@@ -81,6 +81,28 @@ fn the_graph_controller_has_the_one_secret_that_it_copies_and_no_other() {
 }
 
 #[test]
+fn images_are_looked_for_with_the_secret_and_the_authorities_that_are_named() {
+    let builds = "dynamo-operator.component-controller.imageBuilds.registry";
+    let given = [format!("{builds}.secretName=login"), format!("{builds}.caConfigMap=trusted")];
+    for (kind, more) in [("ClusterRole", &[][..]), ("Role", &RESTRICTED)] {
+        let values: Vec<&str> = given.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let objects = render(&values).unwrap();
+        let role = find(&objects, kind, "rel-dynamo-operator-component-controller");
+        let rules = role["rules"].as_array().unwrap().iter();
+        let secrets: Vec<_> = rules.filter(|rule| rule["resources"] == json!(["secrets"])).collect();
+        assert_eq!((secrets.len(), &secrets[0]["resourceNames"]), (1, &json!(["login"])), "{kind}");
+        assert_eq!(secrets[0]["verbs"], json!(["get"]), "{kind}");
+        let deployment = find(&objects, "Deployment", "rel-dynamo-operator-component-controller");
+        let pod = &deployment["spec"]["template"]["spec"];
+        let volume = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["configMap"]["name"] == "trusted");
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+        let mount = mounts.iter().find(|mount| mount["name"] == volume.unwrap()["name"]).unwrap();
+        let file = json!({ "name": "DOCKER_REGISTRY_CA_FILE", "value": format!("{}/ca.crt", mount["mountPath"].as_str().unwrap()) });
+        assert!(pod["containers"][0]["env"].as_array().unwrap().contains(&file), "{pod}");
+    }
+}
+
+#[test]
 fn the_graph_controller_binds_the_roles_of_its_release_and_no_other() {
     let binds = |objects: &[Value], kind: &str| {
         let role = find(objects, kind, "rel-dynamo-operator-graph-controller");

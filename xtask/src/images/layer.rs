@@ -1,11 +1,15 @@
 //! The files of an image, as one layer: the same content gives the same bytes.
 
+use pem::{EncodeConfig, LineEnding, Pem};
 use tar::{Builder, EntryType, Header};
 
 /// The user that programs run as; also in the chart's security context.
 pub(super) const USER: &str = "65532:65532";
 
-/// What an image holds: the program, the name of its user, and, if asked for, a shell.
+/// Programs that speak TLS with servers outside of the cluster: registries, API stores, NATS and etcd of others.
+const OUTBOUND: [&str; 2] = ["component-controller", "graph-controller"];
+
+/// What an image holds: the program, the name of its user, authorities for programs that need them, and, if asked for, a shell.
 pub(super) fn files(program: &str, binary: &[u8], shell: Option<&[u8]>) -> Vec<u8> {
     let mut tar = Builder::new(Vec::new());
     let passwd = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n";
@@ -13,6 +17,11 @@ pub(super) fn files(program: &str, binary: &[u8], shell: Option<&[u8]>) -> Vec<u
     put(&mut tar, "etc/", EntryType::Directory, 0o755, empty);
     put(&mut tar, "etc/passwd", file, 0o644, passwd.as_bytes());
     put(&mut tar, "etc/group", file, 0o644, b"root:x:0:\nnonroot:x:65532:\n");
+    if OUTBOUND.contains(&program) {
+        put(&mut tar, "etc/ssl/", EntryType::Directory, 0o755, empty);
+        put(&mut tar, "etc/ssl/certs/", EntryType::Directory, 0o755, empty);
+        put(&mut tar, "etc/ssl/certs/ca-certificates.crt", file, 0o644, authorities().as_bytes());
+    }
     if let Some(shell) = shell {
         put(&mut tar, "bin/", EntryType::Directory, 0o755, empty);
         // busybox is the command that it is called as.
@@ -26,6 +35,13 @@ pub(super) fn files(program: &str, binary: &[u8], shell: Option<&[u8]>) -> Vec<u
     }
     // Writing into memory cannot fail.
     tar.into_inner().unwrap_or_default()
+}
+
+/// Mozilla's authorities, where programs on Linux look for them.
+fn authorities() -> String {
+    let all = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
+    let all: Vec<Pem> = all.map(|certificate| Pem::new("CERTIFICATE", certificate.to_vec())).collect();
+    pem::encode_many_config(&all, EncodeConfig::new().set_line_ending(LineEnding::LF))
 }
 
 /// A program that is another one under its own name.
@@ -51,4 +67,28 @@ fn put(tar: &mut Builder<Vec<u8>>, path: &str, kind: EntryType, mode: u32, conte
     header.set_size(content.len() as u64);
     // Neither can a short name.
     let _ = tar.append_data(&mut header, path, content);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::files;
+
+    /// Without them, no registry can be asked by TLS.
+    #[test]
+    fn programs_that_go_outside_know_whom_to_trust() {
+        for (program, goes_outside) in [("component-controller", true), ("webhook-server", false)] {
+            let layer = files(program, b"a program", None);
+            let mut tar = tar::Archive::new(layer.as_slice());
+            let mut entries = tar.entries().unwrap().map(Result::unwrap);
+            let found = entries.find(|entry| entry.path().unwrap().ends_with("etc/ssl/certs/ca-certificates.crt"));
+            assert_eq!(found.is_some(), goes_outside, "{program}");
+            if let Some(mut file) = found {
+                let mut text = String::new();
+                file.read_to_string(&mut text).unwrap();
+                assert!(text.matches("-----BEGIN CERTIFICATE-----").count() > 50);
+            }
+        }
+    }
 }

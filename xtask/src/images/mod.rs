@@ -1,6 +1,6 @@
 //! `cargo xtask images`: an image of each program, without a container engine.
 //!
-//! Each image is one static binary and a user that is not root. What is written is an OCI layout in an archive that docker, k3d,
+//! Each image is one static binary, a user that is not root, and authorities to trust where the program goes outside. What is written is an OCI layout in an archive that docker, k3d,
 //! kind and containerd load as it is; the same sources give the same bytes.
 
 mod archive;

@@ -22,8 +22,8 @@ const RETRY: SignedDuration = SignedDuration::from_mins(10);
 pub struct Observed {
     /// Name of the image, or the author's mistake.
     pub image: Result<String, String>,
-    /// Whether the registry has it; not asked where it is known or does not matter, an error where the registry does not answer.
-    pub exists: Option<Result<bool, String>>,
+    /// Whether the registry has it; not asked where it is known or does not matter.
+    pub exists: Option<Result<bool, Hindrance>>,
     /// Name of the Job that builds what the spec says now.
     pub job_name: String,
     /// Our Job of that name.
@@ -40,13 +40,25 @@ pub struct Observed {
     pub log: Option<String>,
 }
 
-/// Why no Job can be made.
+/// Why the registry cannot be asked, or no Job made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hindrance {
     /// Somebody has to change the spec or the settings.
     Mistake(String),
+    /// Somebody has to give a login or a right.
+    Blocked(String),
     /// Something does not answer.
     Unreachable(String),
+}
+
+impl Hindrance {
+    fn stage(&self) -> Stage {
+        match self.clone() {
+            Self::Mistake(text) => Stage::Mistaken(text),
+            Self::Blocked(text) => Stage::Blocked(text),
+            Self::Unreachable(text) => Stage::Unreachable(text),
+        }
+    }
 }
 
 /// What shall be done.
@@ -67,7 +79,7 @@ pub enum Stage {
     Mistaken(String),
     /// The registry or the API store does not answer; it is tried again.
     Unreachable(String),
-    /// An object that is not ours is in the way, or a right is missing.
+    /// An object that is not ours is in the way, or a right or a login is missing.
     Blocked(String),
     /// Other builds come first.
     Queued(String),
@@ -95,7 +107,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
     decision.stage = match (&observed.image, &observed.job, &observed.exists) {
         (Err(mistake), _, _) => Stage::Mistaken(mistake.clone()),
         (Ok(_), Some(job), _) => of_job(observed, job, now, &mut decision.delete),
-        (Ok(_), None, Some(Err(error))) => Stage::Unreachable(error.clone()),
+        (Ok(_), None, Some(Err(hindrance))) => hindrance.stage(),
         (Ok(_), None, None | Some(Ok(true))) => Stage::Available,
         (Ok(_), None, Some(Ok(false))) => begin(observed, &mut decision.make),
     };
@@ -104,8 +116,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
 
 fn begin(observed: &Observed, make: &mut Option<Box<Job>>) -> Stage {
     match &observed.rendered {
-        Some(Err(Hindrance::Mistake(mistake))) => Stage::Mistaken(mistake.clone()),
-        Some(Err(Hindrance::Unreachable(why))) => Stage::Unreachable(why.clone()),
+        Some(Err(hindrance)) => hindrance.stage(),
         _ if observed.running >= observed.most => {
             Stage::Queued(format!("{} builds run, which is as many as may; waiting for one to end", observed.running))
         }

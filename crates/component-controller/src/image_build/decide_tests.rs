@@ -45,8 +45,10 @@ fn an_image_is_built_where_the_registry_has_none() {
         let decision = decided(|o| o.exists = known);
         assert_eq!((decision.stage, decision.make), (Stage::Available, None));
     }
-    let down = decided(|o| o.exists = Some(Err("r is down".to_owned())));
+    let down = decided(|o| o.exists = Some(Err(Hindrance::Unreachable("r is down".to_owned()))));
     assert_eq!((down.stage, down.make), (Stage::Unreachable("r is down".to_owned()), None));
+    let closed = decided(|o| o.exists = Some(Err(Hindrance::Blocked("no login".to_owned()))));
+    assert_eq!((closed.stage, closed.make), (Stage::Blocked("no login".to_owned()), None));
     let full = decided(|o| o.running = 1);
     assert!(matches!(full.stage, Stage::Queued(_)) && full.make.is_none());
 }

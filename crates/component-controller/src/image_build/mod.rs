@@ -13,7 +13,6 @@ pub mod defaults;
 pub mod image;
 pub mod job;
 pub mod observe;
-pub mod registry;
 pub mod settings;
 pub mod status;
 

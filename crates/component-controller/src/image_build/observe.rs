@@ -1,11 +1,12 @@
 //! I/O in: one snapshot of everything that a decision on an image build needs.
 
+mod registry;
+
 use super::{
     decide::{Hindrance, Observed, has_ended, has_failed},
     defaults::{CONFIG_MAP, Defaults},
     image::{image, source},
     job::{self, BUILDER, docker_secret},
-    registry::{Challenge, Reference, basic, login},
     settings::BuildSettings,
     status::{is_known, was_built_by},
 };
@@ -13,11 +14,12 @@ use api_types::v1alpha1::DynamoComponent;
 use api_types::{annotations, labels, names};
 use bytes::Bytes;
 use controller_kit::{
+    failure::ErrorType,
     pull_secrets::DATA_KEY,
     read::{Interruption, read},
     store::{Packed, Store},
 };
-use http::{HeaderValue, Method, Request, Response, header};
+use http::{Method, Request};
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Pod, Secret, ServiceAccount},
@@ -28,15 +30,14 @@ use kube::{
     core::PartialObjectMeta,
 };
 use outbound::{Limits, Outbound};
+pub use registry::Registries;
+use registry::{Unanswered, login};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
+use workload::RegistryHost;
 
-/// For one question to a registry or an API store.
+/// For one question to an API store.
 const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 1 << 20 };
-/// Forms of manifests, of which a registry shows the one it has.
-const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, \
-                         application/vnd.docker.distribution.manifest.list.v2+json, \
-                         application/vnd.docker.distribution.manifest.v2+json";
 /// How much of a log is shown.
 const LOG_LINES: i64 = 20;
 const LOG_BYTES: usize = 2000;
@@ -58,8 +59,10 @@ pub struct Observer {
     pub caches: Caches,
     /// The operator's settings.
     pub settings: Arc<BuildSettings>,
-    /// Asks registries and API stores.
+    /// Asks API stores.
     pub outbound: Outbound,
+    /// Asks registries.
+    pub registries: Registries,
 }
 
 impl Observer {
@@ -126,7 +129,7 @@ impl Observer {
         namespace: &str,
         image: &str,
         job: &str,
-    ) -> Result<Option<Result<bool, String>>, Interruption> {
+    ) -> Result<Option<Result<bool, Hindrance>>, Interruption> {
         let live = component.status.clone().unwrap_or_default();
         let known = is_known(&live, image);
         if is_forced(component) {
@@ -135,64 +138,38 @@ impl Observer {
         if known {
             return Ok(None);
         }
-        let Some(reference) = Reference::read(image) else {
-            return Ok(Some(Err(format!("{image} is not the name of an image"))));
-        };
         let login = match docker_secret(component, &self.settings) {
             None => None,
-            Some(name) => {
-                let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-                let secret = read(|| format!("read Secret {namespace}/{name}"), api.get_opt(name)).await?;
-                let Some(secret) = secret else {
-                    return Ok(Some(Err(format!("Secret {namespace}/{name} does not exist; create it"))));
-                };
-                let config = secret.data.and_then(|mut data| data.remove(DATA_KEY));
-                config.and_then(|config| login(&config.0, &reference.registry))
-            }
+            Some(name) => match self.docker_config(namespace, name).await? {
+                Ok(config) => config.and_then(|config| login(&config, &RegistryHost::of_image(image))),
+                Err(hindrance) => return Ok(Some(Err(hindrance))),
+            },
         };
         let insecure = component.annotations().get(annotations::INSECURE_REGISTRY).is_some_and(|v| v == labels::TRUE);
-        let url = reference.manifest(self.settings.secure && !insecure);
-        Ok(Some(self.has_manifest(&url, login.as_ref()).await.map_err(|why| format!("registry: {why}"))))
+        let answer = self.registries.has(image, self.settings.secure && !insecure, login).await;
+        Ok(Some(answer.map_err(Hindrance::from)))
     }
 
-    async fn has_manifest(&self, url: &str, login: Option<&(String, String)>) -> Result<bool, String> {
-        let mut answer = self.ask(Method::HEAD, url, None).await?;
-        if answer.status() == http::StatusCode::UNAUTHORIZED {
-            let challenge = answer.headers().get(header::WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-            let authorization = match challenge.and_then(Challenge::read) {
-                Some(Challenge::Basic) => basic(login.ok_or(format!("{url} asks for a password, and there is none"))?),
-                Some(Challenge::Bearer(address)) => self.token(&address, login).await?,
-                None => return Err(format!("{url} asks for what the operator does not know")),
-            };
-            answer = self.ask(Method::HEAD, url, Some(&authorization)).await?;
+    /// What a docker configuration Secret holds.
+    async fn docker_config(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Result<Option<Vec<u8>>, Hindrance>, Interruption> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        match read(|| format!("read Secret {namespace}/{name}"), api.get_opt(name)).await {
+            Ok(None) => Ok(Err(Hindrance::Blocked(format!("Secret {namespace}/{name} does not exist; create it")))),
+            Ok(Some(secret)) => Ok(Ok(secret.data.and_then(|mut data| data.remove(DATA_KEY)).map(|data| data.0))),
+            Err(error) if error.error_type() == ErrorType::Forbidden => {
+                let text = format!(
+                    "the operator may not read Secret {namespace}/{name}, with which it would look for the image; let the \
+                     component controller's ServiceAccount get it by a Role in namespace {namespace}, or install the chart with \
+                     dynamo-operator.imagePullSecretDiscovery.enabled=true"
+                );
+                Ok(Err(Hindrance::Blocked(text)))
+            }
+            Err(error) => Err(error.into()),
         }
-        match answer.status() {
-            status if status.is_success() => Ok(true),
-            http::StatusCode::NOT_FOUND => Ok(false),
-            status => Err(format!("{url} answered {status}")),
-        }
-    }
-
-    async fn token(&self, address: &str, login: Option<&(String, String)>) -> Result<String, String> {
-        let answer = self.ask(Method::GET, address, login.map(basic).as_deref()).await?;
-        let value: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-        let token = value.get("token").or_else(|| value.get("access_token")).and_then(Value::as_str);
-        let token = token.filter(|_| answer.status().is_success());
-        token
-            .map(|token| format!("Bearer {token}"))
-            .ok_or_else(|| format!("{address} gave no token: {}", answer.status()))
-    }
-
-    async fn ask(&self, method: Method, url: &str, authorization: Option<&str>) -> Result<Response<Bytes>, String> {
-        let mut request = Request::builder().method(method).uri(url).header(header::ACCEPT, MANIFESTS);
-        if let Some(authorization) = authorization {
-            let mut value =
-                HeaderValue::try_from(authorization).map_err(|_| "credentials cannot be sent".to_owned())?;
-            value.set_sensitive(true);
-            request = request.header(header::AUTHORIZATION, value);
-        }
-        let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
-        self.outbound.send(request, LIMITS).await.map_err(|error| error.to_string())
     }
 
     async fn render(
@@ -256,7 +233,9 @@ impl Observer {
     }
 
     async fn ask_store(&self, method: Method, url: &str) -> Result<Value, String> {
-        let answer = self.ask(method, url, None).await?;
+        let request =
+            Request::builder().method(method).uri(url).body(Bytes::new()).map_err(|error| error.to_string())?;
+        let answer = self.outbound.send(request, LIMITS).await.map_err(|error| error.to_string())?;
         if !answer.status().is_success() {
             return Err(format!("{url} answered {}", answer.status()));
         }
@@ -277,6 +256,17 @@ impl Observer {
         let log = log.trim_end();
         let from = log.char_indices().rev().nth(LOG_BYTES).map_or(0, |(index, _)| index);
         log.get(from..).map(str::to_owned)
+    }
+}
+
+impl From<Unanswered> for Hindrance {
+    fn from(why: Unanswered) -> Self {
+        let text = why.to_string();
+        match why {
+            Unanswered::Name { .. } => Self::Mistake(text),
+            Unanswered::Unauthorised { .. } => Self::Blocked(text),
+            Unanswered::Unreachable { .. } => Self::Unreachable(text),
+        }
     }
 }
 

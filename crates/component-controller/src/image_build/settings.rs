@@ -1,5 +1,7 @@
 //! The operator's settings for image builds: environment variables under the names of 2025, with their defaults.
 
+use std::path::PathBuf;
+
 /// Image that downloads archives.
 const DOWNLOADER: &str = "rapidfort/curl:latest";
 /// Image of kaniko.
@@ -39,6 +41,9 @@ pub struct BuildSettings {
     pub estargz: bool,
     /// `DOCKER_REGISTRY_SECURE`, default true.
     pub secure: bool,
+    /// `DOCKER_REGISTRY_CA_FILE`: authorities in PEM form that are trusted beside those of the machine when a registry is asked. Ours,
+    /// unknown to the reference.
+    pub authorities: Option<PathBuf>,
     /// `DOCKER_REGISTRY_SECRET_NAME`.
     pub secret: Option<String>,
     /// `BUILDKIT_URL`.
@@ -86,6 +91,7 @@ impl BuildSettings {
             namespace_prefix: is_true("ADD_NAMESPACE_PREFIX_TO_IMAGE_NAME"),
             estargz: is_true("ESTARGZ_ENABLED"),
             secure: given("DOCKER_REGISTRY_SECURE").as_deref() != Some("false"),
+            authorities: given("DOCKER_REGISTRY_CA_FILE").map(PathBuf::from),
             secret: given("DOCKER_REGISTRY_SECRET_NAME"),
             buildkit_url: given("BUILDKIT_URL"),
             buildkit_cache: given("BUILDKIT_CACHE_REPO"),

@@ -96,9 +96,10 @@ fn told<'a>(all: &'a [Condition], type_: &str) -> Option<&'a Condition> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::decide::Hindrance;
     use super::*;
 
-    fn observed(exists: Option<Result<bool, String>>) -> Observed {
+    fn observed(exists: Option<Result<bool, Hindrance>>) -> Observed {
         Observed {
             image: Ok("r/i:t".to_owned()),
             exists,
@@ -112,7 +113,7 @@ mod tests {
         }
     }
 
-    fn told(stage: &Stage, exists: Option<Result<bool, String>>) -> DynamoComponentStatus {
+    fn told(stage: &Stage, exists: Option<Result<bool, Hindrance>>) -> DynamoComponentStatus {
         status(&DynamoComponentStatus::default(), Some(2), &observed(exists), stage, Timestamp::UNIX_EPOCH)
     }
 

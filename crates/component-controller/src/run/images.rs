@@ -4,7 +4,7 @@ use crate::{
     NAME,
     image_build::{
         Reconciler,
-        observe::{Caches, Observer},
+        observe::{Caches, Observer, Registries},
         settings::BuildSettings,
     },
 };
@@ -31,6 +31,7 @@ pub(super) async fn run(
         Ok(outbound) => outbound,
         Err(error) => return error!(%error, "images are not built"),
     };
+    let settings = BuildSettings::read(|name| std::env::var(name).ok());
     let (client, scope) = (context.client.clone(), &context.scope);
     let is_builder = format!("{}={}", labels::IMAGE_BUILDER, labels::TRUE);
     let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(&is_builder));
@@ -47,7 +48,8 @@ pub(super) async fn run(
         observer: Observer {
             client: client.clone(),
             caches: Caches { jobs, accounts },
-            settings: Arc::new(BuildSettings::read(|name| std::env::var(name).ok())),
+            registries: Registries { authorities: settings.authorities.clone() },
+            settings: Arc::new(settings),
             outbound,
         },
         applier,

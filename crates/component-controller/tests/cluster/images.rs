@@ -1,35 +1,18 @@
 //! Images of DynamoComponents: looked for in a registry, and built where it has none.
 
 use crate::bed::{Bed, LIMIT};
+use crate::registry::push;
 use api_types::v1alpha1::DynamoComponent;
-use axum::{Router, http::StatusCode, routing::any};
+use axum::{Router, extract::Request, http::StatusCode, routing::any};
+use component_controller::access::ACCESS;
+use controller_kit::access::{Access, Verb};
 use controller_kit::conditions::find;
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::{batch::v1::Job, core::v1::Secret};
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-use test_cluster::wait;
+use test_cluster::{Server, wait};
 use tokio::net::TcpListener;
-
-/// A registry that has the repository `there` and nothing else, and counts what it is asked.
-async fn registry() -> (String, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&asked);
-    let answer = any(move |request: axum::extract::Request| {
-        counter.fetch_add(1, Ordering::Relaxed);
-        let found = request.uri().path() == "/v2/there/manifests/v1";
-        async move { if found { StatusCode::OK } else { StatusCode::NOT_FOUND } }
-    });
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let host = listener.local_addr().unwrap().to_string();
-    let serving = axum::serve(listener, Router::new().fallback(answer));
-    tokio::spawn(async move { serving.await });
-    (host, asked)
-}
 
 fn component(name: &str, image: &str) -> Value {
     json!({
@@ -62,14 +45,15 @@ async fn jobs(bed: &Bed) -> Vec<Job> {
 
 #[tokio::test]
 async fn an_image_is_built_where_the_registry_has_none() {
-    let (host, asked) = registry().await;
+    let registry = Server::registry().await.unwrap();
+    let host = &registry.address;
     let bed = Bed::new("images").await;
     let (there, missing) = (format!("{host}/there:v1"), format!("{host}/missing:v1"));
+    push(&there).await;
     bed.apply::<DynamoComponent>(&component("there", &there)).await;
     let found = until(&bed, "there", "DynamoComponentAvailable", "True").await;
-    assert_eq!(told(&found, "ImageExists"), Some(("True".to_owned(), there)));
+    assert_eq!(told(&found, "ImageExists"), Some(("True".to_owned(), there.clone())));
     assert!(jobs(&bed).await.is_empty());
-    assert_eq!(asked.load(Ordering::Relaxed), 1, "what is known is not asked again");
 
     // The fake nodes end the pod of every Job well.
     bed.apply::<DynamoComponent>(&component("missing", &missing)).await;
@@ -87,6 +71,73 @@ async fn an_image_is_built_where_the_registry_has_none() {
     };
     wait::until("another Job for another image", LIMIT, look).await.unwrap();
     bed.api::<DynamoComponent>().delete("missing", &DeleteParams::default()).await.unwrap();
+
+    // What is known is not asked again, whoever cannot answer.
+    registry.stop().await.unwrap();
+    let mut edited = component("there", &there);
+    edited["spec"]["buildArgs"] = json!(["A=b"]);
+    let edited = bed.apply::<DynamoComponent>(&edited).await;
+    let look = || async {
+        let found: DynamoComponent = bed.api().get("there").await.map_err(|error| error.to_string())?;
+        let seen = found.status.as_ref().and_then(|status| status.observed_generation);
+        if seen == edited.metadata.generation { Ok(found) } else { Err(format!("{seen:?}")) }
+    };
+    let seen = wait::until("the edit to be seen", LIMIT, look).await.unwrap();
+    assert_eq!(told(&seen, "DynamoComponentAvailable").unwrap().0, "True");
+}
+
+/// A registry that wants a password, and has whatever it is asked for.
+async fn closed_registry() -> String {
+    let answer = any(|request: Request| async move {
+        let shown = request.headers().get("authorization").is_some_and(|value| value == "Basic dTpw");
+        let status = if shown { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+        let digest = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        (status, [("www-authenticate", "Basic realm=\"r\""), ("docker-content-digest", digest)])
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let serving = axum::serve(listener, Router::new().fallback(answer));
+    tokio::spawn(async move { serving.await });
+    host
+}
+
+/// The chart gives `get`, and of the one Secret only.
+#[tokio::test]
+async fn a_login_needs_no_right_but_to_read_its_secret() {
+    let host = closed_registry().await;
+    let rights = ACCESS.iter().map(|right| match right.resource {
+        "secrets" => Access { verbs: &[Verb::Get], ..*right },
+        _ => *right,
+    });
+    let mut bed = Bed::with_rights("images-login", &rights.collect::<Vec<_>>()).await;
+    bed.start();
+    let mut closed = component("closed", &format!("{host}/there:v1"));
+    closed["spec"]["dockerConfigJsonSecretName"] = json!("login");
+    bed.apply::<DynamoComponent>(&closed).await;
+    let waiting = until(&bed, "closed", "Stalled", "True").await;
+    let message = told(&waiting, "DynamoComponentAvailable").unwrap().1;
+    assert!(message.contains("/login does not exist"), "{message}");
+    let config = json!({ "auths": { host: { "auth": "dTpw" } } }).to_string();
+    let login = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "login" }, "type": "kubernetes.io/dockerconfigjson",
+        "stringData": { ".dockerconfigjson": config },
+    });
+    bed.apply::<Secret>(&login).await;
+    until(&bed, "closed", "DynamoComponentAvailable", "True").await;
+}
+
+#[tokio::test]
+async fn without_the_right_to_read_a_login_the_remedy_is_told() {
+    let rights: Vec<_> = ACCESS.iter().filter(|right| right.resource != "secrets").copied().collect();
+    let mut bed = Bed::with_rights("images-blind", &rights).await;
+    bed.start();
+    let mut closed = component("closed", "r.example/there:v1");
+    closed["spec"]["dockerConfigJsonSecretName"] = json!("login");
+    bed.apply::<DynamoComponent>(&closed).await;
+    let blocked = until(&bed, "closed", "Stalled", "True").await;
+    let message = told(&blocked, "DynamoComponentAvailable").unwrap().1;
+    let named = [format!("Secret {}/login", bed.namespace), "imagePullSecretDiscovery.enabled=true".to_owned()];
+    assert!(named.iter().all(|part| message.contains(part)), "{message}");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ mod images;
 mod mistakes;
 mod models;
 mod nodes;
+mod registry;
 mod rollout;
 mod secrets;
 mod takeover;

@@ -35,6 +35,13 @@ pub(super) const NATS: Module = Module {
     go_sum: include_str!("../../../../xtask/cluster/nats/go.sum"),
     files: &[],
 };
+/// Nor what changes here.
+pub(super) const REGISTRY: Module = Module {
+    name: "registry",
+    go_mod: include_str!("../../../../xtask/cluster/registry/go.mod"),
+    go_sum: include_str!("../../../../xtask/cluster/registry/go.sum"),
+    files: &[],
+};
 
 /// No debug information (a tenth of the time, half of the size); the API server reports the version it is told here.
 const BUILD_FLAGS: [&str; 4] = [

@@ -7,6 +7,7 @@
   "DOCKER_REGISTRY_SERVER" $builds.registry.server
   "DOCKER_REGISTRY_DYNAMO_COMPONENTS_REPOSITORY_NAME" $builds.registry.repository
   "DOCKER_REGISTRY_SECRET_NAME" $builds.registry.secretName
+  "DOCKER_REGISTRY_CA_FILE" (ternary "/etc/dynamo-registry/ca.crt" "" (not (empty $builds.registry.caConfigMap)))
   "DOCKER_REGISTRY_SECURE" (ternary "" "false" $builds.registry.secure)
   "ADD_NAMESPACE_PREFIX_TO_IMAGE_NAME" (ternary "true" "" $builds.registry.namespaceInTag)
   "ESTARGZ_ENABLED" (ternary "true" "" $builds.estargz)

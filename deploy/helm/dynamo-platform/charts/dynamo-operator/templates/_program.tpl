@@ -1,6 +1,6 @@
 {{/*
 One program of the operator: call with (dict "root" $ "name" … "sub" <its subchart> "args" <list> "env" <list> "ports" <list>
-"strategy" <map> "replicas" <int> "readiness" <path>).
+"strategy" <map> "replicas" <int> "readiness" <path> "configMaps" <map of ConfigMaps by the folder of /etc they are seen in>).
 */}}
 {{- define "dynamo-operator.deployment" -}}
 {{- $fullname := include "dynamo-operator.program" . -}}
@@ -79,9 +79,16 @@ spec:
             {{- toYaml $manager.manager.containerSecurityContext | nindent 12 }}
           volumeMounts:
             - {name: operator-config, mountPath: /etc/dynamo-operator, readOnly: true}
+            {{- range $folder, $configMap := .configMaps }}
+            - {name: {{ $folder }}, mountPath: /etc/{{ $folder }}, readOnly: true}
+            {{- end }}
       volumes:
         - name: operator-config
           configMap: {name: {{ include "dynamo-operator.fullname" .root }}-config}
+        {{- range $folder, $configMap := .configMaps }}
+        - name: {{ $folder }}
+          configMap: {name: {{ quote $configMap }}}
+        {{- end }}
 {{- end -}}
 
 {{/* What all pods of the operator have: who they are, where they run, what they may not. */}}
@@ -164,7 +171,8 @@ subjects:
 
 {{/*
 The role that a program asks for (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
-that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key. ClusterRoles
+that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key and the one with which images
+of builds are looked for. ClusterRoles
 that it may bind have the names of this release; for one namespace they are bound below (component-accounts.yaml).
 */}}
 {{- define "dynamo-operator.role" -}}
@@ -179,6 +187,10 @@ that it may bind have the names of this release; for one namespace they are boun
 {{- /* The MPI key goes to the namespaces of graphs that need it; no other Secret is read. A creation has no name to check. */ -}}
 {{- $named := dict "apiGroups" (list "") "resources" (list "secrets") "resourceNames" (list $.root.Values.dynamo.mpiRun.secretName) "verbs" (list "get" "list" "watch") -}}
 {{- $rules = concat $rules (list $named (dict "apiGroups" (list "") "resources" (list "secrets") "verbs" (list "create"))) -}}
+{{- end -}}
+{{- with and (eq $.name "component-controller") (has "secrets" $resources) $.sub.Values.imageBuilds.registry.secretName -}}
+{{- /* With it, images of builds are looked for. */ -}}
+{{- $rules = append $rules (dict "apiGroups" (list "") "resources" (list "secrets") "resourceNames" (list .) "verbs" (list "get")) -}}
 {{- end -}}
 {{- $resources = without $resources "secrets" -}}
 {{- end -}}

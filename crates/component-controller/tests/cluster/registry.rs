@@ -1,0 +1,77 @@
+//! Image registries, asked as the controller asks: a real one, openly and by TLS.
+
+use component_controller::image_build::observe::Registries;
+use oci_client::{
+    Client, Reference,
+    client::{ClientConfig, ClientProtocol, Config, ImageLayer},
+    manifest::OciImageManifest,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use std::{env, fs, process, sync::Arc};
+use test_cluster::{Keys, Server};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+};
+use tokio_rustls::TlsAcceptor;
+
+/// Puts the manifest of an image into an open registry, which is all that is asked for.
+pub async fn push(image: &str) {
+    outbound::provide_tls();
+    let config = ClientConfig { protocol: ClientProtocol::Http, ..ClientConfig::default() };
+    let client = Client::try_from(config).unwrap();
+    let reference: Reference = image.parse().unwrap();
+    let layers = [ImageLayer::oci_v1_gzip(&b"a layer"[..], None)];
+    let config = Config::oci_v1(&b"{}"[..], None);
+    client.push_manifest(&reference, &OciImageManifest::build(&layers, &config, None).into()).await.unwrap();
+}
+
+/// A server that speaks TLS before another one; where it listens.
+async fn before(plain: String, keys: &Keys) -> u16 {
+    let certificate = CertificateDer::from_pem_slice(keys.server.certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(keys.server.key.as_bytes()).unwrap();
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let acceptor = TlsAcceptor::from(Arc::new(config.with_single_cert(vec![certificate], key).unwrap()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (acceptor, plain) = (acceptor.clone(), plain.clone());
+            tokio::spawn(async move {
+                let Ok(mut stream) = acceptor.accept(stream).await else { return };
+                let mut behind = TcpStream::connect(plain).await.unwrap();
+                // Either side may end it.
+                let _ = copy_bidirectional(&mut stream, &mut behind).await;
+            });
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn a_registry_has_what_was_put_there_and_nothing_else() {
+    let server = Server::registry().await.unwrap();
+    let (there, registries) = (format!("{}/team/there:v1", server.address), Registries::default());
+    let ask = async |image: &str| registries.has(image, false, None).await;
+    assert_eq!(ask(&there).await, Ok(false));
+    push(&there).await;
+    assert_eq!(ask(&there).await, Ok(true));
+    assert_eq!(ask(&format!("{}/team/there:v2", server.address)).await, Ok(false));
+    assert_eq!(ask(&format!("{}/team/other:v1", server.address)).await, Ok(false));
+}
+
+#[tokio::test]
+async fn a_registry_is_trusted_by_the_authority_that_is_given() {
+    let server = Server::registry().await.unwrap();
+    push(&format!("{}/there:v1", server.address)).await;
+    let keys = Keys::new().unwrap();
+    let image = format!("localhost:{}/there:v1", before(server.address.clone(), &keys).await);
+    let file = env::temp_dir().join(format!("registry-ca-{}.crt", process::id()));
+    fs::write(&file, &keys.authority).unwrap();
+    let given = Registries { authorities: Some(file.clone()) };
+    assert_eq!(given.has(&image, true, None).await, Ok(true));
+    let error = Registries::default().has(&image, true, None).await.unwrap_err().to_string();
+    assert!(error.to_lowercase().contains("certificate"), "{error}");
+    fs::remove_file(file).unwrap();
+}
