@@ -37,6 +37,8 @@ pub(crate) enum Step {
 pub(crate) struct Observed<'a> {
     /// Whether the Lease exists, whatever it says.
     pub(crate) exists: bool,
+    /// Whether this process has kept it until now.
+    pub(crate) held: bool,
     /// What is known of it.
     pub(crate) markers: &'a Markers,
     /// The Lease's namespace.
@@ -50,7 +52,9 @@ pub(crate) fn decide(observed: &Observed<'_>, owner: &str, now: Instant) -> Step
     let ours = |marker: &Marker| marker.owner.as_deref() == Some(owner);
     match observed.markers.valid(observed.namespace, now) {
         // What is held is kept, also while a sibling is being rolled out.
-        Some(marker) if ours(marker) => return Step::Renew,
+        Some(marker) if ours(marker) && observed.held => return Step::Renew,
+        // What was found may be left of an earlier install, or of a process that died: it is renewed if somebody can act on it.
+        Some(marker) if ours(marker) => {}
         Some(marker) => return Step::Refused { holder: marker.holder.clone(), owner: marker.owner.clone() },
         None => {}
     }
@@ -85,12 +89,16 @@ mod tests {
     }
 
     fn step(markers: &Markers, exists: bool, available: &[bool], now: Instant) -> Step {
+        step_of(false, markers, exists, available, now)
+    }
+
+    fn step_of(held: bool, markers: &Markers, exists: bool, available: &[bool], now: Instant) -> Step {
         let siblings: Vec<_> = available
             .iter()
             .enumerate()
             .map(|(i, available)| Sibling { name: format!("d{i}"), available: *available })
             .collect();
-        decide(&Observed { exists, markers, namespace: "team", siblings: &siblings }, "us", now)
+        decide(&Observed { exists, held, markers, namespace: "team", siblings: &siblings }, "us", now)
     }
 
     #[test]
@@ -103,9 +111,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ours_is_renewed_even_while_a_sibling_is_down() {
+    fn what_we_hold_is_renewed_even_while_a_sibling_is_down() {
         let now = Instant::now();
-        assert_eq!(step(&markers(Some("us"), now), true, &[false], now), Step::Renew);
+        assert_eq!(step_of(true, &markers(Some("us"), now), true, &[false], now), Step::Renew);
+    }
+
+    #[test]
+    fn what_an_earlier_process_left_is_renewed_by_a_complete_install_only() {
+        let (left, now) = (markers(Some("us"), Instant::now()), Instant::now());
+        assert_eq!(step(&left, true, &[false], now), Step::Incomplete(vec!["d0".into()]), "others may serve meanwhile");
+        assert_eq!(step(&left, true, &[true], now), Step::TakeOver);
     }
 
     #[test]

@@ -50,8 +50,8 @@ pub enum ConfigError {
     NoOwner,
     /// A renewal has to come before the marker expires.
     #[error(
-        "namespace.scope.leaseRenewInterval ({}s) must be more than 0 and less than half of leaseDuration ({}s), which must be \
-         whole seconds", interval.as_secs_f64(), duration.as_secs_f64()
+        "namespace.scope.leaseRenewInterval ({}s) must be more than 0 and less than leaseDuration ({}s), which must be whole \
+         seconds", interval.as_secs_f64(), duration.as_secs_f64()
     )]
     Times {
         /// Time between two renewals.
@@ -69,9 +69,11 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
     let Scope::Namespace(namespace) = &context.scope else { return Err(ConfigError::NoNamespace) };
     let times = &context.settings.namespace.scope;
     let (interval, duration) = (times.lease_renew_interval.0, times.lease_duration.0);
-    if interval.is_zero() || interval * 2 > duration || duration.subsec_nanos() != 0 {
+    if interval.is_zero() || interval >= duration || duration.subsec_nanos() != 0 {
         return Err(ConfigError::Times { interval, duration });
     }
+    // Siblings stop a while before a marker expires, and one renewal may come late.
+    let interval = interval.min(duration / 2);
     if times.owner.is_empty() {
         return Err(ConfigError::NoOwner);
     }
@@ -86,15 +88,11 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
         patience: interval / 2,
     };
     let gate = context.readiness.gate("the namespace's marker is ours");
-    let mut keeper = Keeper {
-        lease,
-        namespace: namespace.clone(),
-        markers: Markers::default(),
-        held: None,
-        last: None,
-        failed: false,
-        gate,
-    };
+    let mut markers = Markers::default();
+    // It acts on what it wrote itself.
+    markers.settle();
+    let mut keeper =
+        Keeper { lease, namespace: namespace.clone(), markers, held: None, last: None, failed: false, gate };
     loop {
         keeper.round().await;
         tokio::select! {
@@ -147,6 +145,7 @@ impl Keeper {
         let siblings = if self.holds() { Vec::new() } else { self.lease.siblings().await? };
         let observed = Observed {
             exists: live.is_some(),
+            held: self.held.is_some(),
             markers: &self.markers,
             namespace: &self.namespace,
             siblings: &siblings,

@@ -47,7 +47,25 @@ impl Marker {
 /// The markers of all namespaces.
 #[derive(Debug, Default)]
 pub struct Markers {
-    seen: HashMap<String, (Marker, Instant)>,
+    seen: HashMap<String, Seen>,
+    settled: bool,
+}
+
+/// A marker, and since when it has not changed.
+#[derive(Debug)]
+struct Seen {
+    marker: Marker,
+    since: Instant,
+    /// It came or changed before our eyes. What was there at first sight may be as old as it likes.
+    alive: bool,
+    /// It expired, and a look at the API server has shown that nobody has renewed it.
+    ended: bool,
+}
+
+impl Seen {
+    fn end(&self) -> Instant {
+        self.since + self.marker.duration
+    }
 }
 
 impl Markers {
@@ -57,37 +75,60 @@ impl Markers {
             None => {
                 self.seen.remove(namespace);
             }
-            Some(marker) if self.seen.get(namespace).is_some_and(|(seen, _)| *seen == marker) => {}
+            Some(marker) if self.seen.get(namespace).is_some_and(|seen| seen.marker == marker) => {}
             Some(marker) => {
-                self.seen.insert(namespace.to_owned(), (marker, now));
+                let alive = self.settled || self.seen.contains_key(namespace);
+                self.seen.insert(namespace.to_owned(), Seen { marker, since: now, alive, ended: false });
             }
         }
     }
 
-    /// The marker of a namespace, if it is valid at `now`.
-    #[must_use]
-    pub fn valid(&self, namespace: &str, now: Instant) -> Option<&Marker> {
-        let (marker, since) = self.seen.get(namespace)?;
-        (now.duration_since(*since) < marker.duration).then_some(marker)
+    /// Takes note that all there was at first has been observed: what is new from now on was written since.
+    pub fn settle(&mut self) {
+        self.settled = true;
     }
 
-    /// The marker of a namespace, if those whose it is may still act on it at `now`: they stop before others start.
+    /// Takes note of everything that the API server has at `now`. Markers that have expired and are the same still have ended.
+    pub fn observe_all(&mut self, mut found: HashMap<String, Marker>, now: Instant) {
+        self.seen.retain(|namespace, _| found.contains_key(namespace));
+        for (namespace, marker) in found.drain() {
+            self.observe(&namespace, Some(marker), now);
+        }
+        for seen in self.seen.values_mut().filter(|seen| seen.end() <= now) {
+            seen.ended = true;
+        }
+    }
+
+    /// The marker that keeps others out of a namespace: one that has not ended, expired though it may seem. A watch that brings
+    /// nothing looks like a marker that nobody renews, and only [`Self::observe_all`] tells them apart.
+    #[must_use]
+    pub fn standing(&self, namespace: &str) -> Option<&Marker> {
+        self.seen.get(namespace).filter(|seen| !seen.ended).map(|seen| &seen.marker)
+    }
+
+    /// The marker of a namespace, if it is valid at `now`, for who has just read it.
+    #[must_use]
+    pub fn valid(&self, namespace: &str, now: Instant) -> Option<&Marker> {
+        self.seen.get(namespace).filter(|seen| now < seen.end()).map(|seen| &seen.marker)
+    }
+
+    /// The marker of a namespace, if those whose it is may still act on it at `now`: they stop before others start, and do not start
+    /// on a marker that nobody may have kept for days.
     #[must_use]
     pub fn valid_for_its_owner(&self, namespace: &str, now: Instant) -> Option<&Marker> {
-        let (marker, since) = self.seen.get(namespace)?;
+        let Seen { marker, since, .. } = self.seen.get(namespace).filter(|seen| seen.alive)?;
         (now.duration_since(*since) + safety_margin(marker.duration) < marker.duration).then_some(marker)
     }
 
-    /// The namespaces with a valid marker, in no order.
-    pub fn marked(&self, now: Instant) -> impl Iterator<Item = &str> {
-        self.seen.keys().map(String::as_str).filter(move |namespace| self.valid(namespace, now).is_some())
+    /// The namespaces whose markers have not ended, in no order.
+    pub fn marked(&self) -> impl Iterator<Item = &str> {
+        self.seen.iter().filter(|(_, seen)| !seen.ended).map(|(namespace, _)| namespace.as_str())
     }
 
-    /// When the next valid marker expires unless it is renewed.
+    /// When the next marker expires, or has expired, of those that have not ended.
     #[must_use]
-    pub fn next_expiry(&self, now: Instant) -> Option<Instant> {
-        let ends = self.seen.values().map(|(marker, since)| *since + marker.duration);
-        ends.filter(|end| *end > now).min()
+    pub fn next_expiry(&self) -> Option<Instant> {
+        self.seen.values().filter(|seen| !seen.ended).map(Seen::end).min()
     }
 }
 
@@ -120,8 +161,24 @@ mod tests {
         assert!(markers.valid("team", after(start, 29)).is_some(), "written in 2001 by its own account");
         assert!(markers.valid("team", after(start, 30)).is_none());
         assert!(markers.valid("other", start).is_none());
+    }
+
+    #[test]
+    fn an_owner_acts_on_a_marker_that_it_saw_written_and_stops_before_others_start() {
+        let (mut markers, start) = (Markers::default(), Instant::now());
+        markers.observe("team", Marker::of(&lease("1")), start);
+        assert!(
+            markers.valid_for_its_owner("team", start).is_none(),
+            "it may have been left by a process that is dead"
+        );
+        markers.settle();
+        markers.observe("team", Marker::of(&lease("1")), start);
+        assert!(markers.valid_for_its_owner("team", start).is_none(), "seen again is not written again");
+        markers.observe("team", Marker::of(&lease("2")), start);
         assert!(markers.valid_for_its_owner("team", after(start, 24)).is_some());
         assert!(markers.valid_for_its_owner("team", after(start, 25)).is_none());
+        markers.observe("new", Marker::of(&lease("1")), start);
+        assert!(markers.valid_for_its_owner("new", start).is_some());
     }
 
     #[test]
@@ -151,13 +208,38 @@ mod tests {
     }
 
     #[test]
-    fn the_next_expiry_is_the_earliest_that_is_still_to_come() {
+    fn an_expired_marker_stands_until_a_look_has_shown_that_nobody_renewed_it() {
+        let (mut markers, start) = (Markers::default(), Instant::now());
+        markers.observe("team", Marker::of(&lease("1")), start);
+        markers.observe("gone", Marker::of(&lease("1")), start);
+        markers.observe("renewed", Marker::of(&lease("1")), start);
+        let late = after(start, 60);
+        assert!(markers.standing("team").is_some(), "the watch may be dead");
+        assert_eq!(markers.next_expiry(), Some(after(start, 30)), "something is to be done, late as it is");
+
+        let found = |second| Marker::of(&lease(second)).unwrap();
+        markers.observe_all([("team".to_owned(), found("1")), ("renewed".to_owned(), found("2"))].into(), late);
+        assert_eq!(markers.standing("team"), None);
+        assert_eq!(markers.standing("gone"), None);
+        assert_eq!(markers.marked().collect::<Vec<_>>(), ["renewed"]);
+        assert_eq!(markers.next_expiry(), Some(after(late, 30)));
+
+        markers.observe("team", Marker::of(&lease("1")), after(late, 1));
+        assert_eq!(markers.standing("team"), None, "a list shows the old marker again");
+        markers.observe("team", Marker::of(&lease("3")), after(late, 2));
+        assert!(markers.standing("team").is_some());
+    }
+
+    #[test]
+    fn a_look_ends_no_marker_that_has_not_expired() {
         let (mut markers, start) = (Markers::default(), Instant::now());
         markers.observe("a", Marker::of(&lease("1")), start);
         markers.observe("b", Marker::of(&lease("2")), after(start, 5));
-        assert_eq!(markers.next_expiry(start), Some(after(start, 30)));
-        assert_eq!(markers.next_expiry(after(start, 30)), Some(after(start, 35)));
-        assert_eq!(markers.next_expiry(after(start, 60)), None);
-        assert_eq!(markers.marked(after(start, 31)).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(markers.next_expiry(), Some(after(start, 30)));
+        let both =
+            [("a", "1"), ("b", "2")].map(|(name, second)| (name.to_owned(), Marker::of(&lease(second)).unwrap()));
+        markers.observe_all(both.into(), after(start, 30));
+        assert_eq!(markers.marked().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(markers.next_expiry(), Some(after(start, 35)));
     }
 }

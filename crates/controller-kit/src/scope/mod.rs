@@ -6,10 +6,12 @@
 //!
 //! - `marker`: which markers are valid, from what was seen and when; pure.
 //! - `fence`: the answer for one process, and the watch that keeps it true.
+//! - `look`: one look past the cache, before an expired marker counts for nothing.
 //! - `layer`: the check before each write, inside the client.
 
 mod fence;
 mod layer;
+mod look;
 mod marker;
 
 use std::time::Duration;

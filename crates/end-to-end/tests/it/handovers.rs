@@ -30,11 +30,15 @@ enum End {
     Killed,
     Frozen,
     Outage,
+    /// In order; the cluster-wide operator is frozen while it comes back.
+    Overslept,
+    /// Killed; what comes back first finds a marker that nobody keeps.
+    Orphaned,
 }
 
 /// In turn. Those that take the length of a marker or more are rarer.
 const ENDS: [End; 8] =
-    [End::Outage, End::Orderly, End::Killed, End::Orderly, End::Frozen, End::Orderly, End::Killed, End::Orderly];
+    [End::Outage, End::Overslept, End::Killed, End::Orderly, End::Frozen, End::Orderly, End::Orphaned, End::Orderly];
 
 impl End {
     /// There and back; after an outage nobody has to have taken over.
@@ -74,6 +78,7 @@ impl Times {
 /// Both operators.
 struct Operators<'a> {
     world: &'a World,
+    wide: Program,
     own: [Program; 2],
 }
 
@@ -94,7 +99,7 @@ impl<'a> Operators<'a> {
         let siblings = ["--siblings=install=own", "--install-namespace", world.ns()];
         let marker = program(world, "lease-scope", Side::Marker, &[&[config.as_str()], &siblings[..]].concat()).await?;
         world.cluster.run(&wide).await?;
-        let this = Self { world, own: [own, marker] };
+        let this = Self { world, wide, own: [own, marker] };
         this.run_own().await?;
         Ok(this)
     }
@@ -115,10 +120,24 @@ impl<'a> Operators<'a> {
     }
 
     fn signal_own(&self, signal: &str) -> Result<(), BoxError> {
-        for program in &self.own {
-            let process = self.world.cluster.process(&program.name).ok_or("it does not run")?;
-            let status = Command::new("kill").args([signal, &process.pid.to_string()]).status()?;
-            assert!(status.success(), "kill {signal} {}", program.name);
+        self.own.iter().try_for_each(|program| self.signal(program, signal))
+    }
+
+    fn signal(&self, program: &Program, signal: &str) -> Result<(), BoxError> {
+        let process = self.world.cluster.process(&program.name).ok_or("it does not run")?;
+        let status = Command::new("kill").args([signal, &process.pid.to_string()]).status()?;
+        assert!(status.success(), "kill {signal} {}", program.name);
+        Ok(())
+    }
+
+    /// The controller of the namespace starts, and starts anew, and finds a marker each time that nobody keeps.
+    async fn run_without_marker(&self, audit: &mut Audit) -> Result<(), BoxError> {
+        let [controller, _] = &self.own;
+        for _ in 0..2 {
+            self.world.cluster.run(controller).await?;
+            let started = Timestamp::now();
+            written_by(audit, Side::Wide, started).await?;
+            self.world.cluster.stop_program(&controller.name, Signal::Kill).await?;
         }
         Ok(())
     }
@@ -183,8 +202,8 @@ async fn there_and_back(
     let cluster = operators.world.cluster;
     let begin = Timestamp::now();
     match end {
-        End::Orderly => operators.stop_own(Signal::Terminate).await?,
-        End::Killed => operators.stop_own(Signal::Kill).await?,
+        End::Orderly | End::Overslept => operators.stop_own(Signal::Terminate).await?,
+        End::Killed | End::Orphaned => operators.stop_own(Signal::Kill).await?,
         End::Frozen => {
             operators.signal_own("-STOP")?;
             // The length of the sleep is what is tested.
@@ -202,9 +221,21 @@ async fn there_and_back(
     let back = Timestamp::now();
     match end {
         End::Frozen => operators.signal_own("-CONT")?,
+        End::Overslept => {
+            operators.signal(&operators.wide, "-STOP")?;
+            operators.run_own().await?;
+            tokio::time::sleep(frozen).await;
+            operators.signal(&operators.wide, "-CONT")?;
+        }
+        End::Orphaned => {
+            operators.run_without_marker(audit).await?;
+            operators.run_own().await?;
+        }
         _ => operators.run_own().await?,
     }
-    written_by(audit, Side::Own, back).await
+    written_by(audit, Side::Own, back).await?;
+    // Whoever did not notice writes now.
+    written_by(audit, Side::Own, Timestamp::now()).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
