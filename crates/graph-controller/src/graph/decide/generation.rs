@@ -84,7 +84,8 @@ fn wanted(
     component_deployment(graph, component, Placement { generation, ..Placement::default() })
 }
 
-/// What the spec asks for, with the checkpoint that a live member starts from: its name follows from the generation.
+/// What the spec asks for, with what follows from a live member: the checkpoint that it starts from, whose name follows from the
+/// generation, and the engine that it was stored with.
 fn wanted_like(
     graph: &ValidGraph<'_>,
     component: &ComponentSpec,
@@ -98,7 +99,10 @@ fn wanted_like(
     let made = reference(&member.spec.component)
         .filter(|_| graph.settings.snapshots.is_some() && reference(component).is_none());
     let placement = Placement { generation, checkpoint: made.as_deref(), ..Placement::default() };
-    component_deployment(graph, component, placement)
+    let mut wanted = component_deployment(graph, component, placement);
+    // It says which engine is told from the command, and stays what it was when the member was made.
+    wanted.spec.backend_framework = member.spec.backend_framework;
+    wanted
 }
 
 /// What tells two generations apart: labels and spec, without what may change in place.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::graph::decide::decide;
 use crate::graph::fixtures::{graph, graph_with, live, observed, set_image, valid};
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::v1beta1::{BackendFramework, DynamoGraphDeployment};
 
 /// What an edit is about, and the edit of the graph's JSON.
 type Edit = (&'static str, fn(&mut Value));
@@ -110,6 +110,31 @@ fn a_label_that_others_put_on_the_object_is_no_other_generation() {
     let mut foreign = foreign_worker(&graph(), "a7137ff9");
     foreign.metadata.labels.get_or_insert_default().insert("cost-center".to_owned(), "7".to_owned());
     assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(GenerationSuffix::from_label("a7137ff9")));
+}
+
+/// Older versions of the Go operator left the engine open. What is stored stays, as its admission demands: neither a new
+/// generation nor a change of what is live.
+#[test]
+fn an_adopted_component_keeps_the_engine_that_it_was_stored_with() {
+    let graph = graph();
+    for stored in [None, Some(BackendFramework::Sglang)] {
+        let fresh = decide(&valid(&graph), &observed(&graph, vec![]));
+        let mut frontend = live(fresh.components.iter().find(|d| !d.spec.component.is_worker()).unwrap(), 1);
+        let mut worker = foreign_worker(&graph, "a7137ff9");
+        for d in [&mut frontend, &mut worker] {
+            assert_eq!(d.spec.backend_framework, Some(BackendFramework::Vllm), "what is new is told");
+            d.spec.backend_framework = stored;
+        }
+        let adopted = decide(&valid(&graph), &observed(&graph, vec![frontend, worker.clone()]));
+        assert_eq!(adopted.rollout.target, Some(GenerationSuffix::from_label("a7137ff9")), "{stored:?}");
+        assert_eq!((adopted.old.len(), adopted.delete.len(), adopted.components.len()), (0, 0, 2), "{stored:?}");
+        for wanted in &adopted.components {
+            assert_eq!(wanted.spec.backend_framework, stored, "{}", wanted.name_any());
+        }
+        let ours = adopted.components.iter().map(|d| live(d, 4)).collect();
+        let later = decide(&valid(&graph), &observed(&graph, ours));
+        assert_eq!(json!(later.components), json!(adopted.components), "and from then on");
+    }
 }
 
 /// A new recipe, or another rendering of the same spec, would roll the workers of every graph at the next upgrade of the

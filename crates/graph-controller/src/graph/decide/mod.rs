@@ -157,8 +157,19 @@ fn decide_components(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     }
 
     decision.delete.extend(others.iter().filter_map(|d| removal(observed, d)));
+    keep_engines(observed, decision);
     restart::decide_restart(observed, decision);
     keep_what_is_wanted_and_adopt_the_rest(observed, decision);
+}
+
+/// The engine that a component was stored with stays for its life, as admission has it. Older versions of the Go operator left
+/// it open, and what pods run does not change by a word that says what they run already.
+fn keep_engines(observed: &Observed, decision: &mut Decision) {
+    for wanted in &mut decision.components {
+        if let Some(live) = observed.present().find(|d| d.metadata.name == wanted.metadata.name) {
+            wanted.spec.backend_framework = live.spec.backend_framework;
+        }
+    }
 }
 
 /// An object that is wanted under its name is never deleted, whatever else it was before; one that nobody owns and nobody
