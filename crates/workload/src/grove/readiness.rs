@@ -45,6 +45,16 @@ pub enum Classification {
 pub struct Revision {
     /// The template that it follows, if all its pods do; `None` while they are being replaced, or before anything is known.
     pub complete: Option<String>,
+    /// Whether there are pods to follow, and Grove says which template they follow. Older versions do not.
+    pub is_told: bool,
+}
+
+impl Revision {
+    /// Whether pods are of another template than the one that Grove has accepted for the whole PodCliqueSet.
+    #[must_use]
+    pub fn is_behind(&self, accepted: &str) -> bool {
+        self.is_told && self.complete.as_deref() != Some(accepted)
+    }
 }
 
 /// Counts of either kind.
@@ -172,7 +182,8 @@ impl Counts<'_> {
         let settled = self.is_observed() && self.replicas == self.desired && self.updated == self.desired;
         let ended = self.update.is_none_or(|update| update.update_ended_at.is_some());
         let complete = self.hash.filter(|_| settled && ended).map(str::to_owned);
-        GroveReadiness { replicas, not_ready, revision: Revision { complete } }
+        let is_told = self.hash.is_some() && self.desired > 0;
+        GroveReadiness { replicas, not_ready, revision: Revision { complete, is_told } }
     }
 
     /// The first thing that is not as it should be. Full counts come before what conditions say: those may be older.

@@ -58,6 +58,41 @@ fn a_graph_is_ready_when_all_its_cliques_are() {
     assert_eq!((decode.component_names[0].as_str(), decode.ready_replicas), ("chat-0-decode", Some(4)));
 }
 
+/// Reported: ready at once after an edit, because the pods of before were all there.
+#[test]
+fn pods_of_an_older_template_make_nobody_ready() {
+    let of_groups = graph_with(|g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
+    let told = |graph: &DynamoGraphDeployment, hash: Option<&str>, accepted: Option<&str>, replicas: i32| {
+        let (mut frontend, mut alone, mut grouped) =
+            (clique("Frontend", 1), clique("Decode", replicas), group("Decode", replicas));
+        frontend.status.as_mut().unwrap().current_pod_clique_set_generation_hash = accepted.map(str::to_owned);
+        let hash = hash.map(str::to_owned);
+        alone.status.as_mut().unwrap().current_pod_clique_set_generation_hash.clone_from(&hash);
+        grouped.status.as_mut().unwrap().current_pod_clique_set_generation_hash = hash;
+        let mut observed = with(graph, vec![frontend, alone]);
+        observed.grove.groups = vec![grouped];
+        observed.grove.sets[0].status.as_mut().unwrap().current_generation_hash = accepted.map(str::to_owned);
+        let status = status_of(&observed);
+        (status.state, ready(&status).1.to_owned(), ready(&status).2.to_owned())
+    };
+    for graph in [graph(), of_groups] {
+        let (state, reason, message) = told(&graph, Some("older"), Some("hash"), 4);
+        assert_eq!((state, reason.as_str()), (GraphState::Pending, c::graph::UPDATING));
+        assert!(message.contains("chat: Decode: pods of an older template"), "{message}");
+        let ready = (GraphState::Successful, c::graph::ALL_READY.to_owned());
+        for (hash, accepted, why) in [
+            (Some("hash"), Some("hash"), "all follow"),
+            (None, Some("hash"), "a Grove that says nothing of its children"),
+            (Some("hash"), None, "a Grove that says nothing of the set"),
+        ] {
+            let (state, reason, _) = told(&graph, hash, accepted, 4);
+            assert_eq!((state, reason), ready, "{why}");
+        }
+    }
+    let none = graph_with(|g| g["spec"]["components"][1]["replicas"] = json!(0));
+    assert_eq!(told(&none, Some("older"), Some("hash"), 0).0, GraphState::Successful, "no pod is of an older template");
+}
+
 #[test]
 fn what_grove_has_not_made_or_looked_at_is_told() {
     let graph = graph();

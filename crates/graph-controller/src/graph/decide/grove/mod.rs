@@ -14,8 +14,9 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::ResourceExt;
 use workload::grove::{
-    ChildKind, GroveComponent, GroveGraph, GroveReadiness, child_of, clique_readiness, group_readiness, render_ingress,
-    render_pod_clique_set, render_ray_head_service, render_service, render_virtual_service, set_name,
+    ChildKind, Classification, GroveComponent, GroveGraph, GroveReadiness, NotReadyYet, child_of, clique_readiness,
+    group_readiness, render_ingress, render_pod_clique_set, render_ray_head_service, render_service,
+    render_virtual_service, set_name,
 };
 use workload::snapshot::{CheckpointFacts, Restore, Start, start};
 use workload::{RunsOn, ValidatedComponent, has_legacy_type, validate_on};
@@ -223,14 +224,22 @@ fn told<'a>(graph: &ValidGraph<'_>, observed: &'a Observed) -> Vec<Told<'a>> {
 
 /// Whether all pods of a component are of the set's present template and serve.
 fn runs_as_told(observed: &Observed, set: &PodCliqueSet, component: &ComponentSpec) -> bool {
-    let hash = set.status.as_ref().and_then(|status| status.current_generation_hash.as_ref());
-    let readiness = readiness(observed, &set.name_any(), component);
-    let follows = hash.is_none() || readiness.revision.complete.as_ref() == hash;
-    is_observed(set) && follows && readiness.not_ready.is_none()
+    is_observed(set) && readiness(observed, &set.name_any(), component).not_ready.is_none()
 }
 
-/// How far a component is, as Grove says.
+/// How far a component is, as Grove says. Counts may be full, and of pods of before: Grove says of which template they are.
 pub fn readiness(observed: &Observed, set: &str, component: &ComponentSpec) -> GroveReadiness {
+    let mut readiness = counted(observed, set, component);
+    let live = observed.grove.set().and_then(|set| set.status.as_ref());
+    let accepted = live.and_then(|status| status.current_generation_hash.as_ref());
+    if readiness.not_ready.is_none() && accepted.is_some_and(|accepted| readiness.revision.is_behind(accepted)) {
+        let message = "pods of an older template are there, which Grove replaces".to_owned();
+        readiness.not_ready = Some(NotReadyYet { classification: Classification::Updating, message });
+    }
+    readiness
+}
+
+fn counted(observed: &Observed, set: &str, component: &ComponentSpec) -> GroveReadiness {
     let name = names::grove_child(set, &component.name);
     match (child(observed, set, component), child_of(component)) {
         (Some(Child::PodClique(clique)), _) => clique_readiness(&name, Some(&clique)),
