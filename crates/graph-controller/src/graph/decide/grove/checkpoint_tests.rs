@@ -149,6 +149,17 @@ fn who_serves_on_grove_goes_on_while_the_next_checkpoint_is_made() {
 }
 
 #[test]
+fn checkpoints_of_a_graph_that_has_no_workers_any_more_are_deleted() {
+    let before = graph("Immediate", "1");
+    let first = decided(&observed(&before));
+    let mut after = after(&before, &first, 4, "Ready");
+    after.graph = graph_with(|g| g["spec"]["components"].as_array_mut().unwrap().truncate(1));
+    after.grove.sets[0].status = serde_json::from_value(json!({ "observedGeneration": 1 })).unwrap();
+    let stale: Vec<_> = decided(&after).stale_checkpoints.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(stale, [first.checkpoints[0].name.clone()]);
+}
+
+#[test]
 fn a_checkpoint_of_other_memory_is_told_and_nothing_is_written() {
     let graph = graph(WAIT, "1");
     let first = decided(&observed(&graph));

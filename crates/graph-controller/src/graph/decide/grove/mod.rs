@@ -66,7 +66,9 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     let target = generation::target(graph, observed);
     // What could be validated can be rendered; half a graph is never written.
     let told = told(graph, observed);
-    let plan = restart::plan(&observed.graph, &told, observed.grove.set().is_some() && !target.unchanged);
+    let live = observed.grove.set();
+    let changes = graph.workers().next().is_some() && !target.unchanged;
+    let plan = restart::plan(&observed.graph, &told, live.is_some() && changes);
     let marks: Vec<_> = told.iter().map(|told| plan.mark_of(told)).collect();
     let rendered = match render(graph, observed, &target, &marks) {
         Ok(Some(rendered)) => rendered,
@@ -79,8 +81,6 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     decision.checkpoints = rendered.checkpoints;
     let awaited = rendered.awaited;
     let waits = |component: &ComponentSpec| awaited.contains(&component.name);
-    let live = observed.grove.set();
-    let changes = graph.workers().next().is_some() && !target.unchanged;
     // What serves is not replaced by pods that wait, whether they or what they start from have changed.
     let serving = graph.spec.components.iter().any(|component| waits(component) && serves(observed, component));
     let held_back = live.is_some() && !awaited.is_empty() && (changes || serving);
@@ -100,7 +100,7 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
         if holds { held(observed, &name, component) } else { component.wanted_replicas() }
     };
     let scale = wanted.filter_map(|component| scale(observed, &name, component, replicas(component))).collect();
-    if target.unchanged && awaited.is_empty() && all_serve(observed, &set) {
+    if !changes && awaited.is_empty() && all_serve(observed, &set) {
         let stale = checkpoints::stale(graph, observed, &decision.checkpoints);
         decision.stale_checkpoints = stale.into_iter().cloned().collect();
     }

@@ -305,6 +305,55 @@ fn a_restart_goes_from_component_to_component_and_scales_and_regenerates_nothing
 }
 
 #[test]
+fn a_graph_without_workers_is_restarted_too() {
+    let frontend_only = |restart: Value| {
+        graph_with(|g| {
+            g["spec"]["components"].as_array_mut().unwrap().truncate(1);
+            g["spec"]["restart"] = restart;
+        })
+    };
+    let asked = frontend_only(json!({ "id": "r1" }));
+    let looked_at = |mut set: PodCliqueSet| {
+        let status = json!({ "observedGeneration": 1, "currentGenerationHash": "hash" });
+        set.status = serde_json::from_value(status).unwrap();
+        as_live(set)
+    };
+    let mut observed = observed_with(&asked, looked_at(live_set(&frontend_only(Value::Null))));
+    observed.grove.cliques = vec![clique("Frontend", 1)];
+    let told = decided(&observed);
+    assert_eq!(told.restart.unwrap().phase, Some(RestartPhase::Restarting));
+    let set = told.grove.unwrap().set;
+    assert_eq!(find(&set, "frontend").annotations[annotations::RESTART_AT], "r1");
+    observed.grove.sets = vec![looked_at(set)];
+    assert_eq!(decided(&observed).restart.unwrap().phase, Some(RestartPhase::Completed));
+}
+
+/// Nobody tells of a topology that is made later, so it is looked for again.
+#[test]
+fn a_topology_that_is_missing_is_an_obstacle_and_no_mistake_of_the_author() {
+    let graph = graph_with(|g| {
+        let policy = json!({ "clusterTopologyName": "racks", "domain": "rack" });
+        g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
+    });
+    let obstacle = |domains: Option<&[&str]>, served: bool| {
+        let mut observed = observed(&graph);
+        observed.served.grove = served;
+        observed.grove.topology_domains = domains.map(|all| all.iter().map(|name| (*name).to_owned()).collect());
+        decided(&observed).obstacle
+    };
+    let missing = obstacle(None, true).unwrap();
+    assert_eq!(missing.stalled_reason, conditions::graph::TOPOLOGY_NOT_FOUND);
+    assert!(missing.message.contains("ClusterTopologyBinding racks"), "{}", missing.message);
+    let other = obstacle(Some(&["zone", "block"]), true).unwrap();
+    assert_eq!(other.stalled_reason, conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE);
+    assert!(other.message.contains("zone, block"), "{}", other.message);
+    assert_eq!(obstacle(Some(&["zone", "rack"]), true), None);
+    let unserved = obstacle(None, false).unwrap();
+    assert_eq!(unserved.stalled_reason, conditions::graph::API_MISSING);
+    assert!(unserved.message.contains("grove.io"), "{}", unserved.message);
+}
+
+#[test]
 fn a_constraint_of_an_older_grove_gets_its_topology_before_its_form_changes() {
     let graph =
         graph_with(|g| g["spec"]["topologyConstraint"] = json!({ "clusterTopologyName": "t", "packDomain": "rack" }));
