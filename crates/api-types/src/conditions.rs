@@ -62,9 +62,9 @@ pub mod graph {
     pub const WAITING_FOR_CHECKPOINT: &str = "waiting_for_checkpoint";
     /// `TopologyLevelsAvailable`: nothing is known yet.
     pub const TOPOLOGY_PENDING: &str = "TopologyConditionPending";
-    /// `TopologyLevelsAvailable`: the topology does not exist.
+    /// `TopologyLevelsAvailable` and `Stalled`: the topology does not exist.
     pub const TOPOLOGY_NOT_FOUND: &str = "TopologyDefinitionNotFound";
-    /// `TopologyLevelsAvailable`: the topology has not all levels that are asked for.
+    /// `TopologyLevelsAvailable` and `Stalled`: the topology has not all levels that are asked for.
     pub const TOPOLOGY_LEVELS_UNAVAILABLE: &str = "TopologyLevelsUnavailable";
     /// `TopologyLevelsAvailable`: all levels exist.
     pub const ALL_TOPOLOGY_LEVELS: &str = "AllTopologyLevelsAvailable";

@@ -106,10 +106,7 @@ pub fn validate<'a>(
     check_names(graph, &mut problems);
     match program {
         Program::Component => check_kv_transfer(&graph.spec, &mut problems),
-        Program::Grove => {
-            problems.extend(workload::grove::check(graph));
-            check_topology(graph, facts, &mut problems);
-        }
+        Program::Grove => problems.extend(workload::grove::check(graph)),
     }
     // Framework and discovery follow from the components, once the graph's settings are merged into them.
     let mut valid = ValidGraph {
@@ -125,7 +122,7 @@ pub fn validate<'a>(
         topology_domains: facts.topology_domains.unwrap_or_default(),
         obstacle: match program {
             Program::Component => lacks_orchestrator(&graph.spec, facts.served),
-            Program::Grove => lacks_grove(facts, settings),
+            Program::Grove => lacks_grove(facts, settings).or_else(|| lacks_topology(&graph.spec, facts)),
         },
     };
     let mut merged: Vec<_> = graph.spec.components.iter().map(|c| candidate(&valid, graph, c)).collect();
@@ -182,25 +179,25 @@ fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invali
     }
 }
 
-/// A cluster topology that the policy names must exist, with the domain in which caches are exchanged.
-fn check_topology(graph: &DynamoGraphDeployment, facts: Facts<'_>, problems: &mut Vec<Invalid>) {
-    let experimental = graph.spec.experimental.as_ref();
-    let Some(policy) = experimental.and_then(|experimental| experimental.kv_transfer_policy.as_ref()) else { return };
-    let Some(topology) = policy.cluster_topology_name.as_deref() else { return };
+/// A cluster topology that the policy names must exist, with the domain in which caches are exchanged. It may be made, or get the
+/// domain, after the graph.
+fn lacks_topology(spec: &DynamoGraphDeploymentSpec, facts: Facts<'_>) -> Option<Refusal> {
+    let policy = spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
+    let topology = policy.cluster_topology_name.as_deref()?;
     let at = "spec.experimental.kvTransferPolicy";
-    match facts.topology_domains {
+    let (stalled_reason, message) = match facts.topology_domains {
         None => {
-            let problem = "there is no ClusterTopologyBinding of that name";
-            let remedy = "create it, or name another";
-            problems.push(invalid(format!("{at}.clusterTopologyName"), topology, problem, remedy));
+            let problem = format!("there is no ClusterTopologyBinding {topology}; create it, or name another");
+            (conditions::graph::TOPOLOGY_NOT_FOUND, format!("{at}.clusterTopologyName: {problem}"))
         }
         Some(domains) if !domains.contains(&policy.domain) => {
-            let problem = format!("is no domain of ClusterTopologyBinding {topology}");
-            let remedy = format!("name one of its domains: {}", domains.join(", "));
-            problems.push(invalid(format!("{at}.domain"), &policy.domain, problem, &remedy));
+            let remedy = format!("add it, or name one of its domains: {}", domains.join(", "));
+            let problem = format!("{:?} is no domain of ClusterTopologyBinding {topology}; {remedy}", policy.domain);
+            (conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE, format!("{at}.domain: {problem}"))
         }
-        Some(_) => {}
-    }
+        Some(_) => return None,
+    };
+    Some(Refusal { ready_reason: conditions::graph::FAILED, stalled_reason, message })
 }
 
 /// Names that become values of labels must fit into them.
