@@ -77,7 +77,7 @@ impl Reconciler {
 
 fn next(stage: &Stage, now: Timestamp) -> Action {
     match stage {
-        Stage::Invalid { outside: true, .. } => Action::requeue(SURROUNDINGS_RETRY),
+        Stage::Invalid { outside: true, .. } | Stage::Waiting(_) => Action::requeue(SURROUNDINGS_RETRY),
         Stage::Blocked { .. } | Stage::Deploying { stuck: true, .. } => Action::requeue(OBSTACLE_RETRY),
         Stage::Profiling(Profiling { until: Some(until), .. }) => {
             let rest = until.duration_since(now).as_secs().clamp(0, 3600);

@@ -43,6 +43,8 @@ pub enum Search {
     Found(Box<Found>),
     /// There are none, as far as can be seen, and why.
     Nothing(String),
+    /// There may be some, but who knows did not answer, and why.
+    Unanswered(String),
 }
 
 /// Everything that a decision needs.

@@ -46,15 +46,25 @@ pub struct Refusal {
     pub mistakes: Vec<String>,
     /// Whether something outside the spec is missing, so that it helps to look again.
     pub outside: bool,
+    /// Whether all that is wrong is that somebody did not answer.
+    pub unanswered: bool,
 }
 
 impl Refusal {
     fn spec(&mut self, mistake: &str) {
         self.mistakes.push(mistake.to_owned());
+        self.unanswered = false;
     }
 
     fn outside(&mut self, mistake: String) {
         self.mistakes.push(mistake);
+        self.outside = true;
+        self.unanswered = false;
+    }
+
+    fn unanswered(&mut self, question: String) {
+        self.unanswered = self.mistakes.is_empty();
+        self.mistakes.push(question);
         self.outside = true;
     }
 }
@@ -109,11 +119,15 @@ fn hardware(observed: &Observed, refusal: &mut Refusal) -> Value {
     let missing = missing_facts(&whole);
     if !missing.is_empty() {
         let why = match &observed.hardware {
-            Search::Nothing(why) => why.as_str(),
+            Search::Nothing(why) | Search::Unanswered(why) => why.as_str(),
             Search::NotAsked => "GPUs of nodes are not looked up in this installation",
             Search::Found(found) => found.unknown_model.as_deref().unwrap_or("the nodes do not tell"),
         };
-        refusal.outside(format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", ")));
+        let mistake = format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", "));
+        match &observed.hardware {
+            Search::Unanswered(_) => refusal.unanswered(mistake),
+            _ => refusal.outside(mistake),
+        }
     }
     // The author's own words stay as they were written.
     let mut json = serde_json::to_value(&whole).unwrap_or_default();

@@ -80,12 +80,29 @@ pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
     if let Some(Value::Object(template)) = spec.pointer_mut("/overrides/profilingJob/template") {
         template.entry("metadata").or_insert_with(|| json!({}));
     }
+    conceal_values(&mut spec);
     let mut text = String::new();
     write(&spec, Some(&SPEC), &mut text);
     // As Go writes JSON: fit for HTML. None of these stands outside a string.
     [('<', "u003c"), ('>', "u003e"), ('&', "u0026"), ('\u{2028}', "u2028"), ('\u{2029}', "u2029")]
         .into_iter()
         .fold(text, |text, (character, code)| text.replace(character, &format!("\\{code}")))
+}
+
+/// Values of environment variables of the Job are the Job's, where who may see them is decided: no profiler needs them, and arguments
+/// end in lists of processes and in logs.
+fn conceal_values(spec: &mut Value) {
+    for containers in ["initContainers", "containers"] {
+        let path = format!("/overrides/profilingJob/template/spec/{containers}");
+        let containers = spec.pointer_mut(&path).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            for variable in container.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
+                if let Some(variable) = variable.as_object_mut() {
+                    variable.remove("value");
+                }
+            }
+        }
+    }
 }
 
 fn write(value: &Value, shape: Option<&Shape>, out: &mut String) {
@@ -140,6 +157,7 @@ pub fn profiled_spec(spec: &Value) -> String {
         fields.remove("autoApply");
         fields.remove("runtimeVersionOverride");
     }
+    conceal_values(&mut spec);
     let mut text = String::new();
     write(&spec, Some(&SPEC), &mut text);
     api_types::names::sha256_hex(text.as_bytes(), 16)
@@ -156,6 +174,15 @@ mod tests {
         let text = profiler_config(&spec, &json!({ "vramMb": 81920.0, "gpuSku": "t4" }));
         let expected = r#"{"model":"m","hardware":{"gpuSku":"t4","vramMb":81920},"sla":{"ttft":0.5,"itl":30},"overrides":{"profilingJob":{"template":{"metadata":{},"spec":{"volumes":[],"containers":[{"name":"n","image":"i"}]}}}},"autoApply":true}"#;
         assert_eq!(text, expected);
+    }
+
+    /// component.md §7.25: what overrides set for the Job is not spread through its arguments.
+    #[test]
+    fn values_of_the_jobs_environment_are_not_among_its_arguments() {
+        let spec = json!({ "overrides": { "profilingJob": { "template": { "spec": { "containers": [
+            { "name": "profiler", "env": [{ "name": "TOKEN", "value": "s3cret" }] } ] } } } } });
+        let text = profiler_config(&spec, &Value::Null);
+        assert!(text.contains(r#"{"name":"TOKEN"}"#) && !text.contains("s3cret"), "{text}");
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub enum Stage {
         /// Whether something outside the spec is missing.
         outside: bool,
     },
-    /// Something has to go first.
+    /// Something has to go first, or to answer.
     Waiting(String),
     /// Somebody has to change something outside the request before the Job can be made.
     Blocked {

@@ -23,6 +23,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
 pub(super) fn begin(observed: &Observed) -> Decision {
     let valid = match validate(observed) {
         Ok(valid) => valid,
+        Err(refusal) if refusal.unanswered => return at(Stage::Waiting(refusal.mistakes.join("\n"))),
         Err(refusal) => {
             return at(Stage::Invalid { message: refusal.mistakes.join("\n"), outside: refusal.outside });
         }

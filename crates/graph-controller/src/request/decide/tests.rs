@@ -119,6 +119,21 @@ fn a_wrong_spec_fails_with_every_mistake_and_makes_nothing() {
     assert_eq!(told(&observed, decision), (RequestPhase::Failed, "ValidationFailed".into()));
 }
 
+/// An exporter behind a NetworkPolicy, say: it may answer the next time, and somebody must be able to see what is asked.
+#[test]
+fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
+    let mut observed = observed_with(|r| r["spec"]["hardware"] = json!({}));
+    observed.hardware = Search::Unanswered("http://10.0.0.1:9400 of node a: no answer".into());
+    let decision = decide(&observed, now());
+    assert_eq!(decision.job, None);
+    let Stage::Waiting(message) = &decision.stage else { panic!("{:?}", decision.stage) };
+    assert!(message.contains("10.0.0.1:9400 of node a") && message.contains("set gpuSku"), "{message}");
+    assert_eq!(told(&observed, decision), (RequestPhase::Pending, "Pending".into()));
+
+    observed.cache_claim = Claim::Missing("weights".into());
+    assert!(matches!(decide(&observed, now()).stage, Stage::Invalid { outside: true, .. }), "no answer mends this");
+}
+
 #[test]
 fn profiling_goes_through_its_phases() {
     let mut observed = in_phase("Profiling");

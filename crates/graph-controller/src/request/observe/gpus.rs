@@ -65,16 +65,16 @@ impl Gpus {
     /// The GPUs to plan with.
     ///
     /// # Errors
-    /// An API server, or exporters, that do not answer.
+    /// An API server that does not answer.
     pub async fn search(&self, wanted: Option<GpuSku>) -> Result<Search, Error> {
         let survey = self.survey().await?;
         let rdma = |node: &str| survey.rdma_everywhere || survey.rdma.iter().any(|name| name == node);
         match choose(&survey.nodes, wanted, rdma) {
             Ok(found) => Ok(Search::Found(Box::new(found))),
-            Err(_) if survey.passing => Err(Error::Timeout { action: "ask for its GPUs", object: cluster() }),
             Err(why) => {
                 let notes = survey.notes.iter().map(|note| format!("; {note}"));
-                Ok(Search::Nothing(why + &notes.collect::<String>()))
+                let why = why + &notes.collect::<String>();
+                Ok(if survey.passing { Search::Unanswered(why) } else { Search::Nothing(why) })
             }
         }
     }
