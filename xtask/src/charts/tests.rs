@@ -1,5 +1,7 @@
 //! The chart, rendered by the pinned helm.
 
+mod definitions;
+
 use std::process::Command;
 
 use serde_json::{Value, json};

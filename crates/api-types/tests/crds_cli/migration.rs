@@ -1,6 +1,5 @@
 //! Objects that were stored in v1alpha1, as the Go operator did for a year.
 
-use crate::apply::wait;
 use crate::converter::Converter;
 use crate::{apply, stdout};
 use futures::{StreamExt, stream};
@@ -133,8 +132,16 @@ async fn objects_are_stored_anew_and_the_old_version_is_forgotten() {
     let model = model_of_a_version_that_is_gone(&server, &api).await;
     let before = identities(&server).await;
 
-    // Two at once. Both wait for the webhook, whose certificate is not known yet.
+    // Definitions alone need no webhook, which cannot be there before they are.
     let converter = Converter::start();
+    let mut definitions = apply(cluster.kubeconfig());
+    definitions.args(["--skip-migration", "--timeout", "120", "--webhook-service", &converter.service().to_string()]);
+    stdout(&definitions.output().unwrap());
+    for plural in PLURALS {
+        assert_eq!(stored_versions(&api, plural).await, ["v1alpha1", "v1beta1"], "{plural}");
+    }
+
+    // Two at once. Both wait for the webhook, whose certificate is not known yet.
     converter.expose(&client).await;
     let apply = || {
         let mut command = apply(cluster.kubeconfig());
@@ -142,9 +149,6 @@ async fn objects_are_stored_anew_and_the_old_version_is_forgotten() {
         command
     };
     let at_once: Vec<_> = (0..2).map(|_| apply().spawn().unwrap()).collect();
-    for plural in PLURALS {
-        wait(async || stored_versions(&api, plural).await.len() == 2).await;
-    }
     converter.inject(&client).await;
     let outputs: Vec<_> = at_once.into_iter().map(|child| stdout(&child.wait_with_output().unwrap())).collect();
     let rewritten =

@@ -91,11 +91,14 @@ spec:
         {{- end }}
 {{- end -}}
 
-{{/* What all pods of the operator have: who they are, where they run, what they may not. */}}
+{{/*
+What all pods of the operator have: who they are, where they run, what they may not. Their ServiceAccount has the name of the
+program, or the one that "account" says.
+*/}}
 {{- define "dynamo-operator.pod" -}}
 {{- $manager := .root.Values.controllerManager -}}
 {{- $sub := .sub.Values -}}
-serviceAccountName: {{ include "dynamo-operator.program" . }}
+serviceAccountName: {{ .account | default (include "dynamo-operator.program" .) }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}

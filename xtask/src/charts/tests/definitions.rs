@@ -1,0 +1,56 @@
+//! Jobs for the custom resource definitions: what helm runs before an install and after it.
+
+use serde_json::{Value, json};
+
+use super::{RESTRICTED, find, names, render};
+
+fn hook(object: &Value) -> &str {
+    object["metadata"]["annotations"]["helm.sh/hook"].as_str().unwrap_or_default()
+}
+
+fn args(job: &Value) -> Vec<&str> {
+    let args = job["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+    args.iter().map(|arg| arg.as_str().unwrap()).collect()
+}
+
+/// Before the install, nobody answers `/convert`: objects that an older version stored can be read only when the webhook server is
+/// there.
+#[test]
+fn stored_objects_are_migrated_when_the_webhook_server_is_there() {
+    let objects = render(&["dynamo-operator.crds.timeoutSeconds=60"]).unwrap();
+    assert_eq!(names(&objects, "Job"), ["rel-dynamo-operator-crds", "rel-dynamo-operator-migrate-crds"]);
+    for (name, events, migrates) in [
+        ("rel-dynamo-operator-crds", "pre-install,pre-upgrade", false),
+        ("rel-dynamo-operator-migrate-crds", "post-install,post-upgrade", true),
+    ] {
+        let job = find(&objects, "Job", name);
+        let args = args(job);
+        assert_eq!(args.contains(&"--skip-migration"), !migrates, "{name}: {args:?}");
+        assert!(args.contains(&"--timeout=60"), "{name}: {args:?}");
+        assert_eq!(job["spec"]["template"]["spec"]["serviceAccountName"], name);
+        for kind in ["Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"] {
+            assert_eq!(hook(find(&objects, kind, name)), events, "{kind} {name}");
+        }
+    }
+}
+
+/// What runs before the install has no right to objects.
+#[test]
+fn each_job_has_the_rights_of_its_step() {
+    let objects = render(&[]).unwrap();
+    let groups = |name: &str| {
+        let rules = find(&objects, "ClusterRole", name)["rules"].as_array().unwrap().clone();
+        rules.into_iter().map(|rule| (rule["apiGroups"][0].clone(), rule["resources"][0].clone())).collect::<Vec<_>>()
+    };
+    let definitions = (json!("apiextensions.k8s.io"), json!("customresourcedefinitions"));
+    assert_eq!(groups("rel-dynamo-operator-crds"), std::slice::from_ref(&definitions));
+    let all = groups("rel-dynamo-operator-migrate-crds");
+    assert!(all.contains(&definitions) && all.iter().any(|(group, _)| group == "nvidia.com"), "{all:?}");
+}
+
+#[test]
+fn who_owns_the_definitions_gets_neither_job() {
+    for values in [&["dynamo-operator.upgradeCRD=false"][..], &RESTRICTED] {
+        assert!(names(&render(values).unwrap(), "Job").is_empty(), "{values:?}");
+    }
+}
