@@ -1,6 +1,7 @@
 //! The chart, rendered by the pinned helm.
 
 mod definitions;
+mod one_namespace;
 
 use std::process::Command;
 

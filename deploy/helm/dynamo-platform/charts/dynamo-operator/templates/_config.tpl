@@ -103,7 +103,7 @@ checkpoint:
 discovery:
   backend: {{ .Values.discoveryBackend }}
 gpu:
-  discoveryEnabled: {{ .Values.gpuDiscovery.enabled }}
+  discoveryEnabled: {{ ternary "true" "false" (not (empty (include "dynamo-operator.gpuDiscovery" .))) }}
 imagePullSecretDiscovery:
   enabled: {{ .Values.imagePullSecretDiscovery.enabled }}
 {{- end -}}

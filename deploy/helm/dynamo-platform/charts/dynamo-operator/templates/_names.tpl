@@ -38,6 +38,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if .Values.namespaceRestriction.enabled }}true{{ end -}}
 {{- end -}}
 
+{{/* Whether nodes are looked at for GPUs: what the value says, else in an install for the whole cluster. */}}
+{{- define "dynamo-operator.gpuDiscovery" -}}
+{{- $told := .Values.gpuDiscovery.enabled -}}
+{{- if ternary $told (empty (include "dynamo-operator.restricted" .)) (kindIs "bool" $told) }}true{{ end -}}
+{{- end -}}
+
 {{/* The only namespace that is served. */}}
 {{- define "dynamo-operator.target" -}}
 {{- default .Release.Namespace .Values.namespaceRestriction.targetNamespace -}}
