@@ -2,6 +2,7 @@
 
 mod definitions;
 mod one_namespace;
+mod placement;
 
 use std::process::Command;
 

@@ -124,6 +124,16 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- if gt (int (.replicas | default 1)) 1 }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "dynamo-operator.selector" . | nindent 8 }}
+    matchLabelKeys: [pod-template-hash]
+{{- end }}
 {{- end -}}
 
 {{- define "dynamo-operator.serviceAccount" -}}
