@@ -10,6 +10,8 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 const TILTFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Tiltfile");
 const STUBS: &str = include_str!("stubs.star");
 const DEPLOYMENTS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
+const PROGRAMS: [&str; 5] =
+    ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope"];
 
 /// What a developer has, says and is connected to.
 struct Scene {
@@ -35,7 +37,12 @@ struct Call {
 fn evaluate(scene: &Scene) -> Result<Vec<Call>, String> {
     let mut objects: Vec<Value> = DEPLOYMENTS
         .iter()
-        .map(|name| json!({"kind": "Deployment", "metadata": {"name": format!("dynamo-dynamo-operator-{name}")}}))
+        .map(|name| {
+            json!({
+                "kind": "Deployment", "metadata": {"name": format!("dynamo-dynamo-operator-{name}")},
+                "spec": {"template": {"spec": {"containers": [{"name": name, "volumeMounts": [{"name": "config"}]}]}}},
+            })
+        })
         .collect();
     objects.push(json!({"kind": "StatefulSet", "metadata": {"name": "dynamo-nats"}}));
     objects.push(json!({"kind": "ClusterRole", "metadata": {"name": "some-role"}}));
@@ -77,9 +84,23 @@ fn named<'a>(calls: &'a [Call], what: &str, name: &str) -> &'a Value {
     &calls.iter().find(is).unwrap_or_else(|| panic!("no {what} {name}")).named
 }
 
+fn words(list: &Value) -> Vec<String> {
+    list.as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+}
+
+fn command(build: &Value) -> Vec<String> {
+    words(&build["command"])
+}
+
+/// The step that makes an image and brings it to the cluster under both its tags.
+fn image(via: &str, repository: &str, tag: &str, tail: &[&str]) -> Vec<String> {
+    let step = ["cargo", "xtask", "tilt", "image", "--via", via, "--repository", repository, "--lasting-tag", tag];
+    step.iter().chain(tail).map(|word| (*word).to_owned()).collect()
+}
+
 fn helm(calls: &[Call]) -> Vec<String> {
     let command = calls.iter().find(|call| call.what == "local" && call.args[0][0] == "helm").unwrap();
-    command.args[0].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap().to_owned()).collect()
+    words(&command.args[0])
 }
 
 #[test]
@@ -96,14 +117,13 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
     assert_eq!(calls.iter().find(|call| call.what == "allow_k8s_contexts").unwrap().args[0], json!(["team-dev"]));
     assert_eq!(named(&calls, "local_resource", "manager-build")["labels"], json!(["operator"]));
     assert_eq!(named(&calls, "local_resource", "crds")["resource_deps"], json!(["manager-build"]));
-    let build = named(&calls, "docker_build", "registry.example.com/me/controller/graph-controller");
-    assert_eq!(build["only"], json!(["graph-controller"]));
-    assert_eq!(
-        build["extra_tag"],
-        json!(["tilt-dev", "abc123"].map(|tag| format!("registry.example.com/me/controller/graph-controller:{tag}")))
-    );
-    assert!(build["dockerfile_contents"].as_str().unwrap().contains("USER 65532:65532"));
-    assert_eq!(build["live_update"], json!([]));
+    let repository = "registry.example.com/me/controller";
+    for program in PROGRAMS {
+        let build = named(&calls, "custom_build", &format!("{repository}/{program}"));
+        assert_eq!(command(build), image("docker", repository, "tilt-dev", &["--push", program]));
+        assert_eq!(build["deps"], json!([format!("../target/tilt/{program}")]));
+        assert_eq!(build["live_update"], json!([]));
+    }
     for (index, name) in ["operator", "component-controller", "model-controller", "webhook-server"].iter().enumerate() {
         let resource = named(&calls, "k8s_resource", name);
         assert_eq!(resource["resource_deps"], json!(["manager-build", "crds"]), "{name}");
@@ -115,6 +135,8 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
     for value in [
         "dynamo-operator.controllerManager.manager.image.repository=registry.example.com/me/controller",
         "dynamo-operator.controllerManager.manager.image.tag=tilt-dev",
+        // The next build is another image of the same name.
+        "dynamo-operator.graph-controller.image.pullPolicy=Always",
         "dynamo-operator.upgradeCRD=false",
         "global.nats.install=true",
         "dynamo-operator.imagePullSecrets[0].name=pull",
@@ -131,7 +153,7 @@ fn the_environment_s_registry_wins() {
         environment: json!({"REGISTRY": "two.example.com/x"}),
         ..Scene::default()
     };
-    named(&evaluate(&scene).unwrap(), "docker_build", "two.example.com/x/controller/webhook-server");
+    named(&evaluate(&scene).unwrap(), "custom_build", "two.example.com/x/controller/webhook-server");
 }
 
 #[test]
@@ -141,12 +163,65 @@ fn the_k3d_loop_imports_and_never_pulls() {
     let build = named(&calls, "custom_build", "controller/graph-controller");
     assert_eq!(build["disable_push"], json!(true));
     assert_eq!(build["outputs_image_ref_to"], json!("../target/tilt/graph-controller.ref"));
-    assert!(build["command"].as_array().unwrap().contains(&json!("import")));
-    assert!(helm(&calls).contains(&"dynamo-operator.controllerManager.manager.image.pullPolicy=Never".to_owned()));
+    let tail = ["--context", "k3d-dynamo", "graph-controller"];
+    assert_eq!(command(build), image("k3d", "controller", "abc123", &tail));
+    let helm = helm(&calls);
+    for value in ["image.pullPolicy=Never", "image.tag=abc123", "image.repository=controller"] {
+        assert!(helm.contains(&format!("dynamo-operator.controllerManager.manager.{value}")), "{value}");
+    }
+    assert!(!helm.iter().any(|value| value.contains("Always")));
     assert_eq!(named(&calls, "local_resource", "bootstrap")["labels"], json!(["infrastructure"]));
     assert_eq!(named(&calls, "k8s_resource", "webhook-echo")["resource_deps"], json!(["bootstrap"]));
     assert_eq!(named(&calls, "k8s_resource", "broken-graphs")["labels"], json!(["triggers"]));
-    assert!(!calls.iter().any(|call| call.what == "docker_build"));
+}
+
+#[test]
+fn kind_without_a_registry_gets_images_by_import() {
+    let calls = evaluate(&Scene::default()).unwrap();
+    let build = named(&calls, "custom_build", "controller/graph-controller");
+    assert_eq!(command(build), image("kind", "controller", "abc123", &["--context", "kind-dev", "graph-controller"]));
+    assert!(helm(&calls).contains(&"dynamo-operator.controllerManager.manager.image.tag=abc123".to_owned()));
+}
+
+#[test]
+fn images_stay_where_the_cluster_runs_on_the_runtime_that_made_them() {
+    let calls = evaluate(&Scene { context: "minikube", ..Scene::default() }).unwrap();
+    let build = named(&calls, "custom_build", "controller/graph-controller");
+    assert_eq!(command(build), image("docker", "controller", "tilt-dev", &["graph-controller"]));
+    assert!(!helm(&calls).iter().any(|value| value.contains("Always")));
+}
+
+#[test]
+fn live_updates_replace_the_program_in_a_volume_and_the_file_system_stays_read_only() {
+    let scene = Scene {
+        arguments: json!({"live_update": true}),
+        settings: json!({"registry": "r.example.com"}),
+        ..Scene::default()
+    };
+    let calls = evaluate(&scene).unwrap();
+    let build = named(&calls, "custom_build", "r.example.com/controller/model-controller");
+    let tail = ["--push", "--live", "model-controller"];
+    assert_eq!(command(build), image("docker", "r.example.com/controller", "tilt-dev", &tail));
+    assert_eq!(build["live_update"][0], json!(["sync", "../target/tilt/model-controller", "/live/model-controller"]));
+    let applied = calls.iter().find(|call| call.what == "k8s_yaml").unwrap();
+    let deployments: Vec<&Value> =
+        applied.args[0].as_array().unwrap().iter().filter(|it| it["kind"] == "Deployment").collect();
+    assert_eq!(deployments.len(), DEPLOYMENTS.len());
+    for deployment in deployments {
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["volumes"], json!([{"name": "live", "emptyDir": {}}]));
+        let mounts = json!([{"name": "config"}, {"name": "live", "mountPath": "/live"}]);
+        assert_eq!(pod["containers"][0]["volumeMounts"], mounts);
+    }
+}
+
+#[test]
+fn the_version_that_graphs_are_stamped_with_can_be_set() {
+    let scene = |settings| Scene { settings, ..Scene::default() };
+    let told = |calls: &[Call]| helm(calls).into_iter().find(|value| value.contains("--operator-version"));
+    assert_eq!(told(&evaluate(&scene(json!({}))).unwrap()), None);
+    let calls = evaluate(&scene(json!({"operator_version": "1.4.0"}))).unwrap();
+    assert_eq!(told(&calls).unwrap(), "dynamo-operator.webhook-server.args[0]=--operator-version=1.4.0");
 }
 
 #[test]
@@ -166,8 +241,12 @@ fn credentials_reach_one_step_by_its_environment_and_nothing_else() {
     let helm = helm(&calls);
     assert!(helm.contains(&"dynamo-operator.imagePullSecrets[0].name=registry-secret".to_owned()));
     assert!(helm.windows(2).any(|pair| pair == ["--namespace", "mine"]));
-    let build = named(&calls, "custom_build", "registry.example.com/me/controller/lease-scope");
-    assert!(build["command"].as_array().unwrap().contains(&json!("podman")));
+    // Pods of our controllers find their image by the commit.
+    let repository = "registry.example.com/me/controller";
+    let build = named(&calls, "custom_build", &format!("{repository}/lease-scope"));
+    assert_eq!(command(build), image("podman", repository, "abc123", &["--push", "lease-scope"]));
+    assert!(helm.contains(&"dynamo-operator.controllerManager.manager.image.tag=abc123".to_owned()));
+    assert!(helm.contains(&"dynamo-operator.graph-controller.image.pullPolicy=Always".to_owned()));
 }
 
 #[test]
@@ -179,6 +258,12 @@ fn a_context_that_is_not_allowed_is_refused_before_anything_runs() {
     assert!(refusal(remote).contains("needs a registry"));
     let kind = Scene { arguments: json!({"k3d": true}), ..Scene::default() };
     assert!(refusal(kind).contains("the context is kind-dev"));
+    let no_import = Scene { context: "k3d-dynamo", ..Scene::default() };
+    assert!(refusal(no_import).contains("use --k3d"));
+    let nowhere = Scene { context: "minikube", arguments: json!({"container_runtime": "podman"}), ..Scene::default() };
+    assert!(refusal(nowhere).contains("podman brings images to a registry"));
+    let live = Scene { arguments: json!({"live_update": true}), ..Scene::default() };
+    assert!(refusal(live).contains("live_update needs images"));
     let misspelt = Scene { settings: json!({"registri": "x"}), ..Scene::default() };
     assert!(refusal(misspelt).contains("unknown key registri"));
 }

@@ -230,6 +230,24 @@ fn documented_commands_have_their_effect() {
     find(&objects, "PodDisruptionBudget", "rel-dynamo-operator-model-controller");
 }
 
+/// Pods that the graph controller makes run the image that the chart names to it, whatever its own Deployment runs.
+#[test]
+fn the_graph_controller_is_told_its_image_for_pods_that_it_makes() {
+    let values = [
+        "dynamo-operator.controllerManager.manager.image.repository=example.com/team/controller",
+        "dynamo-operator.controllerManager.manager.image.tag=abc123-dirty",
+        "dynamo-operator.graph-controller.image.pullPolicy=Always",
+    ];
+    let objects = render(&values).unwrap();
+    let told = |flag: &str| {
+        let args = containers(&objects).flat_map(|(_, container)| container["args"].as_array().unwrap());
+        let found: Vec<&str> = args.filter_map(|arg| arg.as_str()?.strip_prefix(flag)).collect();
+        found.join(",")
+    };
+    assert_eq!(told("--operator-image="), "example.com/team/controller/graph-controller:abc123-dirty");
+    assert_eq!(told("--operator-image-pull-policy="), "Always");
+}
+
 #[test]
 fn every_program_understands_the_configuration_of_every_install() {
     let mesh = ["dynamo-operator.dynamo.serviceMesh.enabled=true", "dynamo-operator.checkpoint.enabled=true"];

@@ -91,4 +91,20 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_graph_controller_is_there_under_both_its_names() {
+        let entries = |program: &str| {
+            let layer = files(program, b"binary", None);
+            let mut archive = tar::Archive::new(layer.as_slice());
+            let found = archive.entries().unwrap().map(|entry| {
+                let entry = entry.unwrap();
+                let link = entry.link_name().unwrap().map(|target| format!(" -> {}", target.display()));
+                format!("{}{}", entry.path().unwrap().display(), link.unwrap_or_default())
+            });
+            found.filter(|name| !name.starts_with("etc")).collect::<Vec<_>>()
+        };
+        assert_eq!(entries("graph-controller"), ["graph-controller", "dgd-apply-overrides -> graph-controller"]);
+        assert_eq!(entries("model-controller"), ["model-controller"]);
+    }
 }

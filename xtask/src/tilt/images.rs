@@ -1,40 +1,89 @@
 //! Binaries and images of the loop.
+//!
+//! Each build gives an image two names. One is made from the content; the step writes it where Tilt finds it, and Tilt deploys it.
+//! The other lasts from build to build: controllers put it into pods that they make. The step brings both to the cluster.
 
-use std::env;
+use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
+use sha2::{Digest, Sha256};
 
 use crate::images::{self, Arch};
 use crate::operators::workspace_root;
 
-/// Puts the image of a program into a k3d cluster.
+/// Makes the image of a program, and brings it to the cluster.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ImportArgs {
-    /// Context of the cluster: k3d-<name>
-    #[arg(long)]
-    context: String,
+pub(crate) struct ImageArgs {
+    /// What brings it there
+    #[arg(long, value_enum)]
+    via: Via,
+    /// Context of the k3d or kind cluster
+    #[arg(long, required_if_eq_any([("via", "k3d"), ("via", "kind")]))]
+    context: Option<String>,
     /// What the name of the image begins with
     #[arg(long)]
     repository: String,
+    /// The tag that lasts from build to build
+    #[arg(long, value_name = "TAG")]
+    lasting_tag: String,
+    /// Pushes to the registry in the name; without it, the cluster uses the images of the container runtime
+    #[arg(long)]
+    push: bool,
+    /// Makes an image whose program can be replaced while it runs
+    #[arg(long)]
+    live: bool,
     program: String,
 }
 
-/// Builds the image of a program with podman or nerdctl.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ImageArgs {
-    /// podman or nerdctl
-    #[arg(long)]
-    runtime: String,
-    program: String,
+/// What brings an image to the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Via {
+    /// Import into the nodes of a k3d cluster.
+    K3d,
+    /// Import into the nodes of a kind cluster.
+    Kind,
+    /// Docker, with a registry or as the runtime of the cluster.
+    Docker,
+    /// Podman, with a registry.
+    Podman,
+    /// nerdctl, with a registry.
+    Nerdctl,
+}
+
+impl Via {
+    fn program(self) -> &'static str {
+        match self {
+            Self::K3d => "k3d",
+            Self::Kind => "kind",
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Nerdctl => "nerdctl",
+        }
+    }
+}
+
+/// An image under both its names.
+#[derive(Debug)]
+struct Build {
+    /// By its content.
+    own: String,
+    lasting: String,
+    /// The archive under the name by content, and that under the other one.
+    archives: [PathBuf; 2],
 }
 
 /// Where the Tiltfile looks for binaries.
 fn binaries() -> PathBuf {
     workspace_root().join("target/tilt")
+}
+
+/// The image of a program that can be replaced while it runs.
+fn live_dockerfile() -> PathBuf {
+    workspace_root().join("tilt/dev/live.Dockerfile")
 }
 
 /// Compiles all programs in one go, and replaces those whose content changed: the others' images are not built again.
@@ -54,35 +103,160 @@ pub(super) fn build() -> Result<()> {
     Ok(())
 }
 
-pub(super) fn import(args: &ImportArgs) -> Result<()> {
-    let Some(cluster) = args.context.strip_prefix("k3d-") else {
-        bail!("{} is no context of a k3d cluster", args.context)
-    };
-    // A tag of its own for each content: the cluster never asks a registry for it.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let reference = format!("{}/{}:tilt-{}", args.repository, args.program, since.as_millis());
-    let archive = binaries().join(format!("{}.tar", args.program));
-    images::pack(&args.program, &binaries().join(&args.program), &reference, Arch::of_this_machine(), &archive)?;
-    run(Command::new("k3d").args(["image", "import", "--cluster", cluster]).arg(&archive))?;
-    fs::write(binaries().join(format!("{}.ref", args.program)), &reference)?;
-    Ok(())
-}
-
+/// Makes the image, brings it to the cluster under both names, and tells Tilt the one that it deploys.
 pub(super) fn image(args: &ImageArgs) -> Result<()> {
-    let expected = env::var("EXPECTED_REF").context("EXPECTED_REF is not set; this step is for tilt/Tiltfile")?;
-    ensure!(matches!(args.runtime.as_str(), "podman" | "nerdctl"), "unknown runtime {}", args.runtime);
-    let archive = binaries().join(format!("{}.tar", args.program));
-    images::pack(&args.program, &binaries().join(&args.program), &expected, Arch::of_this_machine(), &archive)?;
-    load(&args.runtime, &archive)?;
-    run(Command::new(&args.runtime).args(["push", &expected]))
-}
-
-fn load(runtime: &str, archive: &Path) -> Result<()> {
-    run(Command::new(runtime).args(["load", "--input"]).arg(archive))
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    ensure!(status.success(), "{} failed", command.get_program().display());
+    let (dir, name) = (binaries(), format!("{}/{}", args.repository, args.program));
+    let binary = dir.join(&args.program);
+    let build = Build {
+        own: format!("{name}:tilt-{}", content(&binary, args.live)?),
+        lasting: format!("{name}:{}", args.lasting_tag),
+        archives: ["tar", "lasting.tar"].map(|ending| dir.join(format!("{}.{ending}", args.program))),
+    };
+    for (reference, archive) in [&build.own, &build.lasting].into_iter().zip(&build.archives) {
+        images::pack(&args.program, &binary, reference, Arch::of_this_machine(), archive)?;
+    }
+    for command in commands(args, &build)? {
+        run(args.via.program(), &command)?;
+    }
+    fs::write(dir.join(format!("{}.ref", args.program)), &build.own)?;
     Ok(())
+}
+
+/// What an image is made of, as a part of its name.
+fn content(binary: &Path, live: bool) -> Result<String> {
+    let mut digest = Sha256::new();
+    digest.update(fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?);
+    if live {
+        digest.update(fs::read(live_dockerfile())?);
+    }
+    Ok(digest.finalize().iter().take(8).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// The arguments of each call that brings both names to the cluster, in order.
+fn commands(args: &ImageArgs, build: &Build) -> Result<Vec<Vec<OsString>>> {
+    let context = args.context.as_deref().unwrap_or_default();
+    let cluster = |prefix: &str| {
+        context
+            .strip_prefix(prefix)
+            .with_context(|| format!("{context} is no context of a {} cluster", &prefix[..prefix.len() - 1]))
+    };
+    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+    let with = |mut command: Vec<OsString>, path: &Path| {
+        command.push(path.into());
+        command
+    };
+    let [own, lasting] = &build.archives;
+    Ok(match args.via {
+        Via::K3d | Via::Kind if args.live => {
+            bail!("an image for live updates is built and pushed by a container runtime")
+        }
+        Via::K3d => vec![with(with(words(&["image", "import", "--cluster", cluster("k3d-")?]), own), lasting)],
+        Via::Kind => {
+            let load = words(&["load", "image-archive", "--name", cluster("kind-")?]);
+            vec![with(load.clone(), own), with(load, lasting)]
+        }
+        Via::Docker | Via::Podman | Via::Nerdctl => {
+            let load = words(&["load", "--input"]);
+            let mut all = if args.live {
+                // Pods of our controllers run the plain image; that of the Deployment is made of it.
+                let (program, image) = (format!("PROGRAM={}", args.program), format!("IMAGE={}", build.lasting));
+                let live =
+                    words(&["build", "--build-arg", &program, "--build-arg", &image, "--tag", &build.own, "--file"]);
+                vec![with(load, lasting), with(with(live, &live_dockerfile()), &workspace_root().join("tilt/dev"))]
+            } else {
+                vec![with(load, own), words(&["tag", &build.own, &build.lasting])]
+            };
+            if args.push {
+                all.extend([&build.own, &build.lasting].map(|reference| words(&["push", reference])));
+            }
+            all
+        }
+    })
+}
+
+fn run(program: &str, args: &[OsString]) -> Result<()> {
+    let status = Command::new(program).args(args).status().with_context(|| format!("cannot run {program}"))?;
+    ensure!(
+        status.success(),
+        "{program} {} failed",
+        args.first().map_or_else(Default::default, |arg| arg.to_string_lossy())
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(via: Via) -> ImageArgs {
+        ImageArgs {
+            via,
+            context: None,
+            repository: "r.example.com/me".to_owned(),
+            lasting_tag: "abc".to_owned(),
+            push: false,
+            live: false,
+            program: "graph-controller".to_owned(),
+        }
+    }
+
+    fn lines(args: &ImageArgs) -> Result<Vec<String>> {
+        let build = Build {
+            own: "OWN".to_owned(),
+            lasting: "LASTING".to_owned(),
+            archives: ["own.tar", "lasting.tar"].map(PathBuf::from),
+        };
+        let commands = commands(args, &build)?;
+        Ok(commands.iter().map(|words| words.join(" ".as_ref()).into_string().unwrap()).collect())
+    }
+
+    /// Tilt deploys one of the names, pods of our controllers have the other: both have to be there.
+    #[test]
+    fn every_loop_brings_both_names_to_the_cluster() {
+        let k3d = ImageArgs { context: Some("k3d-dynamo".to_owned()), ..args(Via::K3d) };
+        assert_eq!(lines(&k3d).unwrap(), ["image import --cluster dynamo own.tar lasting.tar"]);
+        let kind = ImageArgs { context: Some("kind-dev".to_owned()), ..args(Via::Kind) };
+        let load = "load image-archive --name dev";
+        assert_eq!(lines(&kind).unwrap(), [format!("{load} own.tar"), format!("{load} lasting.tar")]);
+        for via in [Via::Docker, Via::Podman, Via::Nerdctl] {
+            let here = ["load --input own.tar", "tag OWN LASTING"];
+            assert_eq!(lines(&args(via)).unwrap(), here, "{via:?}");
+            let pushed = ImageArgs { push: true, ..args(via) };
+            assert_eq!(lines(&pushed).unwrap(), [here[0], here[1], "push OWN", "push LASTING"], "{via:?}");
+        }
+    }
+
+    #[test]
+    fn an_image_for_live_updates_is_made_of_the_plain_one_and_both_are_brought() {
+        let live = ImageArgs { push: true, live: true, ..args(Via::Docker) };
+        let lines = lines(&live).unwrap();
+        assert_eq!(lines[0], "load --input lasting.tar");
+        let build = "build --build-arg PROGRAM=graph-controller --build-arg IMAGE=LASTING --tag OWN --file ";
+        assert!(lines[1].starts_with(build) && lines[1].contains("/live.Dockerfile "), "{lines:?}");
+        assert_eq!(lines[2..], ["push OWN", "push LASTING"]);
+    }
+
+    #[test]
+    fn a_cluster_of_another_kind_is_refused() {
+        let kind = ImageArgs { context: Some("kind-dev".to_owned()), ..args(Via::K3d) };
+        assert_eq!(lines(&kind).unwrap_err().to_string(), "kind-dev is no context of a k3d cluster");
+        let live = ImageArgs { context: Some("k3d-dynamo".to_owned()), live: true, ..args(Via::K3d) };
+        assert!(lines(&live).is_err());
+    }
+
+    #[test]
+    fn the_name_by_content_changes_with_the_content() {
+        let file = std::env::temp_dir().join(format!("program-{}", std::process::id()));
+        fs::write(&file, "one").unwrap();
+        let one = content(&file, false).unwrap();
+        assert_eq!(one.len(), 16);
+        assert_eq!(content(&file, false).unwrap(), one);
+        assert_ne!(content(&file, true).unwrap(), one);
+        fs::write(&file, "two").unwrap();
+        assert_ne!(content(&file, false).unwrap(), one);
+        fs::remove_file(file).unwrap();
+    }
 }

@@ -52,11 +52,9 @@ pub(crate) struct DownArgs {
 pub(crate) enum Step {
     /// Compile all programs, and replace those that changed in target/tilt
     Build,
-    /// Put the image of a program into a k3d cluster
-    Import(images::ImportArgs),
-    /// Build the image of a program with another container runtime than docker, and push it
+    /// Make the image of a program, and bring it to the cluster
     Image(images::ImageArgs),
-    /// Make the Secret by which the cluster pulls, from REGISTRY_USERNAME and REGISTRY_PASSWORD
+    /// Make the Secret by which the cluster pulls, or replace it, from REGISTRY_USERNAME and REGISTRY_PASSWORD
     Secret(bootstrap::SecretArgs),
     /// Make what the development manifests refer to, where it is missing
     Bootstrap(bootstrap::BootstrapArgs),
@@ -83,7 +81,6 @@ pub(crate) fn down(args: &DownArgs) -> Result<ExitCode> {
 pub(crate) async fn step(step: &Step) -> Result<()> {
     match step {
         Step::Build => images::build(),
-        Step::Import(args) => images::import(args),
         Step::Image(args) => images::image(args),
         Step::Secret(args) => bootstrap::secret(args).await,
         Step::Bootstrap(args) => bootstrap::bootstrap(args).await,
