@@ -172,7 +172,10 @@ fn the_k3d_loop_imports_and_never_pulls() {
     assert!(!helm.iter().any(|value| value.contains("Always")));
     assert_eq!(named(&calls, "local_resource", "bootstrap")["labels"], json!(["infrastructure"]));
     assert_eq!(named(&calls, "k8s_resource", "webhook-echo")["resource_deps"], json!(["bootstrap"]));
-    assert_eq!(named(&calls, "k8s_resource", "broken-graphs")["labels"], json!(["triggers"]));
+    let graphs = named(&calls, "k8s_resource", "broken-graphs");
+    assert_eq!(graphs["labels"], json!(["triggers"]));
+    // Admission has to answer before the first graph is applied.
+    assert_eq!(graphs["resource_deps"], json!(["crds", "operator", "webhook-server"]));
 }
 
 #[test]
