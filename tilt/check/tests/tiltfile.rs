@@ -158,7 +158,7 @@ fn the_environment_s_registry_wins() {
 
 #[test]
 fn the_k3d_loop_imports_and_never_pulls() {
-    let arguments = json!({"k3d": true, "triggers": true});
+    let arguments = json!({"k3d": true, "triggers": true, "namespace": "mine"});
     let calls = evaluate(&Scene { context: "k3d-dynamo", arguments, ..Scene::default() }).unwrap();
     let build = named(&calls, "custom_build", "controller/graph-controller");
     assert_eq!(build["disable_push"], json!(true));
@@ -172,6 +172,9 @@ fn the_k3d_loop_imports_and_never_pulls() {
     assert!(!helm.iter().any(|value| value.contains("Always")));
     assert_eq!(named(&calls, "local_resource", "bootstrap")["labels"], json!(["infrastructure"]));
     assert_eq!(named(&calls, "k8s_resource", "webhook-echo")["resource_deps"], json!(["bootstrap"]));
+    // The sink is where the Secret is that it may read.
+    let sink = json!({"kind": "Deployment", "metadata": {"name": "from dev/echo.yaml", "namespace": "mine"}});
+    assert!(calls.iter().any(|call| call.what == "k8s_yaml" && call.args[0] == json!([sink])));
     let graphs = named(&calls, "k8s_resource", "broken-graphs");
     assert_eq!(graphs["labels"], json!(["triggers"]));
     // Admission has to answer before the first graph is applied.
