@@ -1,14 +1,14 @@
-//! Objects that the loop makes and never overwrites.
+//! Objects that the loop makes. Of what is there already, it replaces the one Secret that is its own.
 
 use std::collections::BTreeMap;
 use std::env;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{Api, ObjectMeta, PostParams};
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::KubeConfigOptions;
-use kube::{Client, Config};
+use kube::{Client, Config, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -23,7 +23,7 @@ struct Place {
     namespace: String,
 }
 
-/// Makes the Secret by which the cluster pulls.
+/// Makes the Secret by which the cluster pulls, or replaces the one that it made.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SecretArgs {
     #[command(flatten)]
@@ -42,6 +42,8 @@ pub(crate) struct BootstrapArgs {
 
 /// Name of the pull Secret; the Tiltfile names it to the chart.
 const PULL_SECRET: &str = "registry-secret";
+/// Who writes the pull Secret. One without this label is somebody else's.
+const MANAGER: (&str, &str) = ("app.kubernetes.io/managed-by", "dynamo-tilt");
 /// The Secret that the webhook sink reads, if it is there.
 const STUB: &str = "webhook-echo";
 
@@ -54,14 +56,35 @@ pub(super) async fn secret(args: &SecretArgs) -> Result<()> {
     let host = if host == "docker.io" { "https://index.docker.io/v1/" } else { host };
     let content = json!({ "auths": { host: { "username": user, "password": password } } }).to_string();
     let secret = Secret {
-        metadata: ObjectMeta { name: Some(PULL_SECRET.to_owned()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(PULL_SECRET.to_owned()),
+            labels: Some(BTreeMap::from([(MANAGER.0.to_owned(), MANAGER.1.to_owned())])),
+            ..ObjectMeta::default()
+        },
         type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
         data: Some(BTreeMap::from([(".dockerconfigjson".to_owned(), ByteString(content.into_bytes()))])),
         ..Secret::default()
     };
     let client = client(&args.place).await?;
     make_namespace(&client, &args.place.namespace).await?;
-    make(&Api::namespaced(client, &args.place.namespace), &secret, PULL_SECRET).await
+    replace(&Api::namespaced(client, &args.place.namespace), &secret).await
+}
+
+/// Writes the pull Secret, unless one is there that the loop has not made. What it holds is told to nobody.
+async fn replace(secrets: &Api<Secret>, secret: &Secret) -> Result<()> {
+    let present = secrets.get_opt(PULL_SECRET).await.with_context(|| format!("cannot read {PULL_SECRET}"))?;
+    if present.is_some_and(|present| present.labels().get(MANAGER.0).is_none_or(|manager| manager != MANAGER.1)) {
+        bail!(
+            "there is a Secret {PULL_SECRET} that this loop has not made: delete it, or name it in image_pull_secret"
+        );
+    }
+    let params = PatchParams::apply(MANAGER.1).force();
+    secrets
+        .patch(PULL_SECRET, &params, &Patch::Apply(secret))
+        .await
+        .with_context(|| format!("cannot write {PULL_SECRET}"))?;
+    println!("wrote {PULL_SECRET}");
+    Ok(())
 }
 
 pub(super) async fn bootstrap(args: &BootstrapArgs) -> Result<()> {
