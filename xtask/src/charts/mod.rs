@@ -3,6 +3,8 @@
 mod crds_role;
 mod pod_roles;
 #[cfg(test)]
+mod reference_tests;
+#[cfg(test)]
 mod tests;
 pub(crate) mod values;
 

@@ -12,22 +12,23 @@ use test_cluster::assets::{Assets, Tool};
 use super::chart;
 
 /// Renders the chart as release `rel` in namespace `dyn`.
-fn render(values: &[&str]) -> Result<Vec<Value>, String> {
+pub(super) fn render(values: &[&str]) -> Result<Vec<Value>, String> {
     super::render("rel", "dyn", values).map_err(|error| format!("{error:#}"))
 }
 
-const RESTRICTED: [&str; 2] = ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
+pub(super) const RESTRICTED: [&str; 2] =
+    ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
 
-fn names<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a str> {
+pub(super) fn names<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a str> {
     objects.iter().filter(|o| o["kind"] == kind).map(|o| o["metadata"]["name"].as_str().unwrap()).collect()
 }
 
-fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+pub(super) fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
     let found = objects.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
     found.unwrap_or_else(|| panic!("no {kind} {name}; there are {:?}", names(objects, kind)))
 }
 
-fn containers(objects: &[Value]) -> impl Iterator<Item = (&Value, &Value)> {
+pub(super) fn containers(objects: &[Value]) -> impl Iterator<Item = (&Value, &Value)> {
     let pods = objects.iter().filter_map(|o| o.pointer("/spec/template/spec"));
     pods.flat_map(|pod| pod["containers"].as_array().unwrap().iter().map(move |container| (pod, container)))
 }

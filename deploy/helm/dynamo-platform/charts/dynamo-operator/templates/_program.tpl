@@ -53,12 +53,8 @@ spec:
             {{- with concat .root.Values.env $sub.env (.env | default list) }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
-            - name: KUBERNETES_CLUSTER_DOMAIN
-              value: {{ .root.Values.kubernetesClusterDomain | quote }}
             - name: POD_NAMESPACE
               valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
-            - name: POD_SERVICE_ACCOUNT
-              valueFrom: {fieldRef: {fieldPath: spec.serviceAccountName}}
           ports:
             - {name: metrics, containerPort: 8080, protocol: TCP}
             - {name: health, containerPort: 8081, protocol: TCP}
