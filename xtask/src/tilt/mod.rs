@@ -13,14 +13,25 @@ use crate::operators::workspace_root;
 
 /// The operator in a cluster, rebuilt with each edit, by Tilt.
 ///
+/// From nothing: install Docker, k3d, Tilt, helm and kubectl, then
+///
+///     rustup target add x86_64-unknown-linux-musl
+///     k3d cluster create dynamo
+///     cargo xtask tilt-up --k3d
+///
+/// and open http://localhost:10350. Ctrl-C ends the loop; `cargo xtask tilt-down -- --k3d` takes away what it applied.
+///
 /// Three ways to get images into the cluster:
+///
+/// k3d:         as above. No registry is needed.
 ///
 /// a registry:  copy tilt/tilt-settings.example.yaml to tilt/tilt-settings.yaml, set `registry`; or set REGISTRY.
 ///
-/// k3d:         `k3d cluster create dynamo`, then `cargo xtask tilt-up --k3d`. No registry is needed.
-///
 /// arguments:   `cargo xtask tilt-up -- --registry=example.com/me --namespace=dev`; all of them can stand in tilt/tilt_config.json.
+///
+/// docs/tilt.md has all settings, the webhook sink, and what is broken on purpose.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub(crate) struct UpArgs {
     /// No registry: import images into the k3d cluster of the current context
     #[arg(long)]
