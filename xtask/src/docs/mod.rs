@@ -107,6 +107,22 @@ mod tests {
         run(&Args {}).unwrap();
     }
 
+    /// In the Go operator's chart, they speak of a program that is no longer installed.
+    #[test]
+    fn what_helm_says_after_an_install_can_be_done() {
+        let notes = crate::charts::chart().join("charts/dynamo-operator/templates/NOTES.txt");
+        let (checker, mut commands) = (Checker::new().unwrap(), 0);
+        for line in fs::read_to_string(notes).unwrap().lines().filter(|line| line.starts_with("  kubectl ")) {
+            // What stands between braces is a name.
+            let parts = line.split("{{").map(|part| part.split_once("}}").map_or(part, |(_, rest)| rest));
+            for command in page::commands(parts.collect::<Vec<_>>().join("name").trim()) {
+                assert!(checker.command(&command).unwrap(), "{line}");
+                commands += 1;
+            }
+        }
+        assert!(commands >= 3);
+    }
+
     #[test]
     fn a_link_leads_to_a_file_and_a_heading() {
         let page = workspace_root().join("docs/install.md");

@@ -36,6 +36,14 @@ fn a_profiler_needs_no_secret_and_no_image_of_others() {
     assert!(image.starts_with("dynamo-operator/graph-controller:") && !image.ends_with(":latest"), "{image}");
 }
 
+/// In the reference, a profiler that cannot succeed is started three times more.
+#[test]
+fn a_profiler_that_fails_is_not_started_again() {
+    let job = rendered(|_| ());
+    assert_eq!(job["spec"]["backoffLimit"], 0);
+    assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
+}
+
 #[test]
 fn weights_are_mounted_read_only() {
     let pod = pod(|r| r["spec"]["modelCache"] = json!({ "pvcName": "weights", "pvcMountPath": "/models" }));
