@@ -10,8 +10,6 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 const TILTFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Tiltfile");
 const STUBS: &str = include_str!("stubs.star");
 const DEPLOYMENTS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
-const PROGRAMS: [&str; 5] =
-    ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope"];
 
 /// What a developer has, says and is connected to.
 struct Scene {
@@ -118,12 +116,14 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
     assert_eq!(named(&calls, "local_resource", "manager-build")["labels"], json!(["operator"]));
     assert_eq!(named(&calls, "local_resource", "crds")["resource_deps"], json!(["manager-build"]));
     let repository = "registry.example.com/me/controller";
-    for program in PROGRAMS {
+    for program in DEPLOYMENTS {
         let build = named(&calls, "custom_build", &format!("{repository}/{program}"));
         assert_eq!(command(build), image("docker", repository, "tilt-dev", &["--push", program]));
         assert_eq!(build["deps"], json!([format!("../target/tilt/{program}")]));
         assert_eq!(build["live_update"], json!([]));
     }
+    let builds = calls.iter().filter(|call| call.what == "custom_build");
+    assert_eq!(builds.count(), DEPLOYMENTS.len(), "what is not deployed is not built");
     for (index, name) in ["operator", "component-controller", "model-controller", "webhook-server"].iter().enumerate() {
         let resource = named(&calls, "k8s_resource", name);
         assert_eq!(resource["resource_deps"], json!(["manager-build", "crds"]), "{name}");
@@ -247,10 +247,13 @@ fn credentials_reach_one_step_by_its_environment_and_nothing_else() {
     let helm = helm(&calls);
     assert!(helm.contains(&"dynamo-operator.imagePullSecrets[0].name=registry-secret".to_owned()));
     assert!(helm.windows(2).any(|pair| pair == ["--namespace", "mine"]));
+    // The cluster cannot pull before.
+    let dependencies = json!(["manager-build", "crds", "registry-secret"]);
+    assert_eq!(named(&calls, "k8s_resource", "operator")["resource_deps"], dependencies);
     // Pods of our controllers find their image by the commit.
     let repository = "registry.example.com/me/controller";
-    let build = named(&calls, "custom_build", &format!("{repository}/lease-scope"));
-    assert_eq!(command(build), image("podman", repository, "abc123", &["--push", "lease-scope"]));
+    let build = named(&calls, "custom_build", &format!("{repository}/graph-controller"));
+    assert_eq!(command(build), image("podman", repository, "abc123", &["--push", "graph-controller"]));
     assert!(helm.contains(&"dynamo-operator.controllerManager.manager.image.tag=abc123".to_owned()));
     assert!(helm.contains(&"dynamo-operator.graph-controller.image.pullPolicy=Always".to_owned()));
 }
