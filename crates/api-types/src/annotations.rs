@@ -109,5 +109,17 @@ pub const FORCE_BUILD: &str = "nvidia.com/force-build-image";
 pub const INSECURE_REGISTRY: &str = "nvidia.com/docker-registry-insecure";
 /// Prefix of the image's tag instead of the namespace.
 pub const STORAGE_NAMESPACE: &str = "nvidia.com/dynamo-storage-namespace";
+/// On a service of 2025, `true`: its container is privileged.
+pub const CONTAINER_PRIVILEGED: &str = "nvidia.com/enable-container-privileged";
+/// Likewise: its container may trace processes.
+pub const CONTAINER_PTRACE: &str = "nvidia.com/enable-container-ptrace";
+/// Likewise: its container runs as root.
+pub const CONTAINER_AS_ROOT: &str = "nvidia.com/run-container-as-root";
+/// Likewise: its pods share the node's memory for processes to talk by.
+pub const HOST_IPC: &str = "nvidia.com/enable-host-ipc";
+/// Likewise: its pods share the node's network.
+pub const HOST_NETWORK: &str = "nvidia.com/enable-host-network";
+/// Likewise: its pods see the node's processes.
+pub const HOST_PID: &str = "nvidia.com/enable-host-pid";
 /// Switches AppArmor off for the builder, by the annotation of clusters before 1.30.
 pub const BUILDER_APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/builder";

@@ -39,6 +39,7 @@ pub use request::{
 };
 pub use request_status::{
     DeploymentInfo, DynamoGraphDeploymentRequestStatus, ParetoConfig, ProfilingPhase, ProfilingResults, RequestPhase,
+    TrialGraphs,
 };
 pub use scaling_adapter::{
     DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,

@@ -1,7 +1,7 @@
 //! Status of a `DynamoGraphDeploymentRequest`.
 
 use super::Hardware;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,13 +35,36 @@ pub struct DynamoGraphDeploymentRequestStatus {
     /// The hardware that is planned for: that of the spec, and what was found in the cluster where the spec names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
-    /// Minutes that the profiling Job ran times the GPUs that its pod holds, rounded up. Graphs that the profiler itself starts
-    /// to measure them are not counted.
+    /// What profiling has cost: minutes times the GPUs that were held by the pod of the profiling Job, and by the pods of graphs that the
+    /// profiler itself starts to measure them; rounded up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_minutes: Option<i64>,
+    /// What is known of the graphs that the profiler starts to measure them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial_graphs: Option<TrialGraphs>,
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// What graphs cost that a profiler starts to measure them. They are gone when it has ended, so this is remembered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct TrialGraphs {
+    /// Seconds times the GPUs that their pods have held until `countedUntil`.
+    #[serde(default)]
+    pub gpu_seconds: i64,
+    /// Until when is counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    pub counted_until: Option<Time>,
+    /// Those that there are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<String>,
+    /// Those that were deleted and have pods left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ending: Vec<String>,
 }
 
 /// Life of a request in one word.

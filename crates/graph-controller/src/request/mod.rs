@@ -5,6 +5,7 @@
 //! the profiler proposes into the status.
 
 pub mod apply;
+pub mod cost;
 pub mod decide;
 #[cfg(test)]
 mod fixtures;

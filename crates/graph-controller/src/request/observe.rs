@@ -18,6 +18,7 @@ use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
 
 use self::gpus::Gpus;
+use super::cost::Trials;
 use super::hardware::Found;
 use super::settings::Settings;
 use super::standing::{Standing, graph_name, graph_was_there, standing};
@@ -78,6 +79,8 @@ pub struct Observed {
     pub pod_failures: Vec<String>,
     /// Images of the graph's pods that cannot be pulled, one line each.
     pub pull_failures: Vec<String>,
+    /// Graphs that the profiler has started to measure them; none where nobody looked.
+    pub trials: Option<Trials>,
     /// What flags and configuration say.
     pub settings: Arc<Settings>,
 }
@@ -101,6 +104,7 @@ impl Observed {
             hindrance: None,
             pod_failures: Vec::new(),
             pull_failures: Vec::new(),
+            trials: None,
         }
     }
 
@@ -180,7 +184,10 @@ impl Observer {
         };
         match standing(&observed.request) {
             Standing::New => self.look_before_profiling(&mut observed).await?,
-            Standing::Profiling => pods::look_at_profiler(&self.client, &mut observed).await?,
+            Standing::Profiling => {
+                pods::look_at_profiler(&self.client, &mut observed).await?;
+                pods::look_at_trials(&self.client, &self.caches.graphs, &mut observed).await?;
+            }
             Standing::Known if graph_was_there(&observed.request) => {
                 pods::look_at_graph(&self.client, &mut observed).await?;
             }

@@ -1,16 +1,16 @@
 //! The status of a request: computed from what was done, never from what was wished.
 
 use api_types::conditions::{self, request as reason};
+use api_types::names;
 use api_types::v1beta1::{
     DeploymentInfo, DynamoGraphDeploymentRequestStatus, ProfilingPhase, ProfilingResults, RequestPhase,
 };
-use api_types::{GPU, names};
 use controller_kit::conditions::{Progress, Status, find, set_condition, set_progress};
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 
 use super::apply::Acted;
+use super::cost;
 use super::decide::{Profiling, Stage};
 use super::observe::Observed;
 
@@ -59,8 +59,11 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
         let results = status.profiling_results.get_or_insert_with(ProfilingResults::default);
         results.selected_config = Some(graph.clone());
     }
-    if let Some(minutes) = acted.job.as_ref().filter(|job| observed.is_ours(*job)).and_then(|job| gpu_minutes(job, now))
-    {
+    if let Some(found) = &observed.trials {
+        status.trial_graphs = cost::counted(status.trial_graphs.as_ref(), found, now);
+    }
+    let job = acted.job.as_ref().filter(|job| observed.is_ours(*job));
+    if let Some(minutes) = job.and_then(|job| cost::minutes(job, status.trial_graphs.as_ref(), now)) {
         status.gpu_minutes = Some(minutes);
     }
     match &acted.stage {
@@ -72,22 +75,6 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
         Stage::Ready | Stage::Deploying { .. } => status.deployment_info = None,
         _ => {}
     }
-}
-
-/// GPUs that the Job's pod holds times minutes that it has run, rounded up.
-fn gpu_minutes(job: &Job, now: Timestamp) -> Option<i64> {
-    let start = job.status.as_ref()?.start_time.as_ref()?.0;
-    let conditions = job.status.as_ref()?.conditions.as_ref();
-    let failed = conditions.into_iter().flatten().find(|c| c.type_ == "Failed" && c.status == "True");
-    let failed = failed.and_then(|condition| condition.last_transition_time.as_ref());
-    let end = job.status.as_ref()?.completion_time.as_ref().or(failed).map_or(now, |time| time.0);
-    let spec = job.spec.as_ref()?;
-    let containers = spec.template.spec.iter().flat_map(|pod| &pod.containers);
-    let limits = containers.filter_map(|container| container.resources.as_ref()?.limits.as_ref()?.get(GPU));
-    let gpus: i64 = limits.filter_map(|quantity| quantity.0.parse::<i64>().ok()).sum();
-    let seconds = end.duration_since(start).as_secs().max(0);
-    let gpu_seconds = seconds.saturating_mul(gpus).saturating_mul(i64::from(spec.parallelism.unwrap_or(1)));
-    Some(gpu_seconds.saturating_add(59) / 60)
 }
 
 fn replicas(observed: &Observed) -> Option<DeploymentInfo> {
@@ -282,7 +269,3 @@ fn summary(conditions: &[Condition], phase: Option<RequestPhase>) -> (String, St
         }
     }
 }
-
-#[cfg(test)]
-#[path = "status_tests.rs"]
-mod tests;

@@ -34,13 +34,19 @@ impl Requests {
         Self { store, watch }
     }
 
-    /// The requests that a graph concerns, by its labels.
+    /// The requests that a graph concerns, by its labels, or by its owners if their profilers started it.
     pub(super) fn concerned_by_graphs(
         &self,
         graphs: Watch<Packed<DynamoGraphDeployment>>,
     ) -> (Watch<Packed<DynamoGraphDeployment>>, BoxStream<'static, Key>) {
         let known = self.store.clone();
-        graphs.and_keys(move |graph| requests_of(&known, graph))
+        graphs.and_keys(move |graph| {
+            let namespace = graph.namespace().unwrap_or_default();
+            let owners =
+                graph.owner_references().iter().filter(|owner| owner.kind == DynamoGraphDeploymentRequest::kind(&()));
+            let started_by = owners.map(|owner| Key::new(&namespace, &owner.name));
+            requests_of(&known, graph).into_iter().chain(started_by).collect()
+        })
     }
 
     /// Runs the controller of requests. `from_graphs` are the requests whose graphs changed.

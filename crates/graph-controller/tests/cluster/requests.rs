@@ -2,7 +2,7 @@
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request, RequestPhase};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -96,4 +96,50 @@ async fn a_graph_of_somebody_else_is_left_alone() {
     let after = bed.api::<DynamoGraphDeployment>().get("chat-dgd").await.unwrap();
     assert_eq!((after.uid(), after.spec), (before.uid(), before.spec));
     assert!(after.metadata.labels.is_none_or(|labels| labels.is_empty()));
+}
+
+/// A pod of a graph that has held four GPUs for ten minutes. It waits at a gate, so nobody else speaks of it.
+async fn holding(bed: &Bed, graph: &str) {
+    let limits = json!({ "limits": { "nvidia.com/gpu": "4" } });
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": { "name": graph, "labels": { "nvidia.com/dynamo-graph-deployment-name": graph } },
+        "spec": { "schedulingGates": [{ "name": "example.com/held" }], "terminationGracePeriodSeconds": 0,
+            "containers": [{ "name": "main", "image": "registry.example.com/engine:1", "resources": limits }] },
+    }))
+    .unwrap();
+    let pods = bed.api::<Pod>();
+    // A new namespace has no account for pods in its first moments.
+    let make = async || pods.create(&PostParams::default(), &pod).await;
+    wait::until("the pod to be admitted", LIMIT, make).await.unwrap();
+    let start = Timestamp::from_second(Timestamp::now().as_second() - 600).unwrap();
+    let status = Patch::Merge(json!({ "status": { "phase": "Running", "startTime": start } }));
+    pods.patch_status(graph, &PatchParams::default(), &status).await.unwrap();
+}
+
+#[tokio::test]
+async fn graphs_that_the_profiler_starts_are_counted_and_not_forgotten() {
+    let bed = Bed::new("trials").await;
+    let request = apply(&bed, |_| ()).await;
+    bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
+    holding(&bed, "trial").await;
+    let owner = json!({ "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeploymentRequest", "name": "chat",
+        "uid": request.uid(), "controller": false, "blockOwnerDeletion": true });
+    bed.apply(&graph("trial", |graph| graph["metadata"]["ownerReferences"] = json!([owner]))).await;
+    let counts = |running: &'static [&str]| {
+        move |request: &Request| {
+            let status = request.status.as_ref();
+            let trials = status.and_then(|status| status.trial_graphs.clone()).unwrap_or_default();
+            let minutes = status.and_then(|status| status.gpu_minutes).unwrap_or_default();
+            trials.running == running && trials.ending.is_empty() && trials.gpu_seconds >= 2400 && minutes >= 40
+        }
+    };
+    bed.until("chat", "counting the trial", counts(&["trial"])).await;
+
+    bed.api::<Pod>().delete("trial", &DeleteParams::default()).await.unwrap();
+    bed.gone::<Pod>("trial").await;
+    bed.api::<DynamoGraphDeployment>().delete("trial", &DeleteParams::default()).await.unwrap();
+    bed.until("chat", "counting what is over", counts(&[])).await;
+    profile(&bed, &request, proposal()).await;
+    let ended = bed.until("chat", "deploying", in_phase(RequestPhase::Deploying)).await;
+    assert!(counts(&[])(&ended), "{:?}", ended.status);
 }

@@ -52,8 +52,9 @@ impl<'a> Candidate<'a> {
         let label = |key| metadata.field("labels").key(key).text();
         let annotation = |key| metadata.field("annotations").key(key).text();
         let is_shaped = [labels::CHECKPOINT_ID, labels::CHECKPOINT_SOURCE].iter().any(|key| !label(key).is_empty());
+        let is_selected = [labels::SELECTOR, labels::LEADER_WORKER_SET].iter().any(|key| !label(key).is_empty());
         let is_ours =
-            [labels::COMPONENT, labels::DYNAMO_NAMESPACE, labels::SELECTOR].iter().all(|key| !label(key).is_empty());
+            is_selected && [labels::COMPONENT, labels::DYNAMO_NAMESPACE].iter().all(|key| !label(key).is_empty());
         let name = annotation(annotations::CHECKPOINT_NAME);
         let is_candidate = annotation(annotations::RESTORE_CANDIDATE) == labels::TRUE && !name.is_empty();
         let of_pod = metadata.field("namespace").text();

@@ -106,6 +106,21 @@ fn candidates_become_restored_pods() {
     assert_eq!(spec["containers"][1], json!({ "name": "side", "image": "side:1" }));
 }
 
+/// component.md §7.8: a LeaderWorkerSet selects its pods itself, and they were never restored for want of the label of others.
+#[test]
+fn pods_of_leader_worker_sets_are_restored_like_all_others() {
+    let of_set = edited(&pod(), |pod| {
+        let labels = pod["metadata"]["labels"].as_object_mut().unwrap();
+        labels.remove("nvidia.com/selector");
+        labels.insert("leaderworkerset.sigs.k8s.io/name".to_owned(), json!("llama-decode-0"));
+    });
+    let labels = restored(of_set, &ready())["metadata"]["labels"].clone();
+    assert_eq!(labels["nvidia.com/snapshot-is-restore-target"], "true");
+    // Whoever is selected by nobody is no pod of a component.
+    let stray = edited(&pod(), |pod| pod["metadata"]["labels"]["nvidia.com/selector"] = json!(""));
+    assert_eq!(review(Path::RestorePod, &creation(stray), &ready()), Answer::admitted());
+}
+
 #[test]
 fn a_restored_pod_without_probes_waits_for_a_file() {
     let bare = edited(&pod(), |p| p["spec"]["containers"][0]["livenessProbe"] = json!(null));

@@ -4,6 +4,7 @@
 
 mod config;
 mod image;
+mod privileges;
 mod serve;
 
 pub use config::configure;
@@ -29,6 +30,7 @@ pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: 
     main.image = Some(image.to_owned());
     let names_file = |variable: &EnvVar| variable.name == env::DYNAMO_CONFIG_PATH;
     let has_file = main.env.iter().flatten().chain(inherited).any(names_file);
+    privileges::grant(component, &said.privileges);
     if let Some(tag) = &said.tag {
         serve::serve(component, tag, has_file);
     }

@@ -56,6 +56,32 @@ fn what_the_author_says_stays() {
 }
 
 #[test]
+fn privileges_are_given_unless_the_author_says_otherwise() {
+    use api_types::conversion::preserved::archive::Privilege::{
+        HostIpc, HostNetwork, HostPid, Privileged, Ptrace, Root,
+    };
+    let all = PreservedService {
+        privileges: [HostIpc, HostNetwork, HostPid, Privileged, Ptrace, Root].into(),
+        ..PreservedService::default()
+    };
+    let mut plain = component(json!({ "name": "A" }));
+    use_image(&mut plain, &all, "r/i:1", &[]);
+    let pod = serde_json::to_value(plain.pod_template.unwrap().spec.unwrap()).unwrap();
+    let wanted = json!({ "privileged": true, "runAsUser": 0, "capabilities": { "add": ["SYS_PTRACE"] } });
+    assert_eq!(pod["containers"][0]["securityContext"], wanted);
+    assert_eq!([&pod["hostIPC"], &pod["hostNetwork"], &pod["hostPID"]], [true, true, true]);
+
+    let own =
+        json!({ "name": "main", "securityContext": { "runAsUser": 5, "capabilities": { "add": ["SYS_PTRACE"] } } });
+    let template = json!({ "spec": { "hostNetwork": false, "containers": [own] } });
+    let mut told = component(json!({ "name": "A", "podTemplate": template }));
+    use_image(&mut told, &PreservedService { privileges: [HostNetwork, Ptrace, Root].into(), ..all }, "r/i:1", &[]);
+    let pod = serde_json::to_value(told.pod_template.unwrap().spec.unwrap()).unwrap();
+    assert_eq!(pod["containers"][0]["securityContext"], own["securityContext"]);
+    assert_eq!((&pod["hostNetwork"], &pod["hostIPC"]), (&json!(false), &Value::Null));
+}
+
+#[test]
 fn somebody_has_to_say_what_runs() {
     let main = |fields: Value| {
         let mut container = json!({ "name": "main", "image": "i" });

@@ -1,11 +1,13 @@
 //! What v1alpha1 of 2025 says about components whose image is built from an archive, and about their own volumes.
 
 use super::{PreservedClaim, Texts, field, read};
+use crate::annotations;
 use crate::conversion::value::{Object, object, text};
 use crate::conversion::{COMPONENT_DEPLOYMENT, GRAPH};
+use crate::labels;
 use serde::Deserialize;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a graph says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,41 @@ pub struct PreservedService {
     pub tag: Option<String>,
     /// A volume of its own.
     pub volume: Option<PreservedVolume>,
+    /// What its pods may do beyond others. Only where its image is built: elsewhere the annotations never had an effect.
+    pub privileges: BTreeSet<Privilege>,
+}
+
+/// What pods may do that others may not, by annotations of the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Privilege {
+    /// Everything that the node's kernel lets root do.
+    Privileged,
+    /// Trace processes.
+    Ptrace,
+    /// Run as root.
+    Root,
+    /// Share the node's memory for processes to talk by.
+    HostIpc,
+    /// Share the node's network.
+    HostNetwork,
+    /// See the node's processes.
+    HostPid,
+}
+
+impl Privilege {
+    const ANNOTATIONS: [(&str, Self); 6] = [
+        (annotations::CONTAINER_PRIVILEGED, Self::Privileged),
+        (annotations::CONTAINER_PTRACE, Self::Ptrace),
+        (annotations::CONTAINER_AS_ROOT, Self::Root),
+        (annotations::HOST_IPC, Self::HostIpc),
+        (annotations::HOST_NETWORK, Self::HostNetwork),
+        (annotations::HOST_PID, Self::HostPid),
+    ];
+
+    fn of(service: &Object) -> BTreeSet<Self> {
+        let asked = |key: &str| object(service, "annotations").and_then(|all| text(all, key)) == Some(labels::TRUE);
+        Self::ANNOTATIONS.into_iter().filter(|(key, _)| asked(key)).map(|(_, privilege)| privilege).collect()
+    }
 }
 
 /// A volume of one component.
@@ -45,14 +82,17 @@ impl PreservedGraph {
     /// What the annotations of a v1beta1 `DynamoGraphDeployment` keep; `None` if that is nothing.
     pub fn of(annotations: &Texts) -> Option<Self> {
         let spec = read(annotations, GRAPH)?;
+        let source = text(&spec, "dynamoComponent").or(text(&spec, "dynamoGraph")).map(ToOwned::to_owned);
         let named = object(&spec, "services").into_iter().flatten();
         let said = named.filter_map(|(name, service)| {
+            let service = service.as_object()?;
+            let privileges = source.as_ref().map(|_| Privilege::of(service)).unwrap_or_default();
             // Only a component on its own is built from something of its own.
-            let said = PreservedService { source: None, ..PreservedService::of(service.as_object()?) };
+            let said = PreservedService { source: None, privileges, ..PreservedService::of(service) };
             (said != PreservedService::default()).then(|| (name.clone(), said))
         });
-        let source = text(&spec, "dynamoComponent").or(text(&spec, "dynamoGraph")).map(ToOwned::to_owned);
-        let graph = Self { source, services: said.collect() };
+        let services = said.collect();
+        let graph = Self { source, services };
         (graph != Self::default()).then_some(graph)
     }
 }
@@ -67,8 +107,10 @@ impl PreservedService {
     fn of(spec: &Object) -> Self {
         let given = |key| text(spec, key).map(ToOwned::to_owned);
         let volume = spec.get("pvc").filter(|volume| volume.as_object().is_some_and(|fields| !fields.is_empty()));
+        let source = given("dynamoComponent");
         Self {
-            source: given("dynamoComponent"),
+            privileges: source.as_ref().map(|_| Privilege::of(spec)).unwrap_or_default(),
+            source,
             tag: given("dynamoTag"),
             volume: volume.and_then(|_| field(spec, "pvc")),
         }
@@ -81,7 +123,7 @@ mod tests {
     use crate::conversion::{ApiVersion, convert};
     use serde_json::{Value, json};
 
-    fn annotations(kind: &str, spec: &Value) -> Texts {
+    fn kept_of(kind: &str, spec: &Value) -> Texts {
         let object =
             json!({"apiVersion": "nvidia.com/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": spec});
         let beta = convert(object.clone(), ApiVersion::V1Beta1).unwrap();
@@ -112,12 +154,15 @@ mod tests {
     #[test]
     fn what_a_graph_of_2025_says() {
         for field in ["dynamoComponent", "dynamoGraph"] {
-            let kept = annotations(
+            let kept = kept_of(
                 GRAPH,
                 &json!({ field: "chat:v1", "services": { "Frontend": service(), "Worker": { "replicas": 1 } } }),
             );
-            let said =
-                PreservedService { source: None, tag: Some("graphs.agg:Frontend".to_owned()), volume: Some(volume()) };
+            let said = PreservedService {
+                tag: Some("graphs.agg:Frontend".to_owned()),
+                volume: Some(volume()),
+                ..PreservedService::default()
+            };
             let services = BTreeMap::from([("Frontend".to_owned(), said)]);
             let expected = PreservedGraph { source: Some("chat:v1".to_owned()), services };
             assert_eq!(PreservedGraph::of(&kept), Some(expected));
@@ -128,17 +173,36 @@ mod tests {
     fn what_a_component_of_2025_says() {
         let mut alone = service();
         alone["dynamoComponent"] = json!("chat:v1");
-        let said = PreservedService::of_component_deployment(&annotations(COMPONENT_DEPLOYMENT, &alone)).unwrap();
+        let said = PreservedService::of_component_deployment(&kept_of(COMPONENT_DEPLOYMENT, &alone)).unwrap();
         assert_eq!((said.source.as_deref(), said.volume), (Some("chat:v1"), Some(volume())));
+    }
+
+    #[test]
+    fn privileges_are_those_of_a_built_image_alone() {
+        let asked = json!({ "nvidia.com/enable-container-ptrace": "true", "nvidia.com/enable-host-ipc": "true",
+            "nvidia.com/enable-host-pid": "false", "other": "true" });
+        let services = json!({ "Worker": { "annotations": asked } });
+        let wanted = BTreeSet::from([Privilege::Ptrace, Privilege::HostIpc]);
+        let built = kept_of(GRAPH, &json!({ "dynamoGraph": "chat:v1", "services": services }));
+        assert_eq!(PreservedGraph::of(&built).unwrap().services["Worker"].privileges, wanted);
+        assert_eq!(PreservedGraph::of(&kept_of(GRAPH, &json!({ "services": services }))), None);
+        let alone = |source: Option<&str>| {
+            let spec = json!({ "dynamoComponent": source, "dynamoTag": "m:S", "annotations": asked });
+            let spec: serde_json::Map<_, _> =
+                spec.as_object().unwrap().clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
+            let spec = Value::Object(spec);
+            PreservedService::of_component_deployment(&kept_of(COMPONENT_DEPLOYMENT, &spec)).unwrap().privileges
+        };
+        assert_eq!((alone(Some("chat:v1")), alone(None)), (wanted, BTreeSet::new()));
     }
 
     #[test]
     fn who_says_nothing_costs_nothing() {
         let graph = json!({ "pvcs": [{ "name": "a" }], "services": { "A": { "labels": { "a": "b" } } } });
-        assert_eq!(PreservedGraph::of(&annotations(GRAPH, &graph)), None);
+        assert_eq!(PreservedGraph::of(&kept_of(GRAPH, &graph)), None);
         assert_eq!(PreservedGraph::of(&Texts::new()), None);
         assert_eq!(
-            PreservedService::of_component_deployment(&annotations(COMPONENT_DEPLOYMENT, &json!({ "labels": {} }))),
+            PreservedService::of_component_deployment(&kept_of(COMPONENT_DEPLOYMENT, &json!({ "labels": {} }))),
             None
         );
     }

@@ -1,14 +1,18 @@
 //! Pods that no cache holds, looked at while something is not as it should be.
 
+use std::collections::BTreeSet;
+
+use api_types::v1beta1::DynamoGraphDeployment;
 use api_types::{labels, names};
 use controller_kit::apply::{Error, ObjectId, timed};
-use controller_kit::store::Packed;
+use controller_kit::store::{Packed, Store};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{Api, ListParams};
 use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
 use workload::JobEnd;
 
+use crate::request::cost::{self, Trials};
 use crate::request::observe::Observed;
 
 /// What a container waits for that only somebody can change.
@@ -32,6 +36,31 @@ pub(super) async fn look_at_profiler(client: &Client, observed: &mut Observed) -
     let pods = list(client, observed, &selector).await?;
     observed.hindrance = pods.iter().flat_map(|pod| statuses(pod)).find_map(hindrance);
     observed.pod_failures = pods.iter().flat_map(|pod| statuses(pod)).filter_map(failure).collect();
+    Ok(())
+}
+
+/// Graphs that the profiler has started to measure them, which are the request's without being controlled by it, and their pods.
+pub(super) async fn look_at_trials(
+    client: &Client,
+    graphs: &Store<Packed<DynamoGraphDeployment>>,
+    observed: &mut Observed,
+) -> Result<(), Error> {
+    let all = graphs.all();
+    let of_request = |graph: &Packed<DynamoGraphDeployment>| {
+        let owners = graph.owner_references().iter();
+        graph.namespace().as_deref() == Some(&observed.namespace) && owners.into_iter().any(|o| o.uid == observed.uid)
+    };
+    let running: BTreeSet<String> =
+        all.iter().filter(|graph| of_request(graph)).map(|graph| graph.name_any()).collect();
+    let remembered = observed.status().trial_graphs;
+    let names: BTreeSet<String> =
+        running.iter().chain(cost::known(remembered.as_ref())).map(|name| names::label_value(name)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let selector = format!("{} in ({})", labels::GRAPH, names.into_iter().collect::<Vec<_>>().join(","));
+    let pods = list(client, observed, &selector).await?;
+    observed.trials = Some(Trials::of(running, remembered.as_ref(), &pods));
     Ok(())
 }
 

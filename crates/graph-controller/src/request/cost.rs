@@ -1,0 +1,120 @@
+//! What profiling costs: GPUs times the time that they were held, by the profiler's own pod and by those of the graphs that it starts to
+//! measure them. Pure.
+
+use std::collections::BTreeSet;
+
+use api_types::v1beta1::TrialGraphs;
+use api_types::{GPU, labels, names};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+/// How often is counted while the graphs stay the same. Counting is a write.
+const STEP: SignedDuration = SignedDuration::from_secs(30);
+
+/// Graphs that a profiler starts to measure them, as they are found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trials {
+    /// Names of those that there are, sorted.
+    running: Vec<String>,
+    /// Names of those that are gone and have pods left.
+    ending: Vec<String>,
+    pods: Vec<Held>,
+}
+
+/// GPUs that a pod holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    gpus: i64,
+    /// Since it has a node.
+    since: Timestamp,
+    /// Until its last container ended.
+    until: Option<Timestamp>,
+}
+
+impl Trials {
+    /// Reads what is found: graphs by name, those that are remembered, and the pods of all of them.
+    pub fn of(running: BTreeSet<String>, remembered: Option<&TrialGraphs>, pods: &[Pod]) -> Self {
+        let has_pods = |name: &String| {
+            let label = names::label_value(name);
+            pods.iter().any(|pod| pod.labels().get(labels::GRAPH) == Some(&label))
+        };
+        let gone = known(remembered).filter(|name| !running.contains(*name));
+        let ending: BTreeSet<String> = gone.filter(|name| has_pods(name)).cloned().collect();
+        Self {
+            ending: ending.into_iter().collect(),
+            running: running.into_iter().collect(),
+            pods: pods.iter().filter_map(held).collect(),
+        }
+    }
+}
+
+/// Names of all graphs that are remembered.
+pub fn known(remembered: Option<&TrialGraphs>) -> impl Iterator<Item = &String> {
+    remembered.into_iter().flat_map(|trials| trials.running.iter().chain(&trials.ending))
+}
+
+fn held(pod: &Pod) -> Option<Held> {
+    let status = pod.status.as_ref()?;
+    let gpus = gpus(&pod.spec.as_ref()?.containers);
+    let since = status.start_time.as_ref()?.0;
+    let has_ended = matches!(status.phase.as_deref(), Some("Succeeded" | "Failed"));
+    let containers = status.container_statuses.iter().flatten();
+    let ends = containers.filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
+    // One that was turned away by its node has run nothing.
+    let until = has_ended.then(|| ends.map(|time| time.0).max().unwrap_or(since));
+    (gpus > 0).then_some(Held { gpus, since, until })
+}
+
+fn gpus(containers: &[Container]) -> i64 {
+    let limits = containers.iter().filter_map(|container| container.resources.as_ref()?.limits.as_ref()?.get(GPU));
+    limits.filter_map(|quantity| quantity.0.parse::<i64>().ok()).sum()
+}
+
+/// Counts up to now, from where was counted before. None if there never was a graph to count.
+pub fn counted(before: Option<&TrialGraphs>, found: &Trials, now: Timestamp) -> Option<TrialGraphs> {
+    // Times of the API have whole seconds; what is left of this one is counted next time.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let last = before.and_then(|before| before.counted_until.as_ref()).map(|time| time.0);
+    let same = before.is_some_and(|before| before.running == found.running && before.ending == found.ending);
+    if same && last.is_some_and(|last| now.duration_since(last) < STEP) {
+        return before.cloned();
+    }
+    let seconds = found.pods.iter().map(|pod| {
+        let from = last.map_or(pod.since, |last| last.max(pod.since));
+        let until = pod.until.map_or(now, |end| end.min(now));
+        pod.gpus.saturating_mul(until.duration_since(from).as_secs().max(0))
+    });
+    let more = seconds.fold(0, i64::saturating_add);
+    let idle = found.running.is_empty() && found.ending.is_empty();
+    if more == 0 && (same || before.is_none() && idle) {
+        return before.cloned();
+    }
+    Some(TrialGraphs {
+        gpu_seconds: before.map_or(0, |before| before.gpu_seconds).saturating_add(more),
+        counted_until: Some(Time(now)),
+        running: found.running.clone(),
+        ending: found.ending.clone(),
+    })
+}
+
+/// Minutes of the profiling Job's pod and of the graphs, rounded up. None while the Job has not started.
+pub fn minutes(job: &Job, trials: Option<&TrialGraphs>, now: Timestamp) -> Option<i64> {
+    let status = job.status.as_ref()?;
+    let start = status.start_time.as_ref()?.0;
+    let failed = status.conditions.iter().flatten().find(|c| c.type_ == "Failed" && c.status == "True");
+    let failed = failed.and_then(|condition| condition.last_transition_time.as_ref());
+    let end = status.completion_time.as_ref().or(failed).map_or(now, |time| time.0);
+    let spec = job.spec.as_ref()?;
+    let gpus: i64 = spec.template.spec.as_ref().map_or(0, |pod| gpus(&pod.containers));
+    let seconds = end.duration_since(start).as_secs().max(0);
+    let own = seconds.saturating_mul(gpus).saturating_mul(i64::from(spec.parallelism.unwrap_or(1)));
+    let all = own.saturating_add(trials.map_or(0, |trials| trials.gpu_seconds));
+    Some(all.saturating_add(59) / 60)
+}
+
+#[cfg(test)]
+#[path = "cost_tests.rs"]
+mod tests;
