@@ -37,6 +37,7 @@ mod diagnosis;
 mod digest;
 mod exposure;
 mod frameworks;
+mod go_json;
 mod gpu_claims;
 pub mod gpus;
 pub mod grove;

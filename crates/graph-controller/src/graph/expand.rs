@@ -7,8 +7,8 @@
 use api_types::conversion::preserved::PreservedClaim;
 use api_types::conversion::preserved::archive::PreservedGraph;
 use api_types::v1alpha1::{DynamoComponent, DynamoComponentSpec};
-use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec};
-use api_types::{annotations, conditions, labels, names};
+use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec, MAIN_CONTAINER};
+use api_types::{annotations, conditions, env as env_names, labels, names};
 use controller_kit::store::controller_owner;
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::ResourceExt;
@@ -83,6 +83,26 @@ pub fn expand(
         }
     }
     if problems.is_empty() { Ok(Some((spec, expansion))) } else { Err(refusal(&problems)) }
+}
+
+/// The spec of a graph that runs as components, with what its `DYN_DEPLOYMENT_CONFIG` says of them; `None` if it has none.
+///
+/// # Errors
+/// The author's mistakes, all at once.
+pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraphDeploymentSpec>, Refusal> {
+    let inherited = spec.env.as_deref().unwrap_or_default();
+    if !spec.components.iter().any(|component| archive::is_configured(component, inherited)) {
+        return Ok(None);
+    }
+    let (mut spec, env, mut problems) = (spec.clone(), inherited.to_vec(), Vec::new());
+    for component in &mut spec.components {
+        if let Err(mistake) = archive::configure(component, &env) {
+            let at = format!("spec.components[{}].podTemplate.spec.containers[{MAIN_CONTAINER}]", component.name);
+            let field = format!("{at}.env[{}]", env_names::DYN_DEPLOYMENT_CONFIG);
+            problems.push(Invalid { field, ..mistake });
+        }
+    }
+    if problems.is_empty() { Ok(Some(spec)) } else { Err(refusal(&problems)) }
 }
 
 fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invalid>) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::graph::decide::{Decision, decide};
-use crate::graph::fixtures::{live, observed, settings};
+use crate::graph::fixtures::{graph_with, live, observed, settings, valid};
 use crate::graph::observe::Observed;
 use crate::graph::validate::validate;
 use api_types::conversion::{ApiVersion, convert};
@@ -193,6 +193,35 @@ fn mistakes_are_told_at_once_and_before_a_build() {
     assert_eq!(refusal.stalled_reason, "InvalidSpec");
     let empty = expand(&graph(json!({ "dynamoGraph": "chat:v1" })), None).unwrap_err();
     assert!(empty.message.starts_with("spec.services"), "{}", empty.message);
+}
+
+#[test]
+fn the_configuration_of_an_ordinary_graph_reaches_its_components() {
+    let args = json!({ "workers": 3, "resources": { "cpu": "2", "gpu": "1" } });
+    let config = json!({ "Frontend": { "port": 1 }, "Decode": { "ServiceArgs": args } }).to_string();
+    let configured_with = |config: &str| {
+        let mut graph = graph_with(|g| {
+            g["spec"]["env"] = json!([{ "name": "DYN_DEPLOYMENT_CONFIG", "value": config }]);
+            g["spec"]["components"][1]["replicas"] = Value::Null;
+        });
+        graph.spec = configured(&graph.spec)?.unwrap();
+        Ok::<_, Refusal>(graph)
+    };
+    let graph = configured_with(&config).unwrap();
+    let decision = decide(&valid(&graph), &observed(&graph, vec![]));
+    let worker = decision.components.iter().find(|d| d.spec.component.name == "Decode").unwrap();
+    assert_eq!(worker.spec.component.replicas, Some(3));
+    let amounts = json!({ "cpu": "2", "nvidia.com/gpu": "1" });
+    let resources = json!(main_of(&decision.components, "Decode").resources);
+    assert_eq!(resources, json!({ "limits": amounts, "requests": amounts }));
+    let env = main_of(&decision.components, "Frontend").env.clone().unwrap();
+    let told = r#"{"Decode":{"ServiceArgs":{"resources":{"cpu":"2","gpu":"1"},"workers":3}},"Frontend":{"port":8000}}"#;
+    assert_eq!(env[0].value.as_deref(), Some(told));
+
+    let field = "spec.components[Decode].podTemplate.spec.containers[main].env[DYN_DEPLOYMENT_CONFIG]";
+    let refusal = configured_with("{").unwrap_err();
+    assert!(refusal.message.contains(field), "{}", refusal.message);
+    assert_eq!(configured(&graph_with(|_| {}).spec), Ok(None));
 }
 
 #[test]

@@ -128,7 +128,14 @@ impl Reconciler {
             Ok(Some((spec, expansion))) => (observed.graph.spec, observed.expansion) = (spec, expansion),
             Err(refusal) => return Ok(refused(observed, &refusal)),
         }
-        if observed.program == Program::Grove {
+        if observed.program == Program::Component {
+            // On Grove the reference leaves it to the engines.
+            match expand::configured(&observed.graph.spec) {
+                Ok(None) => {}
+                Ok(Some(spec)) => observed.graph.spec = spec,
+                Err(refusal) => return Ok(refused(observed, &refusal)),
+            }
+        } else {
             observed.grove.unknown_types = observe::grove::unknown_types(&packed.value(), observed.graph.annotations());
             observe::grove::look_further(&self.applier, &self.settings, observed).await?;
             let namespace = packed.metadata.namespace.as_deref().unwrap_or_default();

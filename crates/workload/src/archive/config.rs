@@ -1,7 +1,7 @@
 //! What the configuration of a deployment says about a component: JSON in an environment variable, by service.
 
 use super::main;
-use crate::Invalid;
+use crate::{Invalid, go_json};
 use api_types::v1beta1::{ComponentSpec, ComponentType};
 use api_types::{env as env_names, ports};
 use k8s_openapi::api::core::v1::EnvVar;
@@ -9,40 +9,71 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Applies it: workers are replicas where the author gives none, resources win over the author's, and the frontend is told
-/// the port by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
+/// Applies it: workers are replicas where the author gives none, resources win over the author's, and a frontend is told the port
+/// by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
 ///
 /// # Errors
 /// It is no JSON; the field is below the component.
 pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<(), Invalid> {
     let own = component.main_container().and_then(|main| main.env.as_deref()).unwrap_or_default();
-    let is_it = |variable: &&EnvVar| variable.name == env_names::DYN_DEPLOYMENT_CONFIG;
-    let Some(variable) = own.iter().find(is_it).or_else(|| inherited.iter().find(is_it)) else { return Ok(()) };
-    let Some(text) = variable.value.as_deref() else { return Ok(()) };
+    let Some(text) = own.iter().find(is_it).or_else(|| inherited.iter().find(is_it)).and_then(given) else {
+        return Ok(());
+    };
     let mut config: Value = serde_json::from_str(text).map_err(|error| Invalid {
         field: format!("envs[{}]", env_names::DYN_DEPLOYMENT_CONFIG),
         value: text.to_owned(),
         problem: format!("is no JSON: {error}"),
         remedy: "write an object with the arguments of each service".to_owned(),
     })?;
-    let Some(Value::Object(service)) = config.get_mut(&component.name) else { return Ok(()) };
-    if let Some(args) = service.get("ServiceArgs") {
-        if let (None, Some(workers)) = (component.replicas, args.get("workers").and_then(Value::as_i64)) {
-            component.replicas = i32::try_from(workers).ok().filter(|workers| *workers >= 0);
+    let is_frontend = component.type_ == Some(ComponentType::Frontend);
+    let service = service_of(&config, &component.name, is_frontend);
+    if let Some(Value::Object(service)) = service.as_ref().and_then(|service| config.get_mut(service)) {
+        if let Some(args) = service.get("ServiceArgs") {
+            if let (None, Some(workers)) = (component.replicas, args.get("workers").and_then(Value::as_i64)) {
+                component.replicas = i32::try_from(workers).ok().filter(|workers| *workers >= 0);
+            }
+            let resources = args.get("resources").map(quantities).unwrap_or_default();
+            if !resources.is_empty() {
+                require(component, &resources);
+            }
         }
-        let resources = args.get("resources").map(quantities).unwrap_or_default();
-        if !resources.is_empty() {
-            require(component, &resources);
-        }
-    }
-    if component.type_ == Some(ComponentType::Frontend) {
         service.insert("port".to_owned(), json!(ports::HTTP));
+    }
+    if is_frontend {
+        let value = Some(go_json::to_string(&config));
         let env = main(component).env.get_or_insert_default();
-        env.retain(|variable| variable.name != env_names::DYN_DEPLOYMENT_CONFIG);
-        let value = Some(config.to_string());
-        env.push(EnvVar { name: env_names::DYN_DEPLOYMENT_CONFIG.to_owned(), value, value_from: None });
+        match env.iter_mut().find(|variable| is_it(&&**variable)) {
+            Some(variable) => variable.value = value,
+            None => {
+                let name = env_names::DYN_DEPLOYMENT_CONFIG.to_owned();
+                env.push(EnvVar { name, value, value_from: None });
+            }
+        }
     }
     Ok(())
+}
+
+/// Whether a component has such a configuration, of its own or `inherited` from the graph.
+pub fn is_configured(component: &ComponentSpec, inherited: &[EnvVar]) -> bool {
+    let own = component.main_container().and_then(|main| main.env.as_deref()).unwrap_or_default();
+    own.iter().chain(inherited).any(|variable| is_it(&variable))
+}
+
+fn is_it(variable: &&EnvVar) -> bool {
+    variable.name == env_names::DYN_DEPLOYMENT_CONFIG
+}
+
+fn given(variable: &EnvVar) -> Option<&str> {
+    variable.value.as_deref().filter(|text| !text.is_empty())
+}
+
+/// The name under which the configuration speaks of a component. A frontend that bears another name is still the frontend.
+fn service_of(config: &Value, component: &str, is_frontend: bool) -> Option<String> {
+    if config.get(component).is_some() {
+        return Some(component.to_owned());
+    }
+    let mut names = config.as_object().filter(|_| is_frontend)?.keys();
+    names.find(|name| name.eq_ignore_ascii_case(ComponentType::Frontend.as_str())).cloned()
 }
 
 fn quantities(resources: &Value) -> BTreeMap<String, Quantity> {
@@ -57,11 +88,8 @@ fn quantities(resources: &Value) -> BTreeMap<String, Quantity> {
     known.chain(custom.filter_map(|(name, value)| Some((name.clone(), text(value)?)))).collect()
 }
 
-/// GPUs stand in the limits alone.
 fn require(component: &mut ComponentSpec, resources: &BTreeMap<String, Quantity>) {
     let of_main = main(component).resources.get_or_insert_with(Default::default);
     of_main.limits.get_or_insert_default().extend(resources.clone());
-    let requests = resources.iter().filter(|(name, _)| *name != api_types::GPU);
-    let requests = requests.map(|(name, quantity)| (name.clone(), quantity.clone()));
-    of_main.requests.get_or_insert_default().extend(requests);
+    of_main.requests.get_or_insert_default().extend(resources.clone());
 }

@@ -7,7 +7,7 @@ mod image;
 mod privileges;
 mod serve;
 
-pub use config::configure;
+pub use config::{configure, is_configured};
 pub use image::{Image, image};
 
 use crate::Invalid;

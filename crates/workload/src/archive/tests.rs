@@ -105,7 +105,7 @@ fn a_configuration_says_how_many_and_how_large() {
     assert_eq!(worker.replicas, Some(3));
     let resources = serde_json::to_value(&worker.main_container().unwrap().resources).unwrap();
     assert_eq!(resources["limits"], json!({ "cpu": "10", "memory": "20Gi", "nvidia.com/gpu": "2", "x/y": "1" }));
-    assert_eq!(resources["requests"], json!({ "cpu": "10", "memory": "20Gi", "x/y": "1" }));
+    assert_eq!(resources["requests"], resources["limits"]);
     let mut fixed = component(json!({ "name": "Worker", "replicas": 1 }));
     configure(&mut fixed, &inherited).unwrap();
     assert_eq!(fixed.replicas, Some(1), "the author's number wins");
@@ -115,6 +115,14 @@ fn a_configuration_says_how_many_and_how_large() {
     let env = frontend.main_container().unwrap().env.as_ref().unwrap();
     let told: Value = serde_json::from_str(env[0].value.as_deref().unwrap()).unwrap();
     assert_eq!(told["Frontend"], json!({ "port": 8000, "a": 1 }), "the port of its Service");
+    let renamed = json!({ "name": "main", "env": [
+        { "name": "DYN_DEPLOYMENT_CONFIG", "value": r#"{ "frontend": { "b": "<&>", "a": 1 } }"# }, { "name": "Z" }] });
+    let mut renamed: ComponentSpec = component(json!({ "name": "Entry", "type": "frontend",
+        "podTemplate": { "spec": { "containers": [renamed] } } }));
+    configure(&mut renamed, &inherited).unwrap();
+    let env = renamed.main_container().unwrap().env.as_ref().unwrap();
+    let expected = r#"{"frontend":{"a":1,"b":"\u003c\u0026\u003e","port":8000}}"#;
+    assert_eq!((env[0].value.as_deref(), env.len()), (Some(expected), 2), "as the Go operator writes it");
     let mut other = component(json!({ "name": "Other" }));
     configure(&mut other, &inherited).unwrap();
     assert_eq!(other, component(json!({ "name": "Other" })));

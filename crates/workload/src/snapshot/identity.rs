@@ -1,5 +1,6 @@
 //! What a checkpoint is called.
 
+use crate::go_json;
 use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::CheckpointIdentity;
 use api_types::{labels, names};
@@ -86,15 +87,7 @@ pub fn identity_id(identity: &CheckpointIdentity) -> String {
 
 /// The first digits of the SHA-256 of a value, as Go writes it: checkpoints of both operators have the same identifiers.
 fn digest(value: &impl Serialize, digits: usize) -> String {
-    let text = serde_json::to_string(value).unwrap_or_default();
-    let mut go = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => go.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            other => go.push(other),
-        }
-    }
-    names::sha256_hex(go.as_bytes(), digits)
+    names::sha256_hex(go_json::to_string(value).as_bytes(), digits)
 }
 
 #[cfg(test)]
