@@ -3,6 +3,7 @@
 //! An author's selector knows nothing of generations: while workers change it counts the pods that go too, and when they are gone
 //! the new ones sit where the old ones left room. So a generation of ours says that only its own pods count.
 
+use api_types::grove::PodCliqueTemplate;
 use api_types::labels;
 use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
@@ -17,7 +18,23 @@ pub fn scope(wanted: &mut DynamoComponentDeployment, live: Option<&DynamoCompone
         return;
     }
     let template = wanted.spec.component.pod_template.as_mut();
-    let constraints = template.and_then(|template| template.spec.as_mut()?.topology_spread_constraints.as_mut());
+    add(template.and_then(|template| template.spec.as_mut()?.topology_spread_constraints.as_mut()));
+}
+
+/// The same for the pods of a clique. One generation follows the other within a clique: what is live counts as long as it is of
+/// the same.
+pub fn scope_clique(wanted: &mut PodCliqueTemplate, live: Option<&PodCliqueTemplate>) {
+    let Some(generation) = wanted.labels.get(labels::WORKER_HASH) else { return };
+    let same = live.filter(|live| live.labels.get(labels::WORKER_HASH) == Some(generation));
+    let is_scoped = |live: &PodCliqueTemplate| {
+        live.spec.pod_spec.topology_spread_constraints.iter().flatten().any(names_generation)
+    };
+    if same.is_none_or(is_scoped) {
+        add(wanted.spec.pod_spec.topology_spread_constraints.as_mut());
+    }
+}
+
+fn add(constraints: Option<&mut Vec<TopologySpreadConstraint>>) {
     for constraint in constraints.into_iter().flatten().filter(|constraint| !names_generation(constraint)) {
         // Without a selector no pod counts, and the API server refuses further keys.
         if constraint.label_selector.is_some() {

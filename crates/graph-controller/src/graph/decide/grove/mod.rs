@@ -26,6 +26,7 @@ use super::Decision;
 use super::checkpoints::{self, ComponentCheckpoint};
 use super::component::{self, Placement, component_deployment};
 use super::restart::{self, Told};
+use super::spread;
 use crate::graph::observe::Observed;
 use crate::graph::validate::{Refusal, ValidGraph};
 
@@ -186,6 +187,10 @@ fn render(
         pull_secrets: &observed.grove.pull_secrets,
     };
     let mut set = render_pod_clique_set(&rendering);
+    for clique in &mut set.spec.template.cliques {
+        let old = live.and_then(|set| set.spec.template.cliques.iter().find(|old| old.name == clique.name));
+        spread::scope_clique(clique, old);
+    }
     if let Some(live) = live {
         if target.unchanged {
             live::keep_programs(&mut set, live);

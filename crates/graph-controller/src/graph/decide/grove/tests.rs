@@ -172,6 +172,42 @@ fn what_another_operator_made_keeps_its_generation() {
     assert_ne!(generation(&set_of(&observed_with(&edited, theirs))).as_deref(), Some("0ther000"));
 }
 
+/// While a generation follows the other, the pods that go must not count.
+#[test]
+fn spread_constraints_count_the_pods_of_one_generation_on_grove_too() {
+    let spread_with = |tag: &str| {
+        graph_with(|g| {
+            set_image(g, tag);
+            for component in g["spec"]["components"].as_array_mut().unwrap() {
+                component["podTemplate"]["spec"]["topologySpreadConstraints"] = json!([{ "maxSkew": 1,
+                    "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": { "matchLabels": { "app": "w" } } }]);
+            }
+        })
+    };
+    let keys = |set: &PodCliqueSet, clique: &str| {
+        let constraints = find(set, clique).spec.pod_spec.topology_spread_constraints.as_ref().unwrap();
+        constraints[0].match_label_keys.clone()
+    };
+    let scoped = Some(vec![labels::WORKER_HASH.to_owned()]);
+    let graph = spread_with("1.5.0");
+    let ours = live_set(&graph);
+    assert_eq!((keys(&ours, "decode"), keys(&ours, "frontend")), (scoped.clone(), None));
+    assert_eq!(set_of(&observed_with(&graph, ours.clone())).spec, ours.spec);
+
+    let mut theirs = made_elsewhere(&graph);
+    let pod = &mut theirs.spec.template.cliques[1].spec.pod_spec;
+    pod.topology_spread_constraints.as_mut().unwrap()[0].match_label_keys = None;
+    let adopted = as_live(set_of(&observed_with(&graph, theirs.clone())));
+    assert_eq!(adopted.spec, theirs.spec, "what another operator made stays");
+    assert_eq!(set_of(&observed_with(&graph, adopted.clone())).spec, theirs.spec, "and from then on");
+    assert_eq!(
+        keys(&set_of(&observed_with(&spread_with("1.6.0"), adopted)), "decode"),
+        scoped,
+        "until its next change"
+    );
+}
+
 #[test]
 fn workers_older_than_generations_get_one_with_their_next_change() {
     let graph = graph();
