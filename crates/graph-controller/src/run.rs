@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use api_types::external::{DestinationRule, InferencePool, VirtualService};
 use api_types::v1alpha1::{DynamoCheckpoint, DynamoComponent};
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
+use api_types::v1beta1::{
+    ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter,
+};
 use api_types::{annotations, labels};
 use controller_kit::apply::Applier;
 use controller_kit::controller::{Controller, owner_key};
@@ -157,7 +159,10 @@ fn open(
     let (client, scope) = (|| context.client.clone(), &context.scope);
     let accounts_of_graphs =
         format!("{}={},{}={}", labels::MANAGED_BY, labels::OPERATOR, labels::APP_COMPONENT, labels::RBAC);
-    let workers = format!("{},{}", labels::GRAPH, labels::WORKER_HASH);
+    // Not by their generation: those of old are of none.
+    let types = ComponentType::ALL.into_iter().filter(|type_| type_.is_worker()).map(ComponentType::as_str);
+    let types = types.collect::<Vec<_>>().join(",");
+    let workers = format!("{},{} in ({types})", labels::GRAPH, labels::COMPONENT_TYPE);
     // Without a key to copy, the selector matches nothing.
     let copies = format!("metadata.name={}", settings.mpi_key.as_ref().map_or("-", |key| key.name.as_str()));
 

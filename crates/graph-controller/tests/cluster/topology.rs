@@ -16,7 +16,7 @@ fn worker(name: &str, node: &str) -> Value {
         "metadata": {
             "name": name,
             "labels": { "nvidia.com/dynamo-graph-deployment-name": "chat", "nvidia.com/dynamo-component": "Decode",
-                "nvidia.com/dynamo-worker-hash": "0badcafe" },
+                "nvidia.com/dynamo-component-type": "decode" },
             "annotations": { "nvidia.com/topology-label-key": "example.com/zone" },
         },
         "spec": { "nodeName": node, "automountServiceAccountToken": false,
