@@ -8,6 +8,8 @@
 //!                        │ Job fails, or takes too long
 //!                        └─► Failed ── after a while, or with another spec ─► asked
 //! ```
+//!
+//! An image that is available is asked for again from time to time, and built again when the registry has it no longer.
 
 use super::job::BUILDER;
 use jiff::{SignedDuration, Timestamp};
@@ -22,7 +24,7 @@ const RETRY: SignedDuration = SignedDuration::from_mins(10);
 pub struct Observed {
     /// Name of the image, or the author's mistake.
     pub image: Result<String, String>,
-    /// Whether the registry has it; not asked where it is known or does not matter.
+    /// Whether the registry has it; none where that does not matter, or nothing speaks against what is known.
     pub exists: Option<Result<bool, Hindrance>>,
     /// Name of the Job that builds what the spec says now.
     pub job_name: String,

@@ -33,6 +33,9 @@ use std::{sync::Arc, time::Duration};
 /// How long after something outside did not answer, or stood in the way, it is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
 
+/// How often a registry is asked whether it still has an image: registries are cleaned up.
+const ASK_AGAIN: Duration = Duration::from_secs(3600);
+
 /// Reconciles DynamoComponents.
 pub struct Reconciler {
     /// Reads.
@@ -97,6 +100,7 @@ fn next(observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
             let rest = observed.job.as_ref().and_then(|job| decide::retry_after(job, now));
             Action::requeue(rest.and_then(|rest| Duration::try_from(rest).ok()).unwrap_or(LOOK_AGAIN))
         }
-        Stage::Building { .. } | Stage::Available => Action::await_change(),
+        Stage::Available => Action::requeue(ASK_AGAIN),
+        Stage::Building { .. } => Action::await_change(),
     }
 }

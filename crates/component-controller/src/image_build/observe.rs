@@ -8,7 +8,7 @@ use super::{
     image::{image, source},
     job::{self, BUILDER, docker_secret},
     settings::BuildSettings,
-    status::{is_known, was_built_by},
+    status::{is_known, was_built_by, was_found},
 };
 use api_types::v1alpha1::DynamoComponent;
 use api_types::{annotations, labels, names};
@@ -122,7 +122,8 @@ impl Observer {
         json!([component.spec, annotations, forced, image]).to_string()
     }
 
-    /// Asks the registry, unless the answer is known or an image is wanted in any case.
+    /// Asks the registry, unless an image is wanted in any case. What is known stays known while nobody answers, and where the registry
+    /// never showed what was built: only one that had the image, and has it no longer, unmakes it.
     async fn exists(
         &self,
         component: &DynamoComponent,
@@ -135,19 +136,27 @@ impl Observer {
         if is_forced(component) {
             return Ok(if known && was_built_by(&live, job) { None } else { Some(Ok(false)) });
         }
-        if known {
-            return Ok(None);
-        }
+        let answer = self.ask_registry(component, namespace, image).await?;
+        let gone = answer == Ok(false) && was_found(&live, image);
+        Ok((!known || gone || answer == Ok(true)).then_some(answer))
+    }
+
+    async fn ask_registry(
+        &self,
+        component: &DynamoComponent,
+        namespace: &str,
+        image: &str,
+    ) -> Result<Result<bool, Hindrance>, Interruption> {
         let login = match docker_secret(component, &self.settings) {
             None => None,
             Some(name) => match self.docker_config(namespace, name).await? {
                 Ok(config) => config.and_then(|config| login(&config, &RegistryHost::of_image(image))),
-                Err(hindrance) => return Ok(Some(Err(hindrance))),
+                Err(hindrance) => return Ok(Err(hindrance)),
             },
         };
         let insecure = component.annotations().get(annotations::INSECURE_REGISTRY).is_some_and(|v| v == labels::TRUE);
         let answer = self.registries.has(image, self.settings.secure && !insecure, login).await;
-        Ok(Some(answer.map_err(Hindrance::from)))
+        Ok(answer.map_err(Hindrance::from))
     }
 
     /// What a docker configuration Secret holds.

@@ -85,6 +85,11 @@ pub fn is_known(live: &DynamoComponentStatus, image: &str) -> bool {
     told(&live.conditions, reason::EXISTS).is_some_and(|told| told.status == "True" && told.message == image)
 }
 
+/// Whether the registry was the one that told of an image of this name.
+pub fn was_found(live: &DynamoComponentStatus, image: &str) -> bool {
+    told(&live.conditions, reason::CHECKED).is_some_and(|told| told.status == "True" && told.message == image)
+}
+
 /// Whether the image that is known was built by this Job.
 pub fn was_built_by(live: &DynamoComponentStatus, job: &str) -> bool {
     told(&live.conditions, reason::BUILDING).is_some_and(|told| told.status == "False" && told.message == job)
