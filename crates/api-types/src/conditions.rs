@@ -13,6 +13,9 @@ pub const STALLED: &str = "Stalled";
 pub const SPEC_SERVED: &str = "SpecServed";
 /// DynamoGraphDeployment: NATS and etcd can be used. Only there when the operator has an address of one.
 pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
+/// DynamoGraphDeployment: its namespace has the Secret with the SSH key for MPI. Only there when it is false; the webhook server
+/// copies the Secret then.
+pub const MPI_KEY_AVAILABLE: &str = "MPIKeyAvailable";
 /// DynamoGraphDeployment on Grove: the topology in which it is placed exists. Only there when it names one.
 pub const TOPOLOGY_AVAILABLE: &str = "TopologyLevelsAvailable";
 /// DynamoComponentDeployment: the workload has its replicas available.
@@ -70,6 +73,8 @@ pub mod graph {
     pub const ALL_TOPOLOGY_LEVELS: &str = "AllTopologyLevelsAvailable";
     /// `SpecServed`: this operator does not act on some fields yet.
     pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
+    /// `MPIKeyAvailable`: the Secret does not exist yet.
+    pub const SECRET_MISSING: &str = "SecretMissing";
     /// `Stalled`: a right or a quota is missing.
     pub const FORBIDDEN: &str = "Forbidden";
     /// `Reconciling`: children are being written or are coming up.

@@ -163,7 +163,7 @@ fn open(
     let types = ComponentType::ALL.into_iter().filter(|type_| type_.is_worker()).map(ComponentType::as_str);
     let types = types.collect::<Vec<_>>().join(",");
     let workers = format!("{},{} in ({types})", labels::GRAPH, labels::COMPONENT_TYPE);
-    // Without a key to copy, the selector matches nothing.
+    // Without a key, the selector matches nothing.
     let copies = format!("metadata.name={}", settings.mpi_key.as_ref().map_or("-", |key| key.name.as_str()));
 
     let components = watch::<DynamoComponentDeployment>(client(), scope, Some(labels::GRAPH));
@@ -281,7 +281,6 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
         Arc::new(caches.claim_templates.clone()),
         Arc::new(caches.pools.clone()),
         Arc::new(caches.destination_rules.clone()),
-        Arc::new(caches.mpi_keys.clone()),
         Arc::new(caches.checkpoints.clone()),
         Arc::new(caches.services.clone()),
         Arc::new(caches.ingresses.clone()),

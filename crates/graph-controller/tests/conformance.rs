@@ -76,6 +76,7 @@ fn real_graphs_give_the_references_components() {
                 }
                 Ok(valid) => {
                     let observed = Observed {
+                        has_mpi_key: false,
                         graph: graph.clone(),
                         components: vec![],
                         adapters: vec![],

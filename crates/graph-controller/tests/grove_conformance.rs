@@ -31,6 +31,7 @@ fn settings() -> Settings {
 fn decided(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodCliqueSet>) -> Result<Decision, String> {
     let (sets, unknown_types) = (live.into_iter().collect(), unknown_types(stored, graph.annotations()));
     let observed = Observed {
+        has_mpi_key: false,
         graph: graph.clone(),
         components: vec![],
         adapters: vec![],

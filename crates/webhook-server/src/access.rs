@@ -40,6 +40,20 @@ pub const CLUSTER: &[Access] = &[
 pub const SERVED: &[Access] = &[
     Access {
         group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: &[Verb::List, Verb::Watch],
+        why: "learns from their status which namespaces need the SSH key for MPI",
+    },
+    Access {
+        group: "",
+        resource: "secrets",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: "copies the SSH key for MPI to namespaces that need it, and leaves one alone that is there",
+    },
+    Access {
+        group: api_types::GROUP,
         resource: "dynamocheckpoints",
         subresource: None,
         verbs: &[Verb::Get],

@@ -16,7 +16,7 @@ use crate::admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals};
 use crate::certificates::decide::Policy;
 use crate::certificates::{Host, Keeper};
 use crate::facts::observe::Source;
-use crate::mpi_key::KeyMaker;
+use crate::mpi_key::{KeyMaker, Served};
 use crate::serve::{Drain, RequestMetrics, Service, Serving, serve};
 
 /// Where a pod finds its own namespace.
@@ -153,7 +153,8 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let serving = Serving::default();
     let policy = Policy { mode: configured.cert_provision_mode, host };
     let trusted = context.readiness.gate("a certificate that the API server trusts");
-    let key_maker = KeyMaker::new(install.clone(), &context.settings.mpi, &policy.host.namespace);
+    let served = Served { client: context.client.clone(), scope: context.scope.clone(), fence: context.fence.clone() };
+    let key_maker = KeyMaker::new(install.clone(), &context.settings.mpi, &policy.host.namespace, served);
     let keeper = Keeper::new(install, policy, &configured.secret_name, converts, serving.clone(), trusted);
 
     let facts = args.facts(&context);

@@ -134,11 +134,10 @@ pub(super) const ARGUMENTS: &[Argument] = &[
             "create,patch,delete resource.k8s.io/resourceclaimtemplates",
             "create,patch,delete nvidia.com/dynamographdeploymentscalingadapters",
             "patch nvidia.com/dynamographdeploymentscalingadapters/status",
-            "create core/secrets",
             "patch nvidia.com/dynamographdeployments",
         ],
         reach: Reach::Run,
-        why: "graphs with claims, GPUs that processes share, scaling adapters, or replicas that span nodes",
+        why: "graphs with claims, GPUs that processes share, or scaling adapters",
     },
     Argument {
         programs: GRAPHS,
@@ -212,10 +211,11 @@ pub(super) const ARGUMENTS: &[Argument] = &[
             "get grove.io/clustertopologybindings",
             "get nvidia.com/dynamocheckpoints",
             "list apps/daemonsets",
-            "update core/secrets",
+            "create,update core/secrets",
         ],
         reach: Reach::Run,
-        why: "graphs that name a topology or a checkpoint, and the renewal of a certificate; a run has none of them",
+        why: "graphs that name a topology or a checkpoint or whose replicas span nodes, and the renewal of a certificate; a run has \
+              none of them",
     },
     Argument {
         programs: &["lease-scope"],

@@ -10,7 +10,7 @@ use json_patch::{Patch as JsonPatch, PatchOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Client,
-    api::{Api, DynamicObject, Patch, PatchParams, PostParams},
+    api::{Api, DynamicObject, Patch, PatchParams},
     core::ApiResource,
 };
 use serde::Serialize;
@@ -214,23 +214,6 @@ impl Applier {
             memory.wrote(parent, id, version, Instant::now());
         }
         Ok(answer)
-    }
-
-    /// Makes an object that nobody changes afterwards; one that is there stays as it is. Needs the right to create, and unlike
-    /// an apply not the one to change what others have made.
-    ///
-    /// # Errors
-    /// What the API server answered, unless an object of that name exists.
-    pub async fn create_once(&self, resource: &ApiResource, id: &ObjectId, object: Value) -> Result<(), Error> {
-        let render = |e: serde_json::Error| Error::Render { object: id.clone(), reason: e.to_string() };
-        let object: DynamicObject = serde_json::from_value(object).map_err(render)?;
-        let params = PostParams { field_manager: Some(self.field_manager.to_string()), ..PostParams::default() };
-        let answer = timed("create", id, self.api(resource, id).create(&params, &object)).await;
-        if matches!(&answer, Err(error) if error.error_type() == ErrorType::AlreadyExists) {
-            return Ok(());
-        }
-        self.metrics.write(WriteVerb::Create, &id.kind, answer.is_ok());
-        answer.map(drop)
     }
 
     /// Reads one object past the caches.

@@ -76,6 +76,7 @@ pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDe
         build: None,
         expansion: Default::default(),
         program: Program::Component,
+        has_mpi_key: false,
     }
 }
 

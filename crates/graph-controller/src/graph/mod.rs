@@ -128,6 +128,8 @@ impl Reconciler {
             Ok(Some((spec, expansion))) => (observed.graph.spec, observed.expansion) = (spec, expansion),
             Err(refusal) => return Ok(refused(observed, &refusal)),
         }
+        let namespace = packed.metadata.namespace.as_deref().unwrap_or_default();
+        observed.has_mpi_key = observe::has_mpi_key(&self.caches, &self.settings, namespace);
         if observed.program == Program::Component {
             // On Grove the reference leaves it to the engines.
             match expand::configured(&observed.graph.spec) {
@@ -138,7 +140,6 @@ impl Reconciler {
         } else {
             observed.grove.unknown_types = observe::grove::unknown_types(&packed.value(), observed.graph.annotations());
             observe::grove::look_further(&self.applier, &self.settings, observed).await?;
-            let namespace = packed.metadata.namespace.as_deref().unwrap_or_default();
             observed.checkpoints.place = observe::checkpoints::place(&self.caches, &self.settings, namespace);
         }
         let observed = &*observed;

@@ -27,6 +27,7 @@ use self::checkpoints::LiveCheckpoints;
 use self::grove::{GroveCaches, LiveGrove};
 use super::expand::{Expansion, build_of};
 use super::program::Program;
+use super::settings::Settings;
 use super::validate::Facts;
 
 /// The caches of this controller.
@@ -110,6 +111,8 @@ pub struct Observed {
     pub expansion: Expansion,
     /// The program that runs it.
     pub program: Program,
+    /// Whether its namespace has the Secret with the SSH key for MPI.
+    pub has_mpi_key: bool,
 }
 
 impl Observed {
@@ -199,8 +202,25 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     let build = build_of(graph.annotations())
         .and_then(|name| caches.builds.get(&Key::new(&graph.namespace().unwrap_or_default(), &name)));
     let build = build.map(|build| build.unpack()).transpose()?;
-    let (expansion, program) = (Expansion::default(), Program::default());
-    Ok(Observed { graph, components, adapters, running_pods, served, checkpoints, grove, build, expansion, program })
+    Ok(Observed {
+        graph,
+        components,
+        adapters,
+        running_pods,
+        served,
+        checkpoints,
+        grove,
+        build,
+        expansion: Expansion::default(),
+        program: Program::default(),
+        has_mpi_key: false,
+    })
+}
+
+/// Whether a namespace has the Secret with the SSH key for MPI.
+pub fn has_mpi_key(caches: &Caches, settings: &Settings, namespace: &str) -> bool {
+    let key = settings.mpi_key.as_ref().map(|key| Key::new(namespace, &key.name));
+    key.is_some_and(|key| caches.mpi_keys.get(&key).is_some())
 }
 
 /// Components that an earlier graph of this name left behind (`--cascade=orphan`).

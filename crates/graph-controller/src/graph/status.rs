@@ -29,6 +29,7 @@ pub fn of_decision(
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
     let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
+    tell_of_key(&mut status, &observed.graph, decision, now);
     status.restart = decision.restart.clone();
     let checkpoints = decision.checkpoints.iter();
     status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
@@ -83,6 +84,25 @@ pub fn of_decision(
         set(&mut status, graph, now, c::RECONCILING, true, reason, &message);
     }
     status
+}
+
+/// Says which Secret is missing, for its maker to hear. Pods that mount it wait for it by themselves.
+fn tell_of_key(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    decision: &Decision,
+    now: Timestamp,
+) {
+    let Some(key) = &decision.objects.mpi_key else {
+        return status.conditions.retain(|condition| condition.type_ != c::MPI_KEY_AVAILABLE);
+    };
+    let message = format!(
+        "Secret {}/{}: it holds the SSH key for MPI and does not exist; the webhook server copies it from namespace {}",
+        graph.namespace().unwrap_or_default(),
+        key.name,
+        key.namespace
+    );
+    set(status, graph, now, c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
 }
 
 /// What components wait for before pods of theirs may start.

@@ -3,6 +3,8 @@
 use super::*;
 use crate::graph::decide::decide;
 use crate::graph::fixtures::{graph, graph_with, live, observed, set_image, valid};
+use crate::graph::settings::{MpiKey, Settings};
+use crate::graph::validate::{Facts, validate};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -150,4 +152,39 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
         format!("Waiting for checkpoints: Decode waits for DynamoCheckpoint {name}, which is being made")
     );
     assert_eq!((status.checkpoints["Decode"].ready, status.checkpoints.len()), (None, 1));
+}
+
+/// Children are written all the same: pods that mount the Secret wait for it by themselves.
+#[test]
+fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks() {
+    let key = |namespace: &str| Some(MpiKey { name: "key".into(), namespace: namespace.into() });
+    let missing = Some(
+        "Secret team-a/key: it holds the SSH key for MPI and does not exist; the webhook server copies it from \
+         namespace operators",
+    );
+    for (what, nodes, mpi_key, has_mpi_key, expected) in [
+        ("missing", 2, key("operators"), false, missing),
+        ("there", 2, key("operators"), true, None),
+        ("one node", 1, key("operators"), false, None),
+        ("the original is here", 2, key("team-a"), false, None),
+        ("no key at all", 2, None, false, None),
+    ] {
+        let graph = graph_with(|g| {
+            g["spec"]["components"][1]["multinode"] = serde_json::json!({ "nodeCount": nodes });
+            let before =
+                [serde_json::json!({ "type": "MPIKeyAvailable", "status": "False", "reason": "r", "message": "m",
+                "lastTransitionTime": "1970-01-01T00:00:00Z" })];
+            g["status"] = serde_json::json!({ "conditions": before });
+        });
+        let settings = Settings { mpi_key, ..crate::graph::fixtures::settings().clone() };
+        let served = Served { leader_worker_sets: true, ..Served::default() };
+        let valid = validate(&graph, &settings, Facts { served, ..Facts::default() }).unwrap();
+        let observed = Observed { has_mpi_key, ..observed(&graph, vec![]) };
+        let decision = decide(&valid, &observed);
+        assert_eq!(decision.components.len(), 2, "{what}");
+        let status = of_decision(&observed, &decision, &Applied::default(), NOW);
+        let told = status.conditions.iter().find(|c| c.type_ == "MPIKeyAvailable");
+        assert_eq!(told.map(|c| c.message.as_str()), expected, "{what}");
+        assert!(told.is_none_or(|c| (c.status.as_str(), c.reason.as_str()) == ("False", "SecretMissing")), "{what}");
+    }
 }

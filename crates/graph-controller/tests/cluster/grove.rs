@@ -2,7 +2,7 @@
 
 use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
 use api_types::v1beta1::DynamoGraphDeployment;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
@@ -265,4 +265,29 @@ async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
     assert!(writes <= 1, "{writes} writes, where the metadata needs one");
     bed.until_reconciled("chat").await;
     assert_eq!(bed.writes_of("PodCliqueSet"), writes);
+}
+
+/// The webhook server hears of it and copies the Secret; nothing else waits for that.
+#[tokio::test]
+async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
+    let Some(mut bed) = Bed::on_grove("mpi-key").await else { return };
+    bed.set_mpi_key("mpi-key");
+    bed.start();
+    bed.apply(&spanning()).await;
+    let told = |graph: &DynamoGraphDeployment| {
+        let conditions = graph.status.iter().flat_map(|status| &status.conditions);
+        let mut told = conditions.filter(|c| c.type_ == "MPIKeyAvailable" && c.status == "False");
+        told.next().map(|condition| condition.message.clone())
+    };
+    until_set(&bed, "made", |_| true).await;
+    let graph = bed.until("chat", "without the key", |graph| told(graph).is_some()).await;
+    let message = told(&graph).unwrap();
+    assert!(message.starts_with(&format!("Secret {}/mpi-key: ", bed.namespace)), "{message}");
+
+    let copy = Secret {
+        metadata: kube::core::ObjectMeta { name: Some("mpi-key".into()), ..Default::default() },
+        ..Secret::default()
+    };
+    bed.api::<Secret>().create(&PostParams::default(), &copy).await.unwrap();
+    bed.until("chat", "content with the key", |graph| told(graph).is_none()).await;
 }

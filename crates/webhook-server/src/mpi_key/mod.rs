@@ -1,8 +1,11 @@
 //! The SSH key with which the nodes of one worker reach each other, for engines that start their processes by MPI.
 //!
-//! It is made once, and never again while its Secret exists: pods that run have read it. The graph controller copies it to
-//! the namespaces that need it.
+//! It is made once, and never again while its Secret exists: pods that run have read it. A graph whose replicas span nodes says
+//! in its status that its namespace lacks the Secret; then it is copied there, once. All replicas do so: a Secret that is there
+//! already, whoever made it, stays as it is.
 
+mod apply;
+mod observe;
 mod run;
 
 use std::collections::BTreeMap;
@@ -14,7 +17,7 @@ use ssh_key::private::{Ed25519Keypair, Ed25519PrivateKey, KeypairData};
 use ssh_key::public::Ed25519PublicKey;
 use ssh_key::{LineEnding, PrivateKey};
 
-pub use run::KeyMaker;
+pub use run::{KeyMaker, Served};
 
 /// Keys of the Secret, known to what reads it in pods.
 const PRIVATE: &str = "private.key";

@@ -2,19 +2,14 @@
 //!
 //! What pods mount or run under comes before them, the rest beside them.
 
-use std::collections::BTreeMap;
-
-use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
 use controller_kit::apply::{Desired, Error, ObjectId};
 use controller_kit::failure::Class;
 use controller_kit::store::{Key, controller_owner};
 use futures::future::join_all;
 use futures::join;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ApiResource;
 use kube::{Resource, ResourceExt};
 
@@ -23,7 +18,6 @@ use crate::graph::decide::accounts::SharedAccount;
 use crate::graph::decide::claims::StorageClaim;
 use crate::graph::decide::objects::Objects;
 use crate::graph::observe::{Caches, live_value};
-use crate::graph::settings::MpiKey;
 
 type Waits = Result<Vec<String>, Error>;
 
@@ -35,19 +29,13 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     let shared = join_all(objects.shared_accounts.iter().map(|shared| shared_account(writer, caches, shared)));
     let config_maps = writer.write_all(&caches.config_maps, &objects.config_maps);
     let claims = writer.write_all(&caches.claim_templates, &objects.claim_templates);
-    let key = async {
-        match &objects.mpi_key {
-            Some(key) => copy_key(writer, caches, key).await,
-            None => Ok(Vec::new()),
-        }
-    };
     // Pods look for each other by these names as soon as they start.
     let services = writer.write_all(&caches.services, &objects.services);
     let storage = join_all(objects.storage_claims.iter().map(|claim| storage_claim(writer, claim)));
     let models = join_all(objects.model_services.iter().map(|service| model_service(writer, caches, service)));
-    let (builds, accounts, shared, config_maps, claims, key, services, storage, models) =
-        join!(builds, accounts, shared, config_maps, claims, key, services, storage, models);
-    all([builds, accounts, config_maps, claims, key, services].into_iter().chain(shared).chain(storage).chain(models))
+    let (builds, accounts, shared, config_maps, claims, services, storage, models) =
+        join!(builds, accounts, shared, config_maps, claims, services, storage, models);
+    all([builds, accounts, config_maps, claims, services].into_iter().chain(shared).chain(storage).chain(models))
 }
 
 /// Writes what pods find sooner or later. Gives what is waited for.
@@ -159,45 +147,4 @@ async fn storage_claim(writer: Writer<'_>, claim: &StorageClaim) -> Waits {
         (None, None) => Some(format!("{id}: it does not exist; create it, or set create for it in spec.pvcs")),
     };
     Ok(waits.into_iter().collect())
-}
-
-/// Copies the key once. A copy that is there stays as it is: pods that run have read it.
-async fn copy_key(writer: Writer<'_>, caches: &Caches, key: &MpiKey) -> Waits {
-    let namespace = writer.graph.namespace().unwrap_or_default();
-    if caches.mpi_keys.get(&Key::new(&namespace, &key.name)).is_some() {
-        return Ok(Vec::new());
-    }
-    let resource = ApiResource::erase::<Secret>(&());
-    let source = ObjectId {
-        group: String::new(),
-        kind: resource.kind.clone(),
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
-    };
-    let Some(original) = writer.applier.get(&resource, &source).await? else {
-        return Ok(vec![format!(
-            "{source}: it holds the SSH key for MPI and does not exist; the webhook server makes it"
-        )]);
-    };
-    let read = |e: serde_json::Error| Error::Render { object: source.clone(), reason: e.to_string() };
-    let original: Secret = serde_json::from_value(original).map_err(read)?;
-    let copy = copy_of(&original.data.unwrap_or_default(), &key.name, &namespace);
-    let target = ObjectId { namespace, ..source.clone() };
-    let copy = serde_json::to_value(copy).map_err(read)?;
-    writer.applier.create_once(&resource, &target, copy).await?;
-    Ok(Vec::new())
-}
-
-fn copy_of(data: &BTreeMap<String, ByteString>, name: &str, namespace: &str) -> Secret {
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: Some(namespace.to_owned()),
-            labels: Some(BTreeMap::from([(labels::MANAGED_BY.to_owned(), labels::OPERATOR.to_owned())])),
-            ..ObjectMeta::default()
-        },
-        data: Some(data.clone()),
-        type_: Some("Opaque".to_owned()),
-        ..Secret::default()
-    }
 }

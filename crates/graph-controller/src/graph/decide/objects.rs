@@ -56,7 +56,7 @@ pub struct Objects {
     pub model_services: Vec<Service>,
     /// The build of the graph's image, if it is the graph's own.
     pub build: Option<DynamoComponent>,
-    /// The Secret to be copied into the namespace, if replicas span nodes.
+    /// The Secret that the namespace needs because replicas span nodes, and lacks. The webhook server copies it.
     pub mpi_key: Option<MpiKey>,
 }
 
@@ -85,7 +85,8 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
     }
     if graph.spec.components.iter().any(|component| component.is_multinode()) {
         objects.config_maps.push(wait_for_leader(graph));
-        objects.mpi_key = graph.settings.mpi_key.clone().filter(|key| key.namespace != graph.namespace);
+        let needed = |key: &MpiKey| key.namespace != graph.namespace && !observed.has_mpi_key;
+        objects.mpi_key = graph.settings.mpi_key.clone().filter(needed);
     }
     objects
 }

@@ -193,9 +193,9 @@ that it may bind have the names of this release; for one namespace they are boun
 {{- $resources := .resources -}}
 {{- if and (has "" .apiGroups) (not $.root.Values.imagePullSecretDiscovery.enabled) (not $.secrets) -}}
 {{- if and (eq $.name "graph-controller") (has "secrets" $resources) -}}
-{{- /* The MPI key goes to the namespaces of graphs that need it; no other Secret is read. A creation has no name to check. */ -}}
+{{- /* Whether a namespace has the MPI key; no other Secret is read. */ -}}
 {{- $named := dict "apiGroups" (list "") "resources" (list "secrets") "resourceNames" (list $.root.Values.dynamo.mpiRun.secretName) "verbs" (list "get" "list" "watch") -}}
-{{- $rules = concat $rules (list $named (dict "apiGroups" (list "") "resources" (list "secrets") "verbs" (list "create"))) -}}
+{{- $rules = append $rules $named -}}
 {{- end -}}
 {{- with and (eq $.name "component-controller") (has "secrets" $resources) $.sub.Values.imageBuilds.registry.secretName -}}
 {{- /* With it, images of builds are looked for. */ -}}

@@ -1,0 +1,132 @@
+//! Watches the key, and the graphs that need it.
+
+use std::collections::BTreeSet;
+
+use api_types::conditions::MPI_KEY_AVAILABLE;
+use api_types::v1beta1::DynamoGraphDeployment;
+use controller_kit::store::{Key, Packed, Scope, Store, UnpackError, Watch, watch_api, watch_named};
+use futures::StreamExt;
+use futures::stream::{BoxStream, select};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::NamespaceResourceScope;
+use kube::{Client, Resource};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The little of a graph that matters here, in the version that is stored: nothing has to be converted for it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "Whole")]
+pub(super) struct Graph {
+    metadata: ObjectMeta,
+    lacks_key: bool,
+}
+
+#[derive(Deserialize)]
+struct Whole {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    status: Value,
+}
+
+impl From<Whole> for Graph {
+    fn from(Whole { metadata, status }: Whole) -> Self {
+        let conditions = status["conditions"].as_array();
+        let is_missing = |condition: &Value| condition["type"] == MPI_KEY_AVAILABLE && condition["status"] == "False";
+        let lacks_key = conditions.is_some_and(|conditions| conditions.iter().any(is_missing));
+        let ObjectMeta { name, namespace, uid, resource_version, .. } = metadata;
+        Self { metadata: ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() }, lacks_key }
+    }
+}
+
+impl Resource for Graph {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> std::borrow::Cow<'_, str> {
+        DynamoGraphDeployment::kind(&())
+    }
+
+    fn group((): &()) -> std::borrow::Cow<'_, str> {
+        DynamoGraphDeployment::group(&())
+    }
+
+    fn version((): &()) -> std::borrow::Cow<'_, str> {
+        DynamoGraphDeployment::version(&())
+    }
+
+    fn plural((): &()) -> std::borrow::Cow<'_, str> {
+        DynamoGraphDeployment::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+/// The key and who needs it, as of the last event of each watch.
+pub(super) struct Sight {
+    key: Key,
+    keys: Store<Packed<Secret>>,
+    graphs: Store<Graph>,
+}
+
+impl Sight {
+    /// Begins to watch: the key as a part of the install, graphs wherever this process serves. The stream tells that something
+    /// has changed, and not what. Nothing is seen unless it is polled.
+    pub(super) fn new(install: Client, key: &Key, client: Client, scope: &Scope) -> (Self, BoxStream<'static, ()>) {
+        let (keys, of_key) = watch_named(install, &Scope::Namespace(key.namespace.clone()), &key.name);
+        let (graphs, of_graphs): (_, Watch<Graph>) = watch_api(scope.api(client), None, None);
+        let changes = select(of_key.map(|_| ()), of_graphs.map(|_| ())).boxed();
+        (Self { key: key.clone(), keys, graphs }, changes)
+    }
+
+    /// Returns once it is known whether there is a key.
+    pub(super) async fn key_known(&self) {
+        self.keys.wait_until_ready().await;
+    }
+
+    /// The key; none if it is missing.
+    ///
+    /// # Errors
+    /// It is there and cannot be read.
+    pub(super) fn key(&self) -> Result<Option<Secret>, UnpackError> {
+        self.keys.get(&self.key).map(|packed| packed.unpack()).transpose()
+    }
+
+    /// The namespaces in which a graph needs a copy that is not there.
+    pub(super) fn namespaces_in_need(&self) -> BTreeSet<String> {
+        let graphs = self.graphs.all();
+        let namespaces =
+            graphs.iter().filter(|graph| graph.lacks_key).filter_map(|graph| graph.metadata.namespace.clone());
+        namespaces.filter(|namespace| *namespace != self.key.namespace).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_graph_says_in_its_status_that_the_key_is_missing() {
+        let condition = |type_: &str, status: &str| json!({ "conditions": [{ "type": type_, "status": status }] });
+        for (status, lacks_key) in [
+            (condition("MPIKeyAvailable", "False"), true),
+            (condition("MPIKeyAvailable", "True"), false),
+            (condition("Ready", "False"), false),
+            (json!({ "conditions": "garbage" }), false),
+            (json!({}), false),
+            (json!(null), false),
+        ] {
+            let metadata = json!({ "name": "g", "namespace": "n", "annotations": { "long": "text" } });
+            let graph: Graph = serde_json::from_value(json!({ "metadata": metadata, "status": status })).unwrap();
+            assert_eq!(graph.lacks_key, lacks_key, "{status}");
+            assert_eq!((graph.metadata.name.as_deref(), graph.metadata.annotations), (Some("g"), None));
+        }
+    }
+}
