@@ -9,6 +9,7 @@
 //! | [`external`] | kinds of other projects, as far as we write them |
 //! | [`grove`] | the kinds of Grove that a graph may run as |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
+//! | [`refusals`] | why objects are refused, in words |
 //! | `schema`, `crds` (feature `schema`) | CustomResourceDefinitions made from the types |
 //!
 //! This crate does no I/O and depends on no async crate.
@@ -25,6 +26,7 @@ pub mod grove;
 pub mod labels;
 pub mod names;
 pub mod ports;
+pub mod refusals;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod v1alpha1;

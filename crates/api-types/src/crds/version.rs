@@ -2,8 +2,9 @@
 
 use super::{CrdError, V1ALPHA1, V1BETA1};
 use crate::GROUP;
+use crate::conversion::ApiVersion;
 use crate::schema::rules::Rule;
-use crate::schema::{SchemaError, kubernetes::Definitions, structural::schema_of};
+use crate::schema::{SchemaError, checks, kubernetes::Definitions, structural::schema_of};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
 };
@@ -18,6 +19,8 @@ pub(super) struct Version<'a> {
     pub description: &'static str,
     /// Columns of `kubectl get`, beside the name.
     pub columns: Vec<CustomResourceColumnDefinition>,
+    /// Which version it is.
+    pub api: ApiVersion,
     /// Rules of the whole object.
     pub rules: &'static [Rule],
     /// Changes the schema of the spec where the kind differs from its type.
@@ -28,10 +31,11 @@ impl<'a> Version<'a> {
     /// A version without rules of the whole object, whose spec is as its type says.
     pub fn new(
         definitions: &'a Definitions,
+        api: ApiVersion,
         description: &'static str,
         columns: Vec<CustomResourceColumnDefinition>,
     ) -> Self {
-        Self { definitions, description, columns, rules: &[], edit: |_| Ok(()) }
+        Self { definitions, description, columns, api, rules: &[], edit: |_| Ok(()) }
     }
 
     /// The definition of kind `K` with this version, whose spec and status are `S` and `T`.
@@ -72,13 +76,15 @@ impl<'a> Version<'a> {
         self,
         status: Option<Value>,
     ) -> Result<CustomResourceDefinition, CrdError> {
+        let mut crd = K::crd();
         let schema = || {
             let mut spec = schema_of::<S>(self.definitions)?;
             (self.edit)(&mut spec)?;
-            serde_json::from_value(root(self.description, self.rules, spec, status)).map_err(SchemaError::Form)
+            let mut root = root(self.description, self.rules, spec, status);
+            checks::add(&mut root, &crd.spec.names.kind, self.api)?;
+            serde_json::from_value(root).map_err(SchemaError::Form)
         };
         let schema: JSONSchemaProps = schema().map_err(|source| schema_error::<K>(source))?;
-        let mut crd = K::crd();
         for version in &mut crd.spec.versions {
             version.schema = Some(CustomResourceValidation { open_api_v3_schema: Some(schema.clone()) });
             version.additional_printer_columns = Some(self.columns.clone());

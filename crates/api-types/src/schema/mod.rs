@@ -5,13 +5,14 @@
 //! | source | where |
 //! |---|---|
 //! | our own types: fields, descriptions, defaults, limits | the types, through schemars attributes; [`patterns`] |
-//! | rules over several fields | [`rules`], in CEL |
+//! | rules over several fields, in CEL | [`rules`], those of the reference; [`checks`], ours |
 //! | Kubernetes' types: pod templates, variables, … | [`kubernetes`], from the API server's own OpenAPI document |
 //!
 //! Our types refer to Kubernetes' types by the same references that the document itself uses; [`structural`] resolves
 //! both and brings the whole into the structural form. The functions in this file are those references, for
 //! `schemars(schema_with = …)`.
 
+pub mod checks;
 pub mod edit;
 mod error;
 pub mod kubernetes;
@@ -109,6 +110,11 @@ pub fn config_map_key_selector(_: &mut SchemaGenerator) -> Schema {
 /// A Kubernetes quantity.
 pub fn quantity(_: &mut SchemaGenerator) -> Schema {
     reference(QUANTITY)
+}
+
+/// Any text.
+pub fn word(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string" })
 }
 
 /// A point in time.

@@ -95,9 +95,9 @@ pub struct Failover {
     /// Within a pod or between pods; the same as the GPU memory service's.
     #[serde(default)]
     pub mode: EngineMode,
-    /// Standby engines; 1.
+    /// Standby engines; within a pod, 1.
     #[serde(default = "one")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub num_shadows: i32,
 }
 

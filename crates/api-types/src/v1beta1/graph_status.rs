@@ -108,17 +108,18 @@ pub struct RestartStatus {
     /// The `spec.restart.id` that this status speaks of.
     #[serde(default, rename = "observedID", skip_serializing_if = "Option::is_none")]
     pub observed_id: Option<String>,
-    /// How far it is.
+    /// How far it is: `Pending`, `Restarting`, `Completed`, `Failed` or `Superseded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::word"))]
     pub phase: Option<RestartPhase>,
     /// Components being restarted right now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_progress: Option<Vec<String>>,
 }
 
-/// How far a restart is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+/// How far a restart is. The schema takes any word here, as that of the Go operator does: a status that another version
+/// wrote must stay readable and writable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestartPhase {
     /// Not begun.
     Pending,
@@ -130,6 +131,9 @@ pub enum RestartPhase {
     Failed,
     /// Overtaken by a rolling update.
     Superseded,
+    /// A word that we do not know: nothing is known about the restart.
+    #[serde(untagged)]
+    Other(String),
 }
 
 /// Checkpoint of one component.

@@ -9,8 +9,8 @@ async fn optional_sections_get_their_defaults() {
     let cases = [
         (json!({ "multinode": {} }), json!({ "multinode": { "nodeCount": 2 } })),
         (
-            json!({ "experimental": { "gpuMemoryService": {}, "failover": {} } }),
-            json!({ "experimental": {
+            json!({ "type": "worker", "experimental": { "gpuMemoryService": {}, "failover": {} } }),
+            json!({ "type": "worker", "experimental": {
                 "gpuMemoryService": { "mode": "IntraPod", "deviceClassName": "gpu.nvidia.com" },
                 "failover": { "mode": "IntraPod", "numShadows": 1 },
             } }),

@@ -1,6 +1,7 @@
 //! The definitions on a real API server: what it accepts, refuses, defaults and merges.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod checks;
 mod conformance;
 #[path = "../support/converter.rs"]
 mod converter;
@@ -9,6 +10,8 @@ mod definitions;
 mod kubernetes_definitions;
 mod merges;
 mod refusals;
+#[path = "../support/refused.rs"]
+mod refused;
 mod round_trips;
 mod server;
 #[path = "../support/mod.rs"]

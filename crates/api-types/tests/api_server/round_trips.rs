@@ -153,3 +153,69 @@ async fn applying_what_was_read_changes_nothing_in_either_version() {
         }
     }
 }
+
+/// What is stored through one version can be made anew in the other, which is how people move to another cluster: v1alpha1 never
+/// limited the engines that stand by in pods of their own.
+#[tokio::test]
+async fn engines_that_stand_by_can_be_made_again_in_either_version() {
+    let server = Server::new().await;
+    let graph = |version: &str, name: &str, spec: Value| {
+        json!({
+            "apiVersion": format!("nvidia.com/{version}"), "kind": "DynamoGraphDeployment",
+            "metadata": { "name": name }, "spec": spec,
+        })
+    };
+    let alpha = json!({ "services": { "decode": {
+        "componentType": "worker", "replicas": 1,
+        "gpuMemoryService": { "enabled": true, "mode": "interPod" },
+        "failover": { "enabled": true, "mode": "interPod", "numShadows": 3 },
+    } } });
+    let beta = json!({ "components": [{
+        "name": "decode", "type": "worker", "replicas": 1,
+        "experimental": {
+            "gpuMemoryService": { "mode": "InterPod" }, "failover": { "mode": "InterPod", "numShadows": 3 },
+        },
+    }] });
+    for (version, spec) in [("v1alpha1", alpha), ("v1beta1", beta)] {
+        let other = VERSIONS.into_iter().find(|other| *other != version).unwrap();
+        let plural = "dynamographdeployments";
+        let stored = |name: &str| Stored { server: &server, plural, name: format!("{name}-{version}") };
+        let (first, second) = (stored("first"), stored("second"));
+        let create = async |version: &str, object: &Value| {
+            let path = format!("{}?fieldValidation=Strict", server.collection_in(version, plural));
+            server.send(Method::POST, &path, "application/json", object).await.granted();
+        };
+        create(version, &graph(version, &first.name, spec)).await;
+        let there = first.get(other).await;
+        assert!(there["spec"].to_string().contains("\"numShadows\":3"), "{there:#}");
+        create(other, &graph(other, &second.name, there["spec"].clone())).await;
+        assert_eq!(second.get(version).await["spec"], first.get(version).await["spec"], "{version}");
+    }
+}
+
+/// The reference's schema takes any word for the phase of a restart, and so must ours: a status that another version of an
+/// operator wrote is written back whenever anything else of it changes.
+#[tokio::test]
+async fn a_restart_may_be_in_a_phase_that_nobody_knows() {
+    let server = Server::new().await;
+    let plural = "dynamographdeployments";
+    for version in VERSIONS {
+        let stored = Stored { server: &server, plural, name: format!("phase-{version}") };
+        let graph = json!({
+            "apiVersion": format!("nvidia.com/{version}"), "kind": "DynamoGraphDeployment",
+            "metadata": { "name": stored.name }, "spec": {},
+        });
+        server.send(Method::POST, &server.collection_in(version, plural), "application/json", &graph).await.granted();
+        let patch = json!({ "status": { "state": "pending", "restart": { "observedID": "1", "phase": "Thinking" } } });
+        let path = format!("{}/status", stored.path(version));
+        server.send(Method::PATCH, &path, "application/merge-patch+json", &patch).await.granted();
+        for read in VERSIONS {
+            let live = stored.get(read).await;
+            assert_eq!(live["status"]["restart"]["phase"], "Thinking", "{version} read in {read}");
+            stored.replace(read, &live).await.granted();
+        }
+        let typed: api_types::v1beta1::DynamoGraphDeployment =
+            serde_json::from_value(stored.get("v1beta1").await).unwrap();
+        assert_eq!(json!(typed.status)["restart"], patch["status"]["restart"]);
+    }
+}

@@ -6,7 +6,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
-use test_cluster::TestNamespace;
+use test_cluster::{Cluster, TestNamespace};
 use tokio::sync::OnceCell;
 
 /// Converts for all tests, as long as the process runs.
@@ -45,15 +45,23 @@ pub struct Server {
 
 impl Server {
     pub async fn new() -> Self {
-        let crds = api_types::crds::all_converted_by(&CONVERTER.service()).unwrap();
-        let crds: Vec<Value> = crds.iter().map(|crd| json!(crd)).collect();
-        let server = Self::with(&crds).await;
+        let server = Self::with(&definitions()).await;
         let conversion = CONVERTS.get_or_init(|| async {
             CONVERTER.expose(&server.client).await;
             CONVERTER.inject(&server.client).await;
             server.wait_for_conversion().await;
         });
         conversion.await;
+        server
+    }
+
+    /// A namespace on a cluster of a test's own, whose definitions are those of the test.
+    pub async fn on(cluster: &Cluster) -> Self {
+        let namespace = TestNamespace::new(cluster, "api-types").await.unwrap();
+        let server = Self { client: namespace.client(), namespace };
+        CONVERTER.expose(&server.client).await;
+        CONVERTER.inject(&server.client).await;
+        server.wait_for_conversion().await;
         server
     }
 
@@ -133,6 +141,17 @@ impl Server {
     pub fn collection_in(&self, version: &str, kind: &str) -> String {
         format!("/apis/nvidia.com/{version}/namespaces/{}/{kind}", self.namespace.name())
     }
+}
+
+/// Our definitions, converted by the converter of the tests.
+pub fn definitions() -> Vec<Value> {
+    let crds = api_types::crds::all_converted_by(&CONVERTER.service()).unwrap();
+    crds.iter().map(|crd| json!(crd)).collect()
+}
+
+/// The plural of a kind.
+pub fn plural(kind: &str) -> String {
+    format!("{}s", kind.to_lowercase())
 }
 
 pub const GRAPHS: &str = "dynamographdeployments";

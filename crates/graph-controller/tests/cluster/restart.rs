@@ -12,7 +12,7 @@ fn mark(d: &DynamoComponentDeployment) -> Option<&str> {
 }
 
 fn phase(graph: &DynamoGraphDeployment) -> Option<RestartPhase> {
-    graph.status.as_ref()?.restart.as_ref()?.phase
+    graph.status.as_ref()?.restart.as_ref()?.phase.clone()
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! DynamoComponentDeployments.
 
 use api_types::conversion::preserved::{PreservedComponent, archive::PreservedService};
-use api_types::names;
+use api_types::{names, refusals};
 
 use super::field::{Findings, Node};
 use super::shared::{self, Change, Owner, Surroundings};
@@ -9,7 +9,6 @@ use super::view::Component;
 use super::{Facts, Request, graph, identity};
 
 const KIND: &str = "DynamoComponentDeployment";
-const ANEW: &str = "leave it as it was, or delete the DynamoComponentDeployment and create it anew";
 
 /// Checks a component as it is.
 pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
@@ -32,7 +31,12 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, request: &Request, fa
     let [new, old] = [new, old].map(|object| Component::new(object.field("spec")));
     // The operator follows the workers of a graph, whose command lines may tell another engine.
     if !identity::is_operator(request, facts) {
-        graph::framework_update(&new.field("backendFramework"), &old.field("backendFramework"), ANEW, out);
+        graph::framework_update(
+            &new.field("backendFramework"),
+            &old.field("backendFramework"),
+            &refusals::anew(KIND),
+            out,
+        );
     }
     shared::check_update(&new, &old, Change { owner: KIND, may_scale: true }, out);
 }

@@ -1,6 +1,7 @@
 //! DynamoGraphDeploymentRequests.
 
-use api_types::v1beta1::{BackendFramework, RequestBackend, RequestPhase, SearchStrategy};
+use api_types::refusals;
+use api_types::v1beta1::{RequestBackend, RequestPhase, SearchStrategy};
 use serde_json::Value;
 
 use super::Facts;
@@ -20,11 +21,7 @@ pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
     }
     let thorough = spec.field("searchStrategy").parse() == Some(SearchStrategy::Thorough);
     if thorough && spec.field("backend").parse::<RequestBackend>().unwrap_or_default() == RequestBackend::Auto {
-        let engines =
-            [BackendFramework::Sglang, BackendFramework::Trtllm, BackendFramework::Vllm].map(BackendFramework::as_str);
-        let detail =
-            format!("is not possible with spec.backend auto; set spec.backend to one of: {}", engines.join(", "));
-        out.invalid(&spec.field("searchStrategy"), detail);
+        out.invalid(&spec.field("searchStrategy"), refusals::THOROUGH);
     }
     image(&spec, out);
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use api_types::refusals;
 use serde_json::Value;
 
 /// A mistake in a field. Shown as the API server shows its own: `spec.components[0].name: Required value: …`.
@@ -55,7 +56,7 @@ impl FieldError {
     /// A change of a field that stays as it was created.
     #[must_use]
     pub fn immutable(path: impl Into<String>, value: impl Into<Value>, remedy: impl fmt::Display) -> Self {
-        Self::invalid(path, value, format!("field is immutable; {remedy}"))
+        Self::invalid(path, value, refusals::immutable(remedy))
     }
 
     /// A field that must not be set.
@@ -101,8 +102,7 @@ impl FieldError {
             ErrorKind::Forbidden => "Forbidden".to_owned(),
             ErrorKind::Duplicate(value) => format!("Duplicate value: {value}"),
             ErrorKind::NotSupported { value, supported } => {
-                let supported: Vec<_> = supported.iter().map(|value| format!("{value:?}")).collect();
-                format!("Unsupported value: {value}: supported values: {}", supported.join(", "))
+                format!("Unsupported value: {value}: {}", refusals::supported(supported))
             }
             ErrorKind::TooMany(count) => format!("Too many: {count}"),
             ErrorKind::TooLong => "Too long".to_owned(),

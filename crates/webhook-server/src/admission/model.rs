@@ -1,5 +1,7 @@
 //! DynamoModels.
 
+use api_types::refusals;
+
 use super::field::{Findings, Node};
 
 const LORA: &str = "lora";
@@ -8,10 +10,7 @@ const SCHEMES: [&str; 3] = ["s3://", "hf://", "file:///"];
 /// Checks a model as it is.
 pub(super) fn check(object: &Node<'_>, out: &mut Findings) {
     let spec = object.field("spec");
-    for (name, remedy) in [
-        ("modelName", "name the model as clients ask for it"),
-        ("baseModelName", "name the model that the workers serve"),
-    ] {
+    for (name, remedy) in [("modelName", refusals::MODEL_NAME), ("baseModelName", refusals::BASE_MODEL_NAME)] {
         if spec.field(name).text().is_empty() {
             out.required(&spec.field(name), remedy);
         }
@@ -20,17 +19,13 @@ pub(super) fn check(object: &Node<'_>, out: &mut Findings) {
         return;
     }
     let (source, uri) = (spec.field("source"), spec.fields(&["source", "uri"]));
-    let remedy = format!("say where the adapter is; begin with one of: {}", SCHEMES.join(", "));
     if !source.is_set() {
-        out.required(&source, remedy);
+        out.required(&source, refusals::SOURCE);
     } else if uri.text().is_empty() {
-        out.required(&uri, remedy);
+        out.required(&uri, refusals::SOURCE);
     } else if !SCHEMES.iter().any(|scheme| uri.text().starts_with(scheme)) {
         // People put credentials into addresses.
-        out.invalid_secret(
-            &uri,
-            format!("is no address that workers can load from; begin with one of: {}", SCHEMES.join(", ")),
-        );
+        out.invalid_secret(&uri, refusals::SCHEME);
     }
 }
 
@@ -42,7 +37,7 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
     ] {
         let [now, before] = [new, old].map(|object| object.fields(&["spec", name]));
         if now.text() != before.text() {
-            out.immutable(&now, "leave it as it was, or delete the DynamoModel and create it anew");
+            out.immutable(&now, refusals::anew("DynamoModel"));
             out.warn(format!("{}: {consequence}", now.path()));
         }
     }

@@ -6,7 +6,7 @@ use super::field::{Findings, Node};
 use super::view::{Component, Provider};
 
 /// The only API version of Grove that fragments are taken for.
-const GROVE_API: &str = "grove.io/v1alpha1";
+const GROVE_API: &str = api_types::grove::API_VERSION;
 const SET: &str = "PodCliqueSet";
 const CLIQUE: &str = "PodCliqueTemplateSpec";
 const SCALING_GROUP: &str = "PodCliqueScalingGroupConfig";

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod checkpoints;
+mod checks;
 mod components;
 mod defaults;
 mod graph_fields;
@@ -17,5 +18,7 @@ mod texts;
 mod topology;
 mod versions;
 
+#[path = "../../../api-types/tests/support/refused.rs"]
+mod refused;
 #[path = "../support/mod.rs"]
 mod support;

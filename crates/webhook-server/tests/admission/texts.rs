@@ -112,7 +112,7 @@ fn a_graph_that_changes_what_stays() {
         spec.backendFramework: Invalid value: "sglang": field is immutable; leave it as it was, or delete the DynamoGraphDeployment and create it anew
         spec.topologyConstraint: Invalid value: {"clusterTopologyName":"fabric","packDomain":"rack"}: field is immutable; leave it as it was, or delete the DynamoGraphDeployment and create it anew
         spec.experimental.kvTransferPolicy: Invalid value: {"domain":"rack","labelKey":"rack"}: field is immutable; leave it as it was, or delete the DynamoGraphDeployment and create it anew
-        spec.restart.id: Invalid value: "2": cannot change while a rolling update is InProgress; wait until it is done
+        spec.restart.id: Invalid value: "2": cannot change while a rolling update is under way; wait until it is done
         spec.backendFramework: another engine reads other commands and settings than those of this object"#]].assert_eq(&words(&update(&old, &new, &facts())));
 }
 

@@ -23,13 +23,6 @@ fn alpha() -> Value {
     })
 }
 
-/// The request as the API server sends it: converted, with the kind that the user sent beside it.
-fn converted(object: &Value) -> Request {
-    let kind = creation(object.clone()).kind;
-    let hub = convert(object.clone(), ApiVersion::V1Beta1).unwrap();
-    Request { request_kind: Some(kind), ..creation(hub) }
-}
-
 fn rows(rows: &[Row]) {
     assert_eq!(mistakes(&validate(&converted(&alpha()), &facts())), Vec::<String>::new());
     for (what, edit, expected) in rows {

@@ -1,19 +1,25 @@
-//! What kubectl and GitOps tools send, in both versions.
+//! What kubectl and GitOps tools send, for every kind that has two versions, in both.
 
 use kube::ResourceExt;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde_json::{Map, Value, json};
 use test_cluster::TestNamespace;
 
-use crate::common::graphs;
+use crate::manifests::{KINDS, Kind};
 use crate::namespace;
-use crate::versions::{VERSIONS, graph, other, subset};
+use crate::versions::{VERSIONS, other, subset};
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const MANAGER: &str = "argocd-controller";
 
-fn api(namespace: &TestNamespace, version: &str) -> Api<DynamicObject> {
-    graphs(namespace.client(), namespace.name(), version).0
+fn api(namespace: &TestNamespace, kind: &Kind, version: &str) -> Api<DynamicObject> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(api_types::GROUP, version, kind.name));
+    Api::namespaced_with(namespace.client(), namespace.name(), &resource)
+}
+
+/// Every kind in every version, and what to call it.
+fn cases() -> impl Iterator<Item = (&'static Kind, &'static str, String)> {
+    KINDS.iter().flat_map(|kind| VERSIONS.map(|version| (kind, version, format!("{} in {version}", kind.name))))
 }
 
 async fn server_side(api: &Api<DynamicObject>, manifest: &Value, dry_run: bool) -> DynamicObject {
@@ -52,30 +58,30 @@ fn three_way(last: Option<&Value>, wanted: &Value, live: &Value) -> Option<Value
 }
 
 /// The live spec as a new object from this manifest would have it.
-async fn assert_is(namespace: &TestNamespace, version: &str, manifest: &Value) {
-    let live = api(namespace, version).get("chat").await.unwrap();
+async fn assert_is(namespace: &TestNamespace, kind: &Kind, version: &str, manifest: &Value) {
+    let live = api(namespace, kind, version).get("chat").await.unwrap();
     let mut fresh: DynamicObject = serde_json::from_value(manifest.clone()).unwrap();
     fresh.metadata.name = Some("fresh".to_owned());
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    let fresh = api(namespace, version).create(&dry_run, &fresh).await.unwrap();
-    assert_eq!(live.data["spec"], fresh.data["spec"], "{version}");
-    let both = api(namespace, other(version)).get("chat").await.unwrap();
+    let fresh = api(namespace, kind, version).create(&dry_run, &fresh).await.unwrap();
+    assert_eq!(live.data["spec"], fresh.data["spec"], "{} in {version}", kind.name);
+    let both = api(namespace, kind, other(version)).get("chat").await.unwrap();
     assert_eq!(both.metadata.resource_version, live.metadata.resource_version);
 }
 
 #[tokio::test]
 async fn apply_follows_the_manifest_and_changes_nothing_when_it_is_the_same() {
     let namespace = namespace("apply").await;
-    for version in VERSIONS {
-        let api = api(&namespace, version);
-        let first = graph(version, 2, Some("fast"));
+    for (kind, version, what) in cases() {
+        let api = api(&namespace, kind, version);
+        let first = (kind.manifest)(version, 2, true);
         let created = client_side(&api, &first, false).await;
         let again = client_side(&api, &first, false).await;
-        assert_eq!(again.metadata.resource_version, created.metadata.resource_version, "{version}");
-        let second = graph(version, 3, None);
+        assert_eq!(again.metadata.resource_version, created.metadata.resource_version, "{what}");
+        let second = (kind.manifest)(version, 3, false);
         let changed = client_side(&api, &second, false).await;
         assert_eq!(changed.metadata.generation, created.metadata.generation.map(|generation| generation + 1));
-        assert_is(&namespace, version, &second).await;
+        assert_is(&namespace, kind, version, &second).await;
         api.delete("chat", &Default::default()).await.unwrap();
     }
 }
@@ -83,13 +89,13 @@ async fn apply_follows_the_manifest_and_changes_nothing_when_it_is_the_same() {
 #[tokio::test]
 async fn server_side_apply_follows_the_manifest_and_changes_nothing_when_it_is_the_same() {
     let namespace = namespace("ssa").await;
-    for version in VERSIONS {
-        let api = api(&namespace, version);
-        let created = server_side(&api, &graph(version, 2, Some("fast")), false).await;
-        let again = server_side(&api, &graph(version, 2, Some("fast")), false).await;
-        assert_eq!(again.metadata.resource_version, created.metadata.resource_version, "{version}");
-        server_side(&api, &graph(version, 3, None), false).await;
-        assert_is(&namespace, version, &graph(version, 3, None)).await;
+    for (kind, version, what) in cases() {
+        let api = api(&namespace, kind, version);
+        let created = server_side(&api, &(kind.manifest)(version, 2, true), false).await;
+        let again = server_side(&api, &(kind.manifest)(version, 2, true), false).await;
+        assert_eq!(again.metadata.resource_version, created.metadata.resource_version, "{what}");
+        server_side(&api, &(kind.manifest)(version, 3, false), false).await;
+        assert_is(&namespace, kind, version, &(kind.manifest)(version, 3, false)).await;
         api.delete("chat", &Default::default()).await.unwrap();
     }
 }
@@ -99,20 +105,21 @@ async fn server_side_apply_follows_the_manifest_and_changes_nothing_when_it_is_t
 #[tokio::test]
 async fn a_manifest_that_moves_to_the_other_version_takes_its_fields_along() {
     let namespace = namespace("moves").await;
-    for version in VERSIONS {
-        let mut first = graph(version, 2, Some("fast"));
+    for (kind, version, what) in cases() {
+        let mut first = (kind.manifest)(version, 2, true);
         first["metadata"]["labels"] = json!({ "pruned": "yes", "kept": "yes" });
-        server_side(&api(&namespace, version), &first, false).await;
+        server_side(&api(&namespace, kind, version), &first, false).await;
         let moved = other(version);
-        let mut second = graph(moved, 2, None);
+        let mut second = (kind.manifest)(moved, 2, false);
         second["metadata"]["labels"] = json!({ "kept": "yes" });
-        let live = server_side(&api(&namespace, moved), &second, false).await;
-        assert_eq!(live.labels().keys().collect::<Vec<_>>(), ["kept"], "{version} to {moved}");
-        assert!(subset(&second["spec"], &live.data["spec"]), "{version} to {moved}: {:#}", live.data);
-        assert!(!live.data["spec"].to_string().contains("MODE"), "{version} to {moved}: {:#}", live.data);
-        let again = server_side(&api(&namespace, moved), &second, false).await;
+        let live = server_side(&api(&namespace, kind, moved), &second, false).await;
+        assert_eq!(live.labels().keys().collect::<Vec<_>>(), ["kept"], "{what} to {moved}");
+        assert!(subset(&second["spec"], &live.data["spec"]), "{what} to {moved}: {:#}", live.data);
+        let left = kind.optional.is_some_and(|word| live.data["spec"].to_string().contains(word));
+        assert!(!left, "{what} to {moved}: {:#}", live.data);
+        let again = server_side(&api(&namespace, kind, moved), &second, false).await;
         assert_eq!(again.metadata.resource_version, live.metadata.resource_version);
-        api(&namespace, version).delete("chat", &Default::default()).await.unwrap();
+        api(&namespace, kind, version).delete("chat", &Default::default()).await.unwrap();
     }
 }
 
@@ -120,31 +127,31 @@ async fn a_manifest_that_moves_to_the_other_version_takes_its_fields_along() {
 #[tokio::test]
 async fn managers_of_different_versions_keep_their_fields() {
     let namespace = namespace("managers").await;
-    for version in VERSIONS {
-        server_side(&api(&namespace, version), &graph(version, 2, Some("fast")), false).await;
+    for (kind, version, _) in cases() {
+        server_side(&api(&namespace, kind, version), &(kind.manifest)(version, 2, true), false).await;
         let mine = json!({
-            "apiVersion": format!("nvidia.com/{}", other(version)), "kind": "DynamoGraphDeployment",
+            "apiVersion": format!("nvidia.com/{}", other(version)), "kind": kind.name,
             "metadata": { "name": "chat", "annotations": { "example.com/owner": "ann" } },
         });
         let params = PatchParams::apply("somebody-else");
-        api(&namespace, other(version)).patch("chat", &params, &Patch::Apply(&mine)).await.unwrap();
-        let live = server_side(&api(&namespace, version), &graph(version, 4, None), false).await;
+        api(&namespace, kind, other(version)).patch("chat", &params, &Patch::Apply(&mine)).await.unwrap();
+        let live = server_side(&api(&namespace, kind, version), &(kind.manifest)(version, 4, false), false).await;
         assert_eq!(live.annotations()["example.com/owner"], "ann");
-        assert_is(&namespace, version, &graph(version, 4, None)).await;
-        api(&namespace, version).delete("chat", &Default::default()).await.unwrap();
+        assert_is(&namespace, kind, version, &(kind.manifest)(version, 4, false)).await;
+        api(&namespace, kind, version).delete("chat", &Default::default()).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn replace_sets_the_whole_object() {
     let namespace = namespace("replace").await;
-    for version in VERSIONS {
-        let api = api(&namespace, version);
-        let created = client_side(&api, &graph(version, 2, Some("fast")), false).await;
-        let mut second: DynamicObject = serde_json::from_value(graph(version, 3, None)).unwrap();
+    for (kind, version, _) in cases() {
+        let api = api(&namespace, kind, version);
+        let created = client_side(&api, &(kind.manifest)(version, 2, true), false).await;
+        let mut second: DynamicObject = serde_json::from_value((kind.manifest)(version, 3, false)).unwrap();
         second.metadata.resource_version = created.metadata.resource_version.clone();
         api.replace("chat", &PostParams::default(), &second).await.unwrap();
-        assert_is(&namespace, version, &graph(version, 3, None)).await;
+        assert_is(&namespace, kind, version, &(kind.manifest)(version, 3, false)).await;
         second.metadata.resource_version = created.metadata.resource_version;
         let stale = api.replace("chat", &PostParams::default(), &second).await.unwrap_err();
         assert!(matches!(stale, kube::Error::Api(status) if status.code == 409));
@@ -155,16 +162,16 @@ async fn replace_sets_the_whole_object() {
 #[tokio::test]
 async fn a_patch_changes_what_it_names() {
     let namespace = namespace("patch").await;
-    for version in VERSIONS {
-        let api = api(&namespace, version);
-        client_side(&api, &graph(version, 2, Some("fast")), false).await;
-        let path = if version == "v1alpha1" { "/spec/services/Worker/replicas" } else { "/spec/components/1/replicas" };
+    for (kind, version, _) in cases() {
+        let api = api(&namespace, kind, version);
+        client_side(&api, &(kind.manifest)(version, 2, true), false).await;
+        let path = kind.number_in(version);
         let operations =
             json!([{ "op": "test", "path": path, "value": 2 }, { "op": "replace", "path": path, "value": 5 }]);
         let patch = Patch::<Value>::Json(serde_json::from_value(operations).unwrap());
         api.patch("chat", &PatchParams::default(), &patch).await.unwrap();
-        assert_is(&namespace, version, &graph(version, 5, Some("fast"))).await;
-        let merge = json!({ "spec": { "backendFramework": "vllm" }, "metadata": { "labels": { "a": "b" } } });
+        assert_is(&namespace, kind, version, &(kind.manifest)(version, 5, true)).await;
+        let merge = json!({ "metadata": { "labels": { "a": "b" } } });
         let patched = api.patch("chat", &PatchParams::default(), &Patch::Merge(&merge)).await.unwrap();
         assert_eq!((patched.labels()["a"].as_str(), patched.metadata.generation), ("b", Some(2)));
         api.delete("chat", &Default::default()).await.unwrap();
@@ -174,20 +181,20 @@ async fn a_patch_changes_what_it_names() {
 #[tokio::test]
 async fn a_dry_run_answers_as_the_real_one_and_stores_nothing() {
     let namespace = namespace("dry-run").await;
-    for version in VERSIONS {
-        let api = api(&namespace, version);
+    for (kind, version, what) in cases() {
+        let api = api(&namespace, kind, version);
         for how in ["create", "apply"] {
-            let manifest = graph(version, 2, Some("fast"));
+            let manifest = (kind.manifest)(version, 2, true);
             let made = if how == "create" {
                 client_side(&api, &manifest, true).await
             } else {
                 server_side(&api, &manifest, true).await
             };
             assert!(subset(&manifest["spec"], &made.data["spec"]));
-            assert!(api.get_opt("chat").await.unwrap().is_none(), "{version} {how}");
+            assert!(api.get_opt("chat").await.unwrap().is_none(), "{what} {how}");
         }
-        let created = client_side(&api, &graph(version, 2, Some("fast")), false).await;
-        let changed = graph(version, 3, None);
+        let created = client_side(&api, &(kind.manifest)(version, 2, true), false).await;
+        let changed = (kind.manifest)(version, 3, false);
         let seen = client_side(&api, &changed, true).await;
         assert!(subset(&changed["spec"], &seen.data["spec"]));
         let mut whole: DynamicObject = serde_json::from_value(changed.clone()).unwrap();
@@ -203,9 +210,9 @@ async fn a_dry_run_answers_as_the_real_one_and_stores_nothing() {
 #[tokio::test]
 async fn a_diff_of_what_is_applied_is_empty_and_of_a_change_is_the_change() {
     let namespace = namespace("diff").await;
-    for version in VERSIONS {
-        let api = api(&namespace, version);
-        let manifest = graph(version, 2, Some("fast"));
+    for (kind, version, what) in cases() {
+        let api = api(&namespace, kind, version);
+        let manifest = (kind.manifest)(version, 2, true);
         for side in ["client", "server"] {
             let mut diffs = Vec::new();
             for dry_run in [false, true] {
@@ -219,12 +226,12 @@ async fn a_diff_of_what_is_applied_is_empty_and_of_a_change_is_the_change() {
                 object.metadata.managed_fields = None;
                 serde_json::to_value(object).unwrap()
             };
-            assert_eq!(shown(&diffs[0]), shown(&diffs[1]), "{version} {side}");
+            assert_eq!(shown(&diffs[0]), shown(&diffs[1]), "{what} {side}");
             let changed = match side {
-                "client" => client_side(&api, &graph(version, 7, Some("fast")), true).await,
-                _ => server_side(&api, &graph(version, 7, Some("fast")), true).await,
+                "client" => client_side(&api, &(kind.manifest)(version, 7, true), true).await,
+                _ => server_side(&api, &(kind.manifest)(version, 7, true), true).await,
             };
-            assert!(subset(&graph(version, 7, Some("fast"))["spec"], &changed.data["spec"]), "{version} {side}");
+            assert!(subset(&(kind.manifest)(version, 7, true)["spec"], &changed.data["spec"]), "{what} {side}");
             api.delete("chat", &Default::default()).await.unwrap();
         }
     }

@@ -10,6 +10,7 @@ mod kit;
 
 mod certificates;
 mod kubectl;
+mod manifests;
 mod mpi_key;
 mod requests;
 mod round_trips;

@@ -2,6 +2,7 @@
 
 pub mod kit;
 
+use api_types::conversion::{ApiVersion, convert};
 use serde_json::{Value, json};
 use webhook_server::admission::{
     Answer, ErrorKind, Facts, Features, GroupVersionKind, GroupVersionResource, Operation, Path, Principals, Request,
@@ -57,6 +58,13 @@ pub fn creation(object: Value) -> Request {
         old_object: None,
         dry_run: false,
     }
+}
+
+/// The request as the API server sends it: converted, with the kind that the user sent beside it.
+pub fn converted(object: &Value) -> Request {
+    let kind = creation(object.clone()).kind;
+    let hub = convert(object.clone(), ApiVersion::V1Beta1).unwrap();
+    Request { request_kind: Some(kind), ..creation(hub) }
 }
 
 /// A request to change an object.

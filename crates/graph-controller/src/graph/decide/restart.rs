@@ -85,7 +85,7 @@ impl Plan<'_> {
 pub(super) fn plan<'a>(graph: &'a DynamoGraphDeployment, told: &[Told<'_>], rolling: bool) -> Plan<'a> {
     let before = graph.status.as_ref().and_then(|status| status.restart.clone());
     let Some(restart) = &graph.spec.restart else {
-        return Plan { status: before.filter(|status| status.phase.is_some_and(is_final)), tell: None };
+        return Plan { status: before.filter(|status| status.phase.as_ref().is_some_and(is_final)), tell: None };
     };
     let id = restart.id.as_str();
     let is_parallel = restart.strategy.as_ref().is_some_and(|s| s.type_ == RestartStrategyType::Parallel);
@@ -96,7 +96,7 @@ pub(super) fn plan<'a>(graph: &'a DynamoGraphDeployment, told: &[Told<'_>], roll
         all.map(|told| told.component.clone()).collect()
     };
     let known = before.filter(|status| status.observed_id.as_deref() == Some(id));
-    match known.as_ref().and_then(|status| status.phase) {
+    match known.as_ref().and_then(|status| status.phase.as_ref()) {
         Some(RestartPhase::Completed) => return Plan { status: known, tell: Some((id, names(&order))) },
         Some(RestartPhase::Superseded | RestartPhase::Failed) => return Plan { status: known, tell: None },
         _ => {}
@@ -126,7 +126,7 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
     names
 }
 
-fn is_final(phase: RestartPhase) -> bool {
+fn is_final(phase: &RestartPhase) -> bool {
     matches!(phase, RestartPhase::Completed | RestartPhase::Failed | RestartPhase::Superseded)
 }
 

@@ -140,6 +140,18 @@ fn a_change_of_workers_overtakes_a_restart_for_good() {
     expect(&system, RestartPhase::Superseded, &[], &[]);
 }
 
+/// The schema takes any word for the phase: a word of another operator is no reason to do nothing, nor to read nothing.
+#[test]
+fn a_phase_that_nobody_knows_is_no_phase() {
+    let mut system = System::new();
+    system.ask(json!({ "id": "1" }));
+    let unknown = json!({ "state": "pending", "restart": { "observedID": "1", "phase": "Thinking" } });
+    system.graph.status = Some(serde_json::from_value(unknown.clone()).unwrap());
+    assert_eq!(json!(system.graph.status)["restart"], unknown["restart"], "kept as it is");
+    system.pass();
+    expect(&system, RestartPhase::Restarting, &["Decode"], &["Decode=1"]);
+}
+
 /// Progress is read from the components: a lost status neither repeats a restart nor forgets one.
 #[test]
 fn a_lost_status_changes_nothing() {

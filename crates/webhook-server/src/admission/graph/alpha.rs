@@ -1,7 +1,7 @@
 //! Fields that only v1alpha1 has. They live on in objects that are stored as v1beta1, and are looked at in the object's
 //! v1alpha1 form.
 
-use api_types::{annotations, names};
+use api_types::{annotations, names, refusals};
 
 use super::super::field::{Findings, Node};
 use super::metadata;
@@ -14,7 +14,7 @@ pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
     let spec = object.field("spec");
     for claim in spec.field("pvcs").items() {
         if claim.field("name").text().is_empty() {
-            out.required(&claim.field("name"), "name the PersistentVolumeClaim");
+            out.required(&claim.field("name"), refusals::CLAIM_NAME);
         }
     }
     let metadata = object.field("metadata");
@@ -33,14 +33,11 @@ pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &s
     further_caches(component, out);
     let ingress = component.field("ingress");
     if ingress.field("enabled").is_true() && ingress.field("host").text().is_empty() {
-        out.required(
-            &ingress.field("host"),
-            "name the host under which the component is reached, or set enabled to false",
-        );
+        out.required(&ingress.field("host"), refusals::INGRESS_HOST);
     }
     let picker = component.field("eppConfig");
     if picker.is_set() && picker.field("configMapRef").is_set() == picker.field("config").is_set() {
-        out.forbidden(&picker, "set exactly one of configMapRef and config");
+        out.forbidden(&picker, refusals::PICKER_ONE_CONFIG);
     }
     if component.field("frontendSidecar").is_set()
         && component.fields(&["extraPodSpec", "containers"]).named(SIDECAR).is_some()
@@ -50,7 +47,6 @@ pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &s
         );
         out.forbidden(&component.field("frontendSidecar"), detail);
     }
-    failover(&component.field("failover"), out);
 }
 
 /// Fields that say something which nobody hears any more.
@@ -93,13 +89,5 @@ fn further_caches(component: &Node<'_>, out: &mut Findings) {
             mount.path(),
             first.path()
         ));
-    }
-}
-
-fn failover(failover: &Node<'_>, out: &mut Findings) {
-    let within_pods = ["", "intraPod"].contains(&failover.field("mode").text());
-    let shadows = failover.field("numShadows");
-    if failover.field("enabled").is_true() && within_pods && !matches!(shadows.number(), None | Some(0 | 1)) {
-        out.invalid(&shadows, "within a pod one engine stands by; write 1, or use mode interPod");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use api_types::refusals;
 use api_types::v1beta1::RestartStrategyType;
 
 use super::super::field::{Findings, Node};
@@ -14,7 +15,7 @@ pub(super) fn check(restart: &Node<'_>, components: &[Component<'_>], out: &mut 
         return;
     }
     if strategy.field("type").parse() == Some(RestartStrategyType::Parallel) {
-        return out.forbidden(&order, "a parallel restart has no order; remove it, or use type Sequential");
+        return out.forbidden(&order, refusals::PARALLEL_ORDER);
     }
     let names: BTreeSet<&str> = components.iter().map(Component::name).collect();
     let items: Vec<Node<'_>> = order.items().collect();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use api_types::refusals;
+
 use super::super::field::{Findings, Node};
 use super::super::provider_override::{self, Scope};
 use super::super::view::{Graph, Pathway};
@@ -35,11 +37,11 @@ fn constraints(graph: &Graph<'_>, facts: Option<&Facts>, out: &mut Findings) {
     }
     not_twice(graph, out);
     if !whole.is_set() {
-        return out.required(&whole, "components have constraints; name the topology that they are about");
+        return out.required(&whole, refusals::TOPOLOGY);
     }
     let domain = whole.field("packDomain");
     if domain.text().is_empty() && parts.is_empty() {
-        out.required(&domain, "no component has a constraint either; name the domain in which pods are to be packed");
+        out.required(&domain, refusals::PACK_DOMAIN);
     }
     let Some(levels) = levels(&whole.field("clusterTopologyName"), facts, out) else { return };
     let widest = if domain.text().is_empty() { None } else { levels.find(&domain, out) };
@@ -81,10 +83,7 @@ fn transfer_policy(graph: &Graph<'_>, pathway: &Pathway, facts: Option<&Facts>, 
         out.forbidden(&name, reason);
     }
     if !is_dns_subdomain(name.text()) {
-        return out.invalid(
-            &name,
-            "is no name of an object; use lower-case letters, digits, '-' and '.', at most 253 of them",
-        );
+        return out.invalid(&name, refusals::OBJECT_NAME);
     }
     if let Some(levels) = levels(&name, facts, out) {
         levels.find(&policy.field("domain"), out);

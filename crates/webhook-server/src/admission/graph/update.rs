@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use api_types::annotations;
+use api_types::refusals;
 use api_types::v1beta1::{KvTransferEnforcement, RollingUpdatePhase};
 use serde_json::Value;
 
@@ -15,7 +16,6 @@ use super::super::shared::{self, Change};
 use super::super::view::{Component, Graph};
 
 const KIND: &str = "DynamoGraphDeployment";
-const ANEW: &str = "leave it as it was, or delete the DynamoGraphDeployment and create it anew";
 
 /// Checks the change from one graph to another.
 pub(in crate::admission) fn check_update(
@@ -25,9 +25,10 @@ pub(in crate::admission) fn check_update(
     facts: &Facts,
     out: &mut Findings,
 ) {
+    let anew = refusals::anew(KIND);
     provider(new, old, request, facts, out);
     let (spec, before) = (new.spec(), old.spec());
-    shared::provider_override_update(&spec.field("providerOverride"), &before.field("providerOverride"), ANEW, out);
+    shared::provider_override_update(&spec.field("providerOverride"), &before.field("providerOverride"), &anew, out);
     components(new, old, out);
     let change = Change { owner: KIND, may_scale: identity::may_scale(request, facts) };
     for component in new.components() {
@@ -36,12 +37,12 @@ pub(in crate::admission) fn check_update(
             shared::power_limit_update(&component, &earlier, out);
         }
     }
-    framework(&spec.field("backendFramework"), &before.field("backendFramework"), ANEW, out);
+    framework(&spec.field("backendFramework"), &before.field("backendFramework"), &anew, out);
     let (constraint, earlier) = (spec.field("topologyConstraint"), before.field("topologyConstraint"));
     if !is_same(Some(constraint.value()), Some(earlier.value())) {
-        out.immutable(&constraint, ANEW);
+        out.immutable(&constraint, &anew);
     }
-    transfer_policy(&spec, &before, out);
+    transfer_policy(&spec, &before, &anew, out);
     restart(new, old, out);
 }
 
@@ -83,7 +84,7 @@ fn components(new: &Graph<'_>, old: &Graph<'_>, out: &mut Findings) {
     }
 }
 
-fn transfer_policy(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
+fn transfer_policy(new: &Node<'_>, old: &Node<'_>, anew: &str, out: &mut Findings) {
     let place = ["experimental", "kvTransferPolicy"];
     let explicit = |spec: &Node<'_>| {
         let mut policy = spec.fields(&place).value().clone();
@@ -95,7 +96,7 @@ fn transfer_policy(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
         policy
     };
     if !is_same(Some(&explicit(new)), Some(&explicit(old))) {
-        out.immutable(&new.fields(&place), ANEW);
+        out.immutable(&new.fields(&place), anew);
     }
 }
 
@@ -107,7 +108,6 @@ fn restart(new: &Graph<'_>, old: &Graph<'_>, out: &mut Findings) {
     }
     let [now, before] = [new, old].map(|graph| graph.spec().fields(&["restart", "id"]));
     if now.text() != before.text() {
-        let detail = format!("cannot change while a rolling update is {}; wait until it is done", phase.text());
-        out.invalid(&now, detail);
+        out.invalid(&now, refusals::RESTART_IN_UPDATE);
     }
 }

@@ -1,5 +1,7 @@
 //! Checkpoints of engine processes.
 
+use api_types::refusals;
+
 use super::super::Facts;
 use super::super::field::Findings;
 use super::super::view::Component;
@@ -13,24 +15,18 @@ pub(super) fn check(component: &Component<'_>, facts: &Facts, out: &mut Findings
             out.forbidden(&checkpoint, detail);
         }
         if component.shares_memory_between_pods() {
-            out.forbidden(
-                &checkpoint,
-                "checkpoints do not cover GPU memory that is shared between pods; use mode IntraPod",
-            );
+            out.forbidden(&checkpoint, refusals::CHECKPOINT_BETWEEN_PODS);
         }
         if component.failover().is_some() {
-            out.forbidden(&checkpoint, "checkpoints do not cover engines with failover; remove one of the two");
+            out.forbidden(&checkpoint, refusals::CHECKPOINT_FAILOVER);
         }
     }
     let clients = checkpoint.fields(&["job", "gmsClientContainers"]);
     if clients.has_entries() {
         if component.memory_service().is_none() {
-            out.forbidden(
-                &clients,
-                "there is no GPU memory service; set experimental.gpuMemoryService, or remove the field",
-            );
+            out.forbidden(&clients, refusals::CLIENTS_ALONE);
         } else if component.shares_memory_between_pods() {
-            out.forbidden(&clients, "is for GPU memory within a pod; use mode IntraPod, or remove the field");
+            out.forbidden(&clients, refusals::CLIENTS_BETWEEN_PODS);
         }
     }
 }

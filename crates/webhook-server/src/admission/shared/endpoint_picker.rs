@@ -1,5 +1,6 @@
 //! The endpoint picker of a gateway.
 
+use api_types::refusals;
 use api_types::v1beta1::ComponentType;
 
 use super::super::field::Findings;
@@ -15,20 +16,17 @@ pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &
             out.forbidden(&component.field("type"), detail);
         }
         if component.is_multinode() {
-            out.forbidden(&component.field("multinode"), "an endpoint picker runs on one node; remove the field");
+            out.forbidden(&component.field("multinode"), refusals::PICKER_NODES);
         }
         if component.replicas() != 1 {
-            out.invalid(&component.field("replicas"), "an endpoint picker runs once; write 1, or remove the field");
+            out.invalid(&component.field("replicas"), refusals::PICKER_REPLICAS);
         }
         if !config.is_set() {
-            out.required(
-                &config,
-                "an endpoint picker needs its configuration; set eppConfig.config or eppConfig.configMapRef",
-            );
+            out.required(&config, refusals::PICKER_CONFIG);
         }
     }
     let reference = config.field("configMapRef");
     if reference.is_set() && reference.field("name").text().is_empty() {
-        out.required(&reference.field("name"), "name the ConfigMap with the configuration");
+        out.required(&reference.field("name"), refusals::PICKER_CONFIG_MAP);
     }
 }

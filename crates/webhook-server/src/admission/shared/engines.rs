@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use api_types::refusals;
 use api_types::v1beta1::{ComponentType, EngineMode};
 
 use super::super::field::Findings;
@@ -16,10 +17,7 @@ fn memory_service(component: &Component<'_>, out: &mut Findings) {
     let Some(mode) = component.memory_service() else { return };
     let service = component.experimental("gpuMemoryService");
     if !component.is_worker() {
-        out.forbidden(
-            &service,
-            "is for components of type worker, prefill or decode; remove the field, or change the type",
-        );
+        out.forbidden(&service, refusals::MEMORY_TYPE);
     }
     match component.gpus() {
         Gpus::Count(1..) => {}
@@ -58,21 +56,15 @@ fn failover(component: &Component<'_>, out: &mut Findings) {
     let Some(mode) = component.failover() else { return };
     let failover = component.experimental("failover");
     match component.memory_service() {
-        None => out.forbidden(
-            &failover,
-            "needs the GPU memory service; set experimental.gpuMemoryService, or remove the field",
-        ),
-        Some(service) if service != mode => {
-            let detail = format!(
-                "differs from gpuMemoryService.mode, which is {service:?}; give both the same mode: engines take over from each \
-                 other where they share memory"
-            );
-            // A mode that is left out is one too.
-            out.invalid(&failover.field("mode"), detail);
-        }
+        None => out.forbidden(&failover, refusals::FAILOVER_ALONE),
+        // A mode that is left out is one too.
+        Some(service) if service != mode => out.invalid(&failover.field("mode"), refusals::FAILOVER_MODE),
         Some(_) => {}
     }
     if mode == EngineMode::IntraPod {
+        if component.shadows() > 1 {
+            out.invalid(&failover.field("numShadows"), refusals::SHADOWS);
+        }
         return;
     }
     if !matches!(component.gpus(), Gpus::Count(1..)) {

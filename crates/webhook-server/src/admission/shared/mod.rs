@@ -13,6 +13,8 @@ pub(super) use update::{Change, check_update, provider_override as provider_over
 
 pub(super) use checkpoint::warn;
 
+use api_types::refusals;
+
 use super::field::Findings;
 use super::view::{Component, Pathway, Provider};
 use super::{Facts, provider_override};
@@ -40,7 +42,7 @@ impl Owner<'_> {
     fn not_grove(&self) -> Option<&str> {
         match self {
             Self::Graph { pathway, .. } => pathway.reason(),
-            Self::Nobody => Some("is for components of graphs that Grove runs; remove it"),
+            Self::Nobody => Some(refusals::ONLY_ON_GROVE),
         }
     }
 }

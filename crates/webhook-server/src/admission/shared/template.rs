@@ -1,6 +1,7 @@
 //! The pod template, and fields that point into it.
 
 use api_types::annotations;
+use api_types::refusals;
 use api_types::v1beta1::{BackendFramework, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Deserialize;
@@ -77,7 +78,8 @@ fn quantities(component: &Component<'_>, out: &mut Findings) {
         for list in ["limits", "requests"] {
             let amounts = container.fields(&["resources", list]);
             for (_, amount) in amounts.entries() {
-                quantity(&amount, "write a number, with a suffix such as m, k, Mi or Gi where it helps", out);
+                let remedy = "write a number, with a suffix such as m, k, Mi or Gi where it helps";
+                quantity(&amount, remedy, &format!("is negative; {remedy}"), out);
             }
         }
     }
@@ -86,16 +88,16 @@ fn quantities(component: &Component<'_>, out: &mut Findings) {
 /// Size of `/dev/shm`.
 pub(super) fn shared_memory(component: &Component<'_>, out: &mut Findings) {
     let remedy = "give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm";
-    quantity(&component.field("sharedMemorySize"), remedy, out);
+    quantity(&component.field("sharedMemorySize"), remedy, refusals::NEGATIVE_MEMORY, out);
 }
 
-fn quantity(node: &Node<'_>, remedy: &str, out: &mut Findings) {
+fn quantity(node: &Node<'_>, remedy: &str, negative: &str, out: &mut Findings) {
     if !node.is_set() {
         return;
     }
     match node.quantity().and_then(|text| workload::quantity::nanos(&text)) {
         None => out.invalid(node, format!("is no quantity; {remedy}")),
-        Some(value) if value < 0 => out.invalid(node, format!("is negative; {remedy}")),
+        Some(value) if value < 0 => out.invalid(node, negative),
         Some(_) => {}
     }
 }
@@ -115,19 +117,16 @@ fn mounts(component: &Component<'_>, out: &mut Findings) {
 fn frontend_sidecar(component: &Component<'_>, out: &mut Findings) {
     let sidecar = component.field("frontendSidecar");
     let Some(name) = sidecar.given() else { return };
-    let remedy = format!("name a container beside {MAIN_CONTAINER} that shall answer HTTP, or remove the field");
     if !component.field("podTemplate").is_set() {
-        out.required(
-            &component.containers(),
-            format!("frontendSidecar names a container, and there is none; {remedy}"),
-        );
+        out.required(&component.containers(), refusals::SIDECAR_WITHOUT_POD);
     } else if name == MAIN_CONTAINER {
+        let remedy = "name a container beside it that shall answer HTTP, or remove the field";
         out.invalid(
             &sidecar,
             format!("names the container {MAIN_CONTAINER}, which runs the component itself; {remedy}"),
         );
     } else if name.is_empty() || !component.has_container(name) {
-        out.invalid(&sidecar, format!("names no container of podTemplate.spec.containers; {remedy}"));
+        out.invalid(&sidecar, refusals::SIDECAR_UNKNOWN);
     }
 }
 

@@ -1,5 +1,7 @@
 //! What of a component may not change, and who may change the rest.
 
+use api_types::refusals;
+
 use super::super::field::{Findings, Node};
 use super::super::ratchet::is_same;
 use super::super::view::Component;
@@ -15,10 +17,10 @@ pub(in crate::admission) struct Change {
 
 /// Checks the change of a component.
 pub(in crate::admission) fn check_update(new: &Component<'_>, old: &Component<'_>, change: Change, out: &mut Findings) {
-    let anew = format!("leave it as it was, or delete the {} and create it anew", change.owner);
+    let anew = refusals::anew(change.owner);
     provider_overrides(new, old, &anew, out);
     if new.is_multinode() != old.is_multinode() {
-        out.invalid(&new.field("multinode"), format!("one node cannot become several, nor several one; {anew}"));
+        out.invalid(&new.field("multinode"), format!("{}; {anew}", refusals::NODES_STAY));
     }
     let adapter = new.field("scalingAdapter").is_set() || old.field("scalingAdapter").is_set();
     if adapter && !change.may_scale && new.replicas() != old.replicas() {
@@ -64,11 +66,11 @@ pub(in crate::admission) fn provider_override(new: &Node<'_>, old: &Node<'_>, an
 fn engines(new: &Component<'_>, old: &Component<'_>, anew: &str, out: &mut Findings) {
     if new.shares_memory_between_pods() != old.shares_memory_between_pods() {
         let mode = new.experimental("gpuMemoryService").field("mode");
-        out.invalid(&mode, format!("GPU memory cannot begin or cease to be shared between pods; {anew}"));
+        out.invalid(&mode, format!("{}; {anew}", refusals::MEMORY_STAYS));
     }
     let failover = new.experimental("failover");
     if new.fails_over_between_pods() != old.fails_over_between_pods() {
-        out.invalid(&failover, format!("failover between pods cannot be switched on or off; {anew}"));
+        out.invalid(&failover, format!("{}; {anew}", refusals::FAILOVER_STAYS));
     } else if new.fails_over_between_pods() && new.shadows() != old.shadows() {
         out.immutable(&failover.field("numShadows"), anew);
     }

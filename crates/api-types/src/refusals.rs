@@ -1,0 +1,103 @@
+//! Why objects are refused: the texts of rules that the API server holds by itself (`schema::checks`) and the webhook server
+//! holds too. Each stands here once, so that people read the same, whoever refuses.
+//!
+//! A text says what is wrong with the value and what to do about it; the field and the value stand in front of it.
+
+use std::fmt::Display;
+
+/// Text for a field that keeps the value it was created with.
+#[must_use]
+pub fn immutable(remedy: impl Display) -> String {
+    format!("field is immutable; {remedy}")
+}
+
+/// Remedy for whoever changes what stays: `kind` is that of the object.
+#[must_use]
+pub fn anew(kind: &str) -> String {
+    format!("leave it as it was, or delete the {kind} and create it anew")
+}
+
+/// Text for a value that is none of those possible.
+#[must_use]
+pub fn supported<S: AsRef<str>>(values: &[S]) -> String {
+    let values: Vec<_> = values.iter().map(|value| format!("{:?}", value.as_ref())).collect();
+    format!("supported values: {}", values.join(", "))
+}
+
+/// `modelName` of a model is empty.
+pub const MODEL_NAME: &str = "name the model as clients ask for it";
+/// `baseModelName` of a model is empty.
+pub const BASE_MODEL_NAME: &str = "name the model that the workers serve";
+/// An adapter without a source.
+pub const SOURCE: &str = "say where the adapter is; begin with one of: s3://, hf://, file:///";
+/// An adapter from somewhere that workers cannot load from.
+pub const SCHEME: &str = "is no address that workers can load from; begin with one of: s3://, hf://, file:///";
+
+/// A search that measures, without an engine to measure.
+pub const THOROUGH: &str = "is not possible with spec.backend auto; set spec.backend to one of: sglang, trtllm, vllm";
+
+/// An order of a restart without order.
+pub const PARALLEL_ORDER: &str = "a parallel restart has no order; remove it, or use type Sequential";
+/// A restart while workers change.
+pub const RESTART_IN_UPDATE: &str = "cannot change while a rolling update is under way; wait until it is done";
+/// Components are placed in a topology that nobody names.
+pub const TOPOLOGY: &str = "components have constraints; name the topology that they are about";
+/// A topology in which nothing is placed.
+pub const PACK_DOMAIN: &str = "no component has a constraint either; name the domain in which pods are to be packed";
+/// A topology whose name no object can have.
+pub const OBJECT_NAME: &str =
+    "is no name of an object; use lower-case letters, digits, '-' and '.', at most 253 of them";
+/// A volume of v1alpha1 without a name.
+pub const CLAIM_NAME: &str = "name the PersistentVolumeClaim";
+
+/// `/dev/shm` of less than nothing.
+pub const NEGATIVE_MEMORY: &str = "is negative; give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm";
+/// An endpoint picker on several nodes.
+pub const PICKER_NODES: &str = "an endpoint picker runs on one node; remove the field";
+/// Several endpoint pickers.
+pub const PICKER_REPLICAS: &str = "an endpoint picker runs once; write 1, or remove the field";
+/// An endpoint picker without configuration.
+pub const PICKER_CONFIG: &str =
+    "an endpoint picker needs its configuration; set eppConfig.config or eppConfig.configMapRef";
+/// A configuration in a ConfigMap without name.
+pub const PICKER_CONFIG_MAP: &str = "name the ConfigMap with the configuration";
+/// Two configurations, or none.
+pub const PICKER_ONE_CONFIG: &str = "set exactly one of configMapRef and config";
+/// A sidecar of a component without pods.
+pub const SIDECAR_WITHOUT_POD: &str = "frontendSidecar names a container, and there is none; name a container beside main \
+                                       that shall answer HTTP, or remove the field";
+/// A sidecar that is no container.
+pub const SIDECAR_UNKNOWN: &str = "names no container of podTemplate.spec.containers; name a container beside main that \
+                                   shall answer HTTP, or remove the field";
+/// Access from outside, to no host.
+pub const INGRESS_HOST: &str = "name the host under which the component is reached, or set enabled to false";
+
+/// A GPU memory service for a component without engine.
+pub const MEMORY_TYPE: &str =
+    "is for components of type worker, prefill or decode; remove the field, or change the type";
+/// Standby engines without shared memory.
+pub const FAILOVER_ALONE: &str = "needs the GPU memory service; set experimental.gpuMemoryService, or remove the field";
+/// Standby engines elsewhere than the memory.
+pub const FAILOVER_MODE: &str = "differs from gpuMemoryService.mode; give both the same mode: engines take over from each \
+                                 other where they share memory";
+/// Several standby engines within a pod.
+pub const SHADOWS: &str = "within a pod one engine stands by; write 1, or share GPU memory between pods";
+/// A checkpoint of several pods.
+pub const CHECKPOINT_BETWEEN_PODS: &str =
+    "checkpoints do not cover GPU memory that is shared between pods; use mode IntraPod";
+/// A checkpoint of several engines.
+pub const CHECKPOINT_FAILOVER: &str = "checkpoints do not cover engines with failover; remove one of the two";
+/// Clients of no GPU memory service.
+pub const CLIENTS_ALONE: &str =
+    "there is no GPU memory service; set experimental.gpuMemoryService, or remove the field";
+/// Clients within a pod of memory between pods.
+pub const CLIENTS_BETWEEN_PODS: &str = "is for GPU memory within a pod; use mode IntraPod, or remove the field";
+/// What only Grove does, for a component of no graph.
+pub const ONLY_ON_GROVE: &str = "is for components of graphs that Grove runs; remove it";
+
+/// A component that would move from one node to several, or back.
+pub const NODES_STAY: &str = "one node cannot become several, nor several one";
+/// Memory that would be moved out of the pods, or into them.
+pub const MEMORY_STAYS: &str = "GPU memory cannot begin or cease to be shared between pods";
+/// Standby engines that would move out of the pods, or into them.
+pub const FAILOVER_STAYS: &str = "failover between pods cannot be switched on or off";

@@ -1,0 +1,116 @@
+//! Rules of graphs.
+
+use super::Check;
+use crate::conversion::ApiVersion;
+use crate::{grove, refusals};
+
+pub(super) const GRAPH: &str = "DynamoGraphDeployment";
+pub(super) const COMPONENT: &str = "DynamoComponentDeployment";
+
+/// Where components stand in the kinds that have them, in v1alpha1 and v1beta1.
+pub(super) const COMPONENTS_OF: [(&str, &str, &str); 2] =
+    [(GRAPH, "spec.services{}", "spec.components[]"), (COMPONENT, "spec", "spec")];
+
+const IS_SUBDOMAIN: &str = "size(self) <= 253 && \
+     self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')";
+
+const ROLLING: &str = "oldSelf.?status.?rollingUpdate.?phase.orValue('')";
+
+fn restarts(of: &str) -> String {
+    format!("(has({of}.spec) && has({of}.spec.restart))")
+}
+
+/// The rules of a graph without those of its components.
+pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
+    let (components, constrained) = match version {
+        ApiVersion::V1Alpha1 => (
+            "spec.services{}",
+            "has(self.services) && self.services.exists(k, has(self.services[k].topologyConstraint))",
+        ),
+        ApiVersion::V1Beta1 => {
+            ("spec.components[]", "has(self.components) && self.components.exists(c, has(c.topologyConstraint))")
+        }
+    };
+    let mut checks = vec![
+        Check::new(
+            "",
+            format!(
+                "({ROLLING} != 'Pending' && {ROLLING} != 'InProgress') || \
+                 {restarts} == {restarted} && (!{restarts} || self.spec.restart.id == oldSelf.spec.restart.id)",
+                restarts = restarts("self"),
+                restarted = restarts("oldSelf"),
+            ),
+            refusals::RESTART_IN_UPDATE,
+        )
+        .field(".spec.restart.id")
+        .shows("(has(self.spec.restart) ? '\"' + self.spec.restart.id + '\"' : 'null')"),
+        Check::new(
+            "spec.restart.strategy",
+            "self.?type.orValue('') != 'Parallel' || !has(self.order) || size(self.order) == 0",
+            refusals::PARALLEL_ORDER,
+        )
+        .field(".order")
+        .forbidden(),
+        Check::new("spec", format!("has(self.topologyConstraint) || !({constrained})"), refusals::TOPOLOGY)
+            .field(".topologyConstraint")
+            .required()
+            .unless_broken(),
+        Check::new(
+            "spec",
+            format!(
+                "!has(self.topologyConstraint) || self.topologyConstraint.?packDomain.orValue('') != '' || ({constrained})"
+            ),
+            refusals::PACK_DOMAIN,
+        )
+        .field(".topologyConstraint.packDomain")
+        .required()
+        .unless_broken(),
+        Check::new("spec.experimental.kvTransferPolicy.clusterTopologyName", IS_SUBDOMAIN, refusals::OBJECT_NAME),
+    ];
+    checks.extend(what_stays());
+    let fragments = ["", ".multinode.leader", ".multinode.worker"].map(|role| format!("{components}{role}"));
+    for parent in fragments.iter().map(String::as_str).chain(["spec"]) {
+        checks.extend(fragment(parent));
+    }
+    checks.into_iter().map(|check| Check { kind: GRAPH, version, ..check }).collect()
+}
+
+fn what_stays() -> [Check; 3] {
+    let stays = || refusals::immutable(refusals::anew(GRAPH));
+    [
+        Check::new("spec", same("backendFramework"), stays())
+            .field(".backendFramework")
+            .shows("(has(self.backendFramework) ? '\"' + self.backendFramework + '\"' : 'null')"),
+        Check::new("spec", same("topologyConstraint"), stays()).field(".topologyConstraint"),
+        Check::new(
+            "spec",
+            format!(
+                "(!has(self.experimental) && !has(oldSelf.experimental)) || \
+                 (has(self.experimental) && has(oldSelf.experimental) && ({both})) || \
+                 (!has(self.experimental) && !has(oldSelf.experimental.kvTransferPolicy)) || \
+                 (!has(oldSelf.experimental) && !has(self.experimental.kvTransferPolicy))",
+                both = same("experimental.kvTransferPolicy")
+            ),
+            stays(),
+        )
+        .field(".experimental.kvTransferPolicy"),
+    ]
+}
+
+/// Whether a field is the same in old and new, or in neither.
+pub(super) fn same(field: &str) -> String {
+    format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})")
+}
+
+/// The rules of a fragment in Grove's API, which stands in the field `providerOverride` of `parent`.
+fn fragment(parent: &str) -> [Check; 2] {
+    let at = |field: &str| format!("{parent}.providerOverride.{field}");
+    [
+        Check::new(
+            &at("apiVersion"),
+            format!("self == '{}'", grove::API_VERSION),
+            refusals::supported(&[grove::API_VERSION]),
+        ),
+        Check::new(&at("target"), "self == oldSelf", refusals::immutable(refusals::anew(GRAPH))),
+    ]
+}

@@ -1,0 +1,216 @@
+//! Rules of ours that the API server holds by itself, in CEL: what can be told from an object alone, or from it and the one
+//! that it replaces.
+//!
+//! The webhook server holds them as well: it knows both versions at once, tells everything that is wrong and not only what
+//! CEL finds, and shows the way in clusters whose definitions are older. Both say the same ([`crate::refusals`]), and a test
+//! sees that they refuse the same objects at the same fields. Rules of the reference's definitions are in [`super::rules`].
+//!
+//! A rule refuses nothing that was stored before the rule was there, as long as the change leaves alone what it is about:
+//!
+//! - One about a single value stands at that value. The API server lets it be while the value stays.
+//! - One about several fields stands above them, and is [`When::Broken`]: it holds unless the old object broke it already.
+//! - One about a change sees old and new.
+
+mod alpha_component;
+mod component;
+mod graph;
+mod other;
+
+use super::{SchemaError, edit};
+use crate::conversion::ApiVersion;
+use serde_json::{Value, json};
+
+const VALIDATIONS: &str = "x-kubernetes-validations";
+
+/// A rule of ours.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// Kind of the objects.
+    pub kind: &'static str,
+    /// Version of the objects.
+    pub version: ApiVersion,
+    /// Where in the schema of the object the rule stands, such as `spec.components[]`; empty for the object itself.
+    pub at: String,
+    /// The field at fault, from there: `.replicas`; empty for what the rule stands at.
+    pub field: &'static str,
+    /// Kind of the mistake.
+    pub reason: Reason,
+    /// What is wrong and what to do about it.
+    pub text: String,
+    /// CEL that is true if nothing is wrong.
+    rule: String,
+    /// CEL for the value at fault, where the API server does not show it by itself.
+    shows: Option<&'static str>,
+    when: When,
+}
+
+/// Kinds of mistakes, as the API server calls them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The field has a value that is not possible.
+    Invalid,
+    /// The field must be set.
+    Required,
+    /// The field must not be set.
+    Forbidden,
+}
+
+impl Reason {
+    /// The word in a `Status`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "FieldValueInvalid",
+            Self::Required => "FieldValueRequired",
+            Self::Forbidden => "FieldValueForbidden",
+        }
+    }
+}
+
+/// Against what a rule is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// The value at which it stands; or, if it mentions `oldSelf`, its change.
+    Plain,
+    /// The same, unless the old value broke it too.
+    Broken,
+}
+
+impl Check {
+    fn new(at: &str, rule: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            kind: "",
+            version: ApiVersion::V1Beta1,
+            at: at.to_owned(),
+            field: "",
+            reason: Reason::Invalid,
+            text: text.into(),
+            rule: rule.into(),
+            shows: None,
+            when: When::Plain,
+        }
+    }
+
+    fn field(self, field: &'static str) -> Self {
+        Self { field, ..self }
+    }
+
+    fn required(self) -> Self {
+        Self { reason: Reason::Required, ..self }
+    }
+
+    fn forbidden(self) -> Self {
+        Self { reason: Reason::Forbidden, ..self }
+    }
+
+    fn shows(self, value: &'static str) -> Self {
+        Self { shows: Some(value), ..self }
+    }
+
+    /// Lets be what was there before.
+    fn unless_broken(self) -> Self {
+        Self { when: When::Broken, ..self }
+    }
+
+    /// As an entry of `x-kubernetes-validations`.
+    fn to_value(&self) -> Value {
+        let mut entry = json!({ "rule": self.rule, "message": self.text, "reason": self.reason.as_str() });
+        if self.when == When::Broken {
+            let before = of_old(&self.rule);
+            entry["rule"] = json!(format!("({}) || (oldSelf.hasValue() && !({before}))", self.rule));
+            entry["optionalOldSelf"] = json!(true);
+        }
+        if !self.field.is_empty() {
+            entry["fieldPath"] = json!(self.field);
+        }
+        if let Some(value) = self.shows {
+            // A text of JSON is one of CEL.
+            entry["messageExpression"] = json!(format!("{value} + {}", json!(format!(": {}", self.text))));
+        }
+        entry
+    }
+}
+
+/// The rule about the old value.
+fn of_old(rule: &str) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    rule.split_inclusive(|c| !is_word(c))
+        .map(|part| match part.strip_prefix("self") {
+            Some(rest) if !rest.starts_with(is_word) => format!("oldSelf.value(){rest}"),
+            _ => part.to_owned(),
+        })
+        .collect()
+}
+
+/// All of them.
+#[must_use]
+pub fn all() -> Vec<Check> {
+    let mut all = other::checks();
+    all.push(alpha_component::volumes());
+    for version in [ApiVersion::V1Alpha1, ApiVersion::V1Beta1] {
+        all.extend(graph::checks(version));
+        for (kind, base) in graph::COMPONENTS_OF.iter().map(|(kind, alpha, beta)| match version {
+            ApiVersion::V1Alpha1 => (*kind, *alpha),
+            ApiVersion::V1Beta1 => (*kind, *beta),
+        }) {
+            let of_component = match version {
+                ApiVersion::V1Alpha1 => alpha_component::checks(kind),
+                ApiVersion::V1Beta1 => component::checks(kind),
+            };
+            all.extend(of_component.into_iter().map(|check| {
+                let at = [base, check.at.as_str()].join(".");
+                Check { kind, version, at: at.trim_end_matches('.').to_owned(), ..check }
+            }));
+        }
+    }
+    all
+}
+
+/// Adds those of a version of a kind to its schema.
+///
+/// # Errors
+/// [`SchemaError::Missing`] if the schema has no place where one of them stands.
+pub fn add(schema: &mut Value, kind: &str, version: ApiVersion) -> Result<(), SchemaError> {
+    for check in all().into_iter().filter(|check| check.kind == kind && check.version == version) {
+        let place = if check.at.is_empty() { &mut *schema } else { edit::property(schema, &check.at)? };
+        match &mut place[VALIDATIONS] {
+            Value::Array(rules) => rules.push(check.to_value()),
+            none => *none = json!([check.to_value()]),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_about_the_old_value_speaks_of_nothing_else() {
+        for (rule, old) in [
+            ("self == 'a'", "oldSelf.value() == 'a'"),
+            (
+                "has(self.a) || self.b.exists(c, c == self.a)",
+                "has(oldSelf.value().a) || oldSelf.value().b.exists(c, c == oldSelf.value().a)",
+            ),
+            ("size(self) == 0", "size(oldSelf.value()) == 0"),
+            ("myself.a && self_b && selfish", "myself.a && self_b && selfish"),
+        ] {
+            assert_eq!(of_old(rule), old);
+        }
+    }
+
+    #[test]
+    fn every_rule_has_a_place_of_its_own_and_says_one_line() {
+        let all = all();
+        for check in &all {
+            assert!(!check.kind.is_empty() && !check.text.is_empty() && !check.text.contains('\n'), "{check:?}");
+            let same = |other: &&Check| {
+                (&other.kind, other.version, &other.at, other.field, &other.text)
+                    == (&check.kind, check.version, &check.at, check.field, &check.text)
+            };
+            assert_eq!(all.iter().filter(same).count(), 1, "{check:?}");
+            assert!(check.when == When::Plain || !check.rule.contains("oldSelf"), "{check:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Rules that the API server holds by itself as well: both refuse the same objects at the same fields, in the same words.
+
+use api_types::conversion::{ApiVersion, convert};
+use api_types::schema::checks;
+use serde_json::{Value, json};
+use webhook_server::admission::{Answer, Facts, FieldError, Operation, Request};
+
+use crate::refused::{Example, examples, merged};
+use crate::support::*;
+
+/// A cluster with all that the examples need.
+fn cluster() -> Facts {
+    facts_with(|features| (features.grove, features.checkpoint) = (true, true))
+}
+
+fn request(example: &Example, old: Option<&Value>, new: &Value) -> Request {
+    let has_two = example.kind != "DynamoModel" && example.kind != "DynamoCheckpoint";
+    let hub = |object: &Value| {
+        if has_two { convert(object.clone(), ApiVersion::V1Beta1).unwrap() } else { object.clone() }
+    };
+    let request = if has_two { converted(new) } else { creation(new.clone()) };
+    match old {
+        Some(old) => Request { operation: Operation::Update, old_object: Some(hub(old)), ..request },
+        None => request,
+    }
+}
+
+/// The mistakes that an example is about, as the webhook server tells them.
+fn told(example: &Example, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
+    let Answer::Deny { errors, .. } = validate(&request(example, old, new), &cluster()) else { return Vec::new() };
+    let told = |error: &FieldError| error.path == example.path && error.message().contains(&example.text);
+    errors.into_iter().filter(told).collect()
+}
+
+#[test]
+fn the_webhook_server_says_what_the_api_server_says() {
+    for example in examples() {
+        let what = format!("{} {} {}: {}", example.kind, example.version, example.path, example.text);
+        let errors = told(&example, example.old.as_ref(), &example.new);
+        let [error] = errors.as_slice() else {
+            let answer = validate(&request(&example, example.old.as_ref(), &example.new), &cluster());
+            panic!("{what}\n{}", words(&answer))
+        };
+        let of_example = |check: &checks::Check| check.kind == example.kind && check.text == example.text;
+        let reasons: Vec<_> = checks::all().into_iter().filter(of_example).map(|check| check.reason.as_str()).collect();
+        // CEL has no word for a value that is none of a list.
+        let reason = error.reason().replace("NotSupported", "Invalid");
+        assert!(reasons.contains(&reason.as_str()), "{what}: {reason} {reasons:?}");
+    }
+}
+
+#[test]
+fn neither_looks_at_what_was_there_before() {
+    for example in examples().iter().filter(|example| example.old.is_none()) {
+        let edited = merged(example.new.clone(), &json!({ "metadata": { "labels": { "edited": "yes" } } }));
+        let edited = merged(edited, &json!({ "spec": { "runtimeVersionOverride": "1.5.0", "labels": { "a": "b" } } }));
+        let told = told(example, Some(&example.new), &edited);
+        assert!(told.is_empty(), "{} {}: {told:?}", example.kind, example.path);
+    }
+}

@@ -1,0 +1,103 @@
+//! One manifest of each kind that has two versions, as people write it in either.
+
+use serde_json::{Value, json};
+
+use crate::versions::graph;
+
+const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
+
+/// A kind of object.
+pub struct Kind {
+    pub name: &'static str,
+    /// The manifest in a version, with a number in it, and with or without something that can be left out.
+    pub manifest: fn(&str, u32, bool) -> Value,
+    /// Where the number is in v1alpha1 and in v1beta1.
+    pub number: [&'static str; 2],
+    /// A word that only stands in manifests that leave nothing out; none if nothing can be left out.
+    pub optional: Option<&'static str>,
+}
+
+impl Kind {
+    pub fn number_in(&self, version: &str) -> &'static str {
+        self.number[usize::from(version != "v1alpha1")]
+    }
+}
+
+pub static KINDS: [Kind; 4] = [
+    Kind {
+        name: "DynamoGraphDeployment",
+        manifest: |version, number, full| graph(version, number, full.then_some("fast")),
+        number: ["/spec/services/Worker/replicas", "/spec/components/1/replicas"],
+        optional: Some("MODE"),
+    },
+    Kind {
+        name: "DynamoComponentDeployment",
+        manifest: component,
+        number: ["/spec/replicas", "/spec/replicas"],
+        optional: Some("MODE"),
+    },
+    Kind {
+        name: "DynamoGraphDeploymentRequest",
+        manifest: request,
+        number: ["/spec/profilingConfig/config/sla/ttft", "/spec/sla/ttft"],
+        optional: Some("optimizationType"),
+    },
+    Kind {
+        name: "DynamoGraphDeploymentScalingAdapter",
+        manifest: adapter,
+        number: ["/spec/replicas", "/spec/replicas"],
+        optional: None,
+    },
+];
+
+fn object(kind: &str, version: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": format!("nvidia.com/{version}"), "kind": kind, "metadata": { "name": "chat" }, "spec": spec,
+    })
+}
+
+fn component(version: &str, number: u32, full: bool) -> Value {
+    let env = json!([{ "name": "MODE", "value": "fast" }]);
+    let mut spec = match version {
+        "v1alpha1" => json!({
+            "serviceName": "chat", "componentType": "worker", "dynamoNamespace": "kept-in-annotations",
+            "resources": { "limits": { "gpu": "1" } },
+            "extraPodSpec": { "mainContainer": { "image": IMAGE, "args": ["--model", "m"] } },
+        }),
+        _ => {
+            let limits = json!({ "limits": { "nvidia.com/gpu": "1" } });
+            let main = json!({ "name": "main", "image": IMAGE, "args": ["--model", "m"], "resources": limits });
+            json!({ "name": "chat", "type": "worker", "podTemplate": { "spec": { "containers": [main] } } })
+        }
+    };
+    spec["backendFramework"] = json!("vllm");
+    spec["replicas"] = json!(number);
+    if full {
+        let place = if version == "v1alpha1" { &mut spec } else { &mut spec["podTemplate"]["spec"]["containers"][0] };
+        let key = if version == "v1alpha1" { "envs" } else { "env" };
+        place[key] = env;
+    }
+    object("DynamoComponentDeployment", version, &spec)
+}
+
+fn request(version: &str, number: u32, full: bool) -> Value {
+    let image = "nvcr.io/nvidia/ai-dynamo/dynamo-planner:1.5.0";
+    let mut sla = json!({ "ttft": number });
+    if full {
+        sla["optimizationType"] = json!("latency");
+    }
+    let mut spec = json!({ "model": "m", "backend": "vllm", "autoApply": true });
+    if version == "v1alpha1" {
+        spec["profilingConfig"] = json!({ "profilerImage": image, "outputPVC": "results", "config": { "sla": sla } });
+    } else {
+        spec["image"] = json!(image);
+        spec["sla"] = sla;
+    }
+    object("DynamoGraphDeploymentRequest", version, &spec)
+}
+
+fn adapter(version: &str, number: u32, _: bool) -> Value {
+    let target = if version == "v1alpha1" { "serviceName" } else { "componentName" };
+    let spec = json!({ "replicas": number, "dgdRef": { "name": "graph", (target): "Worker" } });
+    object("DynamoGraphDeploymentScalingAdapter", version, &spec)
+}
