@@ -11,6 +11,7 @@
 //! - [`read`]: reads that no cache answers, and why a reconcile ends early.
 //! - [`leader`]: of several replicas, one acts.
 //! - [`scope`]: which operator acts in a namespace.
+//! - [`yaml`]: texts that people and programs hand to the operator.
 //! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
 //!
 //! This crate knows the Kubernetes API and nothing about how Dynamo's kinds are reconciled.
@@ -31,3 +32,4 @@ pub mod read;
 pub mod scope;
 pub mod settings;
 pub mod store;
+pub mod yaml;

@@ -1,9 +1,9 @@
 //! Defaults for all builds, from the ConfigMap `dynamo-image-builder-config`.
 
 use api_types::v1alpha1::{BuilderPodMetadata, BuilderPodSpec};
+use controller_kit::yaml;
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -47,8 +47,7 @@ impl Defaults {
 fn value<T: DeserializeOwned>(data: &BTreeMap<String, String>, key: &str) -> Result<Option<T>, String> {
     let Some(text) = data.get(key).filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     let unreadable = |error: &dyn Display| format!("ConfigMap {CONFIG_MAP}: key {key} cannot be read: {error}");
-    let options = serde_saphyr::options! { strict_booleans: true };
-    let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| unreadable(&error))?;
+    let value = yaml::read(text).map_err(|error| unreadable(&error))?;
     serde_json::from_value(value).map(Some).map_err(|error| unreadable(&error))
 }
 

@@ -30,6 +30,7 @@ pub use self::grove::Grove;
 pub use self::network::{Ingress, Istio, ServiceMesh, TlsMode};
 pub use self::server::{CertProvisionMode, Mpi, Server, Webhook};
 use crate::process::LogFormat;
+use crate::yaml;
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "operator.config.dynamo.nvidia.com/v1alpha1";
@@ -272,10 +273,7 @@ pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<Warning>), Error>
 /// # Errors
 /// If it is not an `OperatorConfiguration`.
 pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<Warning>), Error> {
-    let parse_error = |error: serde_saphyr::Error| Error::Parse(error.to_string());
-    // A namespace may be called `n` or `on`; only `true` and `false` are no text.
-    let options = serde_saphyr::options! { strict_booleans: true };
-    let value: Value = serde_saphyr::from_str_with_options(text, options).map_err(parse_error)?;
+    let value = yaml::read(text).map_err(|error| Error::Parse(error.to_string()))?;
     for (field, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let found = value.get(field).and_then(Value::as_str).unwrap_or_default();
         if found != wanted {
@@ -283,7 +281,6 @@ pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<Warning>), Error>
         }
     }
     let warnings = keys::unknown(&value).into_iter().map(Warning::UnknownKey).collect();
-    // From the value and not from the text: a parser of YAML for each type is a twentieth of a program.
     let settings = serde_path_to_error::deserialize(without_nulls(value));
     let settings = settings.map_err(|error| Error::Parse(format!("{}: {}", error.path(), error.inner())))?;
     Ok((settings, warnings))

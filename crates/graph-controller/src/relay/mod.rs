@@ -6,6 +6,7 @@ pub mod run;
 
 use std::collections::BTreeMap;
 
+use controller_kit::yaml;
 use serde_json::Value;
 
 use crate::request::decide::output;
@@ -65,8 +66,7 @@ pub fn ending(status: &str, config: Option<&str>) -> Report {
 
 /// A file that is being written may be half there.
 fn read(status: &str) -> Option<StatusFile> {
-    let options = serde_saphyr::options! { strict_booleans: true };
-    let value: Value = serde_saphyr::from_str_with_options(status, options).ok()?;
+    let value = yaml::read(status).ok()?;
     let fields = value.as_object()?;
     let text = |key: &str| match fields.get(key) {
         None | Some(Value::Null) => String::new(),
