@@ -61,6 +61,35 @@ pub enum Child {
     PodCliqueScalingGroup(Box<PodCliqueScalingGroup>),
 }
 
+impl Child {
+    /// Replicas that it shall have.
+    fn replicas(&self) -> i32 {
+        match self {
+            Self::PodClique(clique) => clique.spec.replicas,
+            Self::PodCliqueScalingGroup(group) => group.spec.replicas,
+        }
+    }
+
+    /// Whether at least one of its replicas serves.
+    fn serves(&self) -> bool {
+        match self {
+            Self::PodClique(clique) => clique.status.as_ref().is_some_and(|status| status.ready_replicas > 0),
+            Self::PodCliqueScalingGroup(group) => {
+                group.status.as_ref().is_some_and(|status| status.available_replicas > 0)
+            }
+        }
+    }
+
+    /// Whether it is being deleted.
+    fn is_going(&self) -> bool {
+        let metadata = match self {
+            Self::PodClique(clique) => &clique.metadata,
+            Self::PodCliqueScalingGroup(group) => &group.metadata,
+        };
+        metadata.deletion_timestamp.is_some()
+    }
+}
+
 /// Decides on a graph that Grove runs. Replicas never change through the PodCliqueSet: for Grove, any change of it is a
 /// change of all, and would replace pods.
 pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut Decision) {
@@ -98,7 +127,12 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     let replicas = |component: &ComponentSpec| {
         // Pods of the live set that serve are of before: they need not wait.
         let holds = waits(component) && !(held_back && serves(observed, component));
-        if holds { held(observed, &name, component) } else { component.wanted_replicas() }
+        if !holds {
+            return component.wanted_replicas();
+        }
+        // Those that serve go on.
+        let serving = child(observed, &name, component).filter(|child| child.serves());
+        checkpoints::held(serving.map(|child| child.replicas()), component.wanted_replicas())
     };
     let scale = wanted.filter_map(|component| scale(observed, &name, component, replicas(component))).collect();
     if !changes && awaited.is_empty() && all_serve(observed, &set) {
@@ -322,20 +356,6 @@ fn until_it_starts((author, start): (&ComponentSpec, &Start)) -> ComponentSpec {
     author
 }
 
-/// Replicas of a component whose pods wait: those that serve go on.
-fn held(observed: &Observed, set: &str, component: &ComponentSpec) -> i32 {
-    let (now, serve) = match child(observed, set, component) {
-        Some(Child::PodClique(clique)) => {
-            (clique.spec.replicas, clique.status.is_some_and(|status| status.ready_replicas > 0))
-        }
-        Some(Child::PodCliqueScalingGroup(group)) => {
-            (group.spec.replicas, group.status.is_some_and(|status| status.available_replicas > 0))
-        }
-        None => (0, false),
-    };
-    checkpoints::held(Some(now).filter(|_| serve), component.wanted_replicas())
-}
-
 /// Whether all pods are of the live set, as it shall be, and serve.
 fn all_serve(observed: &Observed, set: &PodCliqueSet) -> bool {
     let name = set.name_any();
@@ -345,21 +365,14 @@ fn all_serve(observed: &Observed, set: &PodCliqueSet) -> bool {
 
 fn scale(observed: &Observed, set: &str, component: &ComponentSpec, to: i32) -> Option<Scale> {
     let child = child(observed, set, component)?;
-    let (from, going) = match &child {
-        Child::PodClique(clique) => (clique.spec.replicas, clique.metadata.deletion_timestamp.is_some()),
-        Child::PodCliqueScalingGroup(group) => (group.spec.replicas, group.metadata.deletion_timestamp.is_some()),
-    };
-    (from != to && !going).then_some(Scale { child, from, to })
+    let from = child.replicas();
+    (from != to && !child.is_going()).then_some(Scale { child, from, to })
 }
 
 /// Whether pods of a component serve.
 fn serves(observed: &Observed, component: &ComponentSpec) -> bool {
-    let Some(set) = observed.grove.set() else { return false };
-    match child(observed, &set.name_any(), component) {
-        Some(Child::PodClique(clique)) => clique.status.is_some_and(|status| status.ready_replicas > 0),
-        Some(Child::PodCliqueScalingGroup(group)) => group.status.is_some_and(|status| status.available_replicas > 0),
-        None => false,
-    }
+    let set = observed.grove.set();
+    set.and_then(|set| child(observed, &set.name_any(), component)).is_some_and(|child| child.serves())
 }
 
 /// The worker generation that a clique belongs to.
