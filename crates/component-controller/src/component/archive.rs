@@ -9,7 +9,7 @@ use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Resource, ResourceExt};
 use workload::Invalid;
-use workload::archive::{self, Image, is_told_what_to_run, names_image, pull_with, use_image};
+use workload::archive::{self, names_image, pull_with, use_image};
 
 /// What is known about the image and the volume of a component of 2025; nothing of others.
 #[derive(Debug, Default)]
@@ -81,30 +81,14 @@ fn run(
     if names_image(component) {
         return;
     }
-    let mut mistake = |field: &str, value: &str, problem: &str, remedy: &str| {
-        let (field, value) = (field.to_owned(), value.to_owned());
-        problems.push(Invalid { field, value, problem: problem.to_owned(), remedy: remedy.to_owned() });
-    };
-    if source.split_once(':').is_none_or(|(name, version)| name.is_empty() || version.is_empty()) {
-        let remedy = "write what the API store knows, such as frontend:v1";
-        mistake("spec.dynamoComponent", source, "is not of the form name:version", remedy);
-    }
-    // Stands in for an image that nobody knows yet, so that mistakes are found before it is built.
-    let (image, secrets) = match archive::image(&names::dynamo_component(source), facts.build.as_ref()) {
-        Image::Ready { name, pull_secrets } => (name, pull_secrets),
-        Image::Awaited(message) | Image::Stuck { message, .. } => {
-            expansion.awaited = Some(message);
-            (source.to_owned(), Vec::new())
-        }
-    };
-    use_image(component, &facts.said, &image, &[]);
-    pull_with(component, &secrets);
-    if !is_told_what_to_run(component) {
-        let remedy = "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer";
-        mistake("spec.dynamoTag", "", "is missing, and nothing else says what the component runs", remedy);
-    }
-    let configured = archive::configure(component, &[]);
-    problems.extend(configured.err().map(|wrong| Invalid { field: format!("spec.{}", wrong.field), ..wrong }));
+    problems.extend(archive::check_source(source).err());
+    let running = archive::image(&names::dynamo_component(source), facts.build.as_ref()).or_source(source);
+    expansion.awaited = running.awaited.map(|awaited| awaited.message);
+    use_image(component, &facts.said, &running.image, &[]);
+    pull_with(component, &running.pull_secrets);
+    let checked = [archive::check_told(component, "component"), archive::configure(component, &[])];
+    let mistakes = checked.into_iter().filter_map(Result::err);
+    problems.extend(mistakes.map(|wrong| Invalid { field: format!("spec.{}", wrong.field), ..wrong }));
 }
 
 #[cfg(test)]

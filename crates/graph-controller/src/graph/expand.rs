@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::EnvVar;
 use kube::ResourceExt;
 use std::collections::BTreeMap;
 use workload::Invalid;
-use workload::archive::{self, Image, is_told_what_to_run, names_image, pull_with, use_image};
+use workload::archive::{self, Awaited, names_image, pull_with, use_image};
 
 use super::validate::{Refusal, invalid, refusal};
 
@@ -52,25 +52,13 @@ pub fn expand(
     if let Some(source) = said.source.as_ref().filter(|_| is_run) {
         check(source, &spec, &mut problems);
         expansion.build = build(graph, source, live);
-        let image = archive::image(&names::dynamo_component(source), live);
-        // Stands in for an image that nobody knows yet, so that mistakes are found before it is built.
-        let unknown = (source.clone(), Vec::new());
-        let (image, secrets) = match image {
-            Image::Ready { name, pull_secrets } => (name, pull_secrets),
-            Image::Awaited(message) => {
-                expansion.awaited = Some(awaited(conditions::graph::IMAGE_AWAITED, message));
-                unknown
-            }
-            Image::Stuck { reason, message } => {
-                expansion.awaited = Some(awaited(reason, message));
-                unknown
-            }
-        };
+        let running = archive::image(&names::dynamo_component(source), live).or_source(source);
+        expansion.awaited = running.awaited.map(refuse);
         let env = spec.env.clone().unwrap_or_default();
         for component in spec.components.iter_mut().filter(|component| !names_image(component)) {
             let said = said.services.get(&component.name).cloned().unwrap_or_default();
-            use_image(component, &said, &image, &env);
-            pull_with(component, &secrets);
+            use_image(component, &said, &running.image, &env);
+            pull_with(component, &running.pull_secrets);
             problems.extend(configure(component, &env));
         }
     }
@@ -106,10 +94,7 @@ pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraph
 }
 
 fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invalid>) {
-    if source.split_once(':').is_none_or(|(name, version)| name.is_empty() || version.is_empty()) {
-        let remedy = "write what the API store knows, such as frontend:v1";
-        problems.push(invalid("spec.dynamoComponent", source, "is not of the form name:version", remedy));
-    }
+    problems.extend(archive::check_source(source).err());
     if spec.components.is_empty() {
         let problem = "names no service, and the manifest in the archive is not read";
         problems.push(invalid("spec.services", "", problem, "name each service that shall run"));
@@ -118,20 +103,20 @@ fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Inva
 
 /// Configures a component that runs a built image. Gives its author's mistakes.
 fn configure(component: &mut ComponentSpec, env: &[EnvVar]) -> Vec<Invalid> {
-    let mut mistakes: Vec<_> = archive::configure(component, env).err().into_iter().collect();
-    if !is_told_what_to_run(component) {
-        let remedy = "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer";
-        mistakes.push(invalid("dynamoTag", "", "is missing, and nothing else says what the service runs", remedy));
-    }
-    mistakes.into_iter().map(|mistake| below(mistake, &component.name, "")).collect()
+    let checked = [archive::configure(component, env), archive::check_told(component, "service")];
+    checked.into_iter().filter_map(Result::err).map(|mistake| below(mistake, &component.name, "")).collect()
 }
 
 fn below(mistake: Invalid, service: &str, part: &str) -> Invalid {
     Invalid { field: format!("spec.services[{service}].{part}{}", mistake.field), ..mistake }
 }
 
-fn awaited(reason: &'static str, message: String) -> Refusal {
-    Refusal { ready_reason: conditions::graph::IMAGE_NOT_READY, stalled_reason: reason, message }
+fn refuse(awaited: Awaited) -> Refusal {
+    Refusal {
+        ready_reason: conditions::graph::IMAGE_NOT_READY,
+        stalled_reason: awaited.stuck.unwrap_or(conditions::graph::IMAGE_AWAITED),
+        message: awaited.message,
+    }
 }
 
 /// The build as the graph makes it. One that somebody else has made is used as it is.

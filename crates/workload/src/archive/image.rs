@@ -26,6 +26,38 @@ pub enum Image {
     },
 }
 
+/// What a component runs as long as its image is not there, and then.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Running {
+    /// The image, or what stands in for it.
+    pub image: String,
+    /// Secrets to pull it with.
+    pub pull_secrets: Vec<LocalObjectReference>,
+    /// Why it cannot be run yet.
+    pub awaited: Option<Awaited>,
+}
+
+/// Why an image cannot be run yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Awaited {
+    /// A reason of image builds, if somebody has to do something.
+    pub stuck: Option<&'static str>,
+    /// What is waited for.
+    pub message: String,
+}
+
+impl Image {
+    /// The image, or its source in place of one that nobody knows yet, so that mistakes are found before it is built.
+    pub fn or_source(self, source: &str) -> Running {
+        let awaited = match self {
+            Self::Ready { name, pull_secrets } => return Running { image: name, pull_secrets, awaited: None },
+            Self::Awaited(message) => Awaited { stuck: None, message },
+            Self::Stuck { reason, message } => Awaited { stuck: Some(reason), message },
+        };
+        Running { image: source.to_owned(), pull_secrets: Vec::new(), awaited: Some(awaited) }
+    }
+}
+
 /// Where the image stands that the DynamoComponent `name` builds. The status tells, if it speaks of the present spec: the
 /// message of the condition that the image exists is its name.
 pub fn image(name: &str, live: Option<&DynamoComponent>) -> Image {

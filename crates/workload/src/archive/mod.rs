@@ -2,13 +2,15 @@
 //!
 //! What its authors left to the operator is written into the component, which is an ordinary one after that.
 
+mod check;
 mod config;
 mod image;
 mod privileges;
 mod serve;
 
+pub use check::{check_source, check_told};
 pub use config::{configure, is_configured};
-pub use image::{Image, image};
+pub use image::{Awaited, Image, Running, image};
 
 use crate::Invalid;
 use api_types::conversion::preserved::PreservedClaim;
@@ -52,15 +54,6 @@ pub fn pull_with(component: &mut ComponentSpec, secrets: &[LocalObjectReference]
             named.push(secret.clone());
         }
     }
-}
-
-/// Whether something says what `main` runs: the author, or the component's type.
-pub fn is_told_what_to_run(component: &ComponentSpec) -> bool {
-    let main = component.main_container();
-    let given = |list: fn(&Container) -> &Option<Vec<String>>| {
-        main.and_then(|main| list(main).as_ref()).is_some_and(|words| !words.is_empty())
-    };
-    component.type_.is_some() || given(|main| &main.args) || given(|main| &main.command)
 }
 
 /// Mounts a component's own volume, whose claim has this name if the author gives none. Gives the claim.

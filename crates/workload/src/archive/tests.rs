@@ -88,10 +88,14 @@ fn somebody_has_to_say_what_runs() {
         container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         component(json!({ "name": "A", "podTemplate": { "spec": { "containers": [container] } } }))
     };
-    assert!(!is_told_what_to_run(&main(json!({}))));
-    assert!(is_told_what_to_run(&main(json!({ "args": ["run"] }))));
-    assert!(is_told_what_to_run(&main(json!({ "command": ["run"] }))));
-    assert!(is_told_what_to_run(&component(json!({ "name": "A", "type": "frontend" }))));
+    assert_eq!(
+        check_told(&main(json!({})), "service").unwrap_err().to_string(),
+        "dynamoTag: is missing, and nothing else says what the service runs; \
+         set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer"
+    );
+    assert_eq!(check_told(&main(json!({ "args": ["run"] })), ""), Ok(()));
+    assert_eq!(check_told(&main(json!({ "command": ["run"] })), ""), Ok(()));
+    assert_eq!(check_told(&component(json!({ "name": "A", "type": "frontend" })), ""), Ok(()));
 }
 
 #[test]
@@ -200,5 +204,30 @@ fn a_build_that_failed_is_told_with_its_log() {
             Image::Stuck { reason: told, message } => assert!(told == reason && message.ends_with("E404"), "{message}"),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+#[test]
+fn its_source_stands_in_for_an_image_that_nobody_knows() {
+    let pull_secrets = vec![LocalObjectReference { name: "pull".to_owned() }];
+    let ready = Image::Ready { name: "r/i:1".to_owned(), pull_secrets: pull_secrets.clone() };
+    assert_eq!(ready.or_source("chat:v1"), Running { image: "r/i:1".to_owned(), pull_secrets, awaited: None });
+    let message = "m".to_owned();
+    for (image, stuck) in [
+        (Image::Awaited(message.clone()), None),
+        (Image::Stuck { reason: "Blocked", message: message.clone() }, Some("Blocked")),
+    ] {
+        let awaited = Some(Awaited { stuck, message: message.clone() });
+        let expected = Running { image: "chat:v1".to_owned(), pull_secrets: Vec::new(), awaited };
+        assert_eq!(image.or_source("chat:v1"), expected);
+    }
+}
+
+#[test]
+fn a_source_has_a_name_and_a_version() {
+    assert_eq!(check_source("chat:v1"), Ok(()));
+    for wrong in ["", "chat", "chat:", ":v1"] {
+        let mistake = check_source(wrong).unwrap_err();
+        assert_eq!((mistake.field.as_str(), mistake.value.as_str()), ("spec.dynamoComponent", wrong));
     }
 }

@@ -1,0 +1,46 @@
+//! What the author of a component of 2025 has to say.
+
+use crate::Invalid;
+use api_types::v1beta1::ComponentSpec;
+use k8s_openapi::api::core::v1::Container;
+
+/// Checks that the source of an image has the form `name:version`.
+///
+/// # Errors
+/// It has not; the field is that of a graph and of a component alike.
+pub fn check_source(source: &str) -> Result<(), Invalid> {
+    if source.split_once(':').is_some_and(|(name, version)| !name.is_empty() && !version.is_empty()) {
+        return Ok(());
+    }
+    Err(Invalid {
+        field: "spec.dynamoComponent".to_owned(),
+        value: source.to_owned(),
+        problem: "is not of the form name:version".to_owned(),
+        remedy: "write what the API store knows, such as frontend:v1".to_owned(),
+    })
+}
+
+/// Checks that something says what a component runs. `who` is what its author calls it: a component or a service.
+///
+/// # Errors
+/// Nothing says it; the field is below the component.
+pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Invalid> {
+    if is_told_what_to_run(component) {
+        return Ok(());
+    }
+    Err(Invalid {
+        field: "dynamoTag".to_owned(),
+        value: String::new(),
+        problem: format!("is missing, and nothing else says what the {who} runs"),
+        remedy: "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer".to_owned(),
+    })
+}
+
+/// Whether something says what `main` runs: the author, or the component's type.
+fn is_told_what_to_run(component: &ComponentSpec) -> bool {
+    let main = component.main_container();
+    let given = |list: fn(&Container) -> &Option<Vec<String>>| {
+        main.and_then(|main| list(main).as_ref()).is_some_and(|words| !words.is_empty())
+    };
+    component.type_.is_some() || given(|main| &main.args) || given(|main| &main.command)
+}
