@@ -70,6 +70,7 @@ pub struct Controller<K> {
     others: SelectAll<BoxStream<'static, Vec<Key>>>,
     synced: Vec<BoxFuture<'static, ()>>,
     applier: Option<Applier>,
+    waits_for: String,
 }
 
 impl<K> Controller<K>
@@ -81,7 +82,16 @@ where
     #[must_use]
     pub fn new(root: Watch<Packed<K>>) -> Self {
         let synced = vec![ready(&root.store)];
-        Self { root, others: SelectAll::new(), synced, applier: None }
+        let waits_for = format!("{} caches", root.store.kind());
+        Self { root, others: SelectAll::new(), synced, applier: None, waits_for }
+    }
+
+    /// Says which objects of the root kind these are, where a process has several controllers of it: what it waits for is
+    /// told by this name then.
+    #[must_use]
+    pub fn of_those(mut self, which: &str) -> Self {
+        self.waits_for = format!("{} caches ({which})", self.root.store.kind());
+        self
     }
 
     /// Ties the controller to the applier its reconcile function writes with: no reconcile starts before the caches show
@@ -152,7 +162,7 @@ where
         E: Failure,
     {
         let store = self.root.store.clone();
-        let gate = readiness.gate(&format!("{} caches", store.kind()));
+        let gate = readiness.gate(&self.waits_for);
         let mut triggers = self.others;
         let applier = self.applier.clone();
         triggers.push(self.root.map(move |change| root_keys(&change, applier.as_ref())).boxed());

@@ -122,6 +122,29 @@ async fn nothing_is_reconciled_before_all_caches_are_complete() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn two_controllers_of_one_kind_are_waited_for_by_names_of_their_own() {
+    let ((some, one), (others, other)) = (watch(), watch());
+    let (readiness, shutdown) = (Readiness::default(), Shutdown::manual());
+    for controller in [Controller::new(one).of_those("some"), Controller::new(other).of_those("others")] {
+        let (gates, stop) = (readiness.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            let reconcile = |_: Arc<Object>| async { Ok::<_, Failed>(Action::AwaitChange) };
+            controller.run_with(&gates, &stop, &Metrics::new(), 1, &Fence::unfenced(), reconcile).await;
+        });
+    }
+    settle().await;
+    let caches = |which: &str| format!("ConfigMap caches ({which})");
+    assert_eq!(readiness.missing(), Some(vec![caches("others"), caches("some")]));
+    list(&others, &[]);
+    settle().await;
+    assert_eq!(readiness.missing(), Some(vec![caches("some")]), "one that is complete does not hide the other");
+    list(&some, &[]);
+    settle().await;
+    assert_eq!(readiness.missing(), None);
+    shutdown.request();
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_back_off_and_a_success_ends_that() {
     let (roots, root) = watch();
     let bench = Bench::run(Controller::new(root), |_, nth| match nth {

@@ -1,40 +1,45 @@
 //! What has to happen before the process may be called ready.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Named gates; the process is ready when there is at least one and all are open. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
-    gates: Arc<Mutex<BTreeMap<String, bool>>>,
+    gates: Arc<Mutex<Vec<State>>>,
 }
 
 /// One gate. Closed until opened; it can close again.
 #[derive(Debug, Clone)]
 pub struct Gate {
     readiness: Readiness,
+    index: usize,
+}
+
+#[derive(Debug)]
+struct State {
     name: String,
+    open: bool,
 }
 
 impl Readiness {
-    /// Adds a closed gate. `name` says what is waited for, for example `Deployment caches`.
+    /// Adds a closed gate. `name` says what is waited for, for example `Deployment caches`. Two of one name are two gates.
     #[must_use]
     pub fn gate(&self, name: &str) -> Gate {
-        self.gates().insert(name.to_owned(), false);
-        Gate { readiness: self.clone(), name: name.to_owned() }
+        let mut gates = self.gates();
+        gates.push(State { name: name.to_owned(), open: false });
+        Gate { readiness: self.clone(), index: gates.len() - 1 }
     }
 
-    /// The gates that are closed; `None` if the process is ready.
+    /// The gates that are closed, by name; `None` if the process is ready.
     #[must_use]
     pub fn missing(&self) -> Option<Vec<String>> {
         let gates = self.gates();
-        let closed: Vec<String> = gates.iter().filter(|(_, open)| !**open).map(|(name, _)| name.clone()).collect();
+        let mut closed: Vec<String> = gates.iter().filter(|gate| !gate.open).map(|gate| gate.name.clone()).collect();
+        closed.sort();
         (gates.is_empty() || !closed.is_empty()).then_some(closed)
     }
 
-    fn gates(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+    fn gates(&self) -> MutexGuard<'_, Vec<State>> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -42,12 +47,18 @@ impl Readiness {
 impl Gate {
     /// It has happened.
     pub fn open(&self) {
-        self.readiness.gates().insert(self.name.clone(), true);
+        self.set(true);
     }
 
     /// It no longer holds.
     pub fn close(&self) {
-        self.readiness.gates().insert(self.name.clone(), false);
+        self.set(false);
+    }
+
+    fn set(&self, open: bool) {
+        if let Some(gate) = self.readiness.gates().get_mut(self.index) {
+            gate.open = open;
+        }
     }
 }
 
@@ -66,5 +77,15 @@ mod tests {
         assert_eq!(readiness.missing(), None);
         a.close();
         assert_eq!(readiness.missing(), Some(vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn no_gate_hides_another_of_its_name() {
+        let readiness = Readiness::default();
+        let (one, other) = (readiness.gate("a"), readiness.gate("a"));
+        other.open();
+        assert_eq!(readiness.missing(), Some(vec!["a".to_owned()]), "the first is closed");
+        one.open();
+        assert_eq!(readiness.missing(), None);
     }
 }

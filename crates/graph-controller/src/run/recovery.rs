@@ -46,6 +46,6 @@ fn open(context: &Context, events: &EventSink, label: &str) -> (Recovery, Contro
     let (pods, watch) = watch::<Pod>(context.client.clone(), &context.scope, Some(&selector));
     let caches: Vec<Arc<dyn controller_kit::store::CacheView>> = vec![Arc::new(pods.clone())];
     let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), caches);
-    let controller = Controller::new(watch).writes_with(&applier);
+    let controller = Controller::new(watch).writes_with(&applier).of_those(label);
     (Recovery { applier, events: events.clone(), pods }, controller)
 }
