@@ -27,7 +27,9 @@ use controller_kit::{
     pods::PodWatcher,
     process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
-    store::{CacheView, Key, Packed, Store, Watch, watch, watch_if_served, watch_metadata, watch_metadata_by},
+    store::{
+        CacheView, Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata, watch_metadata_by,
+    },
 };
 use futures::{StreamExt, future::join4, stream};
 use k8s_openapi::api::{
@@ -55,19 +57,20 @@ const FIRST_WORD_AFTER: Duration = Duration::from_millis(700);
 /// None: what goes wrong is tried again.
 pub async fn run(context: Context) -> Result<(), Infallible> {
     let (client, scope) = (context.client.clone(), &context.scope);
+    let apis = ServedApis::new(client.clone());
     let (components, component_watch) = watch::<DynamoComponentDeployment>(client.clone(), scope, None);
     let (deployments, deployment_watch) = watch::<Deployment>(client.clone(), scope, Some(labels::COMPONENT));
     let (services, service_watch) = watch::<Service>(client.clone(), scope, Some(labels::COMPONENT));
     let (ingresses, ingress_watch) = watch::<Ingress>(client.clone(), scope, Some(labels::OWN_COMPONENT));
     let (virtual_services, virtual_service_watch) =
-        watch_if_served::<VirtualService>(client.clone(), scope, Some(labels::OWN_COMPONENT));
+        watch_if_served::<VirtualService>(&apis, scope, Some(labels::OWN_COMPONENT));
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
     let (model_services, model_watch) = watch::<Service>(client.clone(), scope, Some(&of_models));
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
-    let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(client.clone(), scope, None);
+    let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, scope, None);
     let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
-    let (builds, build_watch) = watch_if_served::<DynamoComponent>(client.clone(), scope, None);
+    let (builds, build_watch) = watch_if_served::<DynamoComponent>(&apis, scope, None);
     let (build_watch, of_builds) = build_watch.and_keys(running(&components));
     let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
     let (agents, agent_watch) = watch::<DaemonSet>(client.clone(), scope, Some(&agent));
@@ -75,15 +78,18 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let (claims, claim_watch) = settings.as_ref().and_then(|settings| claim_of(&context, settings)).unzip();
     let snapshots = Snapshots { settings, checkpoints, agents, claims };
     let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
-    let sets = uses_sets.then(|| watch_if_served::<LeaderWorkerSet>(client.clone(), scope, Some(labels::COMPONENT)));
-    let groups = uses_sets.then(|| watch_if_served::<PodGroup>(client.clone(), scope, Some(labels::LEGACY_INSTANCE)));
-    let (sets, set_watch) = sets.unzip();
-    let (groups, group_watch) = groups.unzip();
-    let mut caches: Vec<Arc<dyn CacheView>> =
-        vec![Arc::new(components.clone()), Arc::new(deployments.clone()), Arc::new(services.clone())];
-    caches.push(Arc::new(ingresses.clone()));
-    caches.push(Arc::new(virtual_services.clone()));
-    caches.push(Arc::new(model_services.clone()));
+    let watch_sets = || watch_if_served::<LeaderWorkerSet>(&apis, scope, Some(labels::COMPONENT));
+    let (sets, set_watch) = uses_sets.then(watch_sets).unzip();
+    let watch_groups = || watch_if_served::<PodGroup>(&apis, scope, Some(labels::LEGACY_INSTANCE));
+    let (groups, group_watch) = uses_sets.then(watch_groups).unzip();
+    let mut caches: Vec<Arc<dyn CacheView>> = vec![
+        Arc::new(components.clone()),
+        Arc::new(deployments.clone()),
+        Arc::new(services.clone()),
+        Arc::new(ingresses.clone()),
+        Arc::new(virtual_services.clone()),
+        Arc::new(model_services.clone()),
+    ];
     caches.extend(sets.iter().map(|sets| Arc::new(sets.clone()) as Arc<dyn CacheView>));
     caches.extend(groups.iter().map(|groups| Arc::new(groups.clone()) as Arc<dyn CacheView>));
     let applier = Applier::new(client.clone(), NAME, context.metrics.clone(), caches)
@@ -101,16 +107,11 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         .also(of_checkpoints)
         .also(of_builds)
         .triggered_by(agent_watch, in_namespace(&components));
-    if let Some(watch) = claim_watch {
-        controller = controller.triggered_by(watch, in_namespace(&components));
-    }
-
-    if let Some(watch) = set_watch {
-        controller = controller.triggered_by(watch, set_keys);
-    }
-    if let Some(watch) = group_watch {
-        controller = controller.owns(watch);
-    }
+    controller = woken_by(controller, claim_watch, in_namespace(&components));
+    controller = woken_by(controller, set_watch, set_keys);
+    controller = woken_by(controller, group_watch, |group| {
+        owner_key::<DynamoComponentDeployment, _>(group).into_iter().collect()
+    });
 
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
@@ -151,12 +152,24 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
             reconciler.reconcile(component).await
         }
     });
-    let checkpoints = checkpoints::run(&context, snapshots, checkpoint_watch);
+    let checkpoints = checkpoints::run(&context, &apis, snapshots, checkpoint_watch);
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
     // in between.
     join4(running, checkpoints, images::run(&context, builds, build_watch), async { gate.iter().for_each(Gate::open) })
         .await;
     Ok(())
+}
+
+/// The controller, which this watch wakes too if there is one.
+fn woken_by<O: Resource + Send + Sync + 'static>(
+    controller: Controller<DynamoComponentDeployment>,
+    watch: Option<Watch<O>>,
+    map: impl Fn(&O) -> Vec<Key> + Send + 'static,
+) -> Controller<DynamoComponentDeployment> {
+    match watch {
+        Some(watch) => controller.triggered_by(watch, map),
+        None => controller,
+    }
 }
 
 /// The claim that keeps checkpoints, if it is one by name.

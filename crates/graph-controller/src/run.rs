@@ -20,7 +20,8 @@ use controller_kit::events::EventSink;
 use controller_kit::pods::PodWatcher;
 use controller_kit::process::Context;
 use controller_kit::store::{
-    CacheView, Key, Packed, ServedApi, Store, Watch, controller_owner, watch, watch_if_served, watch_metadata_by,
+    CacheView, Key, Packed, ServedApi, ServedApis, Store, Watch, controller_owner, watch, watch_if_served,
+    watch_metadata_by,
 };
 use futures::join;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -98,7 +99,8 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (graph_watch, requests_to_look_at) = requests.concerned_by_graphs(graph_watch);
     let (adapter_watch, graphs_to_look_at) = adapter_watch.and_keys(|adapter| graph_of(adapter).into_iter().collect());
 
-    let (caches, mut watches) = open(&context, &settings, graphs.clone(), adapters.clone());
+    let served = ServedApis::new(client());
+    let (caches, mut watches) = open(&context, &served, &settings, graphs.clone(), adapters.clone());
     let secrets_gate = context.readiness.gate(SECRETS_GATE);
     tokio::select! {
         () = watches.grove.know_pull_secrets() => {}
@@ -119,7 +121,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (own_settings, own_events) = (Arc::clone(&settings), events.clone());
     let requesting = requests.run(&context, args, &caches, requests_to_look_at);
     let recovering = recovery::run(&context, &own_settings, &own_events);
-    let apis = apis(&context, &settings);
+    let apis = apis(&served, &settings);
     let places = Places {
         graphs: caches.graphs.clone(),
         components: caches.components.clone(),
@@ -152,6 +154,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
 /// Opens the watches of what belongs to graphs, each with a selector.
 fn open(
     context: &Context,
+    apis: &ServedApis,
     settings: &Settings,
     graphs: Store<Packed<DynamoGraphDeployment>>,
     adapters: Store<Packed<DynamoGraphDeploymentScalingAdapter>>,
@@ -172,9 +175,9 @@ fn open(
     let bindings = watch::<RoleBinding>(client(), scope, Some(&accounts_of_graphs));
     let worker_pods = watch_metadata_by::<Pod>(client(), scope, Some(&workers), Some(NOT_ENDED));
     let config_maps = watch::<ConfigMap>(client(), scope, Some(labels::GRAPH));
-    let claim_templates = watch_if_served::<ResourceClaimTemplate>(client(), scope, Some(labels::OWN_GRAPH));
-    let pools = watch_if_served::<InferencePool>(client(), scope, Some(labels::GRAPH));
-    let destination_rules = watch_if_served::<DestinationRule>(client(), scope, Some(labels::OWN_GRAPH));
+    let claim_templates = watch_if_served::<ResourceClaimTemplate>(apis, scope, Some(labels::OWN_GRAPH));
+    let pools = watch_if_served::<InferencePool>(apis, scope, Some(labels::GRAPH));
+    let destination_rules = watch_if_served::<DestinationRule>(apis, scope, Some(labels::OWN_GRAPH));
     let mpi_keys = watch_metadata_by::<Secret>(client(), scope, None, Some(&copies));
     let checkpoints = watch::<DynamoCheckpoint>(client(), scope, None);
     let agents_asked = settings.snapshots.is_some() && settings.grove.enabled;
@@ -184,11 +187,11 @@ fn open(
     // Those of components are watched, and written, by the component controller.
     let ways_in = format!("{},!{}", labels::OWN_GRAPH, labels::OWN_COMPONENT);
     let ingresses = watch::<Ingress>(client(), scope, Some(&ways_in));
-    let virtual_services = watch_if_served::<VirtualService>(client(), scope, Some(&ways_in));
+    let virtual_services = watch_if_served::<VirtualService>(apis, scope, Some(&ways_in));
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
     let model_services = watch::<Service>(client(), scope, Some(&of_models));
-    let builds = watch_if_served::<DynamoComponent>(client(), scope, None);
-    let grove = grove::open(context);
+    let builds = watch_if_served::<DynamoComponent>(apis, scope, None);
+    let grove = grove::open(context, apis);
     let caches = Caches {
         graphs,
         adapters,
@@ -296,8 +299,8 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
 }
 
 /// What the cluster may serve and needs no cache.
-fn apis(context: &Context, settings: &Settings) -> Apis {
-    let served = |resource| ServedApi::new(context.client.clone(), resource);
+fn apis(apis: &ServedApis, settings: &Settings) -> Apis {
+    let served = |resource| ServedApi::new(apis, resource);
     let leader_worker_sets = GroupVersionKind::gvk("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
     Apis {
         checkpoints: settings.snapshots.is_some(),

@@ -14,19 +14,24 @@ use controller_kit::{
     controller::{Controller, owner_key},
     events::EventSink,
     process::Context,
-    store::{Key, Packed, Store, Watch, watch, watch_if_served, watch_metadata},
+    store::{Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, core::PartialObjectMeta};
 use std::sync::Arc;
 
 /// Follows checkpoints until the process is to stop.
-pub(super) async fn run(context: &Context, snapshots: Snapshots, root: Watch<Packed<DynamoCheckpoint>>) {
+pub(super) async fn run(
+    context: &Context,
+    apis: &ServedApis,
+    snapshots: Snapshots,
+    root: Watch<Packed<DynamoCheckpoint>>,
+) {
     let (client, scope) = (context.client.clone(), &context.scope);
     let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(labels::CHECKPOINT_ID));
     let source = format!("{}={}", labels::CHECKPOINT_SOURCE, labels::TRUE);
     let (pods, pod_watch) = watch_metadata::<Pod>(client.clone(), scope, Some(&source));
-    let (captures, capture_watch) = watch_if_served::<PodSnapshot>(client.clone(), scope, None);
+    let (captures, capture_watch) = watch_if_served::<PodSnapshot>(apis, scope, None);
     let applier = Applier::new(
         client.clone(),
         NAME,

@@ -1,5 +1,7 @@
 //! What can go wrong between us and the API server.
 
+use std::sync::Arc;
+
 use super::{ObjectId, STEP_TIMEOUT};
 use crate::failure::{Class, ErrorType, Failure};
 
@@ -47,6 +49,9 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// What several have waited for has failed.
+    #[error(transparent)]
+    Shared(Arc<Error>),
 }
 
 impl Error {
@@ -59,6 +64,7 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Self::Foreign { .. } => Class::Foreign,
+            Self::Shared(error) => error.class(),
             other => other.error_type().class(),
         }
     }
@@ -72,6 +78,7 @@ impl Error {
             | Self::Foreign { object, .. }
             | Self::Changed { object }
             | Self::Render { object, .. } => object,
+            Self::Shared(error) => error.object(),
         }
     }
 
@@ -90,6 +97,7 @@ impl Failure for Error {
             Self::Foreign { .. } => ErrorType::AlreadyExists,
             Self::Changed { .. } => ErrorType::Conflict,
             Self::Render { .. } => ErrorType::Validation,
+            Self::Shared(error) => error.error_type(),
         }
     }
 }

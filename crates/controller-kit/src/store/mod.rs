@@ -10,14 +10,16 @@ mod cache;
 mod optional;
 mod packed;
 mod pause;
+mod served;
 mod watch;
 
 use std::fmt;
 
 pub use cache::{CacheView, Change, Shown, Store};
-pub use optional::{ServedApi, watch_if_served};
+pub use optional::watch_if_served;
 pub use packed::{Packed, UnpackError};
 pub use pause::Pauses;
+pub use served::{ServedApi, ServedApis};
 pub use watch::{
     Scope, WATCH_TIMEOUT, Watch, controller_owner, watch, watch_api, watch_metadata, watch_metadata_by, watch_named,
     watch_named_briskly,

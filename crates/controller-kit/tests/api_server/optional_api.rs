@@ -1,15 +1,19 @@
 //! Kinds whose CRD comes and goes while the controller runs.
 
-use controller_kit::store::{Scope, ServedApi, watch_if_served};
-use futures::StreamExt;
+use controller_kit::store::{Scope, ServedApi, ServedApis, watch_if_served};
+use futures::{StreamExt, stream::select_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
-    Api, CustomResource, ResourceExt,
+    Api, Client, CustomResource, ResourceExt,
     api::{ApiResource, DeleteParams, PostParams},
+    client::Body,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 use test_cluster::{TestNamespace, wait};
 
 /// Longer than it takes until an API that was missing is asked for again.
@@ -37,9 +41,10 @@ async fn an_api_that_comes_later_is_watched_and_one_that_goes_leaves_an_empty_st
     let namespace = TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), "optional").await.unwrap();
     let client = namespace.client();
     let scope = Scope::Namespace(namespace.name().to_owned());
-    let (store, mut watch) = watch_if_served::<Gadget>(client.clone(), &scope, None);
+    let apis = ServedApis::new(client.clone());
+    let (store, mut watch) = watch_if_served::<Gadget>(&apis, &scope, None);
     tokio::spawn(async move { while watch.next().await.is_some() {} });
-    let api = ServedApi::new(client.clone(), ApiResource::erase::<Gadget>(&()));
+    let api = ServedApi::new(&apis, ApiResource::erase::<Gadget>(&()));
 
     store.wait_until_ready().await;
     assert!(!store.is_served() && store.is_empty());
@@ -67,4 +72,54 @@ async fn an_api_that_comes_later_is_watched_and_one_that_goes_leaves_an_empty_st
         (left == (false, 0)).then_some(()).ok_or_else(|| format!("{left:?}"))
     };
     wait::until("the store to be empty", PATIENCE, gone).await.unwrap();
+}
+
+/// A client that notes the paths of its requests.
+fn noting(client: Client, paths: &Arc<Mutex<Vec<String>>>) -> Client {
+    let paths = Arc::clone(paths);
+    let send = move |request: http::Request<Body>| {
+        paths.lock().unwrap().push(request.uri().path().to_owned());
+        let client = client.clone();
+        async move { client.send(request).await }
+    };
+    Client::new(tower::service_fn(send), "default")
+}
+
+/// Kinds of three groups that nobody serves.
+macro_rules! missing {
+    ($($module:ident: $kind:literal of $group:literal),+) => {
+        $(mod $module {
+            use super::{CustomResource, Deserialize, Serialize};
+            #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize)]
+            #[kube(group = $group, version = "v1", kind = $kind, namespaced, schema = "disabled")]
+            pub(super) struct AnySpec {}
+        })+
+    };
+}
+
+missing!(one: "One" of "one.example", two: "Two" of "two.example", three: "Three" of "three.example");
+
+#[tokio::test]
+async fn kinds_that_are_missing_are_looked_for_together() {
+    let namespace = TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), "missing").await.unwrap();
+    let (scope, paths) = (Scope::Namespace(namespace.name().to_owned()), Arc::default());
+    let begin = Instant::now();
+    let apis = ServedApis::new(noting(namespace.client(), &paths));
+    let one = watch_if_served::<one::One>(&apis, &scope, None);
+    let two = watch_if_served::<two::Two>(&apis, &scope, None);
+    let three = watch_if_served::<three::Three>(&apis, &scope, None);
+    let all = [one.1.map(drop).boxed(), two.1.map(drop).boxed(), three.1.map(drop).boxed()];
+    tokio::spawn(async move { select_all(all).for_each(async |()| {}).await });
+    tokio::join!(one.0.wait_until_ready(), two.0.wait_until_ready(), three.0.wait_until_ready());
+    assert!(!one.0.is_served() && !two.0.is_served() && !three.0.is_served());
+    let other = ServedApi::new(&apis, ApiResource::erase::<three::Three>(&()));
+    assert!(!other.is_served().await.unwrap());
+    let asked = async || {
+        let paths = paths.lock().unwrap().clone();
+        if paths.len() < 2 { Err(format!("{paths:?}")) } else { Ok(paths) }
+    };
+    let paths = wait::until("another look", PATIENCE, asked).await.unwrap();
+    assert!(paths.iter().all(|path| path == "/apis"), "{paths:?}");
+    let intervals = usize::try_from(begin.elapsed().as_secs() / 10).unwrap();
+    assert!(paths.len() <= 1 + intervals, "{} looks in {:?}", paths.len(), begin.elapsed());
 }

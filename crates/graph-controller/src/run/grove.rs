@@ -6,7 +6,7 @@ use api_types::v1beta1::DynamoGraphDeployment;
 use controller_kit::controller::Controller;
 use controller_kit::process::Context;
 use controller_kit::pull_secrets::{self, Following, PullSecrets};
-use controller_kit::store::{Key, Packed, Store, Watch, controller_owner, watch_if_served};
+use controller_kit::store::{Key, Packed, ServedApis, Store, Watch, controller_owner, watch_if_served};
 use futures::{StreamExt, stream};
 use kube::ResourceExt;
 
@@ -22,11 +22,11 @@ pub(super) struct GroveWatches {
 }
 
 /// Caches what Grove serves, and image pull secrets: the pods of graphs on Grove are rendered here.
-pub(super) fn open(context: &Context) -> (GroveCaches, GroveWatches) {
-    let (client, scope) = (|| context.client.clone(), &context.scope);
-    let (sets, set_watch) = watch_if_served(client(), scope, Some(labels::GRAPH));
-    let (cliques, clique_watch) = watch_if_served(client(), scope, Some(labels::GRAPH));
-    let (groups, group_watch) = watch_if_served(client(), scope, None);
+pub(super) fn open(context: &Context, apis: &ServedApis) -> (GroveCaches, GroveWatches) {
+    let scope = &context.scope;
+    let (sets, set_watch) = watch_if_served(apis, scope, Some(labels::GRAPH));
+    let (cliques, clique_watch) = watch_if_served(apis, scope, Some(labels::GRAPH));
+    let (groups, group_watch) = watch_if_served(apis, scope, None);
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let following = secrets.as_ref().map(|secrets| pull_secrets::follow(context, secrets));
     let watches = GroveWatches { sets: set_watch, cliques: clique_watch, groups: group_watch, pull_secrets: following };

@@ -1,0 +1,234 @@
+//! What the API server serves, asked once for all kinds that a process may use.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::{
+    FutureExt, TryFutureExt,
+    future::{BoxFuture, Shared},
+};
+use kube::{Client, core::ApiResource};
+use tokio::time::Instant;
+
+use crate::{
+    apply::{Error, ObjectId, timed},
+    failure::{ErrorType, Failure},
+};
+
+/// How long an answer holds. Somebody who installs CRDs waits that long for the first use.
+pub(super) const HOLDS: Duration = Duration::from_secs(10);
+
+/// What the API server serves. Cheap to clone; clones share what is known, so that however many kinds are missing, the list of
+/// API groups is read once in ten seconds. Every authenticated user may read it.
+#[derive(Clone)]
+pub struct ServedApis {
+    client: Client,
+    groups: Arc<Question<Arc<Groups>>>,
+}
+
+/// Plural names of kinds.
+type Kinds = Arc<BTreeSet<String>>;
+
+/// The API groups of one moment.
+struct Groups {
+    /// `group/version` of all.
+    versions: BTreeSet<String>,
+    /// Plural names of the kinds of those that somebody asked for.
+    kinds: Mutex<HashMap<String, Arc<Question<Kinds>>>>,
+}
+
+impl ServedApis {
+    /// Nothing is asked yet.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, groups: Arc::default() }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Whether a kind is served, as it was at `not_before` or later, and when that was.
+    async fn is_served(&self, resource: &ApiResource, not_before: Instant) -> Result<(Instant, bool), Error> {
+        let client = self.client.clone();
+        let groups = self.groups.answer(not_before, || async move { groups(&client).await.map(Arc::new) });
+        let (at, groups) = groups.await.map_err(Error::Shared)?;
+        let version = &resource.api_version;
+        if !groups.versions.contains(version) {
+            return Ok((at, false));
+        }
+        let question = Arc::clone(locked(&groups.kinds).entry(version.clone()).or_default());
+        let (client, version) = (self.client.clone(), version.clone());
+        // As old as the list of groups is: who wants to know it anew asks for another list.
+        let kinds = question.answer(at, || async move { kinds(&client, &version).await.map(Arc::new) });
+        let (_, kinds) = kinds.await.map_err(Error::Shared)?;
+        Ok((at, kinds.contains(&resource.plural)))
+    }
+}
+
+/// Tells whether a kind is served, to those who need no cache of it. Asks only when asked, and not every time.
+#[derive(Clone)]
+pub struct ServedApi {
+    apis: ServedApis,
+    resource: ApiResource,
+}
+
+impl ServedApi {
+    /// For one kind; nothing is asked yet.
+    #[must_use]
+    pub fn new(apis: &ServedApis, resource: ApiResource) -> Self {
+        Self { apis: apis.clone(), resource }
+    }
+
+    /// Whether the kind is served; an answer may be ten seconds old.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn is_served(&self) -> Result<bool, Error> {
+        self.is_served_since(lately()).await.map(|(_, served)| served)
+    }
+
+    /// Whether it is served, as it was at `not_before` or later, and when that was.
+    pub(super) async fn is_served_since(&self, not_before: Instant) -> Result<(Instant, bool), Error> {
+        self.apis.is_served(&self.resource, not_before).await
+    }
+
+    /// Whether it is served no longer; an answer of before does not count.
+    pub(super) async fn is_gone(&self) -> bool {
+        matches!(self.is_served_since(Instant::now()).await, Ok((_, false)))
+    }
+
+    /// Its group and version.
+    pub(super) fn api_version(&self) -> &str {
+        &self.resource.api_version
+    }
+}
+
+/// The earliest moment whose answer still holds.
+pub(super) fn lately() -> Instant {
+    let now = Instant::now();
+    now.checked_sub(HOLDS).unwrap_or(now)
+}
+
+async fn groups(client: &Client) -> Result<Groups, Error> {
+    let list = timed("list", &named("APIGroup", ""), client.list_api_groups()).await?;
+    let versions = list.groups.into_iter().flat_map(|group| group.versions);
+    Ok(Groups { versions: versions.map(|version| version.group_version).collect(), kinds: Mutex::default() })
+}
+
+async fn kinds(client: &Client, version: &str) -> Result<BTreeSet<String>, Error> {
+    match timed("list the kinds of", &named("APIGroup", version), client.list_api_group_resources(version)).await {
+        Ok(list) => Ok(list.resources.into_iter().map(|resource| resource.name).collect()),
+        Err(error) if error.error_type() == ErrorType::NotFound => Ok(BTreeSet::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn named(kind: &str, name: &str) -> ObjectId {
+    ObjectId { group: String::new(), kind: kind.to_owned(), namespace: String::new(), name: name.to_owned() }
+}
+
+/// A question to the API server that one asks for all who wait for the answer.
+struct Question<T> {
+    state: Mutex<State<T>>,
+}
+
+type Answer<T> = Result<T, Arc<Error>>;
+
+struct State<T> {
+    known: Option<(Instant, T)>,
+    asked: Option<(Instant, Shared<BoxFuture<'static, Answer<T>>>)>,
+}
+
+impl<T> Default for Question<T> {
+    fn default() -> Self {
+        Self { state: Mutex::new(State { known: None, asked: None }) }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Question<T> {
+    /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is told to all who waited,
+    /// and remembered for nobody else.
+    async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), Arc<Error>>
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let (at, asked) = {
+            let mut state = locked(&self.state);
+            if let Some((at, known)) = state.known.as_ref().filter(|(at, _)| *at >= not_before) {
+                return Ok((*at, known.clone()));
+            }
+            match &state.asked {
+                Some((at, asked)) if *at >= not_before => (*at, asked.clone()),
+                _ => {
+                    let (at, asked) = (Instant::now(), ask().map_err(Arc::new).boxed().shared());
+                    state.asked = Some((at, asked.clone()));
+                    (at, asked)
+                }
+            }
+        };
+        let answer = asked.await;
+        let mut state = locked(&self.state);
+        state.asked = state.asked.take().filter(|(other, _)| *other != at);
+        if let Ok(answer) = &answer
+            && state.known.as_ref().is_none_or(|(known, _)| *known < at)
+        {
+            state.known = Some((at, answer.clone()));
+        }
+        answer.map(|answer| (at, answer))
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::future::join_all;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Answers with how often it was asked, after a second; the second time with a failure.
+    async fn ask(count: Arc<AtomicUsize>) -> Result<usize, Error> {
+        let nth = count.fetch_add(1, Ordering::SeqCst) + 1;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        if nth == 2 { Err(Error::Changed { object: named("Test", "t") }) } else { Ok(nth) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_asks_for_all() {
+        let (question, count) = (Question::default(), Arc::<AtomicUsize>::default());
+        let all = async |not_before: Instant| {
+            let one = |_| question.answer(not_before, || ask(Arc::clone(&count)));
+            let answers = join_all((0..5).map(one)).await;
+            answers.into_iter().map(|answer| answer.ok().map(|(_, nth)| nth)).collect::<BTreeSet<_>>()
+        };
+        let begin = Instant::now();
+        assert_eq!(all(begin).await, [Some(1)].into());
+        assert_eq!(all(begin).await, [Some(1)].into(), "it is known");
+        let later = begin + HOLDS;
+        tokio::time::sleep_until(later).await;
+        assert_eq!(all(later).await, [None].into(), "all are told of the failure");
+        assert_eq!(all(begin).await, [Some(1)].into(), "what was known before is known still");
+        assert_eq!(all(later).await, [Some(3)].into(), "a failure is not remembered");
+        assert_eq!(count.load(Ordering::SeqCst), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_asked_too_early_is_asked_again() {
+        let (question, count) = (Arc::new(Question::default()), Arc::<AtomicUsize>::default());
+        let (early, counted) = (Arc::clone(&question), Arc::clone(&count));
+        let begin = Instant::now();
+        let first = tokio::spawn(async move { early.answer(begin, || ask(counted)).await.unwrap().1 });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = Instant::now();
+        assert!(question.answer(now, || ask(Arc::clone(&count))).await.is_err(), "the second question");
+        assert_eq!(first.await.unwrap(), 1);
+        assert_eq!(count.load(Ordering::SeqCst), 2);
+    }
+}
