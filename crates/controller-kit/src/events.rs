@@ -6,11 +6,17 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    jiff::Timestamp,
+};
 use kube::{
-    Client,
+    Api, Client,
+    api::PostParams,
     runtime::events::{Event, Recorder, Reporter},
 };
+use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
@@ -25,6 +31,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Objects whose last note is remembered.
 const REMEMBERED: usize = 4096;
+
+/// What of an object's name is part of an event's, which must not be longer than 253 characters.
+const LONGEST_NAME: usize = 200;
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -42,8 +51,17 @@ pub struct Happened {
 /// Sends events in the background. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EventSink {
-    queue: mpsc::Sender<(ObjectReference, Happened)>,
+    queue: mpsc::Sender<Waiting>,
     last: Arc<Mutex<HashMap<String, Happened>>>,
+}
+
+/// An event that is to be sent.
+#[derive(Debug)]
+struct Waiting {
+    parent: ObjectReference,
+    happened: Happened,
+    /// Its name, if there shall be one event of this name.
+    once: Option<String>,
 }
 
 impl EventSink {
@@ -53,38 +71,94 @@ impl EventSink {
     #[must_use]
     pub fn new(client: Client, controller: &str) -> Self {
         let instance = std::env::var("POD_NAME").ok();
-        let recorder = Recorder::new(client, Reporter { controller: controller.to_owned(), instance });
+        let reporter = Reporter { controller: controller.to_owned(), instance };
+        let sender = Sender { recorder: Recorder::new(client.clone(), reporter.clone()), client, reporter };
         let (queue, waiting) = mpsc::channel(QUEUE);
-        tokio::spawn(send(recorder, waiting));
+        tokio::spawn(sender.send(waiting));
         Self { queue, last: Arc::default() }
     }
 
     /// Reports something about `parent`. Returns at once; what was said last about it is not said again.
     pub fn publish(&self, parent: &ObjectReference, type_: EventType, reason: &str, action: &str, note: &str) {
-        let happened =
-            Happened { type_, reason: reason.to_owned(), action: action.to_owned(), note: shorten(note).to_owned() };
+        let (reason, action) = (reason.to_owned(), action.to_owned());
+        self.put(parent, Happened { type_, reason, action, note: shorten(note).to_owned() }, None);
+    }
+
+    /// Reports something about `parent` that is said once for each `about`, whichever process says it, as long as the API
+    /// server keeps the event. Returns at once.
+    pub fn publish_once(&self, parent: &ObjectReference, happened: Happened, about: &str) {
+        let name = once_name(parent, &happened.reason, about);
+        self.put(parent, Happened { note: shorten(&happened.note).to_owned(), ..happened }, Some(name));
+    }
+
+    fn put(&self, parent: &ObjectReference, happened: Happened, once: Option<String>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_news(&mut last, parent.uid.as_deref().unwrap_or_default(), &happened)
-            && self.queue.try_send((parent.clone(), happened)).is_err()
-        {
-            debug!(reason, "too many events waiting; dropped one");
+        if !is_news(&mut last, parent.uid.as_deref().unwrap_or_default(), &happened) {
+            return;
+        }
+        if let Err(refused) = self.queue.try_send(Waiting { parent: parent.clone(), happened, once }) {
+            let Waiting { happened, .. } = refused.into_inner();
+            debug!(reason = happened.reason, "too many events waiting; dropped one");
         }
     }
 }
 
-async fn send(recorder: Recorder, mut waiting: mpsc::Receiver<(ObjectReference, Happened)>) {
-    while let Some((parent, happened)) = waiting.recv().await {
-        let event = Event {
-            type_: happened.type_,
-            reason: happened.reason,
-            action: happened.action,
-            note: Some(happened.note),
-            secondary: None,
+/// The name of the event that says something about an object once. Another object of its name gets another.
+fn once_name(parent: &ObjectReference, reason: &str, about: &str) -> String {
+    let uid = parent.uid.as_deref().unwrap_or_default();
+    let print = Sha256::digest([uid, reason, about].join("/"));
+    let print: String = print.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let name = parent.name.as_deref().unwrap_or_default();
+    format!("{}.{print}", name.get(..LONGEST_NAME).unwrap_or(name))
+}
+
+/// Sends events.
+struct Sender {
+    client: Client,
+    recorder: Recorder,
+    reporter: Reporter,
+}
+
+impl Sender {
+    async fn send(self, mut queue: mpsc::Receiver<Waiting>) {
+        while let Some(waiting) = queue.recv().await {
+            let reason = waiting.happened.reason.clone();
+            match tokio::time::timeout(TIMEOUT, self.one(waiting)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => warn!(reason, %error, "event was not accepted"),
+                Err(_) => warn!(reason, "event was not accepted in time"),
+            }
+        }
+    }
+
+    async fn one(&self, Waiting { parent, happened, once }: Waiting) -> Result<(), kube::Error> {
+        let Happened { type_, reason, action, note } = happened;
+        let Some(name) = once else {
+            let event = Event { type_, reason, action, note: Some(note), secondary: None };
+            return self.recorder.publish(&event, &parent).await;
         };
-        match tokio::time::timeout(TIMEOUT, recorder.publish(&event, &parent)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => warn!(reason = event.reason, %error, "event was not accepted"),
-            Err(_) => warn!(reason = event.reason, "event was not accepted in time"),
+        let Reporter { controller, instance } = self.reporter.clone();
+        let namespace = parent.namespace.clone();
+        let events: Api<v1::Event> = match &namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::default_namespaced(self.client.clone()),
+        };
+        let event = v1::Event {
+            metadata: ObjectMeta { name: Some(name), namespace, ..ObjectMeta::default() },
+            event_time: Some(MicroTime(Timestamp::now())),
+            reporting_instance: Some(instance.unwrap_or_else(|| controller.clone())),
+            reporting_controller: Some(controller),
+            type_: Some(if type_ == EventType::Warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(reason),
+            action: Some(action),
+            note: Some(note),
+            regarding: Some(parent),
+            ..v1::Event::default()
+        };
+        match events.create(&PostParams::default(), &event).await {
+            // It has been said.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            answer => answer.map(drop),
         }
     }
 }
@@ -114,7 +188,9 @@ fn shorten(note: &str) -> &str {
 mod tests {
     use std::collections::HashMap;
 
-    use super::{EventType, Happened, REMEMBERED, is_news, shorten};
+    use k8s_openapi::api::core::v1::ObjectReference;
+
+    use super::{EventType, Happened, REMEMBERED, is_news, once_name, shorten};
 
     fn happened(note: &str) -> Happened {
         Happened { type_: EventType::Normal, reason: "R".into(), action: "A".into(), note: note.into() }
@@ -127,6 +203,19 @@ mod tests {
             ["a", "a", "b", "a"].iter().map(|note| is_news(&mut last, "u", &happened(note))).collect();
         assert_eq!(told, [true, false, true, true]);
         assert!(is_news(&mut last, "other", &happened("a")), "objects are independent");
+    }
+
+    #[test]
+    fn what_is_said_once_has_a_name() {
+        let parent =
+            |uid: &str| ObjectReference { name: Some("p".into()), uid: Some(uid.into()), ..Default::default() };
+        let name = once_name(&parent("u"), "R", "node-1");
+        assert_eq!(name, once_name(&parent("u"), "R", "node-1"));
+        for other in [(parent("v"), "R", "node-1"), (parent("u"), "S", "node-1"), (parent("u"), "R", "node-2")] {
+            assert_ne!(name, once_name(&other.0, other.1, other.2), "{other:?}");
+        }
+        let long = ObjectReference { name: Some("p".repeat(253)), ..Default::default() };
+        assert!(once_name(&long, "R", "").len() <= 253);
     }
 
     #[test]

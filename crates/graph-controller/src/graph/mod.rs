@@ -25,12 +25,13 @@ use controller_kit::events::EventSink;
 use controller_kit::failure::Class;
 use controller_kit::pods::PodWatcher;
 use controller_kit::store::{Packed, UnpackError};
+use futures::join;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use tracing::warn;
 
 use self::apply::Applied;
-use self::apply::topology::Labeller;
+use self::apply::topology::{Curious, Labelled, Labeller};
 use self::decide::Decision;
 use self::observe::pods::{Troubles, pods_of, troubles};
 use self::observe::{Apis, Caches, Observed};
@@ -78,14 +79,33 @@ impl Reconciler {
             Err(error) => return self.unreadable(&packed, &error).await,
         };
         let served = self.apis.served_for(&graph, &self.caches).await?;
-        let mut observed = match observe::observe(&self.caches, graph, served) {
+        let observed = match observe::observe(&self.caches, graph, served) {
             Ok(observed) => observed,
             Err(error) => return self.unreadable(&packed, &error).await,
         };
-        // Pods that run do not wait for what hinders the rest.
-        let labelled = self.labeller.label(&observed.graph).await;
+        let curious = Curious::of(&observed.graph);
+        let label = async {
+            match &curious {
+                Some(curious) => self.labeller.label(curious).await,
+                None => Labelled::default(),
+            }
+        };
+        // Neither waits for the other, nor for what hinders it.
+        let (done, labelled) = join!(self.serve(&packed, observed), label);
+        let action = done?;
+        match labelled.failed {
+            Some(error) if error.class() == Class::Transient => return Err(error),
+            Some(error) => warn!(%error, "a pod is not told where it is"),
+            None if labelled.again => {}
+            None => return Ok(action),
+        }
+        Ok(action.no_later_than(OBSTACLE_RETRY))
+    }
+
+    /// Brings a graph closer to its spec, and says so.
+    async fn serve(&self, packed: &Packed<DynamoGraphDeployment>, mut observed: Observed) -> Result<Action, Error> {
         let now = Timestamp::now();
-        let (mut status, action) = match self.advance(&packed, &mut observed, now).await {
+        let (mut status, action) = match self.advance(packed, &mut observed, now).await {
             Ok(done) => done,
             Err(error) => match obstructed(&observed, &error, now) {
                 Some(status) => (status, Action::requeue(OBSTACLE_RETRY)),
@@ -94,19 +114,12 @@ impl Reconciler {
         };
         let (verdict, generation) = (self.infrastructure.verdict(), packed.metadata.generation);
         infrastructure::status::tell(&mut status, &verdict, generation, now);
-        match self.applier.report_status(&packed, &status).await? {
+        match self.applier.report_status(packed, &status).await? {
             Reported::Later(rest) => return Ok(Action::requeue(rest)),
             Reported::Written => report::publish(&self.events, &observed.graph, &status),
             Reported::Unchanged => {}
         }
-        match labelled {
-            Ok(false) => Ok(action),
-            Err(error) if error.class() == Class::Transient => Err(error),
-            told => {
-                told.err().inspect(|error| warn!(%error, "a pod is not told where it is"));
-                Ok(action.no_later_than(OBSTACLE_RETRY))
-            }
-        }
+        Ok(action)
     }
 
     /// One pass over a graph that can be read: its status after it, or the step that failed.

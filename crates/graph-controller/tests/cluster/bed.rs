@@ -113,18 +113,23 @@ impl Bed {
         tokio::spawn(async move { graph_controller::run(running, RequestArgs::default()).await.unwrap() });
     }
 
+    /// Ends the controller and starts another one.
+    pub fn restart(&mut self) {
+        self.context.shutdown.request();
+        (self.context.readiness, self.context.metrics) = (Readiness::default(), Metrics::new());
+        self.context.shutdown = Shutdown::manual();
+        self.start();
+    }
+
     /// Ends the controller and starts another one, with NATS and etcd at these addresses and credentials from a Secret if it has a name.
     pub fn restart_with_servers(&mut self, nats: &str, etcd: &str, secret: &str) {
-        self.context.shutdown.request();
         let mut settings = OperatorConfiguration::clone(&self.context.settings);
         settings.infrastructure.nats_address = nats.to_owned();
         settings.infrastructure.etcd_address = etcd.to_owned();
         settings.infrastructure.secret_name = secret.to_owned();
         settings.infrastructure.secret_namespace = self.namespace.clone();
         self.context.settings = Arc::new(settings);
-        (self.context.readiness, self.context.metrics) = (Readiness::default(), Metrics::new());
-        self.context.shutdown = Shutdown::manual();
-        self.start();
+        self.restart();
     }
 
     /// Writes of a kind that the API server has accepted.

@@ -1,25 +1,30 @@
-//! Copies labels of nodes to pods that ask for them. Pods are read one by one, and only while they lack something.
+//! Copies labels of nodes to pods that ask for them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use api_types::grove;
-use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{grove, labels};
 use controller_kit::apply::{Applier, Error, ObjectId};
-use controller_kit::events::{EventSink, EventType};
+use controller_kit::events::{EventSink, EventType, Happened};
 use controller_kit::failure::Class;
-use controller_kit::store::Store;
+use controller_kit::store::{Key, Store};
+use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 use tracing::{debug, info};
 
-use crate::graph::decide::topology::{Level, Wanted, changes, copies, levels, wanted};
+use crate::graph::decide::topology::{Level, levels};
+use crate::graph::decide::whereabouts::{Finding, Look, Memory};
 
 /// Reason of the event on a pod whose node does not say where it is.
 const MISSING: &str = "TopologyLabelMissing";
+
+/// As many requests at once for the pods of one graph.
+const AT_ONCE: usize = 8;
 
 /// Copies labels of nodes to pods.
 #[derive(Clone)]
@@ -27,89 +32,128 @@ pub struct Labeller {
     applier: Applier,
     events: EventSink,
     pods: Store<PartialObjectMeta<Pod>>,
-    /// Pods whose nodes do not say everything, by uid: that was told, and looking again is of no use.
-    told: Arc<Mutex<BTreeSet<String>>>,
+    memory: Arc<Mutex<Memory>>,
+}
+
+/// A graph whose workers shall know where they are.
+#[derive(Debug)]
+pub struct Curious {
+    graph: Key,
+    uid: String,
+}
+
+impl Curious {
+    /// The graph, if its workers shall know where they are.
+    pub fn of(graph: &DynamoGraphDeployment) -> Option<Self> {
+        graph.spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
+        Some(Self { graph: Key::of(graph), uid: graph.uid().unwrap_or_default() })
+    }
+}
+
+/// What has come of a look at the pods of a graph.
+#[derive(Debug, Default)]
+pub struct Labelled {
+    /// Whether they are to be looked at again because of something that no watch shows.
+    pub again: bool,
+    /// The first step that failed. It did not hold up the pods that it does not concern.
+    pub failed: Option<Error>,
+}
+
+impl Labelled {
+    /// The answers that there are.
+    fn sort<T>(&mut self, answers: Vec<Result<T, Error>>) -> Vec<T> {
+        let mut good = Vec::new();
+        for answer in answers {
+            match answer {
+                Ok(answer) => good.push(answer),
+                Err(error) => self.failed = self.failed.take().or(Some(error)),
+            }
+        }
+        good
+    }
 }
 
 impl Labeller {
     /// Works on these pods, which are those of workers that have not ended.
     pub fn new(applier: Applier, events: EventSink, pods: Store<PartialObjectMeta<Pod>>) -> Self {
-        Self { applier, events, pods, told: Arc::default() }
+        Self { applier, events, pods, memory: Arc::default() }
     }
 
-    /// Labels the pods of a graph whose workers shall know where they are. Says whether a pod is to be looked at again because
-    /// of something that no watch shows.
-    ///
-    /// # Errors
-    /// What the API server answered.
-    pub async fn label(&self, graph: &DynamoGraphDeployment) -> Result<bool, Error> {
-        let experimental = graph.spec.experimental.as_ref();
-        if experimental.is_none_or(|experimental| experimental.kv_transfer_policy.is_none()) {
-            return Ok(false);
-        }
-        let (namespace, name) = (graph.namespace(), graph.name_any());
-        let mut again = false;
-        for pod in self.pods.all() {
-            if pod.namespace() != namespace || pod.labels().get(labels::GRAPH) != Some(&name) {
-                continue;
-            }
-            if let Some(wanted) = wanted(&pod.metadata)
-                && !self.is_told(&pod)
-            {
-                again |= self.label_pod(&pod, &wanted, &graph.uid().unwrap_or_default()).await?;
-            }
-        }
-        Ok(again)
+    /// Labels the pods of a graph.
+    pub async fn label(&self, curious: &Curious) -> Labelled {
+        let pods: Vec<_> = self.pods.all().into_iter().filter(|pod| is_of(pod, &curious.graph)).collect();
+        let mut look = Look::at(pods.iter().map(|pod| &pod.metadata), &self.memory());
+        let mut labelled = Labelled::default();
+        let asked = look.topologies();
+        let read = at_once(asked.iter().map(|name| self.levels(name)).collect()).await;
+        let levels: BTreeMap<String, Vec<Level>> = labelled.sort(read).into_iter().flatten().collect();
+        // It may be made any time, and nobody watches for it.
+        labelled.again |= levels.len() < asked.len();
+        look.know_levels(&levels, &mut self.memory());
+        let unplaced = look.unplaced();
+        let read = at_once(unplaced.iter().map(|pod| self.place(&curious.graph.namespace, pod)).collect()).await;
+        let places = labelled.sort(read).into_iter().collect();
+        look.know_places(&places, &mut self.memory());
+        let asked = look.nodes();
+        let read = at_once(asked.iter().map(|node| self.node(node)).collect()).await;
+        let nodes: BTreeMap<String, NodeLabels> = labelled.sort(read).into_iter().flatten().collect();
+        labelled.again |= nodes.len() < asked.len();
+        let known = nodes.iter().map(|(name, node)| (name.clone(), node.labels.clone())).collect();
+        let told = look.findings(&known);
+        let told = told.iter().map(|finding| self.tell(finding, nodes.get(&finding.node), &curious.uid)).collect();
+        labelled.sort(at_once(told).await);
+        self.forget_the_gone();
+        labelled
     }
 
-    async fn label_pod(&self, pod: &PartialObjectMeta<Pod>, wanted: &Wanted, parent: &str) -> Result<bool, Error> {
-        // Where it is stands in its spec, which no cache holds.
-        let Some(live) = self.get::<Pod>(&pod.namespace().unwrap_or_default(), &pod.name_any()).await? else {
-            return Ok(false);
-        };
-        let Some(node_name) = live.pointer("/spec/nodeName").and_then(Value::as_str).filter(|name| !name.is_empty())
-        else {
-            return Ok(false);
-        };
-        let levels = match &wanted.topology {
-            None => Vec::new(),
-            Some(topology) => match self.levels(topology).await? {
-                Some(levels) => levels,
-                None => return Ok(true),
-            },
-        };
-        let node = match self.get::<Node>("", node_name).await {
-            Ok(Some(node)) => node,
-            Ok(None) => return Ok(true),
-            Err(error) if error.class() == Class::Forbidden => {
-                self.tell(pod, &format!("the labels of node {node_name} cannot be read: {error}"));
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
-        };
-        let copies = copies(wanted, &levels, &labels_of(&live));
-        let (changes, missing) = changes(&copies, &labels_of(&node));
-        for copied in &missing {
-            let note = format!("node {node_name} has no label {}; {} stays unknown to the pod", copied.from, copied.to);
-            self.tell(pod, &note);
+    async fn tell(&self, finding: &Finding<'_>, node: Option<&NodeLabels>, parent: &str) -> Result<(), Error> {
+        let pod = PartialObjectMeta::<Pod> { metadata: finding.pod.clone(), ..PartialObjectMeta::default() };
+        if !finding.missing.is_empty() {
+            let note = match node.and_then(|node| node.hidden.as_ref()) {
+                Some(why) => format!("the labels of node {} cannot be read: {why}", finding.node),
+                None => note_on(finding),
+            };
+            let (reason, action) = (MISSING.to_owned(), "Update".to_owned());
+            let happened = Happened { type_: EventType::Warning, reason, action, note };
+            self.events.publish_once(&pod.object_ref(&()), happened, &finding.node);
         }
-        if !changes.is_empty() {
-            let count = changes.len();
-            self.applier.edit_fields(pod, parent, changes).await?;
-            info!(pod = %pod.name_any(), node = node_name, labels = count, "told the pod where it is");
+        if !finding.changes.is_empty() {
+            self.applier.edit_fields(&pod, parent, finding.changes.clone()).await?;
+            info!(pod = %pod.name_any(), node = finding.node, labels = finding.changes.len(), "told the pod where it is");
         }
-        Ok(false)
+        self.memory().settle(finding);
+        Ok(())
     }
 
     /// The levels of a cluster topology; `None` if there is none of that name.
-    async fn levels(&self, topology: &str) -> Result<Option<Vec<Level>>, Error> {
+    async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<Level>)>, Error> {
         let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"));
         let binding = self.applier.get(&resource, &id(&resource, "", topology)).await?;
         if binding.is_none() {
             debug!(topology, "there is no such cluster topology yet");
         }
-        Ok(binding.map(|binding| levels(&binding)))
+        Ok(binding.map(|binding| (topology.to_owned(), levels(&binding))))
+    }
+
+    /// The node of a pod, which stands in its spec, and no cache holds that.
+    async fn place(&self, namespace: &str, pod: &str) -> Result<(String, Option<String>), Error> {
+        let live = self.get::<Pod>(namespace, pod).await?;
+        let node = live.as_ref().and_then(|live| live.pointer("/spec/nodeName")?.as_str());
+        Ok((pod.to_owned(), node.filter(|name| !name.is_empty()).map(str::to_owned)))
+    }
+
+    /// The labels of a node; `None` if it does not exist.
+    async fn node(&self, name: &str) -> Result<Option<(String, NodeLabels)>, Error> {
+        let labels = match self.get::<Node>("", name).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(node)) => NodeLabels { labels: labels_of(&node), hidden: None },
+            Err(error) if error.class() == Class::Forbidden => {
+                NodeLabels { labels: BTreeMap::new(), hidden: Some(error.to_string()) }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Some((name.to_owned(), labels)))
     }
 
     async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<Value>, Error>
@@ -120,21 +164,38 @@ impl Labeller {
         self.applier.get(&resource, &id(&resource, namespace, name)).await
     }
 
-    fn tell(&self, pod: &PartialObjectMeta<Pod>, note: &str) {
-        self.events.publish(&pod.object_ref(&()), EventType::Warning, MISSING, "Update", note);
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.extend(pod.uid());
+    fn forget_the_gone(&self) {
+        if self.memory().exceeds(self.pods.len()) {
+            let live: BTreeSet<_> = self.pods.all().iter().filter_map(|pod| pod.uid()).collect();
+            self.memory().keep(|uid| live.contains(uid));
+        }
     }
 
-    /// Whether its node has been found wanting. Pods that are gone are forgotten on the way.
-    fn is_told(&self, pod: &PartialObjectMeta<Pod>) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() > self.pods.len() {
-            let live: BTreeSet<String> = self.pods.all().iter().filter_map(|pod| pod.uid()).collect();
-            told.retain(|uid| live.contains(uid));
-        }
-        pod.uid().is_some_and(|uid| told.contains(&uid))
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a node says.
+struct NodeLabels {
+    labels: BTreeMap<String, String>,
+    /// Why it could not be asked.
+    hidden: Option<String>,
+}
+
+async fn at_once<T>(requests: Vec<impl Future<Output = Result<T, Error>>>) -> Vec<Result<T, Error>> {
+    stream::iter(requests).buffer_unordered(AT_ONCE).collect().await
+}
+
+fn is_of(pod: &PartialObjectMeta<Pod>, graph: &Key) -> bool {
+    pod.metadata.namespace.as_ref() == Some(&graph.namespace) && pod.labels().get(labels::GRAPH) == Some(&graph.name)
+}
+
+fn note_on(finding: &Finding<'_>) -> String {
+    let list = |each: Vec<&str>| each.join(", ");
+    let from = list(finding.missing.iter().map(|copied| copied.from.as_str()).collect());
+    let to = list(finding.missing.iter().map(|copied| copied.to.as_str()).collect());
+    format!("node {} has no label {from}; {to} stays unknown to the pod", finding.node)
 }
 
 fn id(resource: &ApiResource, namespace: &str, name: &str) -> ObjectId {

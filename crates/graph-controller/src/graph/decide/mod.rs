@@ -16,6 +16,7 @@ pub mod restart;
 pub mod rollout;
 pub mod spread;
 pub mod topology;
+pub mod whereabouts;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -34,17 +34,15 @@ pub struct Copied {
     pub to: String,
 }
 
-/// What a pod still wants to know; `None` if nothing.
+/// What a pod may still want to know; `None` if nothing.
 pub fn wanted(pod: &ObjectMeta) -> Option<Wanted> {
     let labelled = |key: &str| pod.labels.as_ref().and_then(|all| all.get(key)).is_some_and(|value| !value.is_empty());
     let given = |key: &str| pod.annotations.as_ref()?.get(key).cloned().filter(|value| !value.is_empty());
     let wanted =
         Wanted { label_key: given(annotations::TOPOLOGY_LABEL_KEY), topology: given(annotations::TOPOLOGY_NAME) };
-    let lacks = match (&wanted.label_key, &wanted.topology) {
-        (Some(key), _) => !pod.labels.iter().flatten().any(|(known, _)| known == key),
-        (None, Some(_)) => !pod.labels.iter().flatten().any(|(key, _)| labels::is_topology(key)),
-        (None, None) => false,
-    };
+    let has = |key: &String| pod.labels.as_ref().is_some_and(|all| all.contains_key(key));
+    // Which levels a topology has is not known here: one that is there does not mean that the others are.
+    let lacks = wanted.topology.is_some() || wanted.label_key.as_ref().is_some_and(|key| !has(key));
     (lacks && pod.deletion_timestamp.is_none() && labelled(labels::GRAPH) && labelled(labels::COMPONENT))
         .then_some(wanted)
 }
@@ -93,7 +91,8 @@ mod tests {
             (json!({ "zone": "a" }), json!({ key: "zone" }), false),
             (json!({ "zone": "" }), json!({ key: "zone" }), false),
             (json!({}), json!({ name: "t" }), true),
-            (json!({ "nvidia.com/dynamo-topology.rack": "r" }), json!({ name: "t" }), false),
+            (json!({ "nvidia.com/dynamo-topology.rack": "r" }), json!({ name: "t" }), true),
+            (json!({ "zone": "a" }), json!({ key: "zone", name: "t" }), true),
             (json!({ "nvidia.com/dynamo-component": "" }), json!({ key: "zone" }), false),
         ];
         for (labels, annotations, expected) in table {
