@@ -61,6 +61,8 @@ pub mod graph {
     pub const PODS_NOT_READY: &str = "pods_not_ready";
     /// `Ready`: components are not ready for different reasons.
     pub const MIXED: &str = "mixed_not_ready_reasons";
+    /// `Reconciling`: the GPUs that an engine has through claims cannot be counted.
+    pub const GPUS_UNKNOWN: &str = super::component::GPUS_UNKNOWN;
     /// `Ready`: pods of a component wait for their checkpoint.
     pub const WAITING_FOR_CHECKPOINT: &str = "waiting_for_checkpoint";
     /// `TopologyLevelsAvailable`: nothing is known yet.
@@ -137,9 +139,19 @@ pub mod component {
     pub const PROBE_NOT_PASSED: &str = "ProbeNotPassed";
     /// `Reconciling`: pods are refused, by a quota or a policy.
     pub const PODS_REFUSED: &str = "PodsRefused";
+    /// `Reconciling`: the GPUs that an engine has through claims cannot be counted, because a claim or its class is missing.
+    pub const GPUS_UNKNOWN: &str = "GpuCountUnknown";
     /// Reasons of `Reconciling` that ask somebody to do something, the most urgent first.
-    pub const TROUBLES: [&str; 7] =
-        [CONTAINER_CONFIG, IMAGE_PULL_FAILED, OUT_OF_MEMORY, CRASH_LOOP, POD_FAILED, UNSCHEDULABLE, PODS_REFUSED];
+    pub const TROUBLES: [&str; 8] = [
+        GPUS_UNKNOWN,
+        CONTAINER_CONFIG,
+        IMAGE_PULL_FAILED,
+        OUT_OF_MEMORY,
+        CRASH_LOOP,
+        POD_FAILED,
+        UNSCHEDULABLE,
+        PODS_REFUSED,
+    ];
     /// A reason of `Reconciling`, if it is one of [`TROUBLES`].
     pub fn trouble(reason: &str) -> Option<&'static str> {
         TROUBLES.into_iter().find(|trouble| *trouble == reason)

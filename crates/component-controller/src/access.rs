@@ -168,14 +168,21 @@ pub const ACCESS: &[Access] = &[
         resource: "resourceclaimtemplates",
         subresource: None,
         verbs: &[Verb::Get],
-        why: "counts the GPUs of a pod that is captured",
+        why: "counts the GPUs of a pod that is captured, and of engines whose replicas span nodes",
     },
     Access {
         group: "resource.k8s.io",
         resource: "resourceclaims",
         subresource: None,
         verbs: &[Verb::Get],
-        why: "counts the GPUs of a pod that is captured",
+        why: "counts the GPUs of a pod that is captured, and of engines whose replicas span nodes",
+    },
+    Access {
+        group: "resource.k8s.io",
+        resource: "deviceclasses",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "tells which of the devices that are claimed are GPUs",
     },
     Access {
         group: "apps",
@@ -386,6 +393,7 @@ mod tests {
             - apiGroups:
               - resource.k8s.io
               resources:
+              - deviceclasses
               - resourceclaims
               - resourceclaimtemplates
               verbs:

@@ -5,6 +5,7 @@
 //! - [`store`]: pruned caches fed by watches, with an index by owner.
 //! - [`controller`]: the keyed work queue that calls a reconcile function.
 //! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
+//! - [`claims`]: the GPUs that an engine has through claims.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
 //! - [`pods`]: why what does not come up does not.
 //! - [`pull_secrets`]: which docker configuration Secrets open which registries.
@@ -19,6 +20,7 @@
 pub mod access;
 pub mod apply;
 pub mod backoff;
+pub mod claims;
 pub mod conditions;
 pub mod controller;
 pub mod events;

@@ -273,7 +273,21 @@ pub const ACCESS: &[Access] = &[
         resource: "resourceclaimtemplates",
         subresource: None,
         verbs: Verb::OWN,
-        why: "GPUs that the processes of one pod share",
+        why: "GPUs that the processes of one pod share; counts the GPUs of engines on Grove whose replicas span nodes",
+    },
+    Access {
+        group: "resource.k8s.io",
+        resource: "resourceclaims",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "counts the GPUs of engines on Grove whose replicas span nodes",
+    },
+    Access {
+        group: "resource.k8s.io",
+        resource: "deviceclasses",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "tells which of the devices that are claimed are GPUs",
     },
     Access {
         group: "inference.networking.k8s.io",

@@ -16,6 +16,9 @@ pub struct RenderInput<'a> {
     pub legacy_type_is_worker: bool,
     /// How the pods start.
     pub restore: Restore<'a>,
+    /// GPUs that the main container has through claims, where
+    /// [`ValidatedComponent::gpu_claims`](crate::ValidatedComponent::gpu_claims) names some; else 0.
+    pub claimed_gpus: u32,
 }
 
 /// Settings of the operator that reach pods and how they are reached.

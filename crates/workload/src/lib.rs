@@ -28,10 +28,12 @@
 //! | `frameworks` | which engine a worker runs, and what that changes |
 //! | [`grove`] | graphs that run on Grove |
 //! | [`snapshot`] | checkpoints: pods that are captured, pods that are restored |
+//! | [`claims`] | devices that containers have through claims, and how many of them are GPUs |
 //! | `lws` | replicas that span nodes, as LeaderWorkerSets |
 //! | `metadata` | labels and annotations of every object |
 
 pub mod archive;
+pub mod claims;
 mod deployment;
 mod diagnosis;
 mod digest;

@@ -132,6 +132,8 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         rights: &[
             "get,create,patch core/persistentvolumeclaims",
             "create,patch,delete resource.k8s.io/resourceclaimtemplates",
+            "get resource.k8s.io/resourceclaims",
+            "get resource.k8s.io/deviceclasses",
             "create,patch,delete nvidia.com/dynamographdeploymentscalingadapters",
             "patch nvidia.com/dynamographdeploymentscalingadapters/status",
             "patch nvidia.com/dynamographdeployments",
@@ -187,11 +189,12 @@ pub(super) const ARGUMENTS: &[Argument] = &[
             "* apps/daemonsets",
             "* resource.k8s.io/resourceclaims",
             "* resource.k8s.io/resourceclaimtemplates",
+            "* resource.k8s.io/deviceclasses",
             "create,patch,delete batch/jobs",
             "* core/pods",
         ],
         reach: Reach::Run,
-        why: "checkpoints, and pods that do not come up; a run has none of them",
+        why: "checkpoints, GPUs that are claimed, and pods that do not come up; a run has none of them",
     },
     Argument {
         programs: COMPONENTS,

@@ -22,7 +22,8 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
-use workload::snapshot::{Claim, ClaimSource, SnapshotSettings, artifact_version, checkpoint_id, claims_of};
+use workload::claims::{Claim, ClaimSource};
+use workload::snapshot::{SnapshotSettings, artifact_version, checkpoint_id, claims_of};
 
 /// Everything that a decision needs.
 #[derive(Debug)]

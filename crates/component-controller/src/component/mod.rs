@@ -22,6 +22,7 @@ use api_types::{
 };
 use controller_kit::{
     apply::{Applier, Reported},
+    claims::claimed_gpus,
     conditions::age,
     controller::Action,
     events::EventSink,
@@ -88,20 +89,21 @@ impl Reconciler {
             Ok(start) => start,
             Err(message) => return self.report_invalid(&packed, &observed, message).await,
         };
-        let decision = decide::decide(&observed, &valid, &self.settings, &start)?;
+        let gpus = claimed_gpus(&self.applier, &observed.namespace, valid.gpu_claims()).await?;
+        let decision = decide::decide(&observed, &valid, &self.settings, &start, gpus.as_ref().ok().copied())?;
         let acted = apply::apply(&self.applier, &observed, &decision).await?;
         let (standing, look_again) = self.standing(&observed.component, &acted).await;
         let facts = Facts {
             generation: observed.component.metadata.generation,
-            standing,
+            standing: gpus.as_ref().err().map_or(standing.clone(), |why| standing.without_gpu_count(why)),
             kind: decision.kind,
             untold: acted.untold(),
             replicas: acted.workload.as_ref().map(|live| live.get().replica_status(valid.runtime_namespace())),
             pull_secrets: &observed.named_pull_secrets,
-            joins_nodes: valid.joins_nodes(),
+            joins_nodes: gpus.as_ref().map_or(true, |gpus| valid.joins_nodes(*gpus)),
         };
         let action = self.report(&packed, observed.component.status.as_ref(), &facts, &acted).await?;
-        let lacks_claim = observed.expansion.lacks_claim.as_ref().map(|_| CLAIM_RETRY);
+        let lacks_claim = (observed.expansion.lacks_claim.is_some() || gpus.is_err()).then_some(CLAIM_RETRY);
         Ok(look_again.into_iter().chain(lacks_claim).fold(action, Action::no_later_than))
     }
 

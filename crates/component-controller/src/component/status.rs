@@ -13,7 +13,7 @@ use api_types::{
 use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use workload::Trouble;
+use workload::{Trouble, claims::Uncountable};
 
 /// What the status shall say.
 #[derive(Clone, Debug)]
@@ -85,6 +85,18 @@ impl Standing {
                     Some(message) => Self::Underway(message),
                 },
             ),
+        }
+    }
+
+    /// The same of a component whose command line depends on a number of GPUs that nobody can tell.
+    #[must_use]
+    pub fn without_gpu_count(&self, why: &Uncountable) -> Self {
+        match self {
+            Self::Stuck { .. } => self.clone(),
+            _ => Self::Hindered {
+                reason: reason::GPUS_UNKNOWN,
+                message: format!("the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}"),
+            },
         }
     }
 

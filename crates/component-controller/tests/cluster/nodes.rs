@@ -3,8 +3,11 @@
 use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition, is_current, leader_worker_sets, uid, until};
 use api_types::v1beta1::{ComponentKind, DynamoComponentDeployment};
 use api_types::{annotations, labels};
+use component_controller::NAME;
 use component_controller::component::leftover::PodGroup;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaimTemplate};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use kube::{Api, Resource};
 use serde_json::{Value, json};
@@ -173,6 +176,65 @@ async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
     assert_eq!((uid(&taken), &taken.spec), (uid(&theirs), &theirs.spec));
     assert_eq!(taken.metadata.generation, theirs.metadata.generation, "its groups do not notice");
     assert_eq!(taken.metadata.annotations.unwrap()[annotations::LAST_APPLIED_HASH], "0123");
+}
+
+/// Says what Kubernetes has for an engine's claims, one thing after the other.
+#[tokio::test]
+async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
+    let Some(bed) = bed("nodes-claims").await else { return };
+    let mut component = spanning();
+    let pod = &mut component["spec"]["podTemplate"]["spec"];
+    pod["containers"][0]["resources"] = json!({ "claims": [{ "name": "gpu" }] });
+    pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimTemplateName": "eight" }]);
+    bed.apply::<DynamoComponentDeployment>(&component).await;
+    let until_told = async |what: &str| {
+        bed.until(what, |component: &DynamoComponentDeployment| {
+            let told = condition(component, "Reconciling");
+            told.is_some_and(|told| told.1 == "GpuCountUnknown" && told.2.contains(what))
+        })
+        .await
+    };
+    until_told("ResourceClaimTemplate eight does not exist; create it").await;
+
+    // DeviceClasses belong to the whole cluster.
+    let class = format!("class-{}", bed.namespace);
+    let request = json!({ "name": "gpus", "exactly": { "deviceClassName": class, "count": 8 } });
+    let template = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": { "name": "eight" },
+        "spec": { "spec": { "devices": { "requests": [request] } } },
+    });
+    bed.apply::<ResourceClaimTemplate>(&template).await;
+    until_told("which the operator has no right to read; let its account get deviceclasses.resource.k8s.io").await;
+    let group = "rbac.authorization.k8s.io";
+    let rule = json!({ "apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses"], "verbs": ["get"] });
+    let role = json!({ "metadata": { "name": class }, "rules": [rule] });
+    create::<ClusterRole>(&bed, &role).await;
+    let account = json!({ "kind": "ServiceAccount", "name": NAME, "namespace": bed.namespace });
+    let bound = json!({ "apiGroup": group, "kind": "ClusterRole", "name": class });
+    create::<ClusterRoleBinding>(
+        &bed,
+        &json!({ "metadata": { "name": class }, "roleRef": bound, "subjects": [account] }),
+    )
+    .await;
+    until_told(&format!("DeviceClass {class}, which does not exist")).await;
+    assert_eq!(bed.writes_of("LeaderWorkerSet"), 0, "each node would start alone");
+
+    let selector = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });
+    create::<DeviceClass>(&bed, &json!({ "metadata": { "name": class }, "spec": { "selectors": [selector] } })).await;
+    let set = until_set(&bed, "made", |_| true).await;
+    let template = json!(set.spec.leader_worker_template);
+    for role in ["leaderTemplate", "workerTemplate"] {
+        assert!(template[role]["spec"]["containers"][0]["args"].to_string().contains("ray start"), "{template}");
+    }
+    bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
+}
+
+async fn create<K>(bed: &Bed, object: &Value)
+where
+    K: Resource<DynamicType = ()> + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let object: K = serde_json::from_value(object.clone()).unwrap();
+    Api::<K>::all(bed.client.clone()).create(&PostParams::default(), &object).await.unwrap();
 }
 
 /// An object of the component that nothing needs any more.

@@ -156,10 +156,11 @@ impl Reconciler {
             observed.checkpoints.place = observe::checkpoints::place(&self.caches, &self.settings, namespace);
         }
         let observed = &*observed;
-        let valid = match validate::validate(&observed.graph, &self.settings, observed.facts()) {
+        let mut valid = match validate::validate(&observed.graph, &self.settings, observed.facts()) {
             Ok(valid) => valid,
             Err(refusal) => return Ok(refused(observed, &refusal)),
         };
+        observe::grove::count_gpus(&self.applier, &mut valid).await?;
         let decision = decide::decide(&valid, observed);
         let mut applied = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
         let look_again = self.look_at_pods(observed, &decision, &mut applied, now).await;

@@ -153,9 +153,9 @@ pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> D
     status.components.extend(grove::counts(observed));
     match obstacle.stalled_reason {
         c::graph::FORBIDDEN => progress(&mut status, graph, c::graph::SOME_NOT_READY, &obstacle.message, now),
-        c::graph::IMAGE_AWAITED => {
+        reason @ (c::graph::IMAGE_AWAITED | c::graph::GPUS_UNKNOWN) => {
             progress(&mut status, graph, obstacle.ready_reason, &obstacle.message, now);
-            set(&mut status, graph, now, c::RECONCILING, true, c::graph::IMAGE_AWAITED, &obstacle.message);
+            set(&mut status, graph, now, c::RECONCILING, true, reason, &obstacle.message);
         }
         _ => stall(&mut status, graph, obstacle, now),
     }

@@ -9,6 +9,7 @@ use api_types::v1beta1::{
 use api_types::{annotations, conditions, labels, names};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
+use workload::claims::Claim;
 use workload::{Invalid, ValidatedComponent, validate_on};
 
 use super::decide::checkpoints;
@@ -44,6 +45,10 @@ pub struct ValidGraph<'a> {
     pub settings: &'a Settings,
     /// Why none of the components can be started, although the spec has no mistake.
     pub obstacle: Option<Refusal>,
+    /// Claims whose GPUs have to be counted before a component can be rendered, by component.
+    pub gpu_claims: BTreeMap<&'a str, Vec<Claim>>,
+    /// The GPUs behind them, once they are counted; of graphs on Grove only, because components are rendered elsewhere.
+    pub claimed_gpus: BTreeMap<&'a str, u32>,
 }
 
 impl ValidGraph<'_> {
@@ -124,6 +129,8 @@ pub fn validate<'a>(
             Program::Component => lacks_orchestrator(&graph.spec, facts.served),
             Program::Grove => lacks_grove(facts, settings).or_else(|| lacks_topology(&graph.spec, facts)),
         },
+        gpu_claims: BTreeMap::new(),
+        claimed_gpus: BTreeMap::new(),
     };
     let mut merged: Vec<_> = graph.spec.components.iter().map(|c| candidate(&valid, graph, c)).collect();
     if valid.obstacle.is_some() && program == Program::Component {
@@ -132,6 +139,9 @@ pub fn validate<'a>(
     }
     let checked = check_components(graph, &valid, &merged, &mut problems);
     (valid.framework, valid.claim_templates) = (checked.framework, checked.claim_templates);
+    let names = graph.spec.components.iter().map(|component| component.name.as_str());
+    valid.gpu_claims =
+        names.filter_map(|name| checked.gpu_claims.get(name).map(|claims| (name, claims.clone()))).collect();
     if merged.iter().any(|d| backend_of(d, settings.discovery) == DiscoveryBackend::Kubernetes) {
         valid.discovery = DiscoveryBackend::Kubernetes;
     }
@@ -219,6 +229,7 @@ struct Checked {
     /// Engine family of the whole graph.
     framework: Option<BackendFramework>,
     claim_templates: Vec<ResourceClaimTemplate>,
+    gpu_claims: BTreeMap<String, Vec<Claim>>,
 }
 
 /// Checks every component as the component controller will, but before anything is written. Workers that start different
@@ -232,13 +243,16 @@ fn check_components(
     let (explicit, program) = (graph.spec.backend_framework, graph_wide.program);
     let (name, namespace) = (graph.name_any(), graph.namespace().unwrap_or_default());
     let mut found: Vec<BackendFramework> = Vec::new();
-    let mut claim_templates = Vec::new();
+    let (mut claim_templates, mut gpu_claims) = (Vec::new(), BTreeMap::new());
     for candidate in merged {
         let component = &candidate.spec.component;
         match validate_on(program.runs_on(), candidate) {
             Ok(valid) => {
                 found.extend(valid.framework());
                 problems.extend(lacks_engine(&valid, &component.name, graph_wide));
+                if !valid.gpu_claims().is_empty() {
+                    gpu_claims.insert(component.name.clone(), valid.gpu_claims().to_vec());
+                }
                 let shared = valid.shared_gpus().into_iter();
                 claim_templates.extend(
                     shared.map(|gpus| workload::render_claim_template(&namespace, &name, &component.name, gpus)),
@@ -258,7 +272,7 @@ fn check_components(
         let problem = format!("is not set, and the workers start {first} and {second}");
         problems.push(invalid("spec.backendFramework", "", problem, "set it, or run one framework in a graph"));
     }
-    Checked { framework: explicit.or(found.first().copied()), claim_templates }
+    Checked { framework: explicit.or(found.first().copied()), claim_templates, gpu_claims }
 }
 
 /// A checkpoint that the graph makes names the engine that it is of.

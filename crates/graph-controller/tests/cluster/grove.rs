@@ -4,6 +4,7 @@ use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
 use api_types::v1beta1::DynamoGraphDeployment;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::Ingress;
+use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -99,6 +100,41 @@ async fn served(bed: &Bed) -> PodCliqueSet {
 
 async fn replicas(bed: &Bed) -> i32 {
     bed.api::<PodCliqueScalingGroup>().get(DECODE).await.unwrap().spec.replicas
+}
+
+/// The class of the devices may not be read here; the request says itself whose devices it asks for.
+#[tokio::test]
+async fn nothing_is_made_on_grove_before_the_gpus_that_are_claimed_can_be_counted() {
+    let Some(bed) = Bed::on_grove("grove-claims").await else { return };
+    bed.start();
+    let mut claiming = spanning();
+    let pod = &mut claiming["spec"]["components"][1]["podTemplate"]["spec"];
+    pod["containers"][0]["command"] = json!(["python3"]);
+    pod["containers"][0]["resources"] = json!({ "claims": [{ "name": "gpu" }] });
+    pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "eight" }]);
+    bed.apply(&claiming).await;
+    let told = |graph: &DynamoGraphDeployment| {
+        let all = graph.status.iter().flat_map(|status| &status.conditions);
+        let found = all.filter(|c| c.type_ == "Reconciling" && c.reason == "GpuCountUnknown" && c.status == "True");
+        found.map(|c| c.message.clone()).next()
+    };
+    let waiting = bed.until("chat", "waiting for its claim", |graph| told(graph).is_some()).await;
+    assert!(told(&waiting).unwrap().contains("ResourceClaim eight does not exist; create it"), "{:?}", told(&waiting));
+    assert!(bed.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
+
+    let driver = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });
+    let exactly = json!({ "deviceClassName": "gpus", "count": 8, "selectors": [driver] });
+    let claim = json!({
+        "metadata": { "name": "eight" },
+        "spec": { "devices": { "requests": [{ "name": "gpus", "exactly": exactly }] } },
+    });
+    let claim: ResourceClaim = serde_json::from_value(claim).unwrap();
+    bed.api::<ResourceClaim>().create(&PostParams::default(), &claim).await.unwrap();
+    let set = until_set(&bed, "made", |_| true).await;
+    for clique in set.spec.template.cliques.iter().filter(|clique| clique.name != "frontend") {
+        let main = json!(clique.spec.pod_spec.containers[0]);
+        assert!(main["args"].to_string().contains("--nnodes"), "{}: {main}", clique.name);
+    }
 }
 
 #[tokio::test]

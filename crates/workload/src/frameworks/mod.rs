@@ -42,6 +42,8 @@ pub(crate) struct Launch<'a> {
     stands_by: bool,
     /// Secret with the key pair by which the nodes of a replica trust each other.
     mpi_secret: &'a str,
+    /// GPUs that the main container has through claims.
+    claimed_gpus: u32,
 }
 
 impl<'a> Launch<'a> {
@@ -53,6 +55,7 @@ impl<'a> Launch<'a> {
     ) -> Self {
         Self {
             mpi_secret: input.settings.mpi_secret.as_deref().unwrap_or(names::MPI_SECRET),
+            claimed_gpus: input.claimed_gpus,
             ..Self::with_defaults(valid, multinode)
         }
     }
@@ -68,20 +71,38 @@ impl<'a> Launch<'a> {
             shares_gpu_memory: shared.is_some(),
             stands_by: shared.is_some_and(|shared| shared.standbys > 0),
             mpi_secret: names::MPI_SECRET,
+            claimed_gpus: 0,
         }
+    }
+
+    /// GPUs of one pod. Scalar resources count first; what is no whole number counts as none, for the API server refuses such
+    /// a pod.
+    fn gpus_of(&self, main: &Container) -> i64 {
+        let scalar = gpus::count(main.resources.as_ref()).unwrap_or(0);
+        i64::from(if scalar > 0 { scalar } else { self.claimed_gpus })
     }
 }
 
 impl ValidatedComponent<'_> {
     /// Whether the component's engine was found in its command line, as far as it has to be told how the nodes of a replica
-    /// find each other. A program that joins them by itself need not be found.
-    pub fn joins_nodes(&self) -> bool {
+    /// find each other. A program that joins them by itself need not be found. `claimed_gpus` is that of
+    /// [`RenderInput`](crate::RenderInput::claimed_gpus).
+    pub fn joins_nodes(&self, claimed_gpus: u32) -> bool {
         if !self.spec().is_multinode() {
             return true;
         }
         let nodes = self.spec().node_count();
         let leader = Multinode { role: NodeRole::Leader, nodes, peers: Peers::LeaderWorkerSet };
-        adapt_main(&Launch::with_defaults(self, Some(leader)), &mut self.main.clone())
+        let launch = Launch { claimed_gpus, ..Launch::with_defaults(self, Some(leader)) };
+        adapt_main(&launch, &mut self.main.clone())
+    }
+}
+
+/// Whether the command line of an engine whose replicas span nodes depends on the number of GPUs of a pod.
+pub(crate) const fn counts_gpus(framework: BackendFramework) -> bool {
+    match framework {
+        BackendFramework::Vllm | BackendFramework::Trtllm => true,
+        BackendFramework::Sglang => false,
     }
 }
 
@@ -130,11 +151,6 @@ pub(crate) fn may_be_joined(framework: Option<BackendFramework>, main: &Containe
     framework == Some(BackendFramework::Vllm) && vllm::may_be_joined(main)
 }
 
-/// GPUs of one pod; what is no whole number counts as none, for the API server refuses such a pod.
-fn gpus_of(main: &Container) -> i64 {
-    gpus::count(main.resources.as_ref()).map_or(0, i64::from)
-}
-
 /// A node that only lends its GPUs answers no probe.
 fn remove_probes(main: &mut Container) {
     main.liveness_probe = None;
@@ -157,6 +173,7 @@ mod tests {
             shares_gpu_memory: false,
             stands_by: false,
             mpi_secret: names::MPI_SECRET,
+            claimed_gpus: 0,
         }
     }
 }

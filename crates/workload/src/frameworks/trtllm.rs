@@ -49,7 +49,7 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
     env::replace(main, env::value(names::OMPI_KEEP_FQDN, "1"));
     match role {
         NodeRole::Leader => {
-            let script = leader_script(main, nodes, peers);
+            let script = leader_script(main, nodes, launch.gpus_of(main), peers);
             command::run_script(main, SHELL, script);
         }
         NodeRole::Worker => {
@@ -109,10 +109,10 @@ fn install_keys() -> String {
     )
 }
 
-fn leader_script(main: &Container, nodes: i32, peers: Peers<'_>) -> String {
+fn leader_script(main: &Container, nodes: i32, gpus: i64, peers: Peers<'_>) -> String {
     let hosts = peers.hosts_in_shell(nodes);
     let wait = if peers.leader_starts_first() { wait_for_names(&hosts[1..]) } else { String::new() };
-    let processes = i64::from(nodes) * super::gpus_of(main).max(1);
+    let processes = i64::from(nodes) * gpus.max(1);
     let own = main.env.iter().flatten().map(|variable| variable.name.as_str());
     let forwarded: BTreeSet<&str> = own.chain(FORWARDED).collect();
     let forwarded: Vec<String> = forwarded.into_iter().map(|name| format!("-x {name}")).collect();

@@ -45,6 +45,7 @@ pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponen
         fallback_service_account: None,
         legacy_type_is_worker: component.legacy_type_is_worker,
         restore: component.restore,
+        claimed_gpus: component.claimed_gpus,
     }
 }
 

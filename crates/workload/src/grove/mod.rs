@@ -80,6 +80,8 @@ pub struct GroveComponent<'a> {
     pub restart_at: Option<&'a str>,
     /// How its pods start.
     pub restore: Restore<'a>,
+    /// GPUs that its main container has through claims, see [`RenderInput`](crate::RenderInput::claimed_gpus).
+    pub claimed_gpus: u32,
 }
 
 /// Settings of the operator for Grove.

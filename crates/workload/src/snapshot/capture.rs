@@ -1,7 +1,8 @@
 //! The Job whose pod is captured: it starts the engine, and an agent takes its processes when it is ready.
 
 use super::control::{self, FOLDER};
-use super::{FIRST_ARTIFACT, SnapshotStorage, claims, prepared};
+use super::{FIRST_ARTIFACT, SnapshotStorage, prepared};
+use crate::claims::{self, Claim};
 use crate::pod::shared_memory;
 use crate::validate::{Invalid, Mistakes};
 use crate::{gpus, quantity};
@@ -180,7 +181,7 @@ fn launch_together(container: &mut Container) {
 }
 
 /// The claims through which the captured container may have GPUs.
-pub fn claims_of(checkpoint: &DynamoCheckpoint) -> Vec<claims::Claim> {
+pub fn claims_of(checkpoint: &DynamoCheckpoint) -> Vec<Claim> {
     let job = &checkpoint.spec.job;
     let Some(pod) = &job.pod_template_spec.spec else { return Vec::new() };
     let target = pod.containers.iter().find(|container| container.name == job.target_container());

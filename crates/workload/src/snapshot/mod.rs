@@ -11,13 +11,12 @@
 //! | `place`, `start` | from what is known, how pods start |
 //! | `restore` | pods that start from one |
 //! | `captured_pod`, `overlay` | the pod that is captured for a component of a graph |
-//! | `capture`, `claims`, `prepared` | the Job whose pod is captured |
+//! | `capture`, `prepared` | the Job whose pod is captured |
 //! | `cleanup` | the Job that removes what a checkpoint kept |
 //! | `control` | the folder in which agent and engine meet |
 
 mod capture;
 mod captured_pod;
-mod claims;
 mod cleanup;
 mod control;
 mod identity;
@@ -31,7 +30,6 @@ mod storage;
 
 pub use capture::{CaptureSettings, artifact_version, claims_of, render_capture_job};
 pub use captured_pod::{CapturedComponent, CapturedPod, render_captured_pod};
-pub use claims::{Claim, ClaimSource};
 pub use cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job};
 pub use identity::{checkpoint_id, graph_checkpoint_id, identity_id};
 pub use place::Place;

@@ -2,6 +2,7 @@
 
 mod cache;
 mod checkpoint;
+mod claims;
 mod containers;
 mod invalid;
 mod scope;
@@ -13,6 +14,7 @@ pub use invalid::Invalid;
 pub(crate) use invalid::Mistakes;
 pub use shared_gpus::SharedGpus;
 
+use crate::claims::Claim;
 use crate::{DiscoveryBackend, RolloutStrategy, component_annotations, frameworks, quantity};
 use api_types::annotations;
 use api_types::conversion::preserved::PreservedComponent;
@@ -50,6 +52,8 @@ pub struct ValidatedComponent<'a> {
     pub(crate) shared_gpus: Option<SharedGpus<'a>>,
     /// `None` if its pods always start cold.
     pub(crate) checkpoint: Option<CheckpointUse<'a>>,
+    /// Claims whose GPUs have to be counted before it can be rendered.
+    pub(crate) gpu_claims: Vec<Claim>,
 }
 
 impl<'a> ValidatedComponent<'a> {
@@ -66,6 +70,12 @@ impl<'a> ValidatedComponent<'a> {
     /// The checkpoint that its pods start from; `None` if they always start cold.
     pub fn checkpoint(&self) -> Option<CheckpointUse<'a>> {
         self.checkpoint
+    }
+
+    /// Claims whose GPUs have to be counted before it can be rendered, see
+    /// [`RenderInput::claimed_gpus`](crate::RenderInput::claimed_gpus); none for most components.
+    pub fn gpu_claims(&self) -> &[Claim] {
+        &self.gpu_claims
     }
 
     /// Container whose processes a checkpoint restores.
@@ -136,6 +146,10 @@ pub fn validate_on(runs_on: RunsOn, dcd: &DynamoComponentDeployment) -> Result<V
         let framework = framework.as_ref().copied().flatten();
         mistakes.keep_all(shared_gpus::check(spec, framework, pod, main))
     });
+    let gpu_claims = pod.zip(main).and_then(|(pod, main)| {
+        let framework = framework.as_ref().copied().flatten();
+        mistakes.keep_all(claims::check(spec, framework, pod, main))
+    });
     let checkpoint =
         pod.zip(shared_gpus).and_then(|(pod, shared)| mistakes.keep_all(checkpoint::check(spec, pod, shared)));
 
@@ -153,6 +167,7 @@ pub fn validate_on(runs_on: RunsOn, dcd: &DynamoComponentDeployment) -> Result<V
         strategy,
         shared_gpus,
         checkpoint,
+        gpu_claims,
     ) {
         (
             Some(name),
@@ -167,6 +182,7 @@ pub fn validate_on(runs_on: RunsOn, dcd: &DynamoComponentDeployment) -> Result<V
             Some(strategy),
             Some(shared_gpus),
             Some(checkpoint),
+            Some(gpu_claims),
         ) if mistakes.is_empty() => Ok(ValidatedComponent {
             dcd,
             name,
@@ -183,6 +199,7 @@ pub fn validate_on(runs_on: RunsOn, dcd: &DynamoComponentDeployment) -> Result<V
             strategy,
             shared_gpus,
             checkpoint,
+            gpu_claims,
         }),
         _ => Err(mistakes),
     }

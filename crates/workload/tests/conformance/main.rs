@@ -161,6 +161,7 @@ fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
         fallback_service_account: None,
         legacy_type_is_worker: legacy_type_is_worker(&valid, None, None),
         restore: Restore::None,
+        claimed_gpus: 0,
     };
     let name = dcd.metadata.name.as_deref().unwrap();
     let mut differences = if case.name.starts_with("lws/") && dcd.spec.component.is_multinode() {

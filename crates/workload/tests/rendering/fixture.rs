@@ -56,6 +56,7 @@ pub struct Surroundings {
     pub fallback_service_account: Option<String>,
     pub legacy_type_is_worker: bool,
     pub restore: Option<Start>,
+    pub claimed_gpus: u32,
 }
 
 /// How pods start, where not cold.
@@ -81,6 +82,7 @@ impl Surroundings {
             fallback_service_account: self.fallback_service_account.as_deref(),
             legacy_type_is_worker: self.legacy_type_is_worker,
             restore: self.restore.as_ref().map_or(Restore::None, Start::as_restore),
+            claimed_gpus: self.claimed_gpus,
         }
     }
 

@@ -62,9 +62,9 @@ fn an_engine_that_flags_cannot_reach_is_noticed() {
         ("trtllm", json!(["./launch.sh"]), true),
     ] {
         let component = spanning(framework, json!({"args": args}));
-        assert_eq!(validate(&component).unwrap().joins_nodes(), found, "{framework} {args}");
+        assert_eq!(validate(&component).unwrap().joins_nodes(0), found, "{framework} {args}");
     }
-    assert!(validate(&component(spec("worker", json!({}), json!({})))).unwrap().joins_nodes(), "there is one node");
+    assert!(validate(&component(spec("worker", json!({}), json!({})))).unwrap().joins_nodes(0), "there is one node");
 }
 
 #[test]
@@ -74,4 +74,59 @@ fn a_name_too_long_for_its_pods_is_a_mistake_before_there_are_any() {
         component.metadata.name = Some("n".repeat(length));
         assert_eq!(validate_leader_worker_set(&validate(&component).unwrap()).is_ok(), fits, "{length}");
     }
+}
+
+/// The claims of a worker with GPUs of a ResourceClaimTemplate, changed as told.
+fn claiming(framework: &str, main: Value, pod: Value) -> DynamoComponentDeployment {
+    let mut component = spanning(framework, main);
+    let template = component.spec.component.pod_template.as_mut().unwrap();
+    let mut changed = merged(
+        json_of(&template.spec),
+        merged(json!({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "eight"}]}), pod),
+    );
+    let resources = &mut changed["containers"][0]["resources"];
+    if resources["limits"]["nvidia.com/gpu"] == "8" {
+        *resources = json!({"claims": [{"name": "gpu"}, {"name": "gpu"}]});
+    }
+    template.spec = serde_json::from_value(changed).unwrap();
+    component
+}
+
+#[test]
+fn only_claims_that_a_command_line_depends_on_have_to_be_counted() {
+    let engine =
+        |framework: &str| json!({"args": [format!("python3 -m dynamo.{framework} --tensor-parallel-size 16")]});
+    let claims = |component: &DynamoComponentDeployment| validate(component).unwrap().gpu_claims().len();
+    for (framework, counted) in [("vllm", 1), ("trtllm", 1), ("sglang", 0)] {
+        assert_eq!(claims(&claiming(framework, engine(framework), json!({}))), counted, "{framework}");
+    }
+    let scalar = json!({"resources": {"limits": {"nvidia.com/gpu": "4"}, "claims": [{"name": "gpu"}]}});
+    assert_eq!(claims(&claiming("vllm", merged(engine("vllm"), scalar), json!({}))), 0, "the GPUs are told beside it");
+    let mut alone = claiming("vllm", engine("vllm"), json!({}));
+    alone.spec.component.multinode = None;
+    assert_eq!(claims(&alone), 0, "there is one node");
+    let unknown = claiming("vllm", engine("vllm"), json!({"resourceClaims": [{"name": "other"}]}));
+    let mistakes = validate(&unknown).unwrap_err();
+    let told = mistakes[0].to_string();
+    assert!(
+        told.starts_with("spec.podTemplate.spec.containers[main].resources.claims (\"gpu\"): names no claim"),
+        "{told}"
+    );
+}
+
+#[test]
+fn claimed_gpus_reach_the_command_lines_of_all_nodes() {
+    let main = json!({"command": ["python3", "-m", "dynamo.vllm"], "args": ["--tensor-parallel-size", "16"]});
+    let component = claiming("vllm", main, json!({}));
+    let surroundings = Surroundings { claimed_gpus: 8, ..Surroundings::default() };
+    let set = render_leader_worker_set(&surroundings.input(), &validate(&component).unwrap());
+    for role in ["leader", "worker"] {
+        let args = main_of(&set, role)["args"].to_string();
+        assert!(args.contains("--nnodes") && args.contains("--master-addr"), "{role}: {args}");
+    }
+    let worker = json_of(&set.spec.leader_worker_template.worker_template);
+    assert_eq!(worker["spec"]["initContainers"][0]["name"], "wait-for-leader-mp");
+    let mpi = claiming("trtllm", json!({"args": ["python3 -m dynamo.trtllm"]}), json!({}));
+    let set = render_leader_worker_set(&surroundings.input(), &validate(&mpi).unwrap());
+    assert!(main_of(&set, "leader")["args"].to_string().contains("-n 16 "), "one process for each GPU of both nodes");
 }

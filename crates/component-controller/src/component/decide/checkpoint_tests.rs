@@ -134,7 +134,7 @@ fn observed(checkpoint: Value, facts: CheckpointFacts) -> Observed {
 fn decide(observed: &Observed) -> crate::component::decide::Decision {
     let valid = validate(&observed.component).unwrap();
     let start = start(&valid, &observed.checkpoint).unwrap();
-    crate::component::decide::decide(observed, &valid, &PodSettings::default(), &start).unwrap()
+    crate::component::decide::decide(observed, &valid, &PodSettings::default(), &start, Some(0)).unwrap()
 }
 
 #[test]

@@ -19,13 +19,14 @@ use api_types::labels;
 use checkpoint::Start;
 use controller_kit::apply::Desired;
 use controller_kit::read::Interruption;
+use controller_kit::store::controller_owner;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Serialize;
 use workload::snapshot::render_storage_claim;
 use workload::{
-    PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker, render_ingress, render_service,
-    render_virtual_service,
+    LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker, render_ingress,
+    render_service, render_virtual_service,
 };
 
 /// What has to be there.
@@ -49,7 +50,8 @@ pub struct Decision {
     pub waiting: Vec<String>,
 }
 
-/// Decides what has to be there for a component without mistakes.
+/// Decides what has to be there for a component without mistakes. `claimed_gpus` is [`RenderInput::claimed_gpus`]; `None`: they
+/// cannot be counted for now.
 ///
 /// # Errors
 /// An object that cannot be written as JSON; never for what validation accepts.
@@ -58,6 +60,7 @@ pub fn decide(
     valid: &ValidatedComponent<'_>,
     settings: &PodSettings,
     start: &Start,
+    claimed_gpus: Option<u32>,
 ) -> Result<Decision, Interruption> {
     let kind = WorkloadKind::of(&observed.component);
     let live_deployment = observed.deployment.as_ref().map(|live| &live.object);
@@ -73,6 +76,7 @@ pub fn decide(
         fallback_service_account: observed.fallback_service_account.as_deref(),
         legacy_type_is_worker: legacy_type_is_worker(valid, live_workload, live_service),
         restore: start.as_restore(),
+        claimed_gpus: claimed_gpus.unwrap_or_default(),
     };
     let wanted = observed.component.spec.component.wanted_replicas();
     let serves = wanted > 0 && live_workload.is_some_and(|live| live.wanted() > 0);
@@ -100,6 +104,12 @@ pub fn decide(
         _ if observed.expansion.awaited.is_some() => {
             waiting.extend(observed.expansion.awaited.clone());
             None
+        }
+        // Nodes that were not told of each other would each start alone. What runs goes on, and can be scaled.
+        _ if claimed_gpus.is_none() => {
+            let is_ours = |set: &LeaderWorkerSet| controller_owner(set).is_some_and(|owner| owner.uid == observed.uid);
+            let own = live_set.filter(|set| is_ours(set) && set.spec.replicas != Some(wanted));
+            own.map(|live| leader_worker_set::scaled(&input, valid, &observed.uid, live)).transpose()?
         }
         Start::Awaited(why) => {
             waiting.push(why.clone());

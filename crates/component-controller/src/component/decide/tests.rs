@@ -74,9 +74,13 @@ fn etcd() -> PodSettings {
 }
 
 fn decision(observed: &Observed, settings: &PodSettings) -> Decision {
+    decision_with(observed, settings, Some(0))
+}
+
+fn decision_with(observed: &Observed, settings: &PodSettings, claimed_gpus: Option<u32>) -> Decision {
     let valid = validate(&observed.component).unwrap();
     let start = checkpoint::start(&valid, &observed.checkpoint).unwrap();
-    decide(observed, &valid, settings, &start).unwrap()
+    decide(observed, &valid, settings, &start, claimed_gpus).unwrap()
 }
 
 fn service(step: &Step) -> &Value {
@@ -398,4 +402,31 @@ fn what_keeps_a_group_from_running_is_told_with_its_field() {
     assert!(nothing.starts_with("spec.podTemplate.spec.containers[main].args: is empty"), "{nothing}");
     let long = mistake(|component| component["metadata"]["name"] = json!("a".repeat(58)));
     assert!(long.starts_with("metadata.name (") && long.contains("63 characters"), "{long}");
+}
+
+/// The same, with as many GPUs as a claim has.
+fn claiming() -> Value {
+    let mut component = spanning("worker");
+    let pod = &mut component["spec"]["podTemplate"]["spec"];
+    pod["containers"][0]["args"] = json!(["-m", "dynamo.vllm", "--tensor-parallel-size", "16"]);
+    pod["containers"][0]["resources"] = json!({ "claims": [{ "name": "gpu" }] });
+    pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimTemplateName": "eight" }]);
+    component
+}
+
+#[test]
+fn nobody_starts_before_the_gpus_that_are_claimed_can_be_counted() {
+    let mut observed = observed(claiming());
+    let decide = |observed: &Observed, gpus| decision_with(observed, &PodSettings::default(), gpus).workload;
+    assert!(decide(&observed, None).is_none());
+    let first = decide(&observed, Some(8)).unwrap();
+    assert!(first.object().to_string().contains("ray start --head"), "one model over all nodes");
+    observed.leader_worker_set = live(applied(&first));
+    assert!(decide(&observed, None).is_none(), "what runs goes on as it is");
+    observed.component.spec.component.replicas = Some(0);
+    let scaled = decide(&observed, None).unwrap();
+    let live = &observed.leader_worker_set.as_ref().unwrap().value;
+    let Write::Update { differences, .. } = plan_write(scaled.object(), Some(live), UID, false) else { panic!() };
+    let paths: Vec<&str> = differences.iter().map(|d| d.path.as_str()).filter(|p| p.starts_with("spec")).collect();
+    assert_eq!(paths, ["spec.replicas"], "an old generation can go although its claim has gone");
 }

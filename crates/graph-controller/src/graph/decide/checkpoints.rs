@@ -337,6 +337,8 @@ impl Made<'_> {
             fallback_service_account: None,
             legacy_type_is_worker: false,
             restore: Restore::None,
+            // It stands alone, and is told of no other nodes.
+            claimed_gpus: 0,
         };
         let mut labels = self.labels();
         labels.remove(labels::CHECKPOINT_ID);

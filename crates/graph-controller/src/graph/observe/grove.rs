@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use api_types::conversion::preserved::unknown_types_of_graph;
 use api_types::grove::{self, PodClique, PodCliqueScalingGroup, PodCliqueSet};
-use api_types::labels;
-use api_types::v1beta1::{ComponentType, DynamoGraphDeployment};
+use api_types::v1beta1::{ComponentType, DynamoGraphDeployment, MAIN_CONTAINER};
+use api_types::{conditions, labels};
 use controller_kit::apply::{Applier, Error, ObjectId};
+use controller_kit::claims::claimed_gpus;
 use controller_kit::failure::Class;
 use controller_kit::pull_secrets::PullSecrets;
 use controller_kit::store::{Packed, Store, UnpackError, controller_owner};
@@ -17,7 +18,9 @@ use serde_json::Value;
 use workload::PullSecretIndex;
 
 use super::{MARKS, Observed};
+use crate::graph::program::Program;
 use crate::graph::settings::Settings;
+use crate::graph::validate::{Refusal, ValidGraph};
 
 /// The kind of the KAI scheduler's queues.
 pub fn kai_queues() -> ApiResource {
@@ -122,6 +125,31 @@ pub async fn look_further(applier: &Applier, settings: &Settings, observed: &mut
         let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
         let bindings = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"));
         observed.grove.topology_domains = get(applier, &bindings, &topology).await?.map(|binding| domains(&binding));
+    }
+    Ok(())
+}
+
+/// Counts the GPUs that engines have through claims, where their command lines depend on it. What cannot be counted is an
+/// obstacle: nodes that were not told of each other would each start alone.
+///
+/// # Errors
+/// The API server does not answer.
+pub async fn count_gpus(applier: &Applier, graph: &mut ValidGraph<'_>) -> Result<(), Error> {
+    if graph.program != Program::Grove {
+        return Ok(());
+    }
+    let mut uncountable = Vec::new();
+    for (&component, claims) in &graph.gpu_claims {
+        match claimed_gpus(applier, &graph.namespace, claims).await? {
+            Ok(count) => drop(graph.claimed_gpus.insert(component, count)),
+            Err(why) => uncountable.push(format!(
+                "spec.components[{component}]: the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}"
+            )),
+        }
+    }
+    if !uncountable.is_empty() && graph.obstacle.is_none() {
+        let (ready_reason, stalled_reason) = (conditions::graph::SOME_NOT_READY, conditions::graph::GPUS_UNKNOWN);
+        graph.obstacle = Some(Refusal { ready_reason, stalled_reason, message: uncountable.join("; ") });
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
         }
     }
     match launch.multinode {
-        Some(multinode) => found &= join(multinode, launch.executor, main),
+        Some(multinode) => found &= join(launch, multinode, main),
         None => ray::head_of_single_node(main),
     }
     if let Some(cache) = launch.cache {
@@ -54,10 +54,11 @@ fn load_from_shared_memory(main: &mut Container) -> bool {
 }
 
 /// Makes the engines of all nodes one; says whether there was one where it is needed.
-fn join(multinode: Multinode<'_>, executor: Executor, main: &mut Container) -> bool {
+fn join(launch: &Launch<'_>, multinode: Multinode<'_>, main: &mut Container) -> bool {
+    let executor = launch.executor;
     let words = command::words(main);
     let parallel = Parallel::of(&words);
-    let gpus = super::gpus_of(main);
+    let gpus = launch.gpus_of(main);
     let found = if gpus > 0 && parallel.world() > gpus {
         match executor {
             Executor::Mp => parallel::span_with_processes(multinode, main),
@@ -175,6 +176,23 @@ mod tests {
             assert!(added(args, NodeRole::Leader, LWS).contains("--nnodes 2"), "{args:?}");
         }
         assert!(added(&["-dp=16"], NodeRole::Leader, LWS).starts_with("--data-parallel-hybrid-lb"));
+    }
+
+    /// GPUs through claims are GPUs. Scalar resources count before them: nobody has both.
+    #[test]
+    fn gpus_that_are_claimed_count_like_others() {
+        let leader = Some(Multinode { role: NodeRole::Leader, nodes: 2, peers: LWS });
+        let spans = |resources: serde_json::Value, claimed_gpus| {
+            let mut main = container(&["python3", "-m", "dynamo.vllm"], &["--tensor-parallel-size", "16"]);
+            main.resources = serde_json::from_value(resources).unwrap();
+            adapt_main(&Launch { claimed_gpus, ..launch(leader) }, &mut main);
+            told(&main).contains(&"--nnodes")
+        };
+        let claim = json!({"claims": [{"name": "gpu"}]});
+        assert!(spans(claim.clone(), 8));
+        assert!(!spans(claim.clone(), 16), "it fits on a node");
+        assert!(!spans(claim, 0), "network cards, for example");
+        assert!(!spans(json!({"limits": {"nvidia.com/gpu": "16"}}), 8));
     }
 
     #[test]

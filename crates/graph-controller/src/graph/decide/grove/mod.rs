@@ -204,6 +204,7 @@ fn render(
                 unknown_type: observed.grove.unknown_types.get(&author.name).map(String::as_str),
                 legacy_type_is_worker: clique.is_some_and(|clique| has_legacy_type(&clique.labels, author.type_)),
                 restart_at: marks.get(index).copied().flatten(),
+                claimed_gpus: graph.claimed_gpus.get(author.name.as_str()).copied().unwrap_or_default(),
             }
         })
         .collect();

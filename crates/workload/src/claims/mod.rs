@@ -1,7 +1,12 @@
-//! GPUs that a container has through claims.
+//! Devices that a container has through claims.
+
+mod gpus;
+
+pub use gpus::{DeviceClasses, Uncountable, classes_of, count_gpus};
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::api::resource::v1::{DeviceRequest, ResourceClaimSpec};
+use std::fmt;
 
 /// As many as matter where a claim asks for all devices of a node: more than one.
 const ALL: u32 = 2;
@@ -24,8 +29,17 @@ pub enum ClaimSource {
     Claim(String),
 }
 
-/// The claims of a container.
-pub(super) fn of(pod: &PodSpec, container: &Container) -> Vec<Claim> {
+impl fmt::Display for ClaimSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Template(name) => write!(f, "ResourceClaimTemplate {name}"),
+            Self::Claim(name) => write!(f, "ResourceClaim {name}"),
+        }
+    }
+}
+
+/// The claims of a container, each once. A name that the pod gives to no claim counts for nothing.
+pub(crate) fn of(pod: &PodSpec, container: &Container) -> Vec<Claim> {
     let used = container.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
     let found = used.filter_map(|used| {
         let claim = pod.resource_claims.iter().flatten().find(|claim| claim.name == used.name)?;
@@ -34,15 +48,24 @@ pub(super) fn of(pod: &PodSpec, container: &Container) -> Vec<Claim> {
         let source = template.map(ClaimSource::Template).or(own.map(ClaimSource::Claim))?;
         Some(Claim { source, request: used.request.clone().filter(|request| !request.is_empty()) })
     });
-    found.collect()
+    found.fold(Vec::new(), |mut all, claim| {
+        if !all.contains(&claim) {
+            all.push(claim);
+        }
+        all
+    })
 }
 
 impl Claim {
     /// Devices of a class that a container gets through this claim, given its spec.
     pub fn devices(&self, spec: &ResourceClaimSpec, class: &str) -> u32 {
+        self.used(spec).map(|request| devices_of(request, class)).sum()
+    }
+
+    /// The requests that the container uses.
+    fn used<'a>(&'a self, spec: &'a ResourceClaimSpec) -> impl Iterator<Item = &'a DeviceRequest> {
         let requests = spec.devices.iter().flat_map(|devices| devices.requests.iter().flatten());
-        let used = requests.filter(|request| self.request.as_ref().is_none_or(|name| request.name == *name));
-        used.map(|request| devices_of(request, class)).sum()
+        requests.filter(|request| self.request.as_ref().is_none_or(|name| request.name == *name))
     }
 }
 

@@ -1,0 +1,322 @@
+//! How many GPUs an engine has through claims. Not every device is a GPU: network cards are claimed in the same way.
+
+use super::{Claim, ClaimSource};
+use crate::gpus::is_gpu;
+use k8s_openapi::api::resource::v1::{DeviceClassSpec, DeviceRequest, DeviceSelector, ResourceClaimSpec};
+use std::collections::{BTreeMap, BTreeSet};
+use thiserror::Error;
+
+/// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.
+pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;
+
+/// Why nobody can tell how many GPUs an engine has.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Uncountable {
+    /// What a claim of the pod names is not there.
+    #[error("{0} does not exist; create it")]
+    NoClaim(ClaimSource),
+    /// A class is not there.
+    #[error("{claim} asks for devices of DeviceClass {class}, which does not exist; install the driver that brings it")]
+    NoClass {
+        /// Who asks.
+        claim: ClaimSource,
+        /// The class.
+        class: String,
+    },
+    /// There is no right to read a class.
+    #[error(
+        "{claim} asks for devices of DeviceClass {class}, which the operator has no right to read; let its account get \
+         deviceclasses.resource.k8s.io, or select device.driver in the request itself"
+    )]
+    UnreadableClass {
+        /// Who asks.
+        claim: ClaimSource,
+        /// The class.
+        class: String,
+    },
+    /// A class may be one of GPUs or not.
+    #[error(
+        "{claim} asks for devices of DeviceClass {class}, which may or may not be GPUs; select device.driver in the class or \
+         in the request, or set spec.extendedResourceName of the class"
+    )]
+    UnclearClass {
+        /// Who asks.
+        claim: ClaimSource,
+        /// The class.
+        class: String,
+    },
+    /// A container uses a request that the claim does not have.
+    #[error("{claim} has no request {request}, which resources.claims of the container names")]
+    NoRequest {
+        /// The claim.
+        claim: ClaimSource,
+        /// The request.
+        request: String,
+    },
+    /// How many devices there will be is known only when they are there.
+    #[error("request {request} of {claim} {problem}; ask for an exact count of GPUs")]
+    NoCount {
+        /// The claim.
+        claim: ClaimSource,
+        /// The request.
+        request: String,
+        /// What it asks for.
+        problem: &'static str,
+    },
+}
+
+/// The DeviceClasses that have to be known to count what a container has through a claim.
+pub fn classes_of<'a>(claim: &'a Claim, spec: &'a ResourceClaimSpec) -> BTreeSet<&'a str> {
+    let exact = |request: &'a DeviceRequest| request.exactly.iter().map(|one| one.device_class_name.as_str());
+    let others = |request: &'a DeviceRequest| request.first_available.iter().flatten();
+    let used = claim
+        .used(spec)
+        .flat_map(|request| exact(request).chain(others(request).map(|other| other.device_class_name.as_str())));
+    used.collect()
+}
+
+/// The GPUs that a container has through claims. A class that `classes` lacks does not exist.
+///
+/// # Errors
+/// Why they cannot be counted, and what to do about it.
+pub fn count_gpus(claims: &[(Claim, ResourceClaimSpec)], classes: &DeviceClasses) -> Result<u32, Uncountable> {
+    let mut total: u32 = 0;
+    for (claim, spec) in claims {
+        let mut used = claim.used(spec).peekable();
+        if let (None, Some(request)) = (used.peek(), &claim.request) {
+            return Err(Uncountable::NoRequest { claim: claim.source.clone(), request: request.clone() });
+        }
+        for request in used {
+            let counted = Request { claim: &claim.source, request, classes }.gpus()?;
+            total = total.saturating_add(counted);
+        }
+    }
+    Ok(total)
+}
+
+/// A request of a claim, and what is known of the classes it may name.
+struct Request<'a> {
+    claim: &'a ClaimSource,
+    request: &'a DeviceRequest,
+    classes: &'a DeviceClasses,
+}
+
+impl Request<'_> {
+    /// Of alternatives, all have to come to the same.
+    fn gpus(&self) -> Result<u32, Uncountable> {
+        if let Some(exactly) = &self.request.exactly {
+            let selectors = exactly.selectors.as_deref().unwrap_or_default();
+            return match self.is_gpu(&exactly.device_class_name, selectors)? {
+                true => self.amount(exactly.allocation_mode.as_deref(), exactly.count),
+                false => Ok(0),
+            };
+        }
+        let mut all = Vec::new();
+        for other in self.request.first_available.iter().flatten() {
+            let selectors = other.selectors.as_deref().unwrap_or_default();
+            all.push(match self.is_gpu(&other.device_class_name, selectors)? {
+                true => self.amount(other.allocation_mode.as_deref(), other.count)?,
+                false => 0,
+            });
+        }
+        all.dedup();
+        match all[..] {
+            [] => Ok(0),
+            [one] => Ok(one),
+            _ => Err(self.no_count("has alternatives that differ in their number of GPUs")),
+        }
+    }
+
+    fn amount(&self, mode: Option<&str>, count: Option<i64>) -> Result<u32, Uncountable> {
+        if mode.is_some_and(|mode| !mode.is_empty() && mode != "ExactCount") {
+            return Err(self.no_count("asks for all GPUs of a node"));
+        }
+        u32::try_from(count.unwrap_or(1))
+            .map(|count| count.max(1))
+            .map_err(|_| self.no_count("asks for no such number"))
+    }
+
+    /// Selectors of the class and of the request have to match both, so either can tell whose devices these are.
+    fn is_gpu(&self, class: &str, of_request: &[DeviceSelector]) -> Result<bool, Uncountable> {
+        let (claim, name) = (self.claim.clone(), class.to_owned());
+        let known =
+            self.classes.get(class).ok_or(Uncountable::NoClass { claim: claim.clone(), class: name.clone() })?;
+        let of_class = known.iter().flat_map(|class| class.selectors.iter().flatten());
+        let drivers: BTreeSet<bool> = of_class.chain(of_request).flat_map(drivers).map(is_gpu_driver).collect();
+        let mut drivers = drivers.into_iter();
+        match (drivers.next(), drivers.next(), known) {
+            (Some(is_gpu), None, _) => Ok(is_gpu),
+            (None, _, None) => Err(Uncountable::UnreadableClass { claim, class: name }),
+            (None, _, Some(known)) => match &known.extended_resource_name {
+                Some(resource) => Ok(is_gpu(resource)),
+                // A name that suggests something is believed only where nothing else is said.
+                None if known.selectors.iter().flatten().chain(of_request).next().is_none() && is_gpu_driver(class) => {
+                    Ok(true)
+                }
+                None => Err(Uncountable::UnclearClass { claim, class: name }),
+            },
+            (Some(_), Some(_), _) => Err(Uncountable::UnclearClass { claim, class: name }),
+        }
+    }
+
+    fn no_count(&self, problem: &'static str) -> Uncountable {
+        Uncountable::NoCount { claim: self.claim.clone(), request: self.request.name.clone(), problem }
+    }
+}
+
+/// The drivers that a selector insists on: `device.driver == "…"`, alone or beside other conditions. Where there are
+/// alternatives or denials, it insists on none that could be told without evaluating it.
+fn drivers(selector: &DeviceSelector) -> impl Iterator<Item = &str> {
+    let expression = selector.cel.as_ref().map_or("", |cel| cel.expression.as_str());
+    let plain = !expression.contains("||") && !expression.contains("!(");
+    expression.split("&&").filter(move |_| plain).filter_map(|condition| {
+        let condition = condition.trim_start_matches(|c: char| c.is_whitespace() || c == '(');
+        let value = condition.strip_prefix("device.driver")?.trim_start().strip_prefix("==")?.trim_start();
+        let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
+        value[1..].split_once(quote).map(|(driver, _)| driver)
+    })
+}
+
+/// Whether a driver, or a class, calls itself one of GPUs: `gpu.nvidia.com`, `example.com/gpu`.
+fn is_gpu_driver(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let whole = name == "gpu" || name.starts_with("gpu.") || name.starts_with("gpu/") || name.ends_with("/gpu");
+    whole || name.contains("/gpu.") || name.contains("/gpu-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const CLAIM: &str = "ResourceClaimTemplate eight";
+
+    fn class(spec: Value) -> Option<DeviceClassSpec> {
+        Some(serde_json::from_value(spec).unwrap())
+    }
+
+    fn selecting(expression: &str) -> Value {
+        json!({ "selectors": [{ "cel": { "expression": expression } }] })
+    }
+
+    fn classes() -> DeviceClasses {
+        let all = [
+            (
+                "gpu.nvidia.com",
+                class(selecting("device.driver == 'gpu.nvidia.com' && device.attributes['x'].type == 'gpu'")),
+            ),
+            ("compute-domain", class(selecting("device.driver == \"compute-domain.nvidia.com\""))),
+            ("extended", class(json!({ "extendedResourceName": "nvidia.com/mig-1g.5gb" }))),
+            ("nic", class(json!({ "extendedResourceName": "rdma/hca" }))),
+            ("gpu.named.example", class(json!({}))),
+            ("gpu.unclear.example", class(selecting("device.attributes['x'].type == 'gpu'"))),
+            ("either", class(selecting("device.driver == 'gpu.a' || device.driver == 'gpu.b'"))),
+            ("both", class(selecting("(device.driver == 'gpu.a') && device.driver == 'nic.a'"))),
+            ("none", class(selecting("!(device.driver == 'gpu.a' && device.driver == 'gpu.a')"))),
+            ("plain", class(json!({}))),
+            ("secret", None),
+        ];
+        all.map(|(name, class)| (name.to_owned(), class)).into()
+    }
+
+    fn counted(requests: Value, request: Option<&str>) -> Result<u32, String> {
+        let spec: ResourceClaimSpec = serde_json::from_value(json!({ "devices": { "requests": requests } })).unwrap();
+        let claim = Claim { source: ClaimSource::Template("eight".to_owned()), request: request.map(str::to_owned) };
+        count_gpus(&[(claim, spec)], &classes()).map_err(|problem| problem.to_string())
+    }
+
+    /// Of one request `r` for four devices of a class.
+    fn four_of(class: &str) -> Result<u32, String> {
+        counted(json!([{ "name": "r", "exactly": { "deviceClassName": class, "count": 4 } }]), None)
+    }
+
+    #[test]
+    fn only_gpus_count_and_who_is_one_is_told_by_driver_or_resource() {
+        for class in ["gpu.nvidia.com", "extended", "gpu.named.example"] {
+            assert_eq!(four_of(class), Ok(4), "{class}");
+        }
+        for class in ["compute-domain", "nic"] {
+            assert_eq!(four_of(class), Ok(0), "{class}");
+        }
+        for class in ["gpu.unclear.example", "either", "both", "none", "plain"] {
+            let problem = four_of(class).unwrap_err();
+            assert!(
+                problem.starts_with(&format!("{CLAIM} asks for devices of DeviceClass {class}, which may or")),
+                "{problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_class_that_is_missing_or_may_not_be_read_is_named_with_the_remedy() {
+        let missing = four_of("absent").unwrap_err();
+        assert_eq!(
+            missing,
+            format!(
+                "{CLAIM} asks for devices of DeviceClass absent, which does not exist; install the driver that brings it"
+            )
+        );
+        let secret = four_of("secret").unwrap_err();
+        assert!(
+            secret.contains("DeviceClass secret, which the operator has no right to read; let its account get"),
+            "{secret}"
+        );
+        let selector = json!([{ "cel": { "expression": "device.driver == 'gpu.nvidia.com'" } }]);
+        let request =
+            json!([{ "name": "r", "exactly": { "deviceClassName": "secret", "count": 4, "selectors": selector } }]);
+        assert_eq!(counted(request, None), Ok(4), "the request says it itself");
+    }
+
+    #[test]
+    fn requests_are_summed_as_far_as_the_container_uses_them() {
+        let gpus = |name: &str, more: Value| {
+            let mut exactly = json!({ "deviceClassName": "gpu.nvidia.com" });
+            exactly.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({ "name": name, "exactly": exactly })
+        };
+        let two = json!([gpus("a", json!({})), gpus("b", json!({ "allocationMode": "ExactCount", "count": 3 }))]);
+        assert_eq!(counted(two.clone(), None), Ok(4));
+        assert_eq!(counted(two.clone(), Some("b")), Ok(3));
+        assert_eq!(
+            counted(two, Some("c")).unwrap_err(),
+            format!("{CLAIM} has no request c, which resources.claims of the container names")
+        );
+        assert_eq!(
+            counted(json!([gpus("r", json!({ "allocationMode": "All" }))]), None).unwrap_err(),
+            format!("request r of {CLAIM} asks for all GPUs of a node; ask for an exact count of GPUs")
+        );
+    }
+
+    #[test]
+    fn alternatives_have_to_come_to_the_same() {
+        let of = |all: &[(&str, i64)]| {
+            let others: Vec<_> = all
+                .iter()
+                .map(|(class, count)| json!({ "name": "o", "deviceClassName": class, "count": count }))
+                .collect();
+            counted(json!([{ "name": "r", "firstAvailable": others }]), None)
+        };
+        assert_eq!(of(&[("gpu.nvidia.com", 8), ("extended", 8)]), Ok(8));
+        assert_eq!(of(&[("nic", 8), ("compute-domain", 1)]), Ok(0));
+        for unequal in [[("gpu.nvidia.com", 8), ("extended", 4)], [("gpu.nvidia.com", 8), ("nic", 8)]] {
+            let problem = of(&unequal).unwrap_err();
+            assert!(problem.contains("alternatives that differ in their number of GPUs"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn the_classes_to_be_read_are_those_of_the_requests_that_are_used() {
+        let spec = serde_json::from_value(json!({ "devices": { "requests": [
+            { "name": "a", "exactly": { "deviceClassName": "x" } },
+            { "name": "b", "firstAvailable": [
+                { "name": "o", "deviceClassName": "y" }, { "name": "p", "deviceClassName": "z" }] },
+        ] } }))
+        .unwrap();
+        let claim = |request: Option<&str>| Claim {
+            source: ClaimSource::Claim("c".to_owned()),
+            request: request.map(str::to_owned),
+        };
+        assert_eq!(classes_of(&claim(None), &spec), ["x", "y", "z"].into());
+        assert_eq!(classes_of(&claim(Some("b")), &spec), ["y", "z"].into());
+    }
+}

@@ -1,0 +1,37 @@
+//! Claims through which an engine may have GPUs that its command line depends on.
+
+use super::{Invalid, Mistakes};
+use crate::claims::{self, Claim};
+use crate::{frameworks, gpus};
+use api_types::v1beta1::{BackendFramework, ComponentSpec, MAIN_CONTAINER};
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+/// The claims that have to be looked at: those of an engine whose replicas span nodes and that asks for no GPUs as scalar
+/// resources. Others need not be known to be rendered.
+///
+/// # Errors
+/// Every claim of the container that is none of the pod's.
+pub(super) fn check(
+    spec: &ComponentSpec,
+    framework: Option<BackendFramework>,
+    pod: &PodSpec,
+    main: &Container,
+) -> Result<Vec<Claim>, Vec<Invalid>> {
+    let counted = framework.is_some_and(frameworks::counts_gpus) && spec.is_multinode();
+    if !counted || gpus::count(main.resources.as_ref()) != Ok(0) {
+        return Ok(Vec::new());
+    }
+    let mut mistakes = Mistakes::default();
+    let known = |name: &str| pod.resource_claims.iter().flatten().any(|claim| claim.name == name);
+    let used = main.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
+    for unknown in used.filter(|used| !known(&used.name)) {
+        mistakes.push(Invalid {
+            field: format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
+            value: unknown.name.clone(),
+            problem: "names no claim of spec.podTemplate.spec.resourceClaims".to_owned(),
+            remedy: "add it there, with the ResourceClaim or ResourceClaimTemplate that it stands for".to_owned(),
+        });
+    }
+    let mistakes = mistakes.into_inner();
+    if mistakes.is_empty() { Ok(claims::of(pod, main)) } else { Err(mistakes) }
+}
