@@ -32,14 +32,18 @@ pub(super) fn render(
 /// Unlike main's, a probe of the sidecar that asks over HTTP too takes from the default what it leaves open. One that
 /// asks otherwise stands as it is: a probe with two ways to ask is no probe.
 fn probe(default: Option<Probe>, own: Option<&Probe>) -> Option<Probe> {
-    let (Some(default), Some(own)) = (default.clone(), own) else { return own.cloned().or(default) };
+    let (Some(default), Some(own)) = (default.clone(), own) else { return merge::probe(&own.cloned(), default) };
+    if *own == Probe::default() {
+        return None;
+    }
     if own.exec.is_some() || own.grpc.is_some() || own.tcp_socket.is_some() {
         return Some(own.clone());
     }
+    // Of these, a zero is what Kubernetes takes for not given; a delay of zero is one.
     let given = |own: Option<i32>, default| own.filter(|number| *number != 0).or(default);
     Some(Probe {
         http_get: http_get(default.http_get, own.http_get.as_ref()),
-        initial_delay_seconds: given(own.initial_delay_seconds, default.initial_delay_seconds),
+        initial_delay_seconds: own.initial_delay_seconds.or(default.initial_delay_seconds),
         period_seconds: given(own.period_seconds, default.period_seconds),
         timeout_seconds: given(own.timeout_seconds, default.timeout_seconds),
         failure_threshold: given(own.failure_threshold, default.failure_threshold),

@@ -1,10 +1,11 @@
 //! The author's container and pod, laid over the defaults of the component's type.
 //!
-//! What the author gives wins. An empty string, an empty list and a zero count as not given, lists replace lists,
-//! environments unite by name, a probe replaces a probe as a whole. Fields without a default are the author's alone.
+//! What the author gives wins, zero included. An empty string and an empty list count as not given: most clients leave them
+//! out. Lists replace lists, environments unite by name, a probe replaces a probe as a whole, and one that is empty takes it
+//! away. Fields without a default are the author's alone.
 
 use super::env;
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
 
 /// The author's container over the defaults; it keeps the name of the defaults.
 pub(super) fn container(defaults: Container, own: &Container) -> Container {
@@ -16,9 +17,9 @@ pub(super) fn container(defaults: Container, own: &Container) -> Container {
         ports: list(&own.ports, defaults.ports),
         env: (!env.is_empty()).then_some(env),
         volume_mounts: list(&own.volume_mounts, defaults.volume_mounts),
-        liveness_probe: own.liveness_probe.clone().or(defaults.liveness_probe),
-        readiness_probe: own.readiness_probe.clone().or(defaults.readiness_probe),
-        startup_probe: own.startup_probe.clone().or(defaults.startup_probe),
+        liveness_probe: probe(&own.liveness_probe, defaults.liveness_probe),
+        readiness_probe: probe(&own.readiness_probe, defaults.readiness_probe),
+        startup_probe: probe(&own.startup_probe, defaults.startup_probe),
         ..own.clone()
     }
 }
@@ -32,11 +33,15 @@ pub(super) fn pod(defaults: PodSpec, own: &PodSpec) -> PodSpec {
         restart_policy: text(&own.restart_policy, defaults.restart_policy),
         termination_grace_period_seconds: own
             .termination_grace_period_seconds
-            .filter(|seconds| *seconds != 0)
             .or(defaults.termination_grace_period_seconds),
         volumes: list(&own.volumes, defaults.volumes),
         ..own.clone()
     }
+}
+
+/// The author's probe or the default; none if the author's is empty, which asks nothing in no way.
+pub(super) fn probe(own: &Option<Probe>, default: Option<Probe>) -> Option<Probe> {
+    own.clone().or(default).filter(|probe| *probe != Probe::default())
 }
 
 fn list<T: Clone>(own: &Option<Vec<T>>, default: Option<Vec<T>>) -> Option<Vec<T>> {

@@ -18,7 +18,6 @@ fn fields_of_the_main_container() {
         (json!({"ports": [{"containerPort": 1}]}), "/ports", json!([{"containerPort": 1}])),
         (json!({}), "/livenessProbe/failureThreshold", json!(1)),
         (json!({"livenessProbe": exec}), "/livenessProbe", exec.clone()),
-        (json!({"startupProbe": {}}), "/startupProbe", json!({})),
         (json!({"livenessProbe": exec}), "/readinessProbe/httpGet/path", json!("/health")),
         (json!({"resources": gpu}), "/resources", gpu.clone()),
         (json!({"workingDir": "/w", "tty": false}), "/tty", json!(false)),
@@ -32,12 +31,33 @@ fn fields_of_the_main_container() {
     }
 }
 
+/// The API server takes no probe that asks in no way.
+#[test]
+fn an_empty_probe_takes_the_default_away() {
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let main = json_of(&main_of(&worker(json!({}), json!({probe: {}}))));
+        assert_eq!(main.get(probe), None, "{probe}");
+        let sidecars = json!({"containers": [{"name": "api", "image": "f", probe: {}}]});
+        let fields = merged(spec("decode", sidecars, json!({})), json!({"frontendSidecar": "api"}));
+        assert_eq!(json_of(&pod(&component(fields)).containers[1]).get(probe), None, "{probe} of the sidecar");
+    }
+}
+
+#[test]
+fn the_sidecar_is_asked_at_once_if_its_author_says_so() {
+    let sidecars = json!({"containers": [{"name": "api", "image": "f", "readinessProbe": {"initialDelaySeconds": 0}}]});
+    let fields = merged(spec("decode", sidecars, json!({})), json!({"frontendSidecar": "api"}));
+    let sidecar = json_of(&pod(&component(fields)).containers[1]);
+    assert_eq!(sidecar["readinessProbe"]["initialDelaySeconds"], 0);
+    assert_eq!(sidecar["readinessProbe"]["httpGet"]["path"], "/health");
+}
+
 /// Each row: fields of the pod, a pointer into the rendered one, and what stands there.
 #[test]
 fn fields_of_the_pod() {
     let table: Vec<(Value, &str, Option<Value>)> = vec![
         (json!({}), "/terminationGracePeriodSeconds", Some(json!(60))),
-        (json!({"terminationGracePeriodSeconds": 0}), "/terminationGracePeriodSeconds", Some(json!(60))),
+        (json!({"terminationGracePeriodSeconds": 0}), "/terminationGracePeriodSeconds", Some(json!(0))),
         (json!({"terminationGracePeriodSeconds": 5}), "/terminationGracePeriodSeconds", Some(json!(5))),
         (json!({}), "/restartPolicy", Some(json!("Always"))),
         (json!({}), "/securityContext", Some(json!({"fsGroup": 1000}))),
