@@ -1,6 +1,8 @@
 //! Rules about components, in graphs and on their own.
 
-use serde_json::json;
+use std::path::Path;
+
+use serde_json::{Value, json};
 
 use crate::support::*;
 
@@ -52,6 +54,24 @@ fn images_tell_the_version_of_the_runtime() {
             ),
         ],
     );
+}
+
+/// What is broken about some of them is not for admission to say: pods of theirs shall go wrong.
+#[test]
+fn graphs_that_the_repository_shows_are_admitted() {
+    let mut graphs = 0;
+    for file in ["deploy/examples/vllm-agg.yaml", "deploy/examples/vllm-disagg.yaml", "tilt/dev/triggers.yaml"] {
+        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
+        for document in text.split("\n---\n") {
+            let object: Value = serde_saphyr::from_str(document).unwrap();
+            if object["kind"] == "DynamoGraphDeployment" {
+                let answer = create(&object, &facts());
+                assert_eq!(mistakes(&answer), [""; 0], "{file}: {}", object["metadata"]["name"]);
+                graphs += 1;
+            }
+        }
+    }
+    assert_eq!(graphs, 4);
 }
 
 #[test]
