@@ -59,9 +59,10 @@ enum Command {
     /// The steps that tilt/Tiltfile calls.
     #[command(subcommand, hide = true)]
     Tilt(tilt::Step),
-    /// Take away what `tilt-up` applied.
+    /// Take away what `tilt-up` applied; definitions and the operator's namespace stay.
     TiltDown(tilt::DownArgs),
     /// The operator in a cluster, rebuilt with each edit, by Tilt.
+    #[command(long_about = tilt::LONG_ABOUT)]
     TiltUp(tilt::UpArgs),
     /// A real control plane with fake GPU nodes, our controllers, and a graph on it.
     Up(up::Args),

@@ -11,27 +11,35 @@ use anyhow::{Context, Result};
 
 use crate::operators::workspace_root;
 
-/// The operator in a cluster, rebuilt with each edit, by Tilt.
-///
-/// From nothing: install Docker, k3d, Tilt, helm and kubectl, then
-///
-///     rustup target add x86_64-unknown-linux-musl
-///     k3d cluster create dynamo
-///     cargo xtask tilt-up --k3d
-///
-/// and open http://localhost:10350. Ctrl-C ends the loop; `cargo xtask tilt-down -- --k3d` takes away what it applied.
-///
-/// Three ways to get images into the cluster:
-///
-/// k3d:         as above. No registry is needed.
-///
-/// a registry:  copy tilt/tilt-settings.example.yaml to tilt/tilt-settings.yaml, set `registry`; or set REGISTRY.
-///
-/// arguments:   `cargo xtask tilt-up -- --registry=example.com/me --namespace=dev`; all of them can stand in tilt/tilt_config.json.
-///
-/// docs/tilt.md has all settings, the webhook sink, and what is broken on purpose.
+/// What `tilt-up --help` says first.
+pub(crate) const LONG_ABOUT: &str = "\
+The operator in a cluster, rebuilt with each edit, by Tilt.
+
+From nothing: install Docker, k3d, Tilt, helm and kubectl, then
+
+    rustup target add x86_64-unknown-linux-musl
+    k3d cluster create dynamo
+    cargo xtask tilt-up --k3d
+
+and open http://localhost:10350. Ctrl-C ends the loop. To take away what it applied:
+
+    cargo xtask tilt-down -- --k3d
+
+Three ways to get images into the cluster:
+
+k3d         as above. No registry is needed.
+registry    copy tilt/tilt-settings.example.yaml to tilt/tilt-settings.yaml and set `registry`; or set REGISTRY. Then
+
+    cargo xtask tilt-up
+
+arguments   all of them can stand in tilt/tilt_config.json:
+
+    cargo xtask tilt-up -- --registry=registry.example.com/me --namespace=dev
+
+docs/tilt.md has all settings, the webhook sink, and what is broken on purpose.";
+
+/// Arguments of `tilt-up`.
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
 pub(crate) struct UpArgs {
     /// No registry: import images into the k3d cluster of the current context
     #[arg(long)]
@@ -112,4 +120,30 @@ fn tilt(command: &str, arguments: &[String]) -> Result<ExitCode> {
     }
     let status = tilt.status().context("cannot run tilt")?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_help_takes_a_newcomer_through_k3d() {
+        let mut cli = crate::Cli::command();
+        let up = cli.find_subcommand_mut("tilt-up").unwrap();
+        let help = up.render_long_help().to_string();
+        let commands: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+        assert!(
+            commands.starts_with(&["rustup target add x86_64-unknown-linux-musl", "k3d cluster create dynamo"]),
+            "{help}"
+        );
+        let ours: Vec<&str> = commands.iter().filter_map(|line| line.strip_prefix("cargo xtask ")).collect();
+        assert_eq!(ours.len(), 4, "{help}");
+        for words in ours {
+            let words = words.split_whitespace();
+            assert!(
+                crate::Cli::command().try_get_matches_from(["cargo xtask"].into_iter().chain(words)).is_ok(),
+                "{help}"
+            );
+        }
+    }
 }
