@@ -2,10 +2,11 @@
 //!
 //! Commands in fenced blocks are read by the programs that they are for: `helm` renders the chart with their values, `kubectl`,
 //! `cargo xtask` and `crds` find flags that they do not know. Links lead to files and headings that exist, and values of the chart
-//! that a page names are there.
+//! that a page names are there, as are the tests that keep defects away.
 
 mod commands;
 mod page;
+mod regressions;
 mod values;
 
 use std::fs;
@@ -16,8 +17,9 @@ use anyhow::{Context, Result, bail};
 use crate::operators::workspace_root;
 use commands::Checker;
 use page::Page;
+use regressions::Functions;
 
-/// What the pages say can be done can be done: commands, links, and the chart's values.
+/// What the pages say can be done can be done: commands, links, the chart's values, and tests.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -25,6 +27,7 @@ pub(crate) struct Args {}
 pub(crate) fn run(_: &Args) -> Result<()> {
     let pages = pages()?;
     let checker = Checker::new()?;
+    let functions = Functions::read(workspace_root())?;
     let mut faults = Vec::new();
     let mut commands = 0;
     for path in &pages {
@@ -40,6 +43,9 @@ pub(crate) fn run(_: &Args) -> Result<()> {
         for (line, code) in &page.code {
             if let Some(unknown) = checker.values.unknown(&file, code) {
                 fault(*line, format!("the chart has no value {unknown}"));
+            }
+            if functions.lacks(&file, code) {
+                fault(*line, format!("there is no test {code}"));
             }
             if let Some(words) = code.strip_prefix("cargo xtask ")
                 && let Err(error) = commands::xtask(&words.split_whitespace().collect::<Vec<_>>())

@@ -135,4 +135,17 @@ mod tests {
              ProgressDeadlineExceeded: timed out; FailedCreate: exceeded quota: gpus"
         );
     }
+
+    /// component.md §7.6: a component on its own runs under an account that only graphs make, and nobody said so.
+    #[test]
+    fn an_account_that_nobody_made_is_named() {
+        let words =
+            "pods \"w-1\" is forbidden: error looking up service account team/w-k8s-service-discovery: not found";
+        let status = DeploymentStatus {
+            conditions: Some(vec![condition("ReplicaFailure", "True", "FailedCreate", words)]),
+            ..DeploymentStatus::default()
+        };
+        let told = shortfall(&deployment(1, status)).unwrap();
+        assert!(told.contains("service account team/w-k8s-service-discovery"), "{told}");
+    }
 }

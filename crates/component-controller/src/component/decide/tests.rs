@@ -6,13 +6,13 @@ use crate::component::{
     pull_secrets::NamedPullSecrets,
     validate::validate,
 };
-use api_types::annotations;
+use api_types::{annotations, external::VirtualService};
 use controller_kit::{apply::Write, apply::plan_write, store::Packed};
 use expect_test::expect;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use workload::{DiscoveryBackend, PullSecretIndex, RegistryHosts};
+use workload::{DiscoveryBackend, ExposureSettings, PullSecretIndex, RegistryHosts};
 
 const UID: &str = "uid-of-the-component";
 
@@ -224,6 +224,37 @@ fn deciding_again_on_what_was_applied_writes_nothing() {
     assert_eq!(plan(second.workload.as_ref().unwrap(), &observed.deployment.as_ref().unwrap().value), Write::Skip);
     let Step::Apply(desired) = &second.service else { panic!("{second:?}") };
     assert_eq!(plan(desired, &observed.service.as_ref().unwrap().value), Write::Skip);
+}
+
+/// component.md §7.10: without a gateway in the settings, what was made for one stayed for ever.
+#[test]
+fn a_way_in_goes_with_its_setting_and_only_if_it_is_ours() {
+    let owned_by = |uid: &str| {
+        json!({
+            "metadata": {
+                "name": "chat-worker", "namespace": "team", "uid": "v",
+                "ownerReferences": [{
+                    "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",
+                    "name": "chat-worker", "uid": uid, "controller": true,
+                }],
+            },
+            "spec": { "hosts": [], "gateways": [], "http": [] },
+        })
+    };
+    let step = |gateway: Option<&str>, live_one: Option<Value>| {
+        let mut observed = observed(component("frontend"));
+        observed.virtual_service = live_one.and_then(live::<VirtualService>);
+        let exposure = ExposureSettings { gateway: gateway.map(str::to_owned), ..ExposureSettings::default() };
+        match decision(&observed, &PodSettings { exposure, ..PodSettings::default() }).virtual_service {
+            Step::Apply(_) => "apply",
+            Step::Delete => "delete",
+            Step::Nothing => "nothing",
+        }
+    };
+    assert_eq!(step(Some("istio/gateway"), Some(owned_by(UID))), "apply");
+    assert_eq!(step(None, Some(owned_by(UID))), "delete");
+    assert_eq!(step(None, Some(owned_by("another"))), "nothing");
+    assert_eq!(step(None, None), "nothing");
 }
 
 #[test]
