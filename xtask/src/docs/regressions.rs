@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 const PAGE: &str = "regressions.md";
 
 /// Folders of the repository with tests.
-const FOLDERS: [&str; 2] = ["crates", "xtask/src"];
+const FOLDERS: [&str; 2] = ["crates", "xtask"];
 
 /// Names of all functions, tests among them.
 pub(super) struct Functions(BTreeSet<String>);
