@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use end_to_end::{BoxError, Operators, World, world};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{ListParams, PostParams};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use workload::LeaderWorkerSet;
 
 use crate::graphs::disaggregated;
 use crate::nodes::{Player, spanning, world_with_sets};
 
+const PATIENCE: Duration = Duration::from_secs(120);
 const SCRIPTS: u64 = 3;
 const STEPS: u32 = 6;
 const TAGS: [&str; 3] = ["1.0.0", "2.0.0", "3.0.0"];
@@ -253,4 +254,55 @@ async fn no_script_takes_capacity_away_or_leaves_anything_behind() -> Result<(),
         run(seed).await?;
     }
     Ok(())
+}
+
+/// Half of the new decode workers find no place, and the change stays where it is: some old and some new ones serve.
+fn half_placed(wish: Wish) -> Value {
+    let mut graph = wish.graph(NAMES[0]);
+    let template = &mut graph["spec"]["components"][2]["podTemplate"];
+    template["metadata"]["labels"]["example.com/placed"] = "apart".into();
+    let places = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": ["kwok-0", "kwok-1"] });
+    template["spec"]["affinity"] = json!({
+        "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchExpressions": [places] }] } },
+        "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [{
+            "labelSelector": { "matchLabels": { "example.com/placed": "apart" } },
+            "topologyKey": "kubernetes.io/hostname" }] },
+    });
+    graph
+}
+
+/// Reference: going back in the middle counts as the end of the change, and the new workers that serve by then are deleted at
+/// once, although the old ones have been taken away for them.
+#[tokio::test]
+async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxError> {
+    let world = Arc::new(world("back").await?);
+    let operators = world.operators().await?;
+    let (before, after) =
+        (Wish { kind: Kind::Deployment, tag: 0, replicas: 4 }, Wish { kind: Kind::Deployment, tag: 1, replicas: 4 });
+    world.apply(&before.graph(NAMES[0])).await?;
+    world.ready(NAMES[0]).await?;
+    let decode = async || -> Result<Vec<(String, Option<i32>, i32)>, BoxError> {
+        let all = world.components().await?.into_iter().filter(|d| d.spec.component.name == "Decode");
+        let ready = |d: &DynamoComponentDeployment| d.status.as_ref()?.component.as_ref()?.ready_replicas;
+        Ok(all.map(|d| (d.name_any(), d.spec.component.replicas, ready(&d).unwrap_or(0))).collect())
+    };
+    let old = decode().await?.remove(0).0;
+    let guard = Guard::start(&world, Kind::Deployment);
+    guard.raise(before.floor());
+    world.apply(&half_placed(after)).await?;
+    let in_the_middle = async || {
+        let all = decode().await.map_err(|e| e.to_string())?;
+        let (olds, news): (Vec<_>, Vec<_>) = all.iter().partition(|(name, ..)| *name == old);
+        let is_there =
+            olds.iter().any(|(_, wanted, _)| *wanted == Some(1)) && news.iter().any(|(.., ready)| *ready == 2);
+        if is_there { Ok(()) } else { Err(format!("{all:?}")) }
+    };
+    test_cluster::wait::until("two new workers and one old", PATIENCE, in_the_middle).await?;
+    world.apply(&before.graph(NAMES[0])).await?;
+    world.ready(NAMES[0]).await?;
+    guard.end().await?;
+    let left = decode().await?;
+    assert_eq!(left, [(old, Some(4), 4)], "the generation that was there first serves alone");
+    operators.stop().await
 }

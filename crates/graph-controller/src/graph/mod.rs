@@ -222,3 +222,50 @@ fn obstructed(observed: &Observed, error: &Error, now: Timestamp) -> Option<Dyna
 fn refusal(stalled_reason: &'static str, message: String) -> Refusal {
     Refusal { ready_reason: conditions::graph::FAILED, stalled_reason, message }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::fixtures::{graph_with, observed};
+    use api_types::v1beta1::GraphState;
+    use controller_kit::apply::ObjectId;
+    use kube::core::Status;
+    use serde_json::json;
+
+    /// Reference: somebody writes at the same time, and the graph is `failed`.
+    #[test]
+    fn a_conflict_leaves_the_state_alone_and_what_lasts_is_told() {
+        let graph = graph_with(|g| g["status"] = json!({ "state": "successful" }));
+        let observed = observed(&graph, vec![]);
+        let object = || ObjectId {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: "team-a".to_owned(),
+            name: "chat-frontend".to_owned(),
+        };
+        let told = |error: &Error| {
+            let status = obstructed(&observed, error, Timestamp::UNIX_EPOCH)?;
+            let stalled = status.conditions.iter().find(|condition| condition.type_ == conditions::STALLED)?;
+            Some((status.state, stalled.reason.clone()))
+        };
+        let answered = |code: u16, reason: &str| {
+            let source = Box::new(kube::Error::Api(Status::failure("x", reason).with_code(code).boxed()));
+            told(&Error::Api { action: "apply", object: object(), source })
+        };
+        for (code, reason) in
+            [(409, "Conflict"), (409, "AlreadyExists"), (500, "InternalError"), (503, "ServiceUnavailable")]
+        {
+            assert_eq!(answered(code, reason), None, "{code} {reason}");
+        }
+        assert_eq!(told(&Error::Changed { object: object() }), None);
+        let failed = |reason: &str| Some((GraphState::Failed, reason.to_owned()));
+        assert_eq!(answered(422, "Invalid"), failed(conditions::graph::INVALID_SPEC));
+        let foreign = Error::Foreign { object: object(), reason: "it is of nobody".to_owned() };
+        assert_eq!(told(&foreign), failed(conditions::graph::NAME_TAKEN));
+        assert_eq!(
+            answered(403, "Forbidden").map(|(state, _)| state),
+            Some(GraphState::Pending),
+            "a right can be given"
+        );
+    }
+}
