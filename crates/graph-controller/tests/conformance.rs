@@ -8,7 +8,7 @@ mod kit;
 
 use std::collections::BTreeMap;
 
-use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use graph_controller::graph::decide::decide;
 use graph_controller::graph::observe::grove::LiveGrove;
 use graph_controller::graph::observe::{Observed, Served};
@@ -16,6 +16,7 @@ use graph_controller::graph::program::Program;
 use graph_controller::graph::settings::Settings;
 use graph_controller::graph::validate::{Facts, validate};
 use kit::{Case, differ};
+use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use test_cluster::conformance_kit;
 
@@ -59,6 +60,22 @@ fn clean(value: &mut Value) {
     }
 }
 
+fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
+    Observed {
+        has_mpi_key: false,
+        graph: graph.clone(),
+        components,
+        adapters: vec![],
+        running_pods: BTreeMap::new(),
+        served: Served::default(),
+        checkpoints: Default::default(),
+        grove: LiveGrove::default(),
+        build: None,
+        expansion: Default::default(),
+        program: Program::Component,
+    }
+}
+
 #[test]
 fn real_graphs_give_the_references_components() {
     let Some(kit) = conformance_kit() else { return };
@@ -75,20 +92,7 @@ fn real_graphs_give_the_references_components() {
                     wrong.insert(case.name.clone(), format!("refused: {}", refusal.message));
                 }
                 Ok(valid) => {
-                    let observed = Observed {
-                        has_mpi_key: false,
-                        graph: graph.clone(),
-                        components: vec![],
-                        adapters: vec![],
-                        running_pods: BTreeMap::new(),
-                        served: Served::default(),
-                        checkpoints: Default::default(),
-                        grove: LiveGrove::default(),
-                        build: None,
-                        expansion: Default::default(),
-                        program: Program::Component,
-                    };
-                    got.extend(decide(&valid, &observed).components.iter().map(named));
+                    got.extend(decide(&valid, &observed(&graph, vec![])).components.iter().map(named));
                 }
             }
         }
@@ -126,4 +130,42 @@ fn name_of(o: &Value) -> String {
         Some(generation) => name.replace(generation, "<generation>"),
         None => name.to_owned(),
     }
+}
+
+/// The way back. The reference looks for the live generation in the graph's annotation, in the names of workers, and in their
+/// labels and those of their pods, and computes its own digest if it finds none.
+#[test]
+fn what_is_left_is_what_the_reference_reads() {
+    let Some(kit) = conformance_kit() else { return };
+    let (settings, mut graphs, mut workers) = (Settings::default(), 0, 0);
+    for case in kit::cases(&kit, "base") {
+        for (mut graph, _) in case.graphs(&kit) {
+            // What another generation has left.
+            graph.annotations_mut().insert("nvidia.com/current-worker-hash-v2".to_owned(), "0ther000".to_owned());
+            let Ok(valid) = validate(&graph, &settings, Facts::default()) else { continue };
+            let mut made = decide(&valid, &observed(&graph, vec![])).components;
+            for d in &mut made {
+                d.metadata.uid = Some(d.name_any());
+                d.metadata.owner_references = Some(vec![graph.controller_owner_ref(&()).unwrap()]);
+            }
+            let decision = decide(&valid, &observed(&graph, made.clone()));
+            let Some(suffix) = decision.rollout.target.as_ref().map(ToString::to_string) else { continue };
+            let notes = &decision.bookkeeping.last().unwrap()["value"];
+            assert_eq!(notes["nvidia.com/current-worker-hash"], suffix.as_str(), "{}", case.name);
+            assert_eq!(notes.get("nvidia.com/current-worker-hash-v2"), None, "{}", case.name);
+            for worker in made.iter().filter(|d| d.spec.component.is_worker()) {
+                let template = worker.spec.component.pod_template.as_ref().and_then(|t| t.metadata.as_ref());
+                let of_pods = template.and_then(|metadata| metadata.labels.as_ref()).unwrap();
+                for labels in [worker.labels(), of_pods] {
+                    assert_eq!(labels["nvidia.com/dynamo-worker-hash"], suffix, "{}", case.name);
+                }
+                let name = format!("{}-{}-{suffix}", graph.name_any(), worker.spec.component.name.to_lowercase());
+                assert_eq!(worker.name_any(), name, "{}", case.name);
+                workers += 1;
+            }
+            graphs += 1;
+        }
+    }
+    println!("{workers} workers of {graphs} graphs");
+    assert!(graphs > 150 && workers > graphs, "only {workers} workers of {graphs} graphs");
 }

@@ -2,122 +2,21 @@
 //! goes on as if they had always been ours.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
-use api_types::conversion::{ApiVersion, convert};
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use end_to_end::{BoxError, World, world};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use test_cluster::{conformance_kit, wait};
 use workload::LeaderWorkerSet;
 
 use crate::nodes::{Player, world_with_sets};
+use crate::recorded::Case;
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The Go operator's finalizer, on everything that it serves.
-const FINALIZER: &str = "nvidia.com/finalizer";
-/// Kinds that a namespace may hold and that are no part of what is taken over.
-const LEFT_OUT: [&str; 1] = ["Secret"];
-
-/// A recorded case, as if it had been recorded in this namespace.
-struct Case {
-    record: Value,
-    /// The graph as its author wrote it, in the storage version, with the notes of the Go operator.
-    graph: Value,
-}
-
-impl Case {
-    fn read(kit: &Path, mode: &str, name: &str, namespace: &str) -> Result<Self, BoxError> {
-        let text = std::fs::read_to_string(kit.join("expected").join(mode).join(format!("{name}.json")))?;
-        let recorded: Value = serde_json::from_str(&text)?;
-        let text = text.replace(recorded["namespace"].as_str().ok_or("no namespace")?, namespace);
-        let record: Value = serde_json::from_str(&text)?;
-        let input = std::fs::read_to_string(kit.join("input").join(record["example"].as_str().ok_or("no example")?))?;
-        let options = serde_saphyr::options! { emit_comments: false };
-        let documents: Vec<Value> =
-            serde_saphyr::from_multiple_with_options(&input.replace(":my-tag", ":1.5.0"), options)?;
-        let graph = documents.into_iter().find(|d| d["kind"] == "DynamoGraphDeployment").ok_or("no graph")?;
-        let mut graph = convert(graph, ApiVersion::V1Beta1)?;
-        let notes = record["objects"].as_array().into_iter().flatten();
-        let suffix = notes.filter_map(|o| o["metadata"]["labels"]["nvidia.com/dynamo-worker-hash"].as_str()).next();
-        graph["metadata"]["namespace"] = json!(namespace);
-        graph["metadata"]["finalizers"] = json!([FINALIZER]);
-        graph["metadata"]["annotations"]["nvidia.com/dynamo-operator-origin-version"] = json!("1.5.0");
-        graph["metadata"]["annotations"]["nvidia.com/current-worker-hash-v2"] = json!(suffix);
-        Ok(Self { record, graph })
-    }
-
-    fn status_of(&self, kind: &str, name: &str) -> Value {
-        let all = self.record["crs"].as_array().into_iter().flatten();
-        let mut found = all.filter(|cr| cr["kind"] == kind && cr["name"] == name);
-        let mut status = found.next().map(|cr| cr["v1beta1"]["status"].clone()).unwrap_or_default();
-        for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-            condition["lastTransitionTime"] = json!("2026-01-01T00:00:00Z");
-            condition["message"] = json!("");
-        }
-        status
-    }
-}
-
-/// The objects of a case, owners first, each under the uid that its owner has here.
-async fn load(world: &World, case: &Case) -> Result<(), BoxError> {
-    let mut uids = BTreeMap::new();
-    let all = case.record["objects"].as_array().into_iter().flatten().cloned();
-    let mut left: Vec<Value> = all.filter(|o| LEFT_OUT.iter().all(|kind| o["kind"] != *kind)).collect();
-    left.insert(0, case.graph.clone());
-    while !left.is_empty() {
-        let before = left.len();
-        let mut later = Vec::new();
-        for mut object in left {
-            let owners = object["metadata"]["ownerReferences"].as_array_mut();
-            let known = owners.into_iter().flatten().all(|owner| match uids.get(&key(owner, &owner["name"])) {
-                Some(uid) => {
-                    owner["uid"] = json!(uid);
-                    true
-                }
-                None => false,
-            });
-            if known {
-                let uid = create(world, case, &object).await?;
-                uids.insert(key(&object, &object["metadata"]["name"]), uid);
-            } else {
-                later.push(object);
-            }
-        }
-        assert!(later.len() < before, "owners are missing of {later:?}");
-        left = later;
-    }
-    Ok(())
-}
-
-fn key(object: &Value, name: &Value) -> String {
-    format!("{}/{}", object["kind"], name)
-}
-
-async fn create(world: &World, case: &Case, object: &Value) -> Result<String, BoxError> {
-    let mut object: DynamicObject = serde_json::from_value(object.clone())?;
-    let TypeMeta { api_version, kind } = object.types.clone().ok_or("no kind")?;
-    let resource = ApiResource::from_gvk(&GroupVersionKind::try_from(TypeMeta { api_version, kind: kind.clone() })?);
-    if kind == "Service" {
-        // The API server chooses another one.
-        let spec = object.data["spec"].as_object_mut().ok_or("no spec")?;
-        ["clusterIP", "clusterIPs"].iter().for_each(|field| drop(spec.remove(*field)));
-    }
-    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), world.ns(), &resource);
-    let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
-    let made = api.create(&params, &object).await.map_err(|e| format!("{kind} {}: {e}", object.name_any()))?;
-    let status = case.status_of(&kind, &made.name_any());
-    if kind.starts_with("Dynamo") && status.is_object() {
-        let patch = Patch::Merge(json!({ "status": status }));
-        api.patch_status(&made.name_any(), &PatchParams::default(), &patch).await?;
-    }
-    made.uid().ok_or_else(|| "no uid".into())
-}
 
 /// Identity and spec of everything that runs pods.
 async fn workloads(world: &World) -> Result<BTreeMap<String, (Option<String>, Value)>, BoxError> {
@@ -163,8 +62,8 @@ async fn edit(world: &World, operations: Value) -> Result<(), BoxError> {
 /// Takes a case over, and then scales, edits and deletes.
 async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError> {
     let Some(kit) = conformance_kit() else { return Ok(()) };
-    let case = Case::read(&kit, mode, name, world.ns())?;
-    load(world, &case).await?;
+    let case = Case::read(&kit, mode, name, Some(world.ns()))?;
+    case.load(&world.client).await?;
     until_available(world).await?;
     let graphs = world.api::<DynamoGraphDeployment>();
     let before = workloads(world).await?;
