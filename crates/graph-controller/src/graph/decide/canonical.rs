@@ -14,6 +14,9 @@ const MAPS: &[&str] =
 /// Maps from names to texts, in which an empty text is a value.
 const TEXTS: &[&str] = &["annotations", "labels", "matchLabels", "nodeSelector"];
 
+/// Fields in which an empty text says something: of all storage classes, none.
+const STATEMENTS: &[&str] = &["storageClassName"];
+
 /// Leaves out everything that says nothing.
 pub fn canonical(template: &PodTemplateSpec) -> PodTemplateSpec {
     let mut value = json!(template);
@@ -40,7 +43,7 @@ fn drop_silent(value: &mut Value) {
 fn is_silent(key: &str, value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::String(text) => text.is_empty(),
+        Value::String(text) => text.is_empty() && !STATEMENTS.contains(&key),
         Value::Array(items) => items.is_empty() && key != "containers",
         Value::Object(fields) => fields.is_empty() && MAPS.contains(&key),
         _ => false,
@@ -50,6 +53,25 @@ fn is_silent(key: &str, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Without it, the volume would be made in the cluster's default class.
+    #[test]
+    fn a_volume_without_any_storage_class_stays_one() {
+        let of_class = |class: Value| {
+            let mut claim = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+            if !class.is_null() {
+                claim["storageClassName"] = class;
+            }
+            let volume = json!({ "name": "cache", "ephemeral": { "volumeClaimTemplate": { "spec": claim } } });
+            let template = json!({ "spec": { "containers": [], "volumes": [volume] } });
+            json!(canonical(&serde_json::from_value(template).unwrap()))
+                .pointer("/spec/volumes/0/ephemeral/volumeClaimTemplate/spec/storageClassName")
+                .cloned()
+        };
+        assert_eq!(of_class(json!("")), Some(json!("")));
+        assert_eq!(of_class(json!("fast")), Some(json!("fast")));
+        assert_eq!(of_class(Value::Null), None, "the cluster's choice, as before");
+    }
 
     #[test]
     fn what_says_nothing_is_left_out_and_what_says_something_stays() {
