@@ -40,7 +40,7 @@ use crate::graph::apply::graph_of;
 use crate::graph::apply::topology::Labeller;
 use crate::graph::expand::build_of;
 use crate::graph::observe::checkpoints::names_in;
-use crate::graph::observe::grove::kai_queues;
+use crate::graph::observe::grove::{kai_queues, volcano_groups};
 use crate::graph::observe::{Apis, Caches};
 use crate::graph::settings::Settings;
 use crate::infrastructure::{self, Places};
@@ -306,6 +306,7 @@ fn apis(apis: &ServedApis, settings: &Settings) -> Apis {
         checkpoints: settings.snapshots.is_some(),
         leader_worker_sets: settings.leader_worker_sets.then(|| served(ApiResource::from_gvk(&leader_worker_sets))),
         kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
+        volcano_groups: (settings.grove.enabled && settings.grove.volcano).then(|| served(volcano_groups())),
     }
 }
 

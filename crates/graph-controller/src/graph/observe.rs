@@ -84,6 +84,8 @@ pub struct Served {
     pub grove: bool,
     /// The KAI scheduler.
     pub kai: bool,
+    /// The Volcano scheduler.
+    pub volcano: bool,
     /// Checkpoints, as the operator's configuration says.
     pub checkpoints: bool,
 }
@@ -155,6 +157,8 @@ pub struct Apis {
     pub leader_worker_sets: Option<ServedApi>,
     /// Queues of the KAI scheduler; none if it is not for the cluster to say whether it is used.
     pub kai_queues: Option<ServedApi>,
+    /// Pod groups of the Volcano scheduler; none unless it shall place pods.
+    pub volcano_groups: Option<ServedApi>,
 }
 
 impl Apis {
@@ -178,6 +182,11 @@ impl Apis {
             && served.grove
         {
             served.kai = api.is_served().await?;
+        }
+        if let Some(api) = &self.volcano_groups
+            && served.grove
+        {
+            served.volcano = api.is_served().await?;
         }
         Ok(served)
     }

@@ -100,6 +100,10 @@ pub fn lacks_grove(facts: Facts<'_>, settings: &Settings) -> Option<Refusal> {
         "orchestrators.kaiScheduler and orchestrators.volcanoScheduler are both enabled in the operator's configuration, \
          and a graph can be placed by one of them only"
             .to_owned()
+    } else if settings.grove.volcano && !facts.served.volcano {
+        "orchestrators.volcanoScheduler is enabled in the operator's configuration, and the cluster does not serve podgroups of \
+         scheduling.volcano.sh/v1beta1; install Volcano, or disable it there"
+            .to_owned()
     } else {
         let queue = facts.missing_queue?;
         return Some(Refusal {
@@ -123,6 +127,7 @@ pub fn lacks_grove(facts: Facts<'_>, settings: &Settings) -> Option<Refusal> {
 mod tests {
     use super::*;
     use crate::graph::fixtures::{graph_with, grove, live, observed, valid};
+    use crate::graph::observe::Served;
     use serde_json::json;
 
     fn chosen(provider: Option<&str>, enable: Option<&str>, served: bool) -> Result<Program, &'static str> {
@@ -180,5 +185,16 @@ mod tests {
         let refusal = lacks_grove(Facts::default(), grove::settings()).unwrap();
         assert_eq!(refusal.ready_reason, conditions::graph::PROVIDER_UNAVAILABLE);
         assert!(refusal.message.contains("grove.io/v1alpha1"), "{}", refusal.message);
+
+        let mut settings = grove::settings().clone();
+        settings.grove.volcano = true;
+        let lacks = |volcano| {
+            let served = Served { grove: true, volcano, ..Served::default() };
+            lacks_grove(Facts { program: Program::Grove, served, ..Facts::default() }, &settings)
+        };
+        let refusal = lacks(false).unwrap();
+        assert_eq!(refusal.stalled_reason, conditions::graph::API_MISSING);
+        assert!(refusal.message.contains("scheduling.volcano.sh/v1beta1"), "{}", refusal.message);
+        assert_eq!(lacks(true), None);
     }
 }

@@ -27,6 +27,11 @@ pub fn kai_queues() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.run.ai", "v2", "Queue"))
 }
 
+/// The kind of the Volcano scheduler's gangs.
+pub fn volcano_groups() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"))
+}
+
 /// Caches of what Grove serves; empty while it does not.
 #[derive(Clone)]
 pub struct GroveCaches {
