@@ -158,7 +158,7 @@ pub mod component {
     }
     /// Type: the image pull secrets that the pod template names exist.
     pub const PULL_SECRETS_FOUND: &str = "ImagePullSecretsFound";
-    /// Type: the engine was told how the nodes of a replica find each other. Only there when it is false.
+    /// Type, of graphs too: the engine was told how the nodes of a replica find each other. Only there when it is false.
     pub const NODES_JOINED: &str = "NodesJoined";
     /// `NodesJoined`: no command line of the engine was found to which flags could be added.
     pub const ENGINE_NOT_FOUND: &str = "EngineNotFound";

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_types::conditions as c;
 use api_types::v1beta1::{
     ComponentReplicaStatus, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentStatus, GraphState,
-    RollingUpdatePhase, RollingUpdateStatus,
+    MAIN_CONTAINER, RollingUpdatePhase, RollingUpdateStatus,
 };
 use controller_kit::conditions::{find, set_condition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -35,6 +35,7 @@ pub fn of_decision(
     status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
     if let Some(on_grove) = &decision.grove {
         grove::report(&mut status, observed, on_grove, applied, now);
+        nodes_joined(&mut status, &observed.graph, &decision.unjoined, now);
         if let Some(message) = checkpoints_awaited(decision) {
             wait_for_checkpoints(&mut status, &observed.graph, decision, message, now);
         }
@@ -48,6 +49,10 @@ pub fn of_decision(
     let old: Vec<&DynamoComponentDeployment> =
         decision.rollout.old.iter().filter_map(|name| by_name.get(name).copied()).collect();
 
+    let unjoined =
+        wanted.iter().filter(|d| condition(d, c::component::NODES_JOINED).is_some_and(|c| c.status == "False"));
+    let unjoined: Vec<_> = unjoined.map(|d| d.spec.component.name.clone()).collect();
+    nodes_joined(&mut status, graph, &unjoined, now);
     status.components = components(&wanted, &old);
     status.rolling_update = rolling_update(status.rolling_update.take(), &decision.rollout, now);
 
@@ -103,6 +108,26 @@ fn tell_of_key(
         key.namespace
     );
     set(status, graph, now, c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
+}
+
+/// Only there where it is false: a program may join the nodes by itself, so this stops nothing.
+fn nodes_joined(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    unjoined: &[String],
+    now: Timestamp,
+) {
+    let type_ = c::component::NODES_JOINED;
+    if unjoined.is_empty() {
+        status.conditions.retain(|condition| condition.type_ != type_);
+        return;
+    }
+    let message = format!(
+        "spec.components[{}]: container {MAIN_CONTAINER} starts no `python … -m dynamo.<engine>` to which the flags could be \
+         added that join the nodes of a replica; a program that joins them by itself needs none",
+        unjoined.join(", ")
+    );
+    set(status, graph, now, type_, false, c::component::ENGINE_NOT_FOUND, &message);
 }
 
 /// What components wait for before pods of theirs may start.

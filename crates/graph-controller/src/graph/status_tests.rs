@@ -188,3 +188,19 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         assert!(told.is_none_or(|c| (c.status.as_str(), c.reason.as_str()) == ("False", "SecretMissing")), "{what}");
     }
 }
+
+#[test]
+fn an_engine_that_flags_cannot_reach_is_told_of() {
+    let graph = graph();
+    let told = |live: &[DynamoComponentDeployment]| {
+        let status = status_of(&graph, live.to_vec());
+        find(&status.conditions, c::component::NODES_JOINED).map(|found| found.message.clone())
+    };
+    let mut live = fresh(&graph, |n| n);
+    assert_eq!(told(&live), None);
+    let (type_, why) = (c::component::NODES_JOINED, c::component::ENGINE_NOT_FOUND);
+    let decode = live.iter_mut().find(|d| d.spec.component.name == "Decode").unwrap();
+    set_condition(&mut decode.status.as_mut().unwrap().conditions, type_, false.into(), why, "m", None, NOW);
+    let message = told(&live).unwrap();
+    assert!(message.starts_with("spec.components[Decode]: container main starts no"), "{message}");
+}

@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn a_volume_without_any_storage_class_stays_one() {
         let of_class = |class: Value| {
-            let mut claim = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+            let mut claim =
+                json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
             if !class.is_null() {
                 claim["storageClassName"] = class;
             }

@@ -64,6 +64,8 @@ pub struct Decision {
     pub restart: Option<RestartStatus>,
     /// What shall be done on Grove, if the graph runs there.
     pub grove: Option<GroveDecision>,
+    /// Components on Grove whose engine could not be told how the nodes of a replica find each other.
+    pub unjoined: Vec<String>,
     /// What the graph's annotations shall tell the Go operator, as a JSON patch.
     pub bookkeeping: Vec<Value>,
     /// Why nothing else than [`Self::objects`] is decided on; what is live of the components stays.

@@ -222,3 +222,23 @@ fn a_topology_is_spoken_of_only_where_one_is_asked_for() {
         assert_eq!(topology(&placed, conditions), Some((status.to_owned(), reason.to_owned())));
     }
 }
+
+#[test]
+fn an_engine_that_flags_cannot_reach_is_told_of() {
+    let told = |command: &str| {
+        let graph = graph_with(|g| {
+            g["spec"]["backendFramework"] = json!("vllm");
+            let decode = &mut g["spec"]["components"][1];
+            decode["multinode"] = json!({ "nodeCount": 2 });
+            let main = &mut decode["podTemplate"]["spec"]["containers"][0];
+            main["command"] = json!(["/bin/sh", "-c"]);
+            main["args"] = json!([format!("{command} --tensor-parallel-size 16")]);
+            main["resources"] = json!({ "limits": { "nvidia.com/gpu": "8" } });
+        });
+        let status = status_of(&with(&graph, vec![]));
+        find(&status.conditions, c::component::NODES_JOINED).map(|c| (c.status.clone(), c.message.clone()))
+    };
+    let (status, message) = told("./launch.sh").unwrap();
+    assert!(status == "False" && message.starts_with("spec.components[Decode]: container main starts no"), "{message}");
+    assert_eq!(told("python3 -m dynamo.vllm"), None);
+}

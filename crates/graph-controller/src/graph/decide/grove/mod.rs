@@ -109,6 +109,7 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
         }
     };
     decision.checkpoints = rendered.checkpoints;
+    decision.unjoined = rendered.unjoined;
     let awaited = rendered.awaited;
     let waits = |component: &ComponentSpec| awaited.contains(&component.name);
     // What serves is not replaced by pods that wait, whether they or what they start from have changed.
@@ -152,6 +153,8 @@ struct Rendered {
     checkpoints: Vec<ComponentCheckpoint>,
     /// Names of the components whose pods would wait.
     awaited: BTreeSet<String>,
+    /// Names of the components whose engine is not told of other nodes.
+    unjoined: Vec<String>,
     services: Vec<Service>,
     ingresses: Vec<Ingress>,
     virtual_services: Vec<VirtualService>,
@@ -184,6 +187,10 @@ fn render(
     let Some(valid) = merged.iter().map(|d| validate_on(RunsOn::Grove, d).ok()).collect::<Option<Vec<_>>>() else {
         return Ok(None);
     };
+    let gpus =
+        |valid: &ValidatedComponent<'_>| graph.claimed_gpus.get(valid.component_name()).copied().unwrap_or_default();
+    let unjoined = valid.iter().filter(|valid| !valid.joins_nodes(gpus(valid)));
+    let unjoined = unjoined.map(|valid| valid.component_name().to_owned()).collect();
     let starts = valid.iter().map(|valid| start_of(valid, &checkpoints, graph, observed));
     let starts: Vec<Start> = starts.collect::<Result<_, _>>()?;
     let names = graph.spec.components.iter().map(|component| &component.name);
@@ -241,6 +248,7 @@ fn render(
         virtual_services: components.iter().filter_map(|c| render_virtual_service(&rendering, c)).collect(),
         set,
         awaited,
+        unjoined,
         checkpoints,
     }))
 }
