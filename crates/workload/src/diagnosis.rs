@@ -3,6 +3,7 @@
 //! One pod is named: the one whose cause is nearest to something that somebody can change. The words stay the same as long
 //! as the cause does, so that they need to be written only once: no counts of restarts, no times, no back-off.
 
+use crate::frameworks::WAITS_FOR_LEADER;
 use api_types::conditions::component as reason;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 
@@ -30,6 +31,8 @@ pub enum Cause {
     Starting,
     /// It runs, and a probe has not succeeded.
     Probe,
+    /// One of its containers has to end before the others start: it waits for its leader, for example.
+    Preparing,
 }
 
 impl Cause {
@@ -43,14 +46,14 @@ impl Cause {
             Self::Failed => reason::POD_FAILED,
             Self::Unschedulable => reason::UNSCHEDULABLE,
             Self::Gated => reason::SCHEDULING_GATED,
-            Self::Starting => reason::PODS_STARTING,
+            Self::Starting | Self::Preparing => reason::PODS_STARTING,
             Self::Probe => reason::PROBE_NOT_PASSED,
         }
     }
 
     /// Whether pods may be on their way, with nothing for anybody to do.
     pub fn is_ordinary(self) -> bool {
-        matches!(self, Self::Gated | Self::Starting | Self::Probe)
+        matches!(self, Self::Gated | Self::Starting | Self::Probe | Self::Preparing)
     }
 }
 
@@ -65,13 +68,28 @@ pub struct Trouble {
 
 /// Looks for the pod whose cause is the most telling; `None` if all of them serve.
 pub fn diagnose(pods: &[Pod]) -> Option<Trouble> {
-    let mut all: Vec<_> = pods.iter().filter_map(|pod| Some((trouble_of(pod)?, pod.metadata.name.clone()))).collect();
-    all.sort_by(|((a, _), one), ((b, _), other)| (a, one).cmp(&(b, other)));
-    let ((cause, what), name) = all.first()?;
+    most_telling(pods).map(|(_, trouble)| trouble)
+}
+
+/// A pod that ended has mostly been replaced: it tells of the past as soon as one that is there tells of the present.
+fn most_telling(pods: &[Pod]) -> Option<(&Pod, Trouble)> {
+    let (ended, live): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| has_ended(pod));
+    most_telling_of(&live).or_else(|| most_telling_of(&ended))
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
+}
+
+fn most_telling_of<'a>(pods: &[&'a Pod]) -> Option<(&'a Pod, Trouble)> {
+    let mut all: Vec<_> = pods.iter().filter_map(|pod| Some((trouble_of(pod)?, *pod))).collect();
+    all.sort_by(|((a, _), one), ((b, _), other)| (a, &one.metadata.name).cmp(&(b, &other.metadata.name)));
+    let ((cause, what), pod) = all.first()?;
     let alike = all.iter().filter(|((other, _), _)| other == cause).count();
     let others = if alike > 1 { ", and others like it" } else { "" };
-    let name = name.as_deref().unwrap_or_default();
-    Some(Trouble { cause: *cause, message: format!("pod {name}{others}: {what}") })
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    Some((*pod, Trouble { cause: *cause, message: format!("pod {name}{others}: {what}") }))
 }
 
 fn trouble_of(pod: &Pod) -> Option<(Cause, String)> {
@@ -80,11 +98,38 @@ fn trouble_of(pod: &Pod) -> Option<(Cause, String)> {
     }
     let none = PodStatus::default();
     let status = pod.status.as_ref().unwrap_or(&none);
+    let first = status.init_container_statuses.iter().flatten().find(|init| holds_up(pod, init));
     let containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    let mut found: Vec<_> = containers.filter_map(of_container).collect();
+    let others = containers.filter(|other| first.is_none_or(|first| other.name != first.name && !is_held_up(other)));
+    let mut found: Vec<_> = others.filter_map(of_container).collect();
+    found.extend(first.map(preparing));
     found.extend(of_pod(status));
     // Of two containers in trouble, the one that stands first.
     found.into_iter().min_by_key(|(cause, _)| *cause)
+}
+
+/// Whether an init container runs that has to end before others start. Those that are started again run beside them.
+fn holds_up(pod: &Pod, init: &ContainerStatus) -> bool {
+    let runs = init.state.as_ref().is_some_and(|state| state.running.is_some());
+    let spec = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).find(|c| c.name == init.name);
+    runs && spec.is_none_or(|spec| spec.restart_policy.as_deref() != Some("Always"))
+}
+
+fn is_held_up(container: &ContainerStatus) -> bool {
+    let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+    waiting.is_some_and(|waiting| waiting.reason.as_deref() == Some("PodInitializing"))
+}
+
+fn preparing(init: &ContainerStatus) -> (Cause, String) {
+    if init.last_state.as_ref().is_some_and(ends_badly) {
+        return ended(init);
+    }
+    let name = &init.name;
+    let text = match name == WAITS_FOR_LEADER {
+        true => format!("it waits for the leader of its replica to answer (container {name})"),
+        false => format!("container {name} runs, and the others start when it has ended"),
+    };
+    (Cause::Preparing, text)
 }
 
 fn of_pod(status: &PodStatus) -> Option<(Cause, String)> {
@@ -258,6 +303,64 @@ mod tests {
         let (cause, message) = told([loading, image.clone(), image]).unwrap();
         assert_eq!(cause, Cause::ImagePull);
         assert!(message.starts_with("pod w-1, and others like it: "), "{message}");
+    }
+
+    /// An evicted pod stays for weeks after another has taken its place.
+    #[test]
+    fn a_pod_that_has_ended_tells_only_if_none_that_is_there_does() {
+        let evicted = json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" });
+        let crashed = json!({ "phase": "Failed", "containerStatuses": [
+            { "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+              "state": { "terminated": { "exitCode": 1 } } }] });
+        let loading = container(json!({ "state": { "running": {} } }));
+        let serving = json!({ "phase": "Running", "containerStatuses": [
+            { "name": "main", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": { "running": {} } }] });
+        for ended in [evicted, crashed] {
+            for (there, cause) in [
+                (unplaced("Unschedulable", "no node"), Cause::Unschedulable),
+                (loading.clone(), Cause::Probe),
+                (waiting("ContainerCreating", ""), Cause::Starting),
+            ] {
+                let (told, message) = told([ended.clone(), there]).unwrap();
+                assert_eq!((told, message.starts_with("pod w-1: ")), (cause, true), "{message}");
+            }
+            let (_, message) = told([ended.clone(), serving.clone()]).unwrap();
+            assert!(message.starts_with("pod w-0: "), "nobody else tells: {message}");
+        }
+    }
+
+    #[test]
+    fn a_container_that_has_to_end_first_is_what_the_others_wait_for() {
+        let of = |name: &str, restart: Value, init: Value| -> Option<(Cause, String)> {
+            let status = |name: &str, state: Value| json!({ "name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state });
+            let main = status("main", json!({ "waiting": { "reason": "PodInitializing" } }));
+            let pod = serde_json::from_value(json!({
+                "metadata": { "name": "w" },
+                "spec": { "containers": [], "initContainers": [{ "name": name, "restartPolicy": restart }] },
+                "status": { "phase": "Pending", "initContainerStatuses": [status(name, init)], "containerStatuses": [main] },
+            }))
+            .unwrap();
+            diagnose(&[pod]).map(|trouble| (trouble.cause, trouble.message))
+        };
+        let running = json!({ "running": {} });
+        let told = of("wait-for-leader-mp", Value::Null, running.clone()).unwrap();
+        let text = "pod w: it waits for the leader of its replica to answer (container wait-for-leader-mp)";
+        assert_eq!(told, (Cause::Preparing, text.to_owned()));
+        let told = of("copy", Value::Null, running.clone()).unwrap();
+        assert_eq!(told.1, "pod w: container copy runs, and the others start when it has ended");
+        let image = json!({ "waiting": { "reason": "ErrImagePull", "message": "no" } });
+        assert_eq!(of("copy", Value::Null, image).unwrap().0, Cause::ImagePull);
+        assert_eq!(of("server", json!("Always"), running).unwrap().0, Cause::Starting, "it runs beside the others");
+    }
+
+    /// Somebody else's pod says more than one that only waits for it.
+    #[test]
+    fn the_leader_tells_before_those_who_wait_for_it() {
+        let init = json!({ "name": "wait-for-leader-mp", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": { "running": {} } });
+        let worker = json!({ "phase": "Pending", "initContainerStatuses": [init] });
+        let leader = container(json!({ "state": { "running": {} }, "started": false }));
+        assert_eq!(told([worker, leader]).unwrap().0, Cause::Probe);
     }
 
     #[test]

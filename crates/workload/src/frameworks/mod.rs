@@ -19,6 +19,7 @@ pub(crate) use detect::detect;
 pub use detect::framework_of;
 pub use multinode::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WORKER_CLIQUE};
 pub use vllm::WAIT_FOR_LEADER;
+pub(crate) use vllm::WAITS_FOR_LEADER;
 
 use crate::validate::CacheMount;
 use crate::{RenderInput, ValidatedComponent, gpus};

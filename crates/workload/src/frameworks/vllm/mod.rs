@@ -7,6 +7,7 @@ mod wait;
 
 pub(super) use executor::Executor;
 pub(crate) use ray::may_be_joined;
+pub(crate) use wait::NAME as WAITS_FOR_LEADER;
 pub use wait::WAIT_FOR_LEADER;
 
 use super::{Launch, Multinode, NodeRole, command};

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{ConfigMapVolumeSource, Container, PodSpec, Volu
 /// The program that waits. It reads `LEADER_HOST` and `LEADER_PORT`; graphs carry it in a ConfigMap.
 pub const WAIT_FOR_LEADER: &str = include_str!("wait_for_leader.py");
 
-const NAME: &str = "wait-for-leader-mp";
+/// Name of the init container.
+pub(crate) const NAME: &str = "wait-for-leader-mp";
 const VOLUME: &str = "wait-leader-script";
 const FOLDER: &str = "/scripts";
 /// Holds the program where no graph has a ConfigMap for it.
