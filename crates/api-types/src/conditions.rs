@@ -121,6 +121,8 @@ pub mod component {
     pub const PROGRESSING: &str = "Progressing";
     /// `Reconciling`: a container cannot be set up, because a Secret or ConfigMap is missing, for example.
     pub const CONTAINER_CONFIG: &str = "ContainerConfigInvalid";
+    /// `Reconciling`: a volume cannot be mounted, because the Secret or ConfigMap that it is of is missing, for example.
+    pub const VOLUME_NOT_MOUNTED: &str = "VolumeNotMounted";
     /// `Reconciling`: an image cannot be pulled.
     pub const IMAGE_PULL_FAILED: &str = "ImagePullFailed";
     /// `Reconciling`: a container used more memory than it may.
@@ -142,9 +144,10 @@ pub mod component {
     /// `Reconciling`: the GPUs that an engine has through claims cannot be counted, because a claim or its class is missing.
     pub const GPUS_UNKNOWN: &str = "GpuCountUnknown";
     /// Reasons of `Reconciling` that ask somebody to do something, the most urgent first.
-    pub const TROUBLES: [&str; 8] = [
+    pub const TROUBLES: [&str; 9] = [
         GPUS_UNKNOWN,
         CONTAINER_CONFIG,
+        VOLUME_NOT_MOUNTED,
         IMAGE_PULL_FAILED,
         OUT_OF_MEMORY,
         CRASH_LOOP,

@@ -214,6 +214,13 @@ pub const ACCESS: &[Access] = &[
         why: "finds the accounts that administrators label for component pods and for builds; only metadata is read",
     },
     Access {
+        group: "",
+        resource: "events",
+        subresource: None,
+        verbs: &[Verb::List],
+        why: "why pods do not come up where pods do not tell: volumes that cannot be mounted, and pods that are refused",
+    },
+    Access {
         group: "events.k8s.io",
         resource: "events",
         subresource: None,
@@ -275,6 +282,12 @@ mod tests {
               - create
               - patch
               - delete
+            - apiGroups:
+              - ""
+              resources:
+              - events
+              verbs:
+              - list
             - apiGroups:
               - apps
               resources:

@@ -10,6 +10,7 @@
 //! - [`pods`]: why what does not come up does not.
 //! - [`pull_secrets`]: which docker configuration Secrets open which registries.
 //! - [`read`]: reads that no cache answers, and why a reconcile ends early.
+//! - [`warnings`]: what Kubernetes warns of.
 //! - [`leader`]: of several replicas, one acts.
 //! - [`scope`]: which operator acts in a namespace.
 //! - [`yaml`]: texts that people and programs hand to the operator.
@@ -34,4 +35,5 @@ pub mod read;
 pub mod scope;
 pub mod settings;
 pub mod store;
+pub mod warnings;
 pub mod yaml;

@@ -13,9 +13,11 @@ use std::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use tracing::debug;
+use workload::Trouble;
 
 use crate::read::read;
 use crate::store::Packed;
+use crate::warnings::{Warning, warnings};
 
 /// How long replicas may be missing before somebody looks, and how long nobody looks again at most.
 const FIRST: Duration = Duration::from_secs(5);
@@ -52,18 +54,16 @@ impl<T: Clone> PodWatcher<T> {
 
     /// What `tell` makes of the pods, as far as is known, and when to look again. `age` is for how long replicas have been
     /// missing. Without an answer from the API server, the last one stands.
-    pub async fn look(
-        &self,
-        of: &PodsOf<'_>,
-        age: Duration,
-        tell: impl FnOnce(&[Pod]) -> Option<T> + Send,
-    ) -> (Option<T>, Duration) {
+    pub async fn look<F>(&self, of: &PodsOf<'_>, age: Duration, tell: F) -> (Option<T>, Duration)
+    where
+        F: AsyncFnOnce(Vec<Pod>) -> Option<T>,
+    {
         let last = self.seen().get(of.uid).cloned();
         match due(age, last.as_ref().map(|last| last.at.elapsed())) {
             Some(wait) => (last.and_then(|last| last.shown), wait),
             None => {
                 let shown = match self.read(of).await {
-                    Some(pods) => tell(&pods),
+                    Some(pods) => tell(pods).await,
                     None => last.and_then(|last| last.shown),
                 };
                 let seen = Seen { at: Instant::now(), shown: shown.clone() };
@@ -74,6 +74,20 @@ impl<T: Clone> PodWatcher<T> {
                 (shown, age.clamp(FIRST, LONGEST))
             }
         }
+    }
+
+    /// What Kubernetes warns of in a namespace, see [`Warning`]: events of that reason about objects of a kind, the latest first.
+    /// `more` selects by further fields, such as `involvedObject.uid=…`. Without an answer, or the right to ask, there are none.
+    pub async fn warnings(&self, namespace: &str, kind: &str, reason: &str, more: Option<&str>) -> Vec<Warning> {
+        warnings(&self.client, namespace, kind, reason, more).await
+    }
+
+    /// Why a volume of a pod cannot be mounted, if that is what the pod waits for.
+    pub async fn failed_mount(&self, pod: &Pod) -> Option<Trouble> {
+        let metadata = &pod.metadata;
+        let of_pod = format!("involvedObject.uid={}", metadata.uid.as_deref()?);
+        let told = self.warnings(metadata.namespace.as_deref()?, "Pod", "FailedMount", Some(&of_pod)).await;
+        Some(Trouble::of_volume(pod, &told.first()?.message))
     }
 
     /// All replicas are there: what was seen is of the past.

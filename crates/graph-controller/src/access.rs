@@ -327,6 +327,13 @@ pub const ACCESS: &[Access] = &[
         why: GRANTED_TO_DISCOVERY,
     },
     Access {
+        group: "",
+        resource: "events",
+        subresource: None,
+        verbs: &[Verb::List],
+        why: "why pods do not come up where pods do not tell: volumes that cannot be mounted, and pods that are refused",
+    },
+    Access {
         group: "events.k8s.io",
         resource: "events",
         subresource: None,

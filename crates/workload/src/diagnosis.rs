@@ -13,8 +13,12 @@ const LONGEST: usize = 400;
 /// Why a pod does not serve. The order is that of how surely somebody has to change something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
+    /// No more pods are made: a quota or a policy refuses them.
+    Refused,
     /// A Secret, a ConfigMap or a key of them is missing, or a container cannot be set up as it is written.
     Configuration,
+    /// A volume cannot be mounted: the Secret or ConfigMap that it is of is missing, for example.
+    Volume,
     /// An image cannot be pulled.
     ImagePull,
     /// A container was ended because it used more memory than it may.
@@ -39,7 +43,9 @@ impl Cause {
     /// Reason of a condition and of an event.
     pub fn reason(self) -> &'static str {
         match self {
+            Self::Refused => reason::PODS_REFUSED,
             Self::Configuration => reason::CONTAINER_CONFIG,
+            Self::Volume => reason::VOLUME_NOT_MOUNTED,
             Self::ImagePull => reason::IMAGE_PULL_FAILED,
             Self::OutOfMemory => reason::OUT_OF_MEMORY,
             Self::CrashLoop => reason::CRASH_LOOP,
@@ -69,6 +75,24 @@ pub struct Trouble {
 /// Looks for the pod whose cause is the most telling; `None` if all of them serve.
 pub fn diagnose(pods: &[Pod]) -> Option<Trouble> {
     most_telling(pods).map(|(_, trouble)| trouble)
+}
+
+/// The pod that [`diagnose`] names, if all that is known of it is that its containers are being created. Its events say more.
+pub fn being_set_up(pods: &[Pod]) -> Option<&Pod> {
+    most_telling(pods).filter(|(_, trouble)| trouble.cause == Cause::Starting).map(|(pod, _)| pod)
+}
+
+impl Trouble {
+    /// A volume of a pod cannot be mounted; `message` is the kubelet's.
+    pub fn of_volume(pod: &Pod, message: &str) -> Self {
+        let name = pod.metadata.name.as_deref().unwrap_or_default();
+        Self { cause: Cause::Volume, message: cut(&format!("pod {name}: {message}")) }
+    }
+
+    /// The StatefulSet of a group of pods gets no pods; `message` is its controller's.
+    pub fn of_refusal(stateful_set: &str, message: &str) -> Self {
+        Self { cause: Cause::Refused, message: cut(&format!("StatefulSet {stateful_set}: {message}")) }
+    }
 }
 
 /// A pod that ended has mostly been replaced: it tells of the past as soon as one that is there tells of the present.
@@ -351,6 +375,18 @@ mod tests {
         let image = json!({ "waiting": { "reason": "ErrImagePull", "message": "no" } });
         assert_eq!(of("copy", Value::Null, image).unwrap().0, Cause::ImagePull);
         assert_eq!(of("server", json!("Always"), running).unwrap().0, Cause::Starting, "it runs beside the others");
+    }
+
+    #[test]
+    fn only_a_pod_of_which_nothing_else_is_known_is_asked_for_its_events() {
+        let creating = pod("w-1", waiting("ContainerCreating", ""));
+        let asked = |pods: &[Pod]| being_set_up(pods).and_then(|pod| pod.metadata.name.clone());
+        assert_eq!(asked(std::slice::from_ref(&creating)).as_deref(), Some("w-1"));
+        assert_eq!(asked(&[creating.clone(), pod("w-2", waiting("ErrImagePull", "no"))]), None);
+        assert_eq!(asked(&[pod("w-3", container(json!({ "state": { "running": {} } })))]), None);
+        let message = "MountVolume.SetUp failed for volume \"hf\" : secret \"hf-token\" not found";
+        let trouble = Trouble::of_volume(&creating, message);
+        assert_eq!((trouble.cause.reason(), trouble.message), ("VolumeNotMounted", format!("pod w-1: {message}")));
     }
 
     /// Somebody else's pod says more than one that only waits for it.

@@ -61,7 +61,7 @@ mod strategy;
 mod validate;
 
 pub use deployment::render_deployment;
-pub use diagnosis::{Cause, Trouble, diagnose};
+pub use diagnosis::{Cause, Trouble, being_set_up, diagnose};
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
 pub use exposure::{ExposureSettings, render_ingress, render_virtual_service};
 pub use frameworks::{

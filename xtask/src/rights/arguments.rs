@@ -166,6 +166,12 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         why: "what there is to tell, and whether it happens again, is chance in a short run",
     },
     Argument {
+        programs: &["graph-controller", "component-controller"],
+        rights: &["list core/events"],
+        reach: Reach::Never,
+        why: "looked at while a volume of a pod cannot be mounted, or no pods are made of a group; no test has a kubelet that says so",
+    },
+    Argument {
         programs: COMPONENTS,
         rights: &[
             "* leaderworkerset.x-k8s.io/leaderworkersets",

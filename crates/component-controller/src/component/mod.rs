@@ -14,7 +14,7 @@ pub mod status;
 pub mod validate;
 pub mod workload;
 
-use ::workload::{Trouble, diagnose};
+use ::workload::Trouble;
 use acted::Acted;
 use api_types::{
     LEGACY_FINALIZER, conditions,
@@ -31,8 +31,12 @@ use controller_kit::{
     store::{Packed, UnpackError, controller_owner},
 };
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Resource;
-use observe::{Observed, Observer, pods::pods_of};
+use observe::{
+    Observed, Observer,
+    pods::{pods_of, why},
+};
 use pull_secrets::NamedPullSecrets;
 use status::{Facts, Standing};
 use std::{sync::Arc, time::Duration};
@@ -115,8 +119,10 @@ impl Reconciler {
             self.pods.forget(pods.uid);
             return (standing, None);
         }
+        let groups = acted.workload.as_ref().map_or(0, |live| live.get().wanted());
+        let tell = async |pods: Vec<Pod>| why(&self.pods, component, groups, &pods).await;
         let conditions = component.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let (trouble, after) = self.pods.look(&pods, age(conditions, Timestamp::now()), diagnose).await;
+        let (trouble, after) = self.pods.look(&pods, age(conditions, Timestamp::now()), tell).await;
         (standing.because_of(trouble), Some(after))
     }
 

@@ -26,6 +26,7 @@ use controller_kit::failure::Class;
 use controller_kit::pods::PodWatcher;
 use controller_kit::store::{Packed, UnpackError};
 use futures::join;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use tracing::warn;
@@ -189,7 +190,8 @@ impl Reconciler {
         }
         let conditions = observed.graph.status.as_ref().map(|status| status.conditions.as_slice());
         let missing_for = age(conditions.unwrap_or_default(), now);
-        let (troubles, after) = self.pods.look(&pods, missing_for, troubles).await;
+        let tell = async |seen: Vec<Pod>| troubles(&self.pods, &seen).await;
+        let (troubles, after) = self.pods.look(&pods, missing_for, tell).await;
         applied.troubles = troubles.unwrap_or_default();
         Some(after)
     }

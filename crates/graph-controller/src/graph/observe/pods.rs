@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeployment;
-use controller_kit::pods::PodsOf;
+use controller_kit::pods::{PodWatcher, PodsOf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use workload::{Trouble, diagnose};
+use workload::{Trouble, being_set_up, diagnose};
 
 /// Why pods do not serve, by component.
 pub type Troubles = BTreeMap<String, Trouble>;
@@ -22,25 +22,43 @@ pub fn pods_of(graph: &DynamoGraphDeployment) -> PodsOf<'_> {
     }
 }
 
-/// Of each component, the pod whose cause is the most telling; `None` if all pods serve.
-pub fn troubles(pods: &[Pod]) -> Option<Troubles> {
+/// Of each component, the pod whose cause is the most telling; `None` if all pods serve. Of pods that are being set up, the
+/// events tell why.
+pub async fn troubles(watcher: &PodWatcher<Troubles>, pods: &[Pod]) -> Option<Troubles> {
+    let mut all = Troubles::new();
+    for (component, pods) in by_component(pods) {
+        let mounts = match being_set_up(&pods) {
+            Some(pod) => watcher.failed_mount(pod).await,
+            None => None,
+        };
+        all.extend(mounts.or_else(|| diagnose(&pods)).map(|trouble| (component.to_owned(), trouble)));
+    }
+    Some(all).filter(|all| !all.is_empty())
+}
+
+fn by_component(pods: &[Pod]) -> BTreeMap<&str, Vec<Pod>> {
     let mut by_component: BTreeMap<&str, Vec<Pod>> = BTreeMap::new();
     for pod in pods {
         let Some(component) = pod.labels().get(labels::COMPONENT) else { continue };
         by_component.entry(component).or_default().push(pod.clone());
     }
-    let found = by_component.into_iter().filter_map(|(name, pods)| Some((name.to_owned(), diagnose(&pods)?)));
-    Some(found.collect::<Troubles>()).filter(|all| !all.is_empty())
+    by_component
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::{Client, Config};
     use serde_json::{Value, json};
     use workload::Cause;
 
-    #[test]
-    fn every_component_has_the_pod_that_tells_why() {
+    /// Nobody answers there, and nobody is asked.
+    fn watcher() -> PodWatcher<Troubles> {
+        PodWatcher::new(Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap())
+    }
+
+    #[tokio::test]
+    async fn every_component_has_the_pod_that_tells_why() {
         let pod = |name: &str, component: Value, reason: &str| -> Pod {
             let condition =
                 json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": "no node" });
@@ -50,11 +68,11 @@ mod tests {
         };
         let serving: Pod =
             serde_json::from_value(json!({ "metadata": { "labels": { labels::COMPONENT: "C" } } })).unwrap();
-        assert_eq!(troubles(std::slice::from_ref(&serving)), None);
+        assert_eq!(troubles(&watcher(), std::slice::from_ref(&serving)).await, None);
         let (gated, unplaced) = ("SchedulingGated", "Unschedulable");
         let pods =
             [pod("a-1", json!("A"), gated), pod("a-2", json!("A"), unplaced), pod("b", json!("B"), gated), serving];
-        let found = troubles(&pods).unwrap();
+        let found = troubles(&watcher(), &pods).await.unwrap();
         let causes: Vec<_> = found.iter().map(|(name, trouble)| (name.as_str(), trouble.cause)).collect();
         assert_eq!(causes, [("A", Cause::Unschedulable), ("B", Cause::Gated)]);
         assert_eq!(found["A"].message, "pod a-2: no node");
