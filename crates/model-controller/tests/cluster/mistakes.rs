@@ -1,21 +1,19 @@
-//! Specs that cannot be used.
+//! Specs that cannot be used. Most mistakes the API server refuses by itself; a name of blanks is one that it lets in.
 
 use crate::bed::{Bed, adapter_model, condition};
 use api_types::v1alpha1::DynamoModel;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-/// component.md §7.16: a missing source made the endpoints disappear from the status.
+/// component.md §7.16: a mistake made the endpoints disappear from the status.
 #[tokio::test]
-async fn a_missing_source_is_named_and_hides_no_endpoints() {
-    let mut bed = Bed::new("nosource").await;
+async fn a_mistake_is_named_and_hides_no_endpoints() {
+    let mut bed = Bed::new("mistake").await;
     let engines = bed.engines(2).await;
-    let mut model = adapter_model("m", "a", "s3://1");
-    model["spec"].as_object_mut().unwrap().remove("source");
-    bed.apply::<DynamoModel>(&model).await;
+    bed.apply::<DynamoModel>(&adapter_model("m", " ", "s3://1")).await;
     let model = bed.until_condition("m", "Stalled", "True", "InvalidSpec").await;
     let (.., message) = condition(&model, "Stalled").unwrap();
-    assert!(message.starts_with("spec.source.uri is missing;"), "{message}");
+    assert!(message.starts_with("spec.modelName is empty;"), "{message}");
     assert_eq!(model.status.unwrap().total_endpoints, 2);
     assert!(engines.iter().all(|engine| engine.asked().is_empty()));
     bed.adapter("m", "a", "s3://1").await;
@@ -28,7 +26,7 @@ async fn what_is_loaded_stays_while_the_spec_is_wrong() {
     let engines = bed.engines(1).await;
     bed.adapter("m", "a", "s3://1").await;
     bed.until_served("m", 1).await;
-    let patch = json!({ "spec": { "source": null } });
+    let patch = json!({ "spec": { "modelName": " " } });
     bed.api::<DynamoModel>().patch("m", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     bed.until_condition("m", "Stalled", "True", "InvalidSpec").await;
     bed.until_reconciled("m").await;
