@@ -88,6 +88,8 @@ pub struct Served {
     pub volcano: bool,
     /// Checkpoints, as the operator's configuration says.
     pub checkpoints: bool,
+    /// The cluster topology that the graph names may not be read.
+    pub topology_hidden: bool,
 }
 
 /// One graph and all that is live of it, at one moment.

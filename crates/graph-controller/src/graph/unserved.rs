@@ -13,6 +13,11 @@ use super::program::Program;
 const SWITCHED_OFF: &str =
     " (checkpoints are switched off; an administrator sets checkpoint.enabled in the operator's configuration)";
 
+/// What stands behind the name of a topology that may not be read.
+const HIDDEN: &str = " (the operator has no right to get clustertopologybindings.grove.io, so that pods know of the named domain only, and \
+                      it may have no label; an administrator grants it, in a namespace-restricted install by \
+                      dynamo-operator.namespaceRestriction.clusterReads=true)";
+
 /// Paths of the fields that have no effect on a graph that this program runs, in the order of the object, each with its reason
 /// where that is not the program; empty for most graphs.
 pub fn unserved_fields(graph: &DynamoGraphDeployment, program: Program, served: Served) -> Vec<String> {
@@ -25,8 +30,10 @@ pub fn unserved_fields(graph: &DynamoGraphDeployment, program: Program, served: 
         (as_components && spec.topology_constraint.is_some(), "spec.topologyConstraint"),
     ];
     let annotation = elsewhere.then(|| format!("metadata.annotations[{}]", annotations::WORKLOAD_PROVIDER));
+    let hidden =
+        served.topology_hidden.then(|| format!("spec.experimental.kvTransferPolicy.clusterTopologyName{HIDDEN}"));
     let set = of_graph.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field.to_owned());
-    let mut fields: Vec<String> = annotation.into_iter().chain(set).collect();
+    let mut fields: Vec<String> = annotation.into_iter().chain(set).chain(hidden).collect();
     for component in &spec.components {
         let at = format!("spec.components[{}]", component.name);
         if !served.checkpoints && has_checkpoint(component) {
@@ -84,6 +91,16 @@ mod tests {
         );
         let served = Served { checkpoints: true, ..Served::default() };
         assert_eq!(unserved_fields(&graph, Program::Component, served), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_topology_that_may_not_be_read_is_named_with_the_right_and_who_grants_it() {
+        let served = Served { topology_hidden: true, ..Served::default() };
+        let told = unserved_fields(&graph(), Program::Grove, served);
+        assert_eq!(told.len(), 1, "{told:?}");
+        for part in ["kvTransferPolicy.clusterTopologyName", "clustertopologybindings.grove.io", "clusterReads=true"] {
+            assert!(told[0].contains(part), "{told:?}");
+        }
     }
 
     #[test]

@@ -327,3 +327,22 @@ async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
     bed.api::<Secret>().create(&PostParams::default(), &copy).await.unwrap();
     bed.until("chat", "content with the key", |graph| told(graph).is_none()).await;
 }
+
+/// An install for one namespace has no right to what belongs to the cluster: the workers run, and the graph says what is missing.
+#[tokio::test]
+async fn a_topology_that_may_not_be_read_keeps_no_graph_from_running() {
+    let Some(bed) = Bed::on_grove("grove-hidden").await else { return };
+    bed.start();
+    bed.apply(&graph("chat", |g| {
+        let policy = json!({ "clusterTopologyName": "racks", "domain": "rack" });
+        g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
+    }))
+    .await;
+    until_set(&bed, "made", |_| true).await;
+    let told = |graph: &DynamoGraphDeployment| {
+        let conditions = graph.status.iter().flat_map(|status| &status.conditions);
+        let mut served = conditions.filter(|condition| condition.type_ == "SpecServed" && condition.status == "False");
+        served.any(|condition| condition.message.contains("clustertopologybindings.grove.io"))
+    };
+    bed.until("chat", "told", told).await;
+}

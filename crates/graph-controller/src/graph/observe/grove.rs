@@ -126,10 +126,19 @@ pub async fn look_further(applier: &Applier, settings: &Settings, observed: &mut
     }
     let experimental = observed.graph.spec.experimental.as_ref();
     let policy = experimental.and_then(|experimental| experimental.kv_transfer_policy.as_ref());
-    if let Some(topology) = policy.and_then(|policy| policy.cluster_topology_name.clone()) {
+    if let Some((topology, domain)) = policy.and_then(|p| Some((p.cluster_topology_name.clone()?, p.domain.clone()))) {
         let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
         let bindings = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"));
-        observed.grove.topology_domains = get(applier, &bindings, &topology).await?.map(|binding| domains(&binding));
+        observed.grove.topology_domains = match get(applier, &bindings, &topology).await {
+            Ok(found) => found.map(|binding| domains(&binding)),
+            // An install for one namespace may not look. The domain that the graph names is taken for the only one, and the
+            // status says what is missing.
+            Err(error) if error.class() == Class::Forbidden => {
+                observed.served.topology_hidden = true;
+                Some(vec![domain])
+            }
+            Err(error) => return Err(error),
+        };
     }
     Ok(())
 }
