@@ -62,7 +62,9 @@ pub(super) fn budgets(figures: &Figures) -> Vec<Budget> {
     for process in ours() {
         let start = process.start_ms.map(|ms| Budget::new(format!("start of {}", process.name), ms, 300.0, "ms"));
         let size = process.binary_bytes.filter(|_| SHIPPED.contains(&profile));
-        let size = size.map(|bytes| Budget::new(format!("binary {}", process.name), bytes as f64 / 1e6, 12.0, "MB"));
+        let size = size.map(|bytes| {
+            Budget::new(format!("binary {}", process.name), bytes as f64 / (1024.0 * 1024.0), 12.0, "MiB")
+        });
         all.extend(start.into_iter().chain(size));
     }
     all.extend(figures.phases.iter().map(writes));
