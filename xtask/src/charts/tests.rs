@@ -3,6 +3,8 @@
 mod definitions;
 mod one_namespace;
 mod placement;
+mod reference;
+mod second_operator;
 
 use std::process::Command;
 
@@ -172,7 +174,7 @@ fn a_target_namespace_of_its_own_gets_the_roles() {
     let role = find(&objects, "Role", "rel-dynamo-operator-graph-controller");
     assert_eq!(role["metadata"]["namespace"], "team");
     let accounts = objects.iter().filter(|o| o["kind"] == "ServiceAccount" && o["metadata"]["namespace"] == "team");
-    assert_eq!(accounts.count(), 3, "planner, picker and profiler run where the graphs are");
+    assert_eq!(accounts.count(), 4, "components, planner, picker and profiler run where the graphs are");
 }
 
 #[test]

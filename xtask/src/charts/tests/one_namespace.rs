@@ -36,3 +36,40 @@ fn gpus_are_looked_for_where_nodes_may_be_read() {
         }
     }
 }
+
+#[test]
+fn what_belongs_to_the_cluster_is_read_where_that_is_asked_for() {
+    let objects = restricted(&["dynamo-operator.namespaceRestriction.clusterReads=true"]);
+    for (program, resources) in [
+        ("graph-controller", &["nodes", "clustertopologybindings", "queues"][..]),
+        ("webhook-server", &["clustertopologybindings"]),
+    ] {
+        let name = format!("rel-dynamo-operator-{program}-dyn-cluster-reader");
+        let rules = find(&objects, "ClusterRole", &name)["rules"].as_array().unwrap();
+        let found: Vec<_> = rules.iter().map(|rule| rule["resources"][0].as_str().unwrap()).collect();
+        assert_eq!(found, resources, "{program}");
+        assert!(rules.iter().all(|rule| rule["verbs"] == json!(["get"])), "{program}: {rules:?}");
+        let subject = &find(&objects, "ClusterRoleBinding", &name)["subjects"][0];
+        assert_eq!(subject["name"], format!("rel-dynamo-operator-{program}"));
+    }
+    assert!(!names(&restricted(&[]), "ClusterRole").iter().any(|name| name.ends_with("-cluster-reader")));
+}
+
+/// Pods run in the namespace that is served: what they refer to has to be there.
+#[test]
+fn what_pods_refer_to_is_in_the_namespace_that_is_served() {
+    let registry = "dynamo-operator.dynamo.dockerRegistry";
+    let values = [
+        "dynamo-operator.namespaceRestriction.targetNamespace=team".to_owned(),
+        format!("{registry}.useKubernetesSecret=true"),
+        format!("{registry}.server=registry.example.com"),
+    ];
+    let values: Vec<&str> = values.iter().map(String::as_str).collect();
+    for (objects, namespace) in [(restricted(&values), "team"), (render(&values).unwrap(), "dyn")] {
+        for (kind, name) in
+            [("ServiceAccount", "rel-dynamo-operator-component"), ("Secret", "rel-dynamo-operator-regcred")]
+        {
+            assert_eq!(find(&objects, kind, name)["metadata"]["namespace"], namespace, "{kind}");
+        }
+    }
+}

@@ -8,10 +8,12 @@ mod comments;
 mod readme;
 mod schema;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use comments::Comment;
@@ -42,10 +44,36 @@ struct Setting {
 pub(super) fn files(platform: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut charts = Vec::new();
     collect(platform, "", &mut charts)?;
-    let schemas = charts.iter().map(|chart| (chart.dir.join("values.schema.json"), schema::of(&chart.values)));
+    let elsewhere = elsewhere(platform)?;
+    let schemas = charts.iter().map(|chart| {
+        let open = open(chart, &charts, &elsewhere);
+        (chart.dir.join("values.schema.json"), schema::of(&chart.values, &open))
+    });
     let mut files: Vec<_> = schemas.collect();
     files.push((platform.join("README.md"), readme::of(&charts)));
     Ok(files)
+}
+
+/// The whole names of the Go operator's values that the chart's template looks at.
+fn elsewhere(platform: &Path) -> Result<Vec<String>> {
+    let path = platform.join("files/reference-values.yaml");
+    let lists: BTreeMap<String, Vec<Value>> = parse(&path)?;
+    let names = lists.values().flatten().map(|entry| entry["value"].as_str().map(str::to_owned));
+    names.collect::<Option<_>>().with_context(|| format!("{}: an entry without `value`", path.display()))
+}
+
+/// Where a chart lets through what it does not know itself: the values of charts in it, those that the chart around it sets in it,
+/// and those of the Go operator. Short paths first.
+fn open(chart: &Chart, charts: &[Chart], elsewhere: &[String]) -> Vec<Vec<String>> {
+    let inner = charts.iter().map(|other| other.prefix.trim_end_matches('.').to_owned());
+    let outer = charts.iter().filter(|other| other.prefix.len() < chart.prefix.len());
+    let outer = outer.flat_map(|other| other.values.iter().map(|value| other.prefix.clone() + &value.path.join(".")));
+    let names = inner.chain(outer).chain(elsewhere.iter().cloned());
+    let own =
+        names.filter_map(|name| name.strip_prefix(&chart.prefix).map(str::to_owned)).filter(|name| !name.is_empty());
+    let mut paths: Vec<Vec<String>> = own.map(|name| name.split('.').map(str::to_owned).collect()).collect();
+    paths.sort_by_key(Vec::len);
+    paths
 }
 
 /// The whole names of all values of the platform's chart and of those in it.
@@ -87,7 +115,7 @@ impl Chart {
     }
 }
 
-fn parse(path: &Path) -> Result<Value> {
+fn parse<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_saphyr::from_str(&text).with_context(|| path.display().to_string())
 }

@@ -4,32 +4,52 @@ use serde_json::{Value, json};
 
 use super::Setting;
 
-/// The schema of a chart's values. Keys that it does not know are let through, as helm does without one: the values of a
-/// subchart, and those that `_validate.tpl` refuses with a remedy.
-pub(super) fn of(values: &[Setting]) -> String {
-    let mut schema = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "type": "object" });
+/// What other charts may share with all in it, whatever that is.
+const SHARED: &str = "global";
+
+/// The schema of a chart's values. Keys that are neither among its values nor `open` are refused: a name that is not spelled as it
+/// should be would have no effect. What stands at an open path is somebody else's to check.
+pub(super) fn of(values: &[Setting], open: &[Vec<String>]) -> String {
+    let mut schema = json!({
+        "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": false,
+    });
     for value in values {
-        insert(&mut schema, &value.path, value);
+        let types = match value.types.as_slice() {
+            [one] => json!(one),
+            several => json!(several),
+        };
+        insert(&mut schema, &value.path, json!({ "description": value.meaning, "type": types }));
+    }
+    for path in open {
+        insert(&mut schema, path, json!({}));
+    }
+    match &mut schema["properties"][SHARED] {
+        shared @ Value::Null => *shared = json!({}),
+        shared => shared["additionalProperties"] = json!(true),
     }
     format!("{schema:#}\n")
 }
 
-fn insert(schema: &mut Value, path: &[String], value: &Setting) {
-    match path {
-        [] => {
-            let types = match value.types.as_slice() {
-                [one] => json!(one),
-                several => json!(several),
-            };
-            *schema = json!({ "description": value.meaning, "type": types });
-        }
-        [key, rest @ ..] => {
-            let inner = &mut schema["properties"][key];
-            if inner.is_null() {
-                *inner = json!({ "type": ["object", "null"] });
+/// Adds what stands at a path, unless the path leads into something that is described as a whole, or that is there already.
+fn insert(schema: &mut Value, path: &[String], what: Value) {
+    let [key, rest @ ..] = path else { return };
+    let inner = &mut schema["properties"][key];
+    if rest.is_empty() {
+        match inner {
+            Value::Null => *inner = what,
+            // Some of what stands in there is known here.
+            _ if what == json!({}) && inner["additionalProperties"] == false => {
+                inner["additionalProperties"] = json!(true)
             }
-            insert(inner, rest, value);
+            _ => {}
         }
+        return;
+    }
+    if inner.is_null() {
+        *inner = json!({ "type": ["object", "null"], "additionalProperties": false });
+    }
+    if inner["additionalProperties"] == false {
+        insert(inner, rest, what);
     }
 }
 
@@ -37,20 +57,50 @@ fn insert(schema: &mut Value, path: &[String], value: &Setting) {
 mod tests {
     use super::*;
 
+    fn path(keys: &[&str]) -> Vec<String> {
+        keys.iter().map(|&key| key.to_owned()).collect()
+    }
+
+    fn value(keys: &[&str], types: &[&'static str]) -> Setting {
+        Setting { path: path(keys), meaning: "M".to_owned(), types: types.to_vec(), default: Value::Null }
+    }
+
     #[test]
     fn values_are_nested_as_in_the_file() {
-        let value = |path: &[&str], types: &[&'static str]| Setting {
-            path: path.iter().map(|&key| key.to_owned()).collect(),
-            meaning: "M".to_owned(),
-            types: types.to_vec(),
-            default: Value::Null,
-        };
-        let schema: Value =
-            serde_json::from_str(&of(&[value(&["a", "b"], &["boolean"]), value(&["a", "c"], &["string", "null"])]))
-                .unwrap();
+        let values = [value(&["a", "b"], &["boolean"]), value(&["a", "c"], &["string", "null"])];
+        let schema: Value = serde_json::from_str(&of(&values, &[])).unwrap();
         let inner = &schema["properties"]["a"];
         assert_eq!(inner["type"], json!(["object", "null"]));
         assert_eq!(inner["properties"]["b"], json!({"description": "M", "type": "boolean"}));
         assert_eq!(inner["properties"]["c"]["type"], json!(["string", "null"]));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_refused_and_what_others_check_is_not() {
+        let known: [&[&str]; 3] = [&["a", "b"], &["map"], &["global", "x"]];
+        let values: Vec<_> =
+            known.into_iter().chain([&["chart", "enabled"][..]]).map(|keys| value(keys, &["object"])).collect();
+        let open = [
+            path(&["sub"]),
+            path(&["chart"]),
+            path(&["chart", "x"]),
+            path(&["sub", "enabled"]),
+            path(&["a", "old"]),
+            path(&["map", "old"]),
+        ];
+        let schema: Value = serde_json::from_str(&of(&values, &open)).unwrap();
+        let all = &schema["properties"];
+        assert_eq!(
+            (&schema["additionalProperties"], &all["a"]["additionalProperties"]),
+            (&json!(false), &json!(false))
+        );
+        assert_eq!((&all["sub"], &all["a"]["properties"]["old"]), (&json!({}), &json!({})));
+        assert_eq!(all["map"], json!({"description": "M", "type": "object"}));
+        assert_eq!(all["chart"]["additionalProperties"], true, "{all}");
+        assert!(
+            all["chart"]["properties"]["enabled"].is_object() && all["chart"]["properties"]["x"].is_null(),
+            "{all}"
+        );
+        assert_eq!(all["global"]["additionalProperties"], true, "other charts have values there");
     }
 }

@@ -71,7 +71,8 @@ serviceMesh:
   {{- if kindIs "bool" .enabled }}
   enabled: {{ .enabled }}
   {{- end }}
-  {{- if .enabled }}
+  {{- /* Unset, a provider switches it on. */}}
+  {{- if ne (toString .enabled) "false" }}
   provider: {{ .provider | quote }}
   istio:
     tlsMode: {{ .istio.tlsMode }}

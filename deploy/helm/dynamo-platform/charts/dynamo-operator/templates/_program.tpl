@@ -70,7 +70,7 @@ spec:
             periodSeconds: 5
             timeoutSeconds: 5
           resources:
-            {{- toYaml $sub.resources | nindent 12 }}
+            {{- toYaml ($sub.resources | default $manager.manager.resources) | nindent 12 }}
           securityContext:
             {{- toYaml $manager.manager.containerSecurityContext | nindent 12 }}
           volumeMounts:
@@ -264,7 +264,7 @@ spec:
   selector:
     {{- include "dynamo-operator.selector" . | nindent 4 }}
   ports:
-    - {name: metrics, port: 8080, targetPort: metrics, protocol: TCP}
+    {{- toYaml $metrics.ports | nindent 4 }}
 {{- if or $wanted (and (kindIs "invalid" $wanted) $served) }}
 ---
 apiVersion: monitoring.coreos.com/v1
@@ -282,7 +282,7 @@ spec:
     matchLabels:
       {{- include "dynamo-operator.selector" . | nindent 6 }}
   endpoints:
-    - {port: metrics, path: /metrics, interval: 15s}
+    - {port: {{ (first $metrics.ports).name }}, path: /metrics, interval: 15s}
 {{- end }}
 {{- end }}
 {{- if and .sub.Values.pdb.enabled (gt (int .replicas) 1) }}

@@ -1,0 +1,52 @@
+//! Two operators for one cluster.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use test_cluster::assets::{Assets, Tool};
+use test_cluster::{Cluster, Controllers, Options};
+
+use super::{RESTRICTED, chart};
+
+/// What the chart says in a cluster: nothing if it installs.
+fn refusal(cluster: &Cluster, values: &[&str]) -> String {
+    let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
+    helm.args(["install", "rel"]).arg(chart()).args(["--namespace=dyn", "--dry-run=server", "--kubeconfig"]);
+    helm.arg(cluster.kubeconfig()).args(values.iter().flat_map(|value| ["--set", value]));
+    let output = helm.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.success(), said.is_empty(), "{said}");
+    said
+}
+
+fn role(name: &str, labels: &Value) -> Value {
+    let metadata = json!({ "name": name, "labels": labels });
+    json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": [] })
+}
+
+#[tokio::test]
+async fn an_operator_for_the_whole_cluster_is_found() {
+    let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+    let ours = |release: &str| {
+        let labels = json!({
+            "app.kubernetes.io/component": "graph-controller", "app.kubernetes.io/part-of": "dynamo-operator",
+            "app.kubernetes.io/instance": release,
+        });
+        role("x-graph-controller", &labels)
+    };
+    let go = |name: &str| {
+        let labels = json!({ "app.kubernetes.io/name": "dynamo-operator", "app.kubernetes.io/instance": "theirs" });
+        role(name, &labels)
+    };
+    // Roles of others, and those of the release itself, are in nobody's way.
+    cluster.apply(&[role("cert-manager-role", &json!({})), ours("rel")]).await.unwrap();
+    assert_eq!(refusal(&cluster, &[]), "");
+    cluster.apply(&[ours("other")]).await.unwrap();
+    assert!(refusal(&cluster, &[]).contains("release \"other\" has installed the operator"));
+    cluster.apply(&[ours("rel"), go("theirs-dynamo-operator-manager-role")]).await.unwrap();
+    let said = refusal(&cluster, &[]);
+    assert!(said.contains("release \"theirs\" has installed the Go operator"), "{said}");
+    assert!(said.contains("docs/upgrade.md") && said.contains("allowSecondOperator=true"), "{said}");
+    assert_eq!(refusal(&cluster, &["dynamo-operator.allowSecondOperator=true"]), "");
+    assert_eq!(refusal(&cluster, &RESTRICTED), "", "one namespace beside it is served");
+}
