@@ -73,3 +73,34 @@ fn what_pods_refer_to_is_in_the_namespace_that_is_served() {
         }
     }
 }
+
+/// What the right to Secrets of a role is about: names, if it has any, and verbs.
+fn secrets(role: &Value) -> Vec<(Value, Value)> {
+    let rules = role["rules"].as_array().unwrap().iter().filter(|rule| rule["resources"] == json!(["secrets"]));
+    rules.map(|rule| (rule["resourceNames"].clone(), rule["verbs"].clone())).collect()
+}
+
+/// The webhook server has its certificate and the MPI key where it is itself, and may make the copy where graphs are.
+#[test]
+fn the_mpi_key_is_read_where_the_release_is_and_made_where_graphs_are() {
+    let objects = restricted(&[
+        "dynamo-operator.namespaceRestriction.targetNamespace=team",
+        "dynamo-operator.webhook.certificateSecret.name=cert",
+        "dynamo-operator.dynamo.mpiRun.secretName=key",
+    ]);
+    let own = find(&objects, "Role", "rel-dynamo-operator-webhook-server-own");
+    assert_eq!(own["metadata"]["namespace"], "dyn");
+    let expected = [
+        (json!(["cert"]), json!(["get", "list", "watch", "update"])),
+        (json!(["key"]), json!(["list", "watch"])),
+        (Value::Null, json!(["create"])),
+    ];
+    assert_eq!(secrets(own), expected);
+    let there = find(&objects, "Role", "rel-dynamo-operator-webhook-server");
+    assert_eq!(there["metadata"]["namespace"], "team");
+    assert_eq!(secrets(there), [(Value::Null, json!(["create"]))]);
+    let graphs = find(&objects, "Role", "rel-dynamo-operator-graph-controller");
+    assert_eq!(graphs["metadata"]["namespace"], "team");
+    assert_eq!(secrets(graphs), [(json!(["key"]), json!(["get", "list", "watch"]))]);
+    assert!(config(&objects).contains("sshSecretName: key\n  sshSecretNamespace: dyn\n"), "{}", config(&objects));
+}
