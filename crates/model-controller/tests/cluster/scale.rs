@@ -83,7 +83,6 @@ async fn many_adapters_are_loaded_once_on_many_engines() {
         bed.counter("reconcile_total", &[])
     );
     assert_eq!(loads, adapters * count, "each adapter once on each engine");
-    assert!(loaded < Duration::from_secs(15), "{loaded:?}");
     assert!(writes <= u64::try_from(adapters).unwrap() * 12, "{writes} statuses");
 
     engines.iter().for_each(Engine::forget_asked);
@@ -101,4 +100,6 @@ async fn many_adapters_are_loaded_once_on_many_engines() {
     assert_eq!(total(&engines, "list"), engines[3].times("list"));
     let bytes = serde_json::to_string(&bed.model("m-00").await.status).unwrap().len();
     println!("one engine restarted: {adapters} loads, on it alone; a status has {bytes} bytes");
+    // Last, because it is the one thing that a busy machine changes.
+    assert!(loaded < Duration::from_secs(15), "{loaded:?}");
 }
