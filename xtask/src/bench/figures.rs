@@ -53,6 +53,8 @@ pub(super) struct Phase {
     pub(super) children_per_graph: f64,
     /// From the apply of a graph until its last child existed.
     pub(super) to_children_ms: Percentiles,
+    /// From the apply of a graph until its last Deployment existed.
+    pub(super) to_workloads_ms: Percentiles,
     /// From the apply of a graph until it was Ready.
     pub(super) to_ready_ms: Percentiles,
     /// By process.
@@ -100,6 +102,7 @@ impl Phase {
             seconds: took.as_secs_f64(),
             children_per_graph: ratio(children, times.len()),
             to_children_ms: Percentiles::of(times.iter().map(|times| times.to_children)),
+            to_workloads_ms: Percentiles::of(times.iter().map(|times| times.to_workloads)),
             to_ready_ms: Percentiles::of(times.iter().map(|times| times.to_ready)),
             operator_cpu_share: share(operator),
             apiserver_cpu_share: share(apiserver),

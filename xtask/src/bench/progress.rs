@@ -33,6 +33,7 @@ const FURNITURE: [&str; 2] = ["default", "kube-root-ca.crt"];
 struct Namespace {
     children: usize,
     last_child: Option<Instant>,
+    last_workload: Option<Instant>,
     ready: Option<Instant>,
 }
 
@@ -43,6 +44,8 @@ type Namespaces = Arc<Mutex<HashMap<String, Namespace>>>;
 pub(super) struct Times {
     pub(super) children: usize,
     pub(super) to_children: Duration,
+    /// Until the last Deployment was there.
+    pub(super) to_workloads: Duration,
     pub(super) to_ready: Duration,
 }
 
@@ -86,8 +89,12 @@ impl Progress {
         let mut seen = std::collections::HashSet::new();
         let note = move |namespace: &mut Namespace, object: &PartialObjectMeta<K>| {
             if !FURNITURE.contains(&object.name_any().as_str()) && seen.insert(object.uid()) {
+                let now = Some(Instant::now());
                 namespace.children += 1;
-                namespace.last_child = Some(Instant::now());
+                namespace.last_child = now;
+                if K::kind(&()) == Deployment::kind(&()) {
+                    namespace.last_workload = now;
+                }
             }
         };
         self.spawn(Api::<PartialObjectMeta<K>>::all(client.clone()), note);
@@ -150,9 +157,13 @@ impl Progress {
         let times = applied.iter().map(|(name, sent)| {
             let found = namespaces.get(name);
             let times = found.and_then(|found| {
-                let (last_child, ready) = found.last_child.zip(found.ready)?;
-                let (to_children, to_ready) = (last_child - *sent, ready - *sent);
-                Some(Times { children: found.children, to_children, to_ready })
+                let since = |moment: Instant| moment - *sent;
+                Some(Times {
+                    children: found.children,
+                    to_children: since(found.last_child?),
+                    to_workloads: since(found.last_workload?),
+                    to_ready: since(found.ready?),
+                })
             });
             times.with_context(|| format!("the graph in {name} has no children"))
         });

@@ -77,6 +77,7 @@ fn processes(figures: &Figures, rows: &mut Rows) {
 fn phase(phase: &Phase, rows: &mut Rows) {
     rows.title(format!("{} graphs, {}", phase.graphs, phase.name));
     rows.add("graphs per second until Ready", format!("{:.2}", phase.graphs_per_second()));
+    rows.add("apply to Deployments, p50 / p99", percentiles(phase.to_workloads_ms));
     rows.add("apply to all children, p50 / p99", percentiles(phase.to_children_ms));
     rows.add("apply to Ready, p50 / p99", percentiles(phase.to_ready_ms));
     rows.add("children per graph", format!("{:.2}", phase.children_per_graph));
@@ -171,8 +172,12 @@ mod tests {
         };
         let requests = BTreeMap::from([("us".to_owned(), requests)]);
         let cpu = BTreeMap::from([("us".to_owned(), 1.0), ("kube-apiserver".to_owned(), 3.0)]);
-        let times =
-            Times { children: 10, to_children: Duration::from_millis(40), to_ready: Duration::from_millis(900) };
+        let times = Times {
+            children: 10,
+            to_children: Duration::from_millis(40),
+            to_workloads: Duration::from_millis(30),
+            to_ready: Duration::from_millis(900),
+        };
         Figures {
             operator: "ours".to_owned(),
             profile: Some(profile.to_owned()),
@@ -199,6 +204,7 @@ mod tests {
             "  binary                            9.9 MB",
             "  PSS with graphs                   20.0 MiB",
             "  graphs per second until Ready     0.50",
+            "  apply to Deployments, p50 / p99   30 / 30 ms",
             "  apply to all children, p50 / p99  40 / 40 ms",
             "  children per graph                10.00",
             "  writes of objects per graph       10.00",

@@ -18,6 +18,14 @@ pub struct Acted {
 }
 
 impl Acted {
+    /// Adds what became of another part of the decision.
+    pub fn append(&mut self, part: Self) {
+        self.changes.extend(part.changes);
+        self.waiting.extend(part.waiting);
+        self.refusals.extend(part.refusals);
+        self.workload = part.workload.or(self.workload.take());
+    }
+
     /// Whether a workload is there that wants replicas which do not serve.
     pub fn lacks_replicas(&self) -> bool {
         let lacks = |workload: &LiveWorkload| {

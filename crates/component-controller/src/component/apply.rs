@@ -9,15 +9,16 @@ use super::{
 use controller_kit::apply::{self, Applier, Desired, ObjectId, Outcome, Removed};
 use controller_kit::failure::Class;
 use controller_kit::read::Interruption;
+use futures::join;
 use kube::Resource;
 use serde_json::Value;
 
 /// Carries a decision out.
 ///
-/// The Service comes first: pods look for each other by its name as soon as they start. What is left over goes last, and
-/// only when there is something in its place. A refused object does not hold up
-/// the others, so that the author learns everything that is in the way at once; what is in the way of nobody's doing ends
-/// the attempt, and the whole is tried again.
+/// Everything is written at once: pods look for each other by the name of the Service, and take longer to start than it takes
+/// to be written. What is left over goes last, and only when there is something in its place. A refused object does not
+/// hold up the others, so that the author learns everything that is in the way at once; what is in the way of nobody's
+/// doing ends the attempt, and the whole is tried again.
 ///
 /// # Errors
 /// What goes away by itself.
@@ -26,25 +27,17 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) 
     for claim in &decision.storage_claims {
         make_once(applier, claim, &mut acted).await?;
     }
-    step(applier, observed, &decision.service, observed.service.as_ref(), &mut acted).await?;
-    step(applier, observed, &decision.ingress, observed.ingress.as_ref(), &mut acted).await?;
-    step(applier, observed, &decision.virtual_service, observed.virtual_service.as_ref(), &mut acted).await?;
-    if let Some(service) = &decision.model_service {
-        let live = observed.model.as_ref().and_then(|facts| facts.service.as_ref()).map(|live| &live.value);
-        share(applier, service, live, &mut acted).await?;
+    let service = step(applier, observed, &decision.service, observed.service.as_ref());
+    let ingress = step(applier, observed, &decision.ingress, observed.ingress.as_ref());
+    let virtual_service = step(applier, observed, &decision.virtual_service, observed.virtual_service.as_ref());
+    let model_service = share(applier, observed, decision);
+    let workload = write_workload(applier, observed, decision);
+    let (service, ingress, virtual_service, model_service, workload) =
+        join!(service, ingress, virtual_service, model_service, workload);
+    for part in [service, ingress, virtual_service, model_service, workload] {
+        acted.append(part?);
     }
-    let live = match decision.kind {
-        WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
-        WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| &live.value),
-    };
-    let answer = match &decision.workload {
-        Some(workload) => {
-            let answer = one(applier, workload, live, &mut acted).await?;
-            answer.map(|answer| read(decision.kind, workload, answer)).transpose()?
-        }
-        None => None,
-    };
-    acted.workload = answer.or_else(|| observed.own_workload());
+    acted.workload = acted.workload.or_else(|| observed.own_workload());
     if acted.workload.is_some() {
         for leftover in &observed.leftovers {
             let removed = leftover.delete(applier, &observed.uid).await;
@@ -60,32 +53,45 @@ async fn step<K>(
     observed: &Observed,
     step: &Step,
     live: Option<&Live<K>>,
-    acted: &mut Acted,
-) -> Result<(), Interruption>
+) -> Result<Acted, Interruption>
 where
     K: Resource<DynamicType = ()>,
 {
+    let mut acted = Acted::default();
     match (step, live) {
-        (Step::Apply(desired), live) => one(applier, desired, live.map(|live| &live.value), acted).await.map(drop),
+        (Step::Apply(desired), live) => {
+            one(applier, desired, live.map(|live| &live.value), &mut acted).await?;
+        }
         (Step::Delete, Some(live)) => {
             let removed = applier.delete(&live.object, &observed.uid).await;
-            gone(ObjectId::of(&live.object), removed, acted)
+            gone(ObjectId::of(&live.object), removed, &mut acted)?;
         }
-        (Step::Delete | Step::Nothing, _) => Ok(()),
+        (Step::Delete | Step::Nothing, _) => {}
     }
+    Ok(acted)
 }
 
-/// Applies an object that several share. One that is somebody else's serves as well.
-async fn share(
-    applier: &Applier,
-    desired: &Desired,
-    live: Option<&Value>,
-    acted: &mut Acted,
-) -> Result<(), Interruption> {
-    let refused = acted.refusals.len();
-    one(applier, desired, live, acted).await?;
-    acted.refusals.truncate(refused + acted.refusals[refused..].iter().filter(|r| r.cause != Cause::NameTaken).count());
-    Ok(())
+/// Applies what runs the pods.
+async fn write_workload(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Interruption> {
+    let mut acted = Acted::default();
+    let Some(workload) = &decision.workload else { return Ok(acted) };
+    let live = match decision.kind {
+        WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
+        WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| &live.value),
+    };
+    let answer = one(applier, workload, live, &mut acted).await?;
+    acted.workload = answer.map(|answer| read(decision.kind, workload, answer)).transpose()?;
+    Ok(acted)
+}
+
+/// Applies the Service of a model, which several share. One that is somebody else's serves as well.
+async fn share(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Interruption> {
+    let mut acted = Acted::default();
+    let Some(desired) = &decision.model_service else { return Ok(acted) };
+    let live = observed.model.as_ref().and_then(|facts| facts.service.as_ref()).map(|live| &live.value);
+    one(applier, desired, live, &mut acted).await?;
+    acted.refusals.retain(|refusal| refusal.cause != Cause::NameTaken);
+    Ok(acted)
 }
 
 /// Takes down that an object was told to go.

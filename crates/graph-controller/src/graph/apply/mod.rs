@@ -1,7 +1,8 @@
 //! Carries a decision out.
 //!
 //! Order: first what pods need to start, such as their account, because a pod whose account is missing is refused; then, all
-//! at once, what else the graph needs and the wanted components; old workers shrink after new ones were asked for; deletions
+//! at once, what else the graph needs and the wanted components. The account's rights are written from the beginning on: the API
+//! server looks through all bindings before it lets us grant anything. Old workers shrink after new ones were asked for; deletions
 //! last. A step that fails ends the pass: the next one starts from what is live.
 
 mod checkpoints;
@@ -49,15 +50,21 @@ pub async fn apply(
 ) -> Result<Applied, Error> {
     let writer = Writer { applier, graph: &observed.graph };
     let mut applied = Applied { live: observed.present().cloned().collect(), ..Applied::default() };
-    applied.waiting.extend(objects::before_pods(writer, caches, &decision.objects).await?);
-    applied.waiting.extend(checkpoints::write(writer, caches, &decision.checkpoints).await?);
-    let components = join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
-    // One that is refused does not hold up the others.
-    let (beside, components) = join!(objects::beside_pods(writer, caches, &decision.objects), components);
-    for written in components {
-        applied.take(written?.typed());
-    }
-    applied.waiting.extend(beside?);
+    let rest = async {
+        let mut waiting = objects::before_pods(writer, caches, &decision.objects).await?;
+        waiting.extend(checkpoints::write(writer, caches, &decision.checkpoints).await?);
+        let components = join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
+        // One that is refused does not hold up the others.
+        let (beside, components) = join!(objects::beside_pods(writer, caches, &decision.objects), components);
+        for written in components {
+            applied.take(written?.typed());
+        }
+        waiting.extend(beside?);
+        Ok::<_, Error>(waiting)
+    };
+    let (rights, waiting) = join!(objects::rights(writer, caches, &decision.objects), rest);
+    applied.waiting.extend(waiting?);
+    applied.waiting.extend(rights?);
     if let Some(decision) = &decision.grove {
         applied.grove = grove::apply(writer, caches, observed, decision, &mut applied.waiting).await?;
     }

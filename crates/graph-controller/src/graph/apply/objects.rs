@@ -1,6 +1,6 @@
 //! Writes what a graph needs beside its components.
 //!
-//! What pods mount or run under comes before them, the rest beside them.
+//! What pods mount or run under comes before them, the rest beside them; rights are a chain of their own.
 
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
 use controller_kit::apply::{Desired, Error, ObjectId};
@@ -40,21 +40,23 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
 
 /// Writes what pods find sooner or later. Gives what is waited for.
 pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Waits {
-    let rights = async {
-        let role = writer.write_all(&caches.roles, objects.role.as_slice()).await?;
-        // The API server refuses a binding of a role that is not there.
-        let binding = writer.write_all(&caches.bindings, objects.binding.as_slice()).await?;
-        Ok(role.into_iter().chain(binding).collect())
-    };
     let bindings = objects.shared_accounts.iter().map(|shared| shared_binding(writer, caches, &shared.binding));
     let pool = writer.write_all(&caches.pools, objects.pool.as_slice());
     let rule = writer.write_all(&caches.destination_rules, objects.destination_rule.as_slice());
     let adapters = write_adapters(writer, caches, &objects.adapters.write);
     let ingresses = writer.write_all(&caches.ingresses, &objects.ingresses);
     let routes = writer.write_all(&caches.virtual_services, &objects.virtual_services);
-    let (rights, bindings, pool, rule, adapters, ingresses, routes) =
-        join!(rights, join_all(bindings), pool, rule, adapters, ingresses, routes);
-    all([rights, pool, rule, adapters, ingresses, routes].into_iter().chain(bindings))
+    let (bindings, pool, rule, adapters, ingresses, routes) =
+        join!(join_all(bindings), pool, rule, adapters, ingresses, routes);
+    all([pool, rule, adapters, ingresses, routes].into_iter().chain(bindings))
+}
+
+/// Writes what the account of the pods may do. Gives what is waited for.
+pub(super) async fn rights(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Waits {
+    let role = writer.write_all(&caches.roles, objects.role.as_slice()).await?;
+    // The API server refuses a binding of a role that is not there.
+    let binding = writer.write_all(&caches.bindings, objects.binding.as_slice()).await?;
+    Ok(role.into_iter().chain(binding).collect())
 }
 
 /// Others scale by them meanwhile: what was decided on an older count must not be written.
