@@ -90,7 +90,7 @@ impl Server {
 
 /// A model that was written in a version which is gone; the API server cannot merge fields of it any more.
 async fn model_of_a_version_that_is_gone(server: &Server, api: &Api<CustomResourceDefinition>) -> Value {
-    let mut model = object("DynamoModel", "m", &json!({ "modelName": "m", "baseModelName": "b", "modelType": "lora" }));
+    let mut model = object("DynamoModel", "m", &json!({ "modelName": "m", "baseModelName": "b", "modelType": "base" }));
     model["apiVersion"] = json!("nvidia.com/v0");
     server.apply("v0", "dynamomodels", "m", &model).await;
     let gone = json!([{ "op": "remove", "path": "/spec/versions/1" }]);
