@@ -125,13 +125,17 @@ impl Labeller {
         Ok(())
     }
 
-    /// The levels of a cluster topology; `None` if there is none of that name.
+    /// The levels of a cluster topology; `None` if there is none of that name, or none that may be read. The status of the graph names
+    /// what is missing.
     async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<Level>)>, Error> {
         let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"));
-        let binding = self.applier.get(&resource, &id(&resource, "", topology)).await?;
+        let binding = match self.applier.get(&resource, &id(&resource, "", topology)).await {
+            Err(error) if error.class() == Class::Forbidden => None,
+            other => other?,
+        };
         if binding.is_none() {
-            debug!(topology, "there is no such cluster topology yet");
+            debug!(topology, "there is no such cluster topology yet, or none that may be read");
         }
         Ok(binding.map(|binding| (topology.to_owned(), levels(&binding))))
     }
