@@ -3,7 +3,7 @@
 use crate::converter::Converter;
 use crate::{apply, failure, stdout};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use std::time::Duration;
@@ -39,24 +39,26 @@ async fn is_established(api: &Api<CustomResourceDefinition>, name: &str) -> bool
     conditions.iter().any(|c| c.type_ == "Established" && c.status == "True")
 }
 
-/// The life of an installation on a cluster of its own: refused, installed by several at once, left alone, repaired.
+/// Names that somebody else has already: the definition is there, and nobody is served by it.
+#[tokio::test]
+async fn apply_tells_that_a_rival_has_the_names() {
+    let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+    let api: Api<CustomResourceDefinition> = Api::all(cluster.client().unwrap());
+    api.create(&PostParams::default(), &rival()).await.unwrap();
+    wait(async || is_established(&api, "rivals.nvidia.com").await).await;
+    let (code, text) = failure(apply(cluster.kubeconfig()));
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("dynamographdeployments.nvidia.com was applied but is not served"), "{text}");
+    assert!(text.contains("already in use"), "{text}");
+}
+
+/// The life of an installation on a cluster of its own: installed by several at once, left alone, repaired.
 #[tokio::test]
 async fn apply_installs_once_and_repairs() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
     let client: Client = cluster.client().unwrap();
     let api: Api<CustomResourceDefinition> = Api::all(client);
     let kubeconfig = cluster.kubeconfig().to_owned();
-
-    api.create(&PostParams::default(), &rival()).await.unwrap();
-    wait(async || is_established(&api, "rivals.nvidia.com").await).await;
-    let (code, text) = failure(apply(&kubeconfig));
-    assert_eq!(code, 1, "{text}");
-    assert!(text.contains("dynamographdeployments.nvidia.com was applied but is not served"), "{text}");
-    assert!(text.contains("already in use"), "{text}");
-    for crd in api.list(&ListParams::default()).await.unwrap() {
-        api.delete(&crd.name_any(), &DeleteParams::default()).await.unwrap();
-    }
-    wait(async || versions(&api).await.is_empty()).await;
 
     let at_once: Vec<_> = (0..4).map(|_| apply(&kubeconfig).spawn().unwrap()).collect();
     for child in at_once {
