@@ -1,11 +1,14 @@
 //! The GPUs that an engine has through claims, from what its pods' claims name.
 //!
 //! Claims, their templates and DeviceClasses are read when a component names them, and not watched: few do, and the specs of
-//! claims and templates cannot be changed.
+//! claims and templates cannot be changed. Nothing but the specs is read, for the rest of these kinds is large and tells nothing here.
 
-use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate};
+use k8s_openapi::api::resource::v1::{
+    DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate,
+};
 use kube::{Resource, core::ApiResource};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use workload::claims::{Claim, ClaimSource, DeviceClasses, Uncountable, classes_of, count_gpus};
 
 use crate::apply::{Applier, Error, ObjectId};
@@ -32,8 +35,8 @@ pub async fn claimed_gpus(
         if classes.contains_key(class) {
             continue;
         }
-        match get::<DeviceClass>(applier, "", class).await {
-            Ok(Some(found)) => drop(classes.insert(class.to_owned(), Some(found.spec))),
+        match get::<DeviceClass, DeviceClassSpec>(applier, "", class, "/spec").await {
+            Ok(Some(spec)) => drop(classes.insert(class.to_owned(), Some(spec))),
             Ok(None) => {}
             // An install for one namespace has no rights beyond it.
             Err(error) if error.error_type() == ErrorType::Forbidden => drop(classes.insert(class.to_owned(), None)),
@@ -45,21 +48,22 @@ pub async fn claimed_gpus(
 
 /// The spec of a claim; `None` if there is no such claim, or the API is not served.
 async fn spec_of(applier: &Applier, namespace: &str, source: &ClaimSource) -> Result<Option<ResourceClaimSpec>, Error> {
-    Ok(match source {
-        ClaimSource::Template(name) => {
-            get::<ResourceClaimTemplate>(applier, namespace, name).await?.map(|template| template.spec.spec)
-        }
-        ClaimSource::Claim(name) => get::<ResourceClaim>(applier, namespace, name).await?.map(|claim| claim.spec),
-    })
+    match source {
+        ClaimSource::Template(name) => get::<ResourceClaimTemplate, _>(applier, namespace, name, "/spec/spec").await,
+        ClaimSource::Claim(name) => get::<ResourceClaim, _>(applier, namespace, name, "/spec").await,
+    }
 }
 
-async fn get<K>(applier: &Applier, namespace: &str, name: &str) -> Result<Option<K>, Error>
+/// The part `at` of an object.
+async fn get<K, S>(applier: &Applier, namespace: &str, name: &str, at: &str) -> Result<Option<S>, Error>
 where
-    K: Resource<DynamicType = ()> + DeserializeOwned,
+    K: Resource<DynamicType = ()>,
+    S: DeserializeOwned,
 {
     let kind = ApiResource::erase::<K>(&());
     let (group, namespace) = (kind.group.clone(), namespace.to_owned());
     let id = ObjectId { group, kind: kind.kind.clone(), namespace, name: name.to_owned() };
-    let Some(found) = applier.get(&kind, &id).await? else { return Ok(None) };
-    serde_json::from_value(found).map(Some).map_err(|e| Error::Render { object: id, reason: e.to_string() })
+    let Some(mut found) = applier.get(&kind, &id).await? else { return Ok(None) };
+    let part = found.pointer_mut(at).map(Value::take).unwrap_or_default();
+    serde_json::from_value(part).map(Some).map_err(|e| Error::Render { object: id, reason: e.to_string() })
 }
