@@ -71,6 +71,7 @@ async fn an_image_is_built_where_the_registry_has_none() {
     bed.apply::<DynamoComponent>(&edited).await;
     let look = || async { if jobs(&bed).await.len() == 2 { Ok(()) } else { Err("no second Job") } };
     wait::until("a Job for the image that is gone", LIMIT, look).await.unwrap();
+    until(&bed, "there", "ImageExistsChecked", "False").await;
     until(&bed, "there", "DynamoComponentAvailable", "True").await;
 
     bed.apply::<DynamoComponent>(&component("missing", &format!("{host}/missing:v2"))).await;
