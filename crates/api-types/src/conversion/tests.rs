@@ -154,3 +154,11 @@ fn the_scaling_adapter_only_renames() {
     assert_eq!(up(&alpha), object(ApiVersion::V1Beta1, kind, &spec("componentName")));
     assert_comes_back(&alpha);
 }
+
+/// Found by fuzzing: read and written once more, this number was another one.
+#[test]
+fn a_number_is_the_same_however_often_it_is_read_and_written() {
+    let once: serde_json::Value =
+        serde_json::from_str("2011111111111111111111111111111111111111111111111111110.0").unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&once.to_string()).unwrap(), once);
+}
