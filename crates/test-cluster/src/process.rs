@@ -29,12 +29,17 @@ impl Process {
 }
 
 /// The start time from a line of `/proc/<pid>/stat`, or `None` for a process that has ended. The name in brackets may hold
-/// anything, so fields are counted from the last bracket: the state is the first, the start time the 20th.
+/// anything, so fields are counted from the last bracket: the state is the first, the number of threads the 18th, the start
+/// time the 20th.
+///
+/// A process whose first thread is a zombie while others still end has not ended: they hold its ports until they are gone.
 fn start_time(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    match fields.next()? {
-        "Z" | "X" => None,
-        _ => fields.nth(18)?.parse().ok(),
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let threads: u32 = fields.get(17)?.parse().ok()?;
+    match *fields.first()? {
+        "X" => None,
+        "Z" if threads <= 1 => None,
+        _ => fields.get(19)?.parse().ok(),
     }
 }
 
@@ -47,6 +52,7 @@ mod tests {
         let rest = "1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
         assert_eq!(start_time(&format!("12 (a) b) S {rest}")), Some(4711));
         assert_eq!(start_time(&format!("12 (dead) Z {rest}")), None);
+        assert_eq!(start_time(&format!("12 (ending) Z {}", rest.replace("0 1 0 4711", "0 3 0 4711"))), Some(4711));
         assert_eq!(start_time("12 (short) S 1 2"), None);
     }
 }

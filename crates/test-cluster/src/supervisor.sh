@@ -4,11 +4,12 @@ umask 077
 mode=$1
 dir=$2
 
-# The start time of a process, nothing once it has ended: with it a pid is never mistaken for its successor.
+# The start time of a process, nothing once it has ended: with it a pid is never mistaken for its successor. While a thread of
+# it still ends it has not, and holds its ports, though its first thread is a zombie.
 stamp() {
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
     set -- ${stat##*) }
-    [ "$1" = Z ] || echo "${20}"
+    [ "$1" = Z ] && [ "${18}" -le 1 ] || echo "${20}"
 }
 
 record() { # pid file

@@ -12,7 +12,10 @@ use std::{fmt, future::Future, time::Duration};
 use tracing::{info, warn};
 
 use self::{elector::Elector, lock::Lock};
-use crate::{process::Context, settings::LeaderElection};
+use crate::{
+    process::{Context, GRACE},
+    settings::LeaderElection,
+};
 
 /// A leader that has not renewed for this long has lost the lease.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
@@ -20,6 +23,8 @@ pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Time between two looks at the lease.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// How long a leader's work may take to end: the lease is given back in what is left of [`GRACE`].
+const WORK_GRACE: Duration = GRACE.saturating_sub(Duration::from_secs(3));
 
 /// Why the work of a leader ended.
 #[derive(Debug)]
@@ -73,6 +78,10 @@ where
     let outcome = tokio::select! {
         outcome = work(context.clone()) => outcome.map_err(Ended::Work),
         () = lock.keep(&mut elector) => Err(Ended::Lost { lease: lock.to_string() }),
+        () = context.shutdown.deadline(WORK_GRACE) => {
+            warn!(seconds = WORK_GRACE.as_secs(), "did not stop in time; giving up what still runs");
+            Ok(())
+        }
     };
     if !matches!(outcome, Err(Ended::Lost { .. })) {
         match lock.release().await {

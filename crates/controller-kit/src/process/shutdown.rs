@@ -52,7 +52,7 @@ impl Shutdown {
     }
 
     /// Returns when waiting is over: so long after the request.
-    pub(super) async fn deadline(&self, grace: Duration) {
+    pub(crate) async fn deadline(&self, grace: Duration) {
         self.requested().await;
         tokio::time::sleep(grace).await;
     }

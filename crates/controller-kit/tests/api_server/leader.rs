@@ -5,7 +5,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use controller_kit::{
     leader::{Ended, lead},
     metrics::Metrics,
-    process::{Context, Readiness, Shutdown},
+    process::{Context, GRACE, Readiness, Shutdown},
     scope::Fence,
     settings,
     store::Scope,
@@ -22,6 +22,8 @@ use tokio::{sync::mpsc, task::JoinHandle};
 const LEASE: &str = "kit-leader.dynamo.nvidia.com";
 /// A retry period and a request, on a busy machine.
 const SOON: Duration = Duration::from_secs(12);
+/// The name of a replica whose work does not end.
+const STUCK: &str = "stuck";
 
 struct Replica {
     shutdown: Shutdown,
@@ -54,6 +56,9 @@ fn replica(namespace: &TestNamespace, name: &'static str, leads: &mpsc::Unbounde
     let leads = leads.clone();
     let work = async move |context: Context| {
         leads.send(name).unwrap();
+        if name == STUCK {
+            std::future::pending::<()>().await;
+        }
         context.shutdown.requested().await;
         Ok(())
     };
@@ -82,6 +87,19 @@ async fn one_replica_leads_and_the_next_takes_over_when_it_stops() {
     assert_eq!(next(&mut leaders).await, "second", "a lease that was given back is free at once");
     second.shutdown.request();
     second.task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_leader_that_cannot_stop_gives_its_lease_back_nevertheless() {
+    let namespace = super::Bench::new("leader-stuck").await.namespace;
+    let (sender, mut leaders) = mpsc::unbounded_channel();
+    let stuck = replica(&namespace, STUCK, &sender);
+    assert_eq!(next(&mut leaders).await, STUCK);
+    stuck.shutdown.request();
+    tokio::time::timeout(GRACE, stuck.task).await.unwrap().unwrap().unwrap();
+    let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
+    let holder = api.get(LEASE).await.unwrap().spec.unwrap().holder_identity;
+    assert_eq!(holder.unwrap_or_default(), "");
 }
 
 #[tokio::test]
