@@ -2,7 +2,7 @@
 
 use super::{
     decide::{Decision, Stage},
-    deletion::Cleanup,
+    deletion::{Cleanup, without_namespace},
     observe::Observed,
 };
 use api_types::conditions::checkpoint as reason;
@@ -66,23 +66,28 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -
     Ok(acted)
 }
 
-/// Carries out what a deletion needs.
+/// Carries out what a deletion needs, and returns what came of it: where no Job can be made any more, that is the end.
 ///
 /// # Errors
 /// What the API server answered.
-pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: &Cleanup) -> Result<(), Interruption> {
-    match cleanup {
+pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: Cleanup) -> Result<Cleanup, Interruption> {
+    match &cleanup {
         Cleanup::Start(job) => match applier.apply(&Desired::of(job.as_ref(), &observed.uid)?, None).await {
-            Err(error) if error.class() == Class::Foreign => Ok(()),
-            other => other.map(drop).map_err(Interruption::from),
+            Err(error) if error.is_not_found() => return Ok(without_namespace(observed)),
+            Err(error) if error.class() == Class::Foreign => {}
+            other => drop(other?),
         },
-        Cleanup::Retry(job) => Ok(applier.delete(job.as_ref(), &observed.uid).await.map(drop)?),
-        Cleanup::Done { finished, .. } => match finished {
-            Some(job) => Ok(applier.delete(job.as_ref(), &observed.uid).await.map(drop)?),
-            None => Ok(()),
-        },
-        Cleanup::Wait => Ok(()),
+        Cleanup::Stop(jobs) => {
+            for job in jobs {
+                applier.delete(job, &observed.uid).await?;
+            }
+        }
+        Cleanup::Retry(job) | Cleanup::Done { finished: Some(job), .. } => {
+            applier.delete(job.as_ref(), &observed.uid).await?;
+        }
+        Cleanup::Done { finished: None, .. } | Cleanup::Wait => {}
     }
+    Ok(cleanup)
 }
 
 async fn job_exists(applier: &Applier, observed: &Observed) -> Result<bool, Interruption> {

@@ -118,7 +118,8 @@ fn give_up(observed: &Observed, reason: &'static str, message: String) -> Decisi
     Decision { delete_jobs: jobs, stage: Stage::Failed { reason, message }, ..Decision::default() }
 }
 
-fn living<'a>(jobs: impl Iterator<Item = &'a Job>) -> Vec<Job> {
+/// Those that are not being deleted.
+pub fn living<'a>(jobs: impl Iterator<Item = &'a Job>) -> Vec<Job> {
     jobs.filter(|job| job.metadata.deletion_timestamp.is_none()).cloned().collect()
 }
 

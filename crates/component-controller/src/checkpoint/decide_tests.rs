@@ -1,7 +1,9 @@
 //! Every state that a checkpoint and its children can be in.
 
 use super::*;
+use crate::checkpoint::apply::Acted;
 use crate::checkpoint::fixtures::{JOB, capture, creating, job, observed, pod};
+use crate::checkpoint::status;
 use serde_json::{Value, json};
 use workload::snapshot::{SnapshotSettings, SnapshotStorage, StorageSettings};
 
@@ -211,4 +213,17 @@ fn of_two_with_one_identifier_the_younger_gives_up() {
     let mut ready = observed(json!({ "phase": "Ready", "jobName": JOB }));
     ready.elder = Some("relabelled".to_owned());
     assert_eq!(decide(&ready).stage, Stage::Settled, "what is captured stays");
+}
+
+/// The reference never looks at it again.
+#[test]
+fn the_younger_begins_when_the_elder_is_gone() {
+    for begun in [Value::Null, creating()] {
+        let mut younger = observed(begun);
+        younger.elder = Some("first".to_owned());
+        let acted = Acted { stage: decide(&younger).stage, made: Vec::new() };
+        let told = status::status(&younger, &acted, jiff::Timestamp::UNIX_EPOCH);
+        let alone = observed(json!(told));
+        assert!(decide(&alone).make_job.is_some(), "{told:?}");
+    }
 }

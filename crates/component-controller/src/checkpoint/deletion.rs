@@ -1,5 +1,6 @@
 //! A checkpoint that is being deleted: what it kept is removed, as far as that can be done. Its deletion never waits for ever.
 
+use super::decide::living;
 use super::observe::Observed;
 use api_types::{annotations, labels};
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +15,8 @@ const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 /// What a deletion needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cleanup {
+    /// What is captured goes first: it would go on to write what is being removed.
+    Stop(Vec<Job>),
     /// The Job that removes what was kept.
     Start(Box<Job>),
     /// It runs.
@@ -22,7 +25,7 @@ pub enum Cleanup {
     Retry(Box<Job>),
     /// Nothing more can be done.
     Done {
-        /// The Job that has done it.
+        /// The Job that has done it, or shall no longer try.
         finished: Option<Box<Job>>,
         /// What is left behind, and why; `None` if nothing is.
         left: Option<String>,
@@ -30,14 +33,14 @@ pub enum Cleanup {
 }
 
 /// Decides on a checkpoint that is being deleted. Only what a graph made removes what it kept: a checkpoint that a user wrote
-/// may be one of several for the same artifact.
+/// may be one of several for the same artifact. What has an elder of its identifier has kept nothing, and what the elder keeps stays.
 pub fn clean_up(observed: &Observed, now: Timestamp) -> Cleanup {
     let metadata = &observed.checkpoint.metadata;
     let automatic = metadata.annotations.as_ref().and_then(|all| all.get(annotations::AUTO_CHECKPOINT));
-    if automatic.map(String::as_str) != Some(labels::TRUE) {
+    if automatic.map(String::as_str) != Some(labels::TRUE) || observed.elder.is_some() {
         return Cleanup::Done { finished: None, left: None };
     }
-    let left = |why: String| Cleanup::Done { finished: None, left: Some(format!("artifact {}: {why}", observed.id)) };
+    let left = |why: String| Cleanup::Done { finished: None, left: Some(left_behind(observed, &why)) };
     let Some(storage) = observed.place.storage() else {
         return left(observed.place.hindrance(&observed.namespace).unwrap_or_default());
     };
@@ -47,6 +50,10 @@ pub fn clean_up(observed: &Observed, now: Timestamp) -> Cleanup {
     };
     // Without an owner: a deletion in the foreground removes children before their work is done.
     job.metadata.annotations = Some(BTreeMap::from([(annotations::CLEANUP_FOR.to_owned(), observed.uid.clone())]));
+    let captures = living(observed.job.iter().chain(&observed.other_jobs));
+    if !is_late(observed, now) && (observed.is_captured || !captures.is_empty()) {
+        return Cleanup::Stop(captures);
+    }
     let Some(live) = &observed.cleanup else {
         return if is_late(observed, now) {
             left("it could not be removed in time".to_owned())
@@ -64,8 +71,23 @@ pub fn clean_up(observed: &Observed, now: Timestamp) -> Cleanup {
         (Some(true), true) => Cleanup::Done { finished: Some(Box::new(live.clone())), left: None },
         (None, _) if !is_late(observed, now) => Cleanup::Wait,
         (Some(_), _) if !is_late(observed, now) => Cleanup::Retry(Box::new(live.clone())),
-        _ => left(format!("Job {} did not remove it in time", live.metadata.name.as_deref().unwrap_or_default())),
+        _ => {
+            let name = live.metadata.name.as_deref().unwrap_or_default();
+            let left = left_behind(observed, &format!("Job {name} did not remove it in time"));
+            // It must not go on: another checkpoint of this identifier may come.
+            Cleanup::Done { finished: Some(Box::new(live.clone())), left: Some(left) }
+        }
     }
+}
+
+/// The API server makes no Job any more, because the namespace goes as well.
+pub fn without_namespace(observed: &Observed) -> Cleanup {
+    let why = format!("namespace {} is being deleted, and nothing can run in it any more", observed.namespace);
+    Cleanup::Done { finished: None, left: Some(left_behind(observed, &why)) }
+}
+
+fn left_behind(observed: &Observed, why: &str) -> String {
+    format!("artifact {}: {why}", observed.id)
 }
 
 /// When to look again although nothing may have told.

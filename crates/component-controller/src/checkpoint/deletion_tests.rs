@@ -1,7 +1,7 @@
 //! Deletions end, whatever is missing.
 
 use super::*;
-use crate::checkpoint::fixtures::{job, observed};
+use crate::checkpoint::fixtures::{JOB, job, observed};
 use crate::snapshots::Place;
 use serde_json::{Value, json};
 
@@ -43,6 +43,13 @@ fn only_what_a_graph_made_removes_what_it_kept() {
 }
 
 #[test]
+fn what_an_elder_keeps_stays() {
+    let mut younger = deleting();
+    younger.elder = Some("first".to_owned());
+    assert_eq!(clean_up(&younger, at(1)), Cleanup::Done { finished: None, left: None });
+}
+
+#[test]
 fn a_job_without_owner_removes_it_and_goes() {
     let mut observed = deleting();
     let Cleanup::Start(job) = clean_up(&observed, at(1)) else { panic!("no Job") };
@@ -69,7 +76,10 @@ fn a_deletion_never_waits_for_ever() {
     let mut late = deleting();
     for cleanup in [None, Some(live("uid", "")), Some(live("uid", "Failed"))] {
         late.cleanup = cleanup;
-        assert!(left(&clean_up(&late, at(601))).contains("in time"));
+        let given_up = clean_up(&late, at(601));
+        assert!(left(&given_up).contains("in time"));
+        let stopped = matches!(given_up, Cleanup::Done { finished: Some(_), .. });
+        assert_eq!(stopped, late.cleanup.is_some(), "it must not remove what comes later");
         assert!(!matches!(clean_up(&late, at(599)), Cleanup::Done { .. }));
     }
     let mut taken = deleting();
@@ -77,4 +87,23 @@ fn a_deletion_never_waits_for_ever() {
     assert!(left(&clean_up(&taken, at(1))).contains("belongs to somebody else"));
     assert_eq!(patience(&late, at(590)), Some(SignedDuration::from_secs(10)));
     assert_eq!(patience(&late, at(9_000)), Some(SignedDuration::from_secs(1)));
+}
+
+#[test]
+fn what_cannot_be_removed_with_its_namespace_is_named() {
+    let going = without_namespace(&deleting());
+    assert_eq!(left(&going), "artifact 0123: namespace team is being deleted, and nothing can run in it any more");
+}
+
+/// In the reference the pod goes on to be captured while the Job removes the folder, and what it writes after that stays.
+#[test]
+fn what_is_still_captured_ends_before_anything_is_removed() {
+    let mut observed = deleting();
+    (observed.job, observed.is_captured) = (Some(job(JOB, "")), true);
+    assert_eq!(clean_up(&observed, at(1)), Cleanup::Stop(vec![job(JOB, "")]));
+    observed.job = None;
+    assert_eq!(clean_up(&observed, at(1)), Cleanup::Stop(Vec::new()), "its pod is still there");
+    assert!(left(&clean_up(&observed, at(601))).contains("in time"));
+    observed.is_captured = false;
+    assert!(matches!(clean_up(&observed, at(1)), Cleanup::Start(_)));
 }

@@ -42,6 +42,7 @@ pub fn observed(status: Value) -> Observed {
         other_jobs: Vec::new(),
         cleanup: None,
         pod: None,
+        is_captured: false,
         capture: None,
         serves_captures: true,
         place: Place::OfAgent(SnapshotStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() }),

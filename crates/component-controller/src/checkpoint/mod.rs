@@ -24,6 +24,7 @@ use jiff::Timestamp;
 use kube::Resource;
 use observe::{Observed, Observer};
 use std::{sync::Arc, time::Duration};
+use tracing::warn;
 
 /// How long after somebody else had to do something it is looked for again, where no watch shows it.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -73,9 +74,11 @@ impl Reconciler {
         let observed = self.observer.observe(checkpoint).await?;
         let now = Timestamp::now();
         let cleanup = deletion::clean_up(&observed, now);
-        apply::clean_up(&self.applier, &observed, &cleanup).await?;
+        let cleanup = apply::clean_up(&self.applier, &observed, cleanup).await?;
         let Cleanup::Done { left, .. } = cleanup else { return Ok(await_cleanup(&observed, now)) };
         if let Some(left) = left {
+            // In a namespace that goes as well, no event can be made.
+            warn!(left, "not removed");
             self.tell(packed, EventType::Warning, "ArtifactLeft", "Delete", &format!("not removed: {left}"));
         }
         self.let_go(packed).await

@@ -2,9 +2,9 @@
 
 use crate::snapshots::{Place, Snapshots};
 use api_types::external::PodSnapshot;
-use api_types::names;
 use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::DEFAULT_DEVICE_CLASS;
+use api_types::{labels, names};
 use controller_kit::{
     failure::ErrorType,
     read::{Interruption, read},
@@ -46,6 +46,8 @@ pub struct Observed {
     pub cleanup: Option<Job>,
     /// The pod of our Job.
     pub pod: Option<ObjectMeta>,
+    /// Whether there is a pod, of whichever of its Jobs, whose processes are captured for it.
+    pub is_captured: bool,
     /// The PodSnapshot of the checkpoint's name.
     pub capture: Option<PodSnapshot>,
     /// Whether PodSnapshots can be made.
@@ -110,12 +112,15 @@ impl Observer {
         Ok(Observed {
             elder: self.elder(&checkpoint, &namespace, &id),
             pod: job.as_ref().and_then(|job| self.pod_of(job)),
+            is_captured: self.is_captured(&namespace, &name),
             cleanup: self.caches.jobs.get(&cleanup).map(|packed| packed.unpack()).transpose()?,
             capture: capture.map(|packed| packed.unpack()).transpose()?,
             serves_captures: self.caches.captures.is_served(),
             place: self.snapshots.place(&namespace),
             claimed_gpus: match job {
                 Some(_) => Ok(0),
+                // No Job comes any more, and nothing that cannot be read may hold up a deletion.
+                None if checkpoint.metadata.deletion_timestamp.is_some() => Ok(0),
                 None => self.claimed_gpus(&checkpoint, &namespace).await?,
             },
             settings: self.snapshots.settings.clone(),
@@ -128,11 +133,11 @@ impl Observer {
         })
     }
 
-    /// Of several with one identifier the oldest has it, by name where they are of one age.
+    /// Of several with one identifier the oldest has it, by name where they are of one age, and until it is gone: what it kept may
+    /// still be on its way out.
     fn elder(&self, checkpoint: &DynamoCheckpoint, namespace: &str, id: &str) -> Option<String> {
         let age = |c: &DynamoCheckpoint| (c.metadata.creation_timestamp.clone(), c.metadata.name.clone());
         let others = self.snapshots.with_id(namespace, id).into_iter();
-        let others = others.filter(|other| other.metadata.deletion_timestamp.is_none());
         let elder = others.filter(|other| age(other) < age(checkpoint)).min_by_key(age)?;
         elder.metadata.name
     }
@@ -141,6 +146,13 @@ impl Observer {
         let pods = self.caches.pods.children_of(job.metadata.uid.as_deref()?);
         let pods = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
         pods.min_by_key(|pod| pod.metadata.creation_timestamp.clone()).map(|pod| pod.metadata.clone())
+    }
+
+    fn is_captured(&self, namespace: &str, name: &str) -> bool {
+        let owner = |pod: &ObjectMeta| pod.labels.as_ref()?.get(labels::SNAPSHOT_OWNER).cloned();
+        let pods = self.caches.pods.all();
+        let mut here = pods.iter().filter(|pod| pod.metadata.namespace.as_deref() == Some(namespace));
+        here.any(|pod| owner(&pod.metadata).as_deref() == Some(name))
     }
 
     /// Counts the GPUs behind a container's claims. Asked only until the Job is made.

@@ -18,6 +18,8 @@ pub fn status(observed: &Observed, acted: &Acted, now: Timestamp) -> DynamoCheck
     let job_name = match &acted.stage {
         Stage::Capturing { .. } | Stage::Ready(_) => Some(wanted),
         Stage::Settled => live.job_name.clone(),
+        // Its turn comes when the elder is gone.
+        Stage::Failed { reason: reason::DUPLICATE, .. } => None,
         Stage::Failed { .. } => Some(wanted).filter(|_| begun),
         Stage::Blocked { .. } | Stage::Waiting(_) | Stage::Mistaken { .. } => None,
     };

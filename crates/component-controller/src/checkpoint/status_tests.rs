@@ -61,6 +61,8 @@ fn the_job_is_named_as_long_as_it_counts() {
     assert_eq!(told(Value::Null, failed()).job_name, None, "nothing was begun");
     let mistaken = Stage::Mistaken { reason: reason::INVALID_SPEC, message: String::new() };
     assert_eq!(told(creating(), mistaken).job_name, None, "so that a mended spec is tried");
+    let duplicate = Stage::Failed { reason: reason::DUPLICATE, message: String::new() };
+    assert_eq!(told(creating(), duplicate).job_name, None, "so that it is tried when the elder is gone");
 }
 
 #[test]

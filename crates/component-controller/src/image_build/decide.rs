@@ -9,6 +9,7 @@
 //!                        └─► Failed ── after a while, or with another spec ─► asked
 //! ```
 //!
+//! Whether there is a slot for the Job is known only when it is made (`slots.rs`); until there is, the build is queued.
 //! An image that is available is asked for again from time to time, and built again when the registry has it no longer.
 
 use super::job::BUILDER;
@@ -34,10 +35,6 @@ pub struct Observed {
     pub other_jobs: Vec<Job>,
     /// The Job as it would be made; only where none is there. Mistakes, and what cannot be reached, are errors.
     pub rendered: Option<Result<Job, Hindrance>>,
-    /// How many builds run in all that is served.
-    pub running: usize,
-    /// How many may.
-    pub most: usize,
     /// The end of the log of a build that failed.
     pub log: Option<String>,
 }
@@ -119,9 +116,6 @@ pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
 fn begin(observed: &Observed, make: &mut Option<Box<Job>>) -> Stage {
     match &observed.rendered {
         Some(Err(hindrance)) => hindrance.stage(),
-        _ if observed.running >= observed.most => {
-            Stage::Queued(format!("{} builds run, which is as many as may; waiting for one to end", observed.running))
-        }
         Some(Ok(job)) => {
             *make = Some(Box::new(job.clone()));
             Stage::Building { active: false }

@@ -25,8 +25,6 @@ fn observed() -> Observed {
         job: None,
         other_jobs: Vec::new(),
         rendered: Some(Ok(job("j", None))),
-        running: 0,
-        most: 1,
         log: None,
     }
 }
@@ -49,8 +47,6 @@ fn an_image_is_built_where_the_registry_has_none() {
     assert_eq!((down.stage, down.make), (Stage::Unreachable("r is down".to_owned()), None));
     let closed = decided(|o| o.exists = Some(Err(Hindrance::Blocked("no login".to_owned()))));
     assert_eq!((closed.stage, closed.make), (Stage::Blocked("no login".to_owned()), None));
-    let full = decided(|o| o.running = 1);
-    assert!(matches!(full.stage, Stage::Queued(_)) && full.make.is_none());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //! observe   Jobs; the registry, the API store and the log of a failed build, each only where it matters
 //! decide    pure
-//! apply     the Job
+//! apply     the Job, once there is a slot for it
 //! status    whether the image exists; its name is the message of the condition
 //! ```
 
@@ -14,6 +14,7 @@ pub mod image;
 pub mod job;
 pub mod observe;
 pub mod settings;
+pub mod slots;
 pub mod status;
 
 use api_types::v1alpha1::DynamoComponent;
@@ -22,13 +23,17 @@ use controller_kit::{
     controller::Action,
     events::{EventSink, EventType},
     read::Interruption,
-    store::Packed,
+    store::{Key, Packed},
 };
 use decide::{Observed, Stage};
 use jiff::Timestamp;
 use kube::Resource;
 use observe::Observer;
-use std::{sync::Arc, time::Duration};
+use slots::Slots;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// How long after something outside did not answer, or stood in the way, it is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);
@@ -42,6 +47,8 @@ pub struct Reconciler {
     pub observer: Observer,
     /// Writes.
     pub applier: Applier,
+    /// Who may build.
+    pub slots: Arc<Slots>,
     /// Tells.
     pub events: EventSink,
 }
@@ -56,11 +63,15 @@ impl Reconciler {
             return Ok(Action::await_change());
         }
         let component = packed.unpack()?;
-        let observed = self.observer.observe(&component).await?;
+        let key = Key::of(packed.as_ref());
+        let observed = self.observer.observe(&component).await;
+        // Nobody waits for who cannot go on.
+        let observed = observed.inspect_err(|_| self.slots.leave(&key, Instant::now()))?;
         let now = Timestamp::now();
         let decision = decide::decide(&observed, now);
         let uid = component.metadata.uid.clone().unwrap_or_default();
-        let acted = apply::apply(&self.applier, &uid, decision).await?;
+        let builder = apply::Builder { key: &key, uid: &uid };
+        let acted = apply::apply(&self.applier, &self.slots, builder, decision).await?;
         if acted.made {
             let note =
                 format!("building {} by Job {}", observed.image.as_deref().unwrap_or_default(), observed.job_name);

@@ -3,7 +3,7 @@
 mod registry;
 
 use super::{
-    decide::{Hindrance, Observed, has_ended, has_failed},
+    decide::{Hindrance, Observed, has_failed},
     defaults::{CONFIG_MAP, Defaults},
     image::{image, source},
     job::{self, BUILDER, docker_secret},
@@ -75,24 +75,8 @@ impl Observer {
         let image = image(component, &namespace, &self.settings);
         let image = image.and_then(|image| job::timeout(component).map(|_| image));
         let job_name = names::image_build_job(&uid, &self.fingerprint(component, image.as_deref().unwrap_or_default()));
-        let mut observed = Observed {
-            image,
-            exists: None,
-            job: None,
-            other_jobs: Vec::new(),
-            rendered: None,
-            running: self
-                .caches
-                .jobs
-                .all()
-                .iter()
-                .filter_map(|job| job.unpack().ok())
-                .filter(|j| !has_ended(j))
-                .count(),
-            most: self.settings.most_builds,
-            log: None,
-            job_name,
-        };
+        let mut observed =
+            Observed { image, exists: None, job: None, other_jobs: Vec::new(), rendered: None, log: None, job_name };
         for packed in self.caches.jobs.children_of(&uid) {
             let found = packed.unpack()?;
             match found.name_any() == observed.job_name {

@@ -112,8 +112,6 @@ mod tests {
             job: None,
             other_jobs: Vec::new(),
             rendered: None,
-            running: 0,
-            most: 1,
             log: None,
         }
     }

@@ -19,6 +19,7 @@ use controller_kit::{
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, core::PartialObjectMeta};
 use std::sync::Arc;
+use workload::snapshot::checkpoint_id;
 
 /// Follows checkpoints until the process is to stop.
 pub(super) async fn run(
@@ -40,8 +41,10 @@ pub(super) async fn run(
     )
     .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let checkpoints = snapshots.checkpoints.clone();
+    let (root, twins) = root.and_keys(twins(&snapshots));
     let controller = Controller::new(root)
         .writes_with(&applier)
+        .also(twins)
         .triggered_by(job_watch, move |job| keys_of_job(&checkpoints, job))
         .triggered_by(pod_watch, keys_of_pod)
         .triggered_by(capture_watch, |capture| vec![Key::of(capture)]);
@@ -59,6 +62,16 @@ pub(super) async fn run(
             }
         })
         .await;
+}
+
+/// The other checkpoints with the identifier of one: when that goes, it is their turn.
+fn twins(snapshots: &Snapshots) -> impl Fn(&Packed<DynamoCheckpoint>) -> Vec<Key> + Send + use<> {
+    let snapshots = snapshots.clone();
+    move |packed| {
+        let (own, Ok(checkpoint)) = (Key::of(packed), packed.unpack()) else { return Vec::new() };
+        let all = snapshots.with_id(&own.namespace, &checkpoint_id(&checkpoint));
+        all.iter().map(Key::of).filter(|key| *key != own).collect()
+    }
 }
 
 /// The checkpoint of a Job: its owner, or the one for which it removes what was kept.

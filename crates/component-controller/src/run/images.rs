@@ -6,19 +6,20 @@ use crate::{
         Reconciler,
         observe::{Caches, Observer, Registries},
         settings::BuildSettings,
+        slots::Slots,
     },
 };
 use api_types::{labels, v1alpha1::DynamoComponent};
 use controller_kit::{
     apply::Applier,
-    controller::Controller,
+    controller::{Controller, owner_key},
     events::EventSink,
     process::Context,
     store::{Packed, Store, Watch, watch, watch_metadata},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
 use outbound::{Outbound, Trust};
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 use tracing::error;
 
 /// Follows DynamoComponents until the process is to stop.
@@ -37,11 +38,16 @@ pub(super) async fn run(
     let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(&is_builder));
     let for_builders = format!("{}={}", labels::IMAGE_BUILDER_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&for_builders));
+    let slots = Arc::new(Slots::new(settings.most_builds, jobs.clone(), components.clone()));
     let applier =
         Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(components), Arc::new(jobs.clone())]);
+    let waiting = Arc::clone(&slots);
     let controller = Controller::new(component_watch)
         .writes_with(&applier)
-        .owns(job_watch)
+        .triggered_by(job_watch, move |job| {
+            let owner = owner_key::<DynamoComponent, _>(job);
+            owner.into_iter().chain(waiting.next(Instant::now())).collect()
+        })
         // Another account counts from the next build on.
         .triggered_by(account_watch, |_| Vec::new());
     let reconciler = Arc::new(Reconciler {
@@ -53,6 +59,7 @@ pub(super) async fn run(
             outbound,
         },
         applier,
+        slots,
         events: EventSink::new(client, NAME),
     });
     let reconcile = move |component| {

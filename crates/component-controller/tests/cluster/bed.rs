@@ -78,6 +78,16 @@ impl Bed {
         Arc::make_mut(&mut self.context.settings)
     }
 
+    /// Lets the controller reconcile so many objects at a time, as long as it is not started.
+    pub fn concurrency(&mut self, most: usize) {
+        self.context.concurrency = most;
+    }
+
+    /// Gives the controller, as long as it is not started, rights and an account that do not go with its namespace.
+    pub fn with_rights_from_outside(&mut self) {
+        self.context.client = self.client.clone();
+    }
+
     /// Starts the controller.
     pub fn start(&mut self) {
         self.context.shutdown = Shutdown::manual();

@@ -7,9 +7,12 @@ use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     batch::v1::Job,
-    core::v1::PersistentVolumeClaim,
+    core::v1::{Namespace, PersistentVolumeClaim},
 };
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
 
@@ -23,7 +26,7 @@ fn waiting() -> Value {
     waiting
 }
 
-fn checkpoint() -> Value {
+pub fn checkpoint() -> Value {
     let container = json!({ "name": "main", "image": "registry.example/vllm:1.5.0", "command": ["engine"] });
     json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoCheckpoint", "metadata": { "name": "ckpt" },
@@ -77,10 +80,10 @@ async fn without_checkpoints_switched_on_pods_start_cold() {
 }
 
 /// Without storage of an administrator's: pods need no volume, and come up on the fake nodes.
-const PLAIN: &str = "{enabled: true, cleanupImage: registry.example/shell:1}";
+pub const PLAIN: &str = "{enabled: true, cleanupImage: registry.example/shell:1}";
 const JOB: &str = "checkpoint-job-0123456789abcdef-1";
 
-async fn until<K>(bed: &Bed, name: &str, what: &str, fits: impl Fn(Option<&K>) -> bool) -> Option<K>
+pub async fn until<K>(bed: &Bed, name: &str, what: &str, fits: impl Fn(Option<&K>) -> bool) -> Option<K>
 where
     K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -97,7 +100,7 @@ where
     wait::until(format!("{} {name} to be {what}", K::kind(&())), LIMIT, look).await.unwrap()
 }
 
-fn phase(checkpoint: &DynamoCheckpoint) -> Option<CheckpointPhase> {
+pub fn phase(checkpoint: &DynamoCheckpoint) -> Option<CheckpointPhase> {
     checkpoint.status.as_ref().and_then(|status| status.phase)
 }
 
@@ -186,4 +189,22 @@ async fn what_a_graphs_checkpoint_kept_is_removed_before_it_goes() {
     bed.api::<Job>().patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
     until::<DynamoCheckpoint>(&bed, "ckpt", "gone", |found| found.is_none()).await;
     until::<Job>(&bed, name, "gone", |job| job.is_none()).await;
+}
+
+/// Where its namespace goes as well, no Job can be made any more that would remove what a checkpoint kept.
+#[tokio::test]
+async fn a_checkpoint_does_not_hold_up_its_namespace() {
+    let mut bed = Bed::without_controller("going").await;
+    bed.settings().checkpoint = serde_saphyr::from_str(SETTINGS).unwrap();
+    bed.with_rights_from_outside();
+    let mut wanted = checkpoint();
+    wanted["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-auto-checkpoint": "true" });
+    wanted["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+    bed.apply::<DynamoCheckpoint>(&wanted).await;
+    let namespaces: Api<Namespace> = Api::all(bed.client.clone());
+    namespaces.delete(&bed.namespace, &DeleteParams::default()).await.unwrap();
+    let is_going = |found: Option<&DynamoCheckpoint>| found.unwrap().metadata.deletion_timestamp.is_some();
+    until::<DynamoCheckpoint>(&bed, "ckpt", "going with its namespace", is_going).await;
+    bed.start();
+    until::<DynamoCheckpoint>(&bed, "ckpt", "gone", |found| found.is_none()).await;
 }

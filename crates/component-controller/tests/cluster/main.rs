@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod bed;
+mod build_limit;
 mod built;
+mod checkpoint_twins;
 mod checkpoints;
 mod conflicts;
 mod deletion;

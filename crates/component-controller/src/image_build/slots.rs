@@ -1,0 +1,123 @@
+//! How many builds run at a time: one count for all reconciles. Each of them asks registries long before it makes its Job, and what
+//! it saw of the others at first is not what is there by then.
+
+use super::decide::has_ended;
+use api_types::v1alpha1::DynamoComponent;
+use controller_kit::store::{CacheView, Key, Packed, Store};
+use k8s_openapi::api::batch::v1::Job;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// A Job that no cache has shown after this long was never made, or is gone.
+const LOST: Duration = Duration::from_secs(60);
+
+/// Who has not asked again after this long waits no more.
+const GONE: Duration = Duration::from_secs(120);
+
+/// Leave to build, for as many as may at a time. The others get it in the order in which they came.
+pub struct Slots {
+    most: usize,
+    jobs: Store<Packed<Job>>,
+    components: Store<Packed<DynamoComponent>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Jobs that are made, and that the cache has not shown.
+    given: HashMap<Key, Given>,
+    /// Components that have to wait, in the order in which they came, and when each of them asked last.
+    waiting: Vec<(Key, Instant)>,
+}
+
+struct Given {
+    since: Instant,
+    /// Of the Job, once it is known.
+    version: Option<u64>,
+}
+
+impl Slots {
+    /// Counts in these caches.
+    pub fn new(most: usize, jobs: Store<Packed<Job>>, components: Store<Packed<DynamoComponent>>) -> Self {
+        Self { most, jobs, components, state: Mutex::default() }
+    }
+
+    /// How many builds may run at a time.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Whether a component may have this Job made now; if not, it is among those that wait. A Job that counts already has its
+    /// place.
+    pub fn take(&self, component: &Key, job: &Key, now: Instant) -> bool {
+        let mut state = self.state(now);
+        let counts = state.given.contains_key(job) || self.jobs.get(job).is_some();
+        let before = state.waiting.iter().take_while(|(waiting, _)| waiting != component).count();
+        let may = counts || self.taken(&state) + before < self.most;
+        if may {
+            state.waiting.retain(|(waiting, _)| waiting != component);
+            state.given.insert(job.clone(), Given { since: now, version: None });
+        } else if let Some((_, asked)) = state.waiting.iter_mut().find(|(waiting, _)| waiting == component) {
+            *asked = now;
+        } else {
+            state.waiting.push((component.clone(), now));
+        }
+        may
+    }
+
+    /// The Job is made, in this version: it counts by itself as soon as the cache has seen that.
+    pub fn made(&self, job: &Key, version: Option<u64>, now: Instant) {
+        if let Some(given) = self.state(now).given.get_mut(job) {
+            *given = Given { since: now, version };
+        }
+    }
+
+    /// The Job was not made, and is not going to be.
+    pub fn give_back(&self, job: &Key, now: Instant) {
+        self.state(now).given.remove(job);
+    }
+
+    /// The component does not wait: it has no Job to make.
+    pub fn leave(&self, component: &Key, now: Instant) {
+        self.state(now).waiting.retain(|(waiting, _)| waiting != component);
+    }
+
+    /// The components whose turn it is.
+    pub fn next(&self, now: Instant) -> Vec<Key> {
+        let state = self.state(now);
+        if state.waiting.is_empty() {
+            return Vec::new();
+        }
+        let free = self.most.saturating_sub(self.taken(&state));
+        state.waiting.iter().take(free).map(|(component, _)| component.clone()).collect()
+    }
+
+    /// Builds that run, and those that are being made.
+    fn taken(&self, state: &State) -> usize {
+        let jobs = self.jobs.all();
+        let running = jobs.iter().filter_map(|job| job.unpack().ok()).filter(|job| !has_ended(job)).count();
+        running + state.given.len()
+    }
+
+    /// What is given and who waits, without what is over.
+    fn state(&self, now: Instant) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.given.retain(|job, given| {
+            let passed = given.version.is_some_and(|version| self.jobs.latest() >= version);
+            !passed && self.jobs.get(job).is_none() && now.duration_since(given.since) < LOST
+        });
+        state.waiting.retain(|(component, asked)| {
+            let found = self.components.get(component);
+            let lives = found.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
+            lives && now.duration_since(*asked) < GONE
+        });
+        state
+    }
+}
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! However many ask, and whatever the cache shows of it, no more get a slot than there are.
+
+use super::*;
+use kube::runtime::watcher::Event;
+use serde_json::{Value, json};
+
+fn key(name: &str) -> Key {
+    Key::new("team", name)
+}
+
+fn job(name: &str, version: u64, ended: bool) -> Packed<Job> {
+    let conditions = if ended { json!([{ "type": "Complete", "status": "True" }]) } else { Value::Null };
+    let metadata = json!({ "name": name, "namespace": "team", "uid": name, "resourceVersion": version.to_string() });
+    Packed::from_value(json!({ "metadata": metadata, "status": { "conditions": conditions } })).unwrap()
+}
+
+/// The components `a` to `e` and two slots.
+struct Bench {
+    slots: Slots,
+    jobs: Store<Packed<Job>>,
+    components: Store<Packed<DynamoComponent>>,
+    now: Instant,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (jobs, components) = (Store::new(), Store::new());
+        for name in ["a", "b", "c", "d", "e"] {
+            components.handle(Event::Apply(component(name)));
+        }
+        Self { slots: Slots::new(2, jobs.clone(), components.clone()), jobs, components, now: Instant::now() }
+    }
+
+    /// Asks for the Job of the component's name.
+    fn take(&self, name: &str) -> bool {
+        self.slots.take(&key(name), &key(name), self.now)
+    }
+
+    fn next(&self) -> Vec<String> {
+        self.slots.next(self.now).into_iter().map(|key| key.name).collect()
+    }
+}
+
+fn component(name: &str) -> Packed<DynamoComponent> {
+    Packed::from_value(json!({ "metadata": { "name": name, "namespace": "team", "uid": name } })).unwrap()
+}
+
+#[test]
+fn those_that_ask_at_once_count_before_any_cache_shows_them() {
+    let bench = Bench::new();
+    assert_eq!(["a", "b", "c", "d"].map(|name| bench.take(name)), [true, true, false, false]);
+    assert!(bench.take("a"), "a Job that counts is not counted again");
+    assert!(bench.next().is_empty());
+}
+
+#[test]
+fn a_job_counts_once_when_the_cache_shows_it_and_until_it_has_ended() {
+    let bench = Bench::new();
+    assert!(bench.take("a") && bench.take("b") && !bench.take("c"));
+    bench.slots.made(&key("a"), Some(10), bench.now);
+    bench.slots.made(&key("b"), Some(11), bench.now);
+    bench.jobs.handle(Event::Apply(job("a", 10, false)));
+    bench.jobs.handle(Event::Apply(job("b", 11, false)));
+    assert!(!bench.take("c") && bench.next().is_empty());
+    bench.jobs.handle(Event::Apply(job("a", 12, true)));
+    assert_eq!(bench.next(), ["c"]);
+    assert!(bench.take("c") && !bench.take("d"));
+    bench.jobs.handle(Event::Delete(job("b", 13, false)));
+    assert!(bench.take("d") && !bench.take("e"));
+}
+
+#[test]
+fn a_job_that_came_and_went_unseen_counts_no_more() {
+    let bench = Bench::new();
+    assert!(bench.take("a") && bench.take("b") && !bench.take("c"));
+    bench.slots.made(&key("a"), Some(10), bench.now);
+    bench.jobs.handle(Event::Delete(job("a", 14, true)));
+    assert!(bench.take("c") && !bench.take("d"));
+}
+
+#[test]
+fn those_that_wait_come_in_their_order() {
+    let bench = Bench::new();
+    assert!(bench.take("a") && bench.take("b") && !bench.take("c") && !bench.take("d"));
+    bench.slots.give_back(&key("a"), bench.now);
+    assert_eq!(bench.next(), ["c"]);
+    assert_eq!(["e", "d", "c", "d"].map(|name| bench.take(name)), [false, false, true, false]);
+    bench.slots.give_back(&key("b"), bench.now);
+    bench.slots.give_back(&key("c"), bench.now);
+    assert_eq!(bench.next(), ["d", "e"]);
+    assert!(bench.take("e") && bench.take("d"), "there is room for both, whoever asks first");
+}
+
+#[test]
+fn nobody_waits_for_who_does_not_come() {
+    let mut bench = Bench::new();
+    assert!(bench.take("a") && bench.take("b") && !bench.take("c") && !bench.take("d") && !bench.take("e"));
+    bench.slots.give_back(&key("a"), bench.now);
+    assert!(!bench.take("e"));
+    bench.components.handle(Event::Delete(component("c")));
+    assert_eq!(bench.next(), ["d"], "what is deleted builds nothing");
+    bench.slots.leave(&key("d"), bench.now);
+    assert_eq!(bench.next(), ["e"], "another has no Job to make any more");
+    bench.now += GONE;
+    assert!(bench.next().is_empty(), "who has not asked for long does not hold up the others");
+}
+
+#[test]
+fn an_answer_that_never_came_does_not_take_a_slot_for_ever() {
+    let mut bench = Bench::new();
+    assert!(bench.take("a") && bench.take("b"));
+    bench.now += LOST - Duration::from_secs(1);
+    assert!(!bench.take("c"));
+    bench.now += Duration::from_secs(1);
+    assert_eq!(["c", "d", "e"].map(|name| bench.take(name)), [true, true, false]);
+}

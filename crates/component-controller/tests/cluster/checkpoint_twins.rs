@@ -1,0 +1,32 @@
+//! Two checkpoints with one identifier.
+
+use crate::bed::Bed;
+use crate::checkpoints::{PLAIN, checkpoint, phase, until};
+use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint};
+use kube::{ResourceExt, api::DeleteParams};
+use serde_json::{Value, json};
+
+fn named(name: &str) -> Value {
+    let mut wanted = checkpoint();
+    wanted["metadata"] = json!({ "name": name, "labels": { "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" } });
+    wanted
+}
+
+#[tokio::test]
+async fn the_younger_of_two_begins_when_the_elder_is_gone() {
+    let mut bed = Bed::without_controller("twins").await;
+    bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
+    // Within one second, the name tells which is older.
+    for name in ["a-first", "b-second"] {
+        bed.apply::<DynamoCheckpoint>(&named(name)).await;
+    }
+    bed.start();
+    let is = |wanted: CheckpointPhase| move |found: Option<&DynamoCheckpoint>| phase(found.unwrap()) == Some(wanted);
+    until::<DynamoCheckpoint>(&bed, "a-first", "begun", is(CheckpointPhase::Creating)).await;
+    let given_up = until::<DynamoCheckpoint>(&bed, "b-second", "given up", is(CheckpointPhase::Failed)).await.unwrap();
+    let message = given_up.status.unwrap().message.unwrap();
+    assert_eq!(message, "checkpoint ID 0123456789abcdef is already owned by a-first");
+    bed.api::<DynamoCheckpoint>().delete("a-first", &DeleteParams::default()).await.unwrap();
+    let begun = until::<DynamoCheckpoint>(&bed, "b-second", "begun", is(CheckpointPhase::Creating)).await.unwrap();
+    assert_eq!(begun.name_any(), "b-second");
+}
