@@ -1,6 +1,7 @@
 //! One process: flags, logs, client, servers for health and metrics, signals.
 
 mod args;
+mod connection;
 mod readiness;
 mod server;
 mod shutdown;
@@ -15,6 +16,7 @@ use kube::{
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
+use self::connection::Carrier;
 pub use self::{
     args::{CommonArgs, LogFormat},
     readiness::{Gate, Readiness},
@@ -268,8 +270,7 @@ fn warn_about(warnings: &[Warning]) {
 }
 
 async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, StartError> {
-    let builder = ClientBuilder::try_from(client_config(name, args).await?);
-    Ok(builder.map_err(|error| StartError::Client(Box::new(error)))?.with_layer(fence).build())
+    Ok(client_builder(name, args).await?.with_layer(fence).build())
 }
 
 /// A client that no fence keeps from anything: for what belongs to the install itself, such as its certificates, and not to
@@ -278,7 +279,11 @@ async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, 
 /// # Errors
 /// If the credentials cannot be used.
 pub async fn install_client(name: &str, args: &CommonArgs) -> Result<Client, StartError> {
-    Client::try_from(client_config(name, args).await?).map_err(|error| StartError::Client(Box::new(error)))
+    Ok(client_builder(name, args).await?.build())
+}
+
+async fn client_builder(name: &str, args: &CommonArgs) -> Result<ClientBuilder<Carrier>, StartError> {
+    connection::client_builder(&client_config(name, args).await?).map_err(|error| StartError::Client(Box::new(error)))
 }
 
 async fn client_config(name: &str, args: &CommonArgs) -> Result<kube::Config, StartError> {

@@ -22,8 +22,8 @@ use tracing::warn;
 
 use super::{Change, Key, Packed, Store, packed::prune, pause::Pauses};
 
-/// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a connection that
-/// died silently goes unnoticed.
+/// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a server that hangs goes
+/// unnoticed; of a connection that died, the process's client learns within six seconds.
 pub const WATCH_TIMEOUT: u32 = 120;
 
 /// Which namespaces a controller looks at.

@@ -1,0 +1,84 @@
+//! How a process talks to the API server: the usual client, over connections that are watched themselves.
+
+use std::time::Duration;
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::{client::legacy, client::legacy::connect::HttpConnector, rt::TokioExecutor};
+use kube::{
+    Config, Error,
+    client::{Body, ClientBuilder, ConfigExt, retry::RetryPolicy},
+};
+use tower::{BoxError, ServiceBuilder, ServiceExt, retry::RetryLayer, util::BoxService};
+
+/// After how long a silence the other side is asked whether it is there, how often it is asked again, and how many times. A
+/// watch may be silent for minutes, and a connection that died without a word, in a firewall or a load balancer, looks the same:
+/// without these questions, which the kernels exchange among themselves, it goes unnoticed until the watch ends by itself.
+const SILENCE: Duration = Duration::from_secs(3);
+const INTERVAL: Duration = Duration::from_secs(1);
+const QUESTIONS: u32 = 3;
+
+/// What carries requests to the API server.
+pub(super) type Carrier = BoxService<Request<Body>, Response<Incoming>, BoxError>;
+
+/// A client in the making for these credentials: kube's own stack of layers on a connector of ours.
+///
+/// # Errors
+/// The credentials cannot be used, or want a proxy.
+pub(super) fn client_builder(config: &Config) -> Result<ClientBuilder<Carrier>, Error> {
+    if let Some(proxy) = &config.proxy_url {
+        return Err(Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.clone()) });
+    }
+    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(connector())?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let client: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let carrier = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(client);
+    Ok(ClientBuilder::new(carrier.boxed(), config.default_namespace.as_str()))
+}
+
+fn connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_keepalive(Some(SILENCE));
+    connector.set_keepalive_interval(Some(INTERVAL));
+    connector.set_keepalive_retries(Some(QUESTIONS));
+    connector
+}
+
+#[cfg(test)]
+mod tests {
+    use socket2::SockRef;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_asks_whether_the_other_side_is_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let connection = connector().oneshot(address.parse().unwrap()).await.unwrap();
+        let socket = SockRef::from(connection.inner());
+        assert!(socket.keepalive().unwrap());
+        assert_eq!(socket.tcp_keepalive_time().unwrap(), SILENCE);
+        assert_eq!(socket.tcp_keepalive_interval().unwrap(), INTERVAL);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), QUESTIONS);
+    }
+
+    #[test]
+    fn a_proxy_is_refused_in_words() {
+        let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        config.proxy_url = Some("http://proxy.example:3128".parse().unwrap());
+        let error = client_builder(&config).err().unwrap().to_string();
+        assert!(error.contains("proxy.example"), "{error}");
+    }
+}
