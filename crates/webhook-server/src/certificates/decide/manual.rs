@@ -1,27 +1,75 @@
 //! Somebody else makes the certificates and gives webhook configurations their CA; ours are the CRDs.
+//!
+//! Objects cannot be read in another version while a CRD does not trust what is served. So the certificate of a new CA is held back
+//! until all CRDs have that CA, and the old CA stays in them for a while, for replicas that learn of it later.
 
-use super::{Decision, LOOK_AGAIN, Observed, Place, differing};
-use crate::certificates::PlaceKind;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Decision, LOOK_AGAIN, Observed, Place, Spread, all_hold, differing};
 use crate::certificates::material::{Authority, Pair};
+use crate::certificates::{Contents, PlaceKind, SETTLE};
 
-pub(super) fn decide(observed: &Observed) -> Decision {
+pub(super) fn decide(observed: &Observed, now: Timestamp) -> Decision {
     let stored = observed.stored.clone().unwrap_or_default();
-    let has_ca = !Authority::read_all(&stored.ca).is_empty();
+    let authorities = Authority::read_all(&stored.ca);
     let definitions = observed.places.as_ref().map(|places| {
         let definitions = places.iter().filter(|place| place.kind == PlaceKind::Definition);
         definitions.cloned().collect::<Vec<Place>>()
     });
-    let inject = if has_ca { differing(definitions.as_deref().unwrap_or_default(), &stored.ca) } else { Vec::new() };
-    let serve = Pair::read(&stored.certificate, &stored.key);
-    let all_set = definitions.is_some_and(|places| differing(&places, &stored.ca).is_empty());
+    let all_known =
+        definitions.as_ref().is_some_and(|places| authorities.iter().all(|authority| all_hold(places, authority)));
+    let served = observed.remembered.as_ref().filter(|served| **served != stored && is_good(served, now));
+    let serve = Pair::read(&stored.certificate, &stored.key).filter(|_| served.is_none() || all_known);
+
+    let spread = superseded(observed, served, &authorities, now);
+    let bundle = spread.iter().fold(stored.ca.clone(), |bundle, old| and(bundle, &old.authority));
+    let places = definitions.as_deref().unwrap_or_default();
+    let differing = differing(places, &bundle);
     Decision {
-        trusted: serve.is_some() && all_set,
+        trusted: serve.is_some() && definitions.is_some() && differing.is_empty(),
+        remember: if serve.is_some() { Some(stored) } else { observed.remembered.clone() },
         serve,
-        remember: None,
         write: None,
-        inject,
-        bundle: stored.ca,
-        spread: Vec::new(),
-        again: LOOK_AGAIN,
+        // Without a CA there is nothing to give.
+        inject: if authorities.is_empty() { Vec::new() } else { differing },
+        bundle,
+        again: spread.iter().map(|old| SETTLE.saturating_sub(age(old, now))).min().unwrap_or(LOOK_AGAIN),
+        spread,
     }
+}
+
+/// The CAs that are trusted beside those of the Secret, each with the time when the last certificate of it was served.
+fn superseded(
+    observed: &Observed,
+    served: Option<&Contents>,
+    authorities: &[Authority],
+    now: Timestamp,
+) -> Vec<Spread> {
+    let of_served = served.map(|served| Authority::read_all(&served.ca)).unwrap_or_default();
+    let before = observed.spread.iter().filter(|old| age(old, now) < SETTLE && !of_served.contains(&old.authority));
+    let mut all: Vec<Spread> = before.cloned().collect();
+    all.extend(of_served.into_iter().map(|authority| Spread { authority, since: now }));
+    all.retain(|old| !authorities.contains(&old.authority));
+    all
+}
+
+fn age(old: &Spread, now: Timestamp) -> Duration {
+    // A clock that was put back: not long ago.
+    now.duration_since(old.since).try_into().unwrap_or_default()
+}
+
+/// Whether what the Secret held is worth being served on.
+fn is_good(contents: &Contents, now: Timestamp) -> bool {
+    Pair::read(&contents.certificate, &contents.key).is_some_and(|pair| pair.is_valid(now))
+}
+
+/// A bundle, and one CA more.
+fn and(mut bundle: Vec<u8>, authority: &Authority) -> Vec<u8> {
+    if !bundle.is_empty() && !bundle.ends_with(b"\n") {
+        bundle.push(b'\n');
+    }
+    bundle.extend(authority.to_pem().into_bytes());
+    bundle
 }

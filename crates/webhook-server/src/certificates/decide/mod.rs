@@ -124,7 +124,7 @@ impl std::fmt::Debug for Key {
 pub fn decide(observed: &Observed, policy: &Policy, now: Timestamp) -> Decision {
     match policy.mode {
         CertProvisionMode::Auto => auto::decide(observed, policy, now),
-        CertProvisionMode::Manual => manual::decide(observed),
+        CertProvisionMode::Manual => manual::decide(observed, now),
     }
 }
 

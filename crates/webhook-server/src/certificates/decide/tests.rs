@@ -423,3 +423,36 @@ fn keys_are_never_shown() {
     let shown = format!("{:?} {:?}", world.observed, world.decide());
     assert!(keys.iter().all(|key| !shown.contains(key)));
 }
+
+#[test]
+fn a_certificate_of_somebody_else_s_new_ca_waits_until_the_crds_have_that_ca() {
+    let mut world = World::settled();
+    world.policy.mode = CertProvisionMode::Manual;
+    world.settle();
+    let (old, first) = (world.authorities(), world.decide().serve.unwrap());
+    *world.stored() = World::settled().stored().clone();
+    let new = world.authorities();
+    let decision = world.step();
+    assert_eq!((decision.serve, decision.inject.len()), (None, 1), "the API server could not call us");
+    assert_eq!(Authority::read_all(&decision.bundle), [new.clone(), old].concat());
+    let decision = world.step();
+    assert_ne!(decision.serve.unwrap(), first);
+    assert!(decision.inject.is_empty() && decision.again <= SETTLE, "other replicas may be late");
+    world.pass(SETTLE);
+    assert_eq!(Authority::read_all(&world.step().bundle), new);
+    world.assert_steady();
+}
+
+#[test]
+fn what_somebody_else_wrote_is_served_at_once_where_nothing_good_is() {
+    let mut world = World::settled();
+    world.policy.mode = CertProvisionMode::Manual;
+    world.settle();
+    *world.stored() = World::settled().stored().clone();
+    world.pass(2 * SERVING_LIFETIME);
+    let decision = world.decide();
+    assert!(decision.serve.is_some() && decision.inject.len() == 1, "what was served has expired");
+    world.observed.places.as_mut().unwrap().retain(|place| place.kind != PlaceKind::Definition);
+    world.now = "2026-01-01T01:00:00Z".parse().unwrap();
+    assert!(world.decide().serve.is_some(), "nobody converts by us");
+}
