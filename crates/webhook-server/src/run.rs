@@ -113,6 +113,7 @@ impl ServerArgs {
             principals: Principals {
                 operators: self.operator_accounts.clone(),
                 planners: vec![names::PLANNER_SERVICE_ACCOUNT.to_owned()],
+                another_operator: false,
             },
             discovery: match context.settings.discovery.backend {
                 settings::DiscoveryBackend::Kubernetes => DiscoveryBackend::Kubernetes,

@@ -156,6 +156,12 @@ impl Fence {
         matches!(self.may_act(namespace), Err(Excluded::Marked { .. }))
     }
 
+    /// Whether this is a member of an install for this namespace, and the install does not hold it: another operator may act there.
+    #[must_use]
+    pub fn is_open(&self, namespace: &str) -> bool {
+        matches!(self.may_act(namespace), Err(Excluded::NotHeld { .. }))
+    }
+
     fn may_act_at(&self, namespace: &str, now: Instant) -> Result<(), Excluded> {
         match &self.shared.side {
             Side::Unfenced => Ok(()),

@@ -101,6 +101,7 @@ async fn a_member_acts_only_while_its_own_install_holds_the_marker() {
     fence.follow(namespace.client(), &scope);
     fence.known().await;
     assert!(matches!(fence.may_act(namespace.name()), Err(Excluded::NotHeld { .. })));
+    assert!(fence.is_open(namespace.name()) && !fence.is_open("elsewhere"));
     let mut released = fence.released();
     mark(&namespace, Some("install-2"), 30).await;
     mark(&namespace, Some("install-1"), 30).await;

@@ -55,6 +55,9 @@ pub struct Principals {
     pub operators: Vec<String>,
     /// Names of the ServiceAccounts that may scale graphs of their own namespace.
     pub planners: Vec<String>,
+    /// Another operator may act in the namespace of the request; by which name is not known. This install serves the namespace and
+    /// does not hold it: it is not up yet, or no more.
+    pub another_operator: bool,
 }
 
 /// Where workers are registered.

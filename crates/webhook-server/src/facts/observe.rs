@@ -51,15 +51,17 @@ impl Source {
         self.fence.is_taken(namespace)
     }
 
-    /// All facts for one request.
-    pub async fn facts(&self, lookups: Vec<Lookup>) -> Facts {
+    /// All facts for one request about an object of this namespace.
+    pub async fn facts(&self, namespace: &str, lookups: Vec<Lookup>) -> Facts {
         let found = join_all(lookups.into_iter().map(|lookup| async {
             let found = self.look_up(&lookup).await;
             (lookup, found)
         }));
         let found: BTreeMap<_, _> = found.await.into_iter().collect();
         let features = *self.features.read().unwrap_or_else(PoisonError::into_inner);
-        Facts { features, found, ..(*self.fixed).clone() }
+        let mut facts = Facts { features, found, ..(*self.fixed).clone() };
+        facts.principals.another_operator = self.fence.is_open(namespace);
+        facts
     }
 
     /// Looks at what the API server serves, again and again. `ready` is called after the first look that succeeds: what is

@@ -162,7 +162,7 @@ impl Inner {
         let answer = if self.admission.is_taken(&request.namespace) {
             Answer::admitted()
         } else {
-            let facts = self.admission.facts(admission::lookups(path, &request)).await;
+            let facts = self.admission.facts(&request.namespace, admission::lookups(path, &request)).await;
             let reviewed = catch_unwind(AssertUnwindSafe(|| admission::review(path, &request, &facts)));
             match reviewed {
                 Ok(answer) => answer,

@@ -108,6 +108,13 @@ fn placement_stays() {
     assert_eq!(mistakes(&update(&plain, &graph(), &facts())), ["Invalid spec.experimental.kvTransferPolicy"]);
 }
 
+/// The install serves the namespace, and does not hold it: the operator that acts there is another one.
+fn without_the_namespace() -> Facts {
+    let mut facts = facts();
+    facts.principals.another_operator = true;
+    facts
+}
+
 #[test]
 fn replicas_of_a_scaling_adapter() {
     let scaled = |replicas: i64| {
@@ -129,6 +136,7 @@ fn replicas_of_a_scaling_adapter() {
     );
     assert_eq!(by("system:serviceaccount:team:default", &facts()), refused);
     assert_eq!(by("planner-serviceaccount", &facts()), refused);
+    assert_eq!(by("system:serviceaccount:other:operator", &without_the_namespace()), Vec::<String>::new());
     // Taking the adapter away, or adding it, is no way round.
     let free = edited(&scaled(3), |g| g["spec"]["components"][1]["scalingAdapter"] = json!(null));
     assert_eq!(mistakes(&update(&scaled(1), &free, &facts())), refused);
@@ -151,6 +159,7 @@ fn the_operator_chooses_what_runs_a_graph() {
     let mut unknown = facts();
     unknown.principals.operators.clear();
     assert_eq!(by("ann", &unknown), Vec::<String>::new());
+    assert_eq!(by("ann", &without_the_namespace()), Vec::<String>::new());
 }
 
 #[test]

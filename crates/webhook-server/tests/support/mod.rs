@@ -19,6 +19,7 @@ pub fn facts() -> Facts {
         principals: Principals {
             operators: vec![OPERATOR.to_owned()],
             planners: vec!["planner-serviceaccount".to_owned()],
+            another_operator: false,
         },
         operator_version: "1.5.0".to_owned(),
         ..Facts::default()
