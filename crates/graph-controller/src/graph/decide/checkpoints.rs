@@ -59,6 +59,12 @@ pub struct WantedCheckpoint {
 }
 
 impl ComponentCheckpoint {
+    /// Whether pods wait for a capture that can still come, and that may need the GPUs of those before them.
+    pub fn is_under_way(&self) -> bool {
+        // The identifier is unknown of one that its author names and that nobody has made.
+        self.awaited.is_some() && !self.failed && self.id.is_some()
+    }
+
     /// The same for the graph's status.
     pub fn status(&self) -> CheckpointStatus {
         CheckpointStatus {

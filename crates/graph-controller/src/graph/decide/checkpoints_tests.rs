@@ -300,6 +300,47 @@ fn workers_change_generation_together_or_wait_together() {
     assert!(new.into_iter().all(|d| d.spec.component.replicas == Some(0)), "{:?}", decision.components);
 }
 
+/// Two workers that are recreated, of which one waits for its capture.
+#[test]
+fn who_waits_for_no_capture_of_its_own_is_not_emptied_by_a_recreate() {
+    let two = |image: &str| {
+        edited(json!({ "startupPolicy": WAIT }), |g| {
+            let recreate = json!({ "nvidia.com/deployment-strategy": "Recreate" });
+            g["spec"]["components"][1]["podTemplate"]["metadata"] = json!({ "annotations": recreate });
+            let mut other = g["spec"]["components"][1].clone();
+            other["name"] = json!("Prefill");
+            other.as_object_mut().unwrap().remove("experimental");
+            g["spec"]["components"].as_array_mut().unwrap().push(other);
+            set_image(g, image);
+        })
+    };
+    let first = decided(&two("1"), vec![]);
+    let of_old = as_live(&first, CheckpointPhase::Ready);
+    let served = |captured: i32| -> Vec<_> {
+        let mut components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
+        for d in components.iter_mut().filter(|d| d.spec.component.is_worker()) {
+            let replicas = if d.spec.component.name == "Prefill" { 4 } else { captured };
+            d.spec.component.replicas = Some(replicas);
+            crate::graph::fixtures::report(d, replicas);
+        }
+        components
+    };
+    let old = |components: Vec<_>, checkpoints: Vec<_>| {
+        let decision = decided_with(&two("2"), components, checkpoints);
+        assert!(decision.delete.is_empty());
+        let replicas =
+            |d: &DynamoComponentDeployment| (d.spec.component.name.clone(), d.spec.component.wanted_replicas());
+        decision.old.iter().map(replicas).collect::<BTreeMap<_, _>>()
+    };
+    let counts = |decode: i32| BTreeMap::from([("Decode".to_owned(), decode), ("Prefill".to_owned(), 4)]);
+    assert_eq!(old(served(4), vec![of_old.clone()]), counts(0), "its capture begins");
+    let second = decided_with(&two("2"), served(4), vec![of_old.clone()]);
+    let creating = as_live(&second, CheckpointPhase::Creating);
+    assert_eq!(old(served(0), vec![of_old.clone(), creating]), counts(0));
+    let failed = as_live(&second, CheckpointPhase::Failed);
+    assert_eq!(old(served(0), vec![of_old, failed]), counts(4), "nothing comes of it, so the old ones serve again");
+}
+
 #[test]
 fn a_checkpoint_that_failed_is_known_as_such() {
     let graph = graph(json!({ "startupPolicy": WAIT }));

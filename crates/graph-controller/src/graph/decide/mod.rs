@@ -227,17 +227,23 @@ fn decide_workers(
         let desired = component.wanted_replicas();
         let new_live = new.map(new_counts).unwrap_or_default();
         let plan = match waits {
-            true => rollout::hold(&strategy, desired, new_live, &counts),
+            true => {
+                let room = checkpoint.is_some_and(ComponentCheckpoint::is_under_way);
+                rollout::hold(&strategy, desired, new_live, &counts, room)
+            }
             false => rollout::plan(&strategy, desired, new_live, &counts, drained),
         };
         wanted.spec.component.replicas = Some(plan.new);
         decision.components.push(wanted);
-        decision.old.extend(olds.iter().zip(plan.old).map(|(d, replicas)| with_replicas(d, replicas)));
         if strategy == RolloutStrategy::Recreate {
             // One that its controller cannot act on would never drain.
-            let stuck = olds.iter().filter(|d| d.spec.component.wanted_replicas() == 0 && is_stalled(d));
-            decision.delete.extend(stuck.filter_map(|d| removal(observed, d)));
+            let stuck = olds
+                .iter()
+                .zip(&plan.old)
+                .filter(|(d, wanted)| **wanted == 0 && d.spec.component.wanted_replicas() == 0 && is_stalled(d));
+            decision.delete.extend(stuck.filter_map(|(d, _)| removal(observed, d)));
         }
+        decision.old.extend(olds.iter().zip(plan.old).map(|(d, replicas)| with_replicas(d, replicas)));
         if serves_alone(new, desired, &olds) && (strategy != RolloutStrategy::Recreate || drained) {
             updated.push(component.name.clone());
         }

@@ -81,15 +81,22 @@ pub fn plan(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], d
 }
 
 /// The same while new pods of the target generation must wait. Nobody gives way to pods that do not come: what serves goes on,
-/// as far as it is wanted. Only with `Recreate` the old ones go at once, because both shall not be there together.
-pub fn hold(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live]) -> Targets {
+/// as far as it is wanted. Only for a capture that needs `room` the old ones of a `Recreate` go at once, because both shall not be
+/// there together; if nothing comes of it, the generation that served last comes back.
+pub fn hold(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], room: bool) -> Targets {
     let new_target = new.spec.clamp(0, desired.max(0));
-    if *strategy == RolloutStrategy::Recreate {
+    let recreate = *strategy == RolloutStrategy::Recreate;
+    if recreate && room {
         return Targets { new: new_target, old: vec![0; old.len()] };
     }
     let old_spec: i32 = old.iter().map(|o| o.spec).sum();
     let needed = (desired - new.serving().min(desired)).max(0);
-    Targets { new: new_target, old: spread(old_spec.min(needed), old) }
+    let mut targets = spread(old_spec.min(needed), old);
+    // All generations before it are deleted once one serves alone, so the oldest is the one that did.
+    if let Some(oldest) = targets.first_mut().filter(|_| recreate && old_spec == 0 && new.spec <= 0) {
+        *oldest = needed;
+    }
+    Targets { new: new_target, old: targets }
 }
 
 /// Splits `total` over the old generations: serving workers stay first, the oldest generation gives first.

@@ -43,11 +43,27 @@ fn nobody_gives_way_to_workers_that_wait() {
         (0, live(1, 1), live(1, 1), 0, 0),
     ];
     for (desired, old, new, old_target, new_target) in steps {
-        let got = hold(&quarter(), desired, new, &[old]);
+        let got = hold(&quarter(), desired, new, &[old], true);
         assert_eq!(got, Targets { new: new_target, old: vec![old_target] }, "{desired}: old {old:?}, new {new:?}");
     }
-    let both = hold(&RolloutStrategy::Recreate, 4, live(0, 0), &[live(4, 4)]);
-    assert_eq!(both, Targets { new: 0, old: vec![0] }, "the capture may need what the old ones hold");
+}
+
+/// A capture may need the GPUs that its own old workers hold. Nobody else gives way, and not for a capture that failed.
+#[test]
+fn workers_are_emptied_for_their_own_capture_alone_and_come_back_if_it_fails() {
+    let steps: [(bool, Live, &[Live], &[i32]); 6] = [
+        (true, live(0, 0), &[live(4, 4)], &[0]),
+        (false, live(0, 0), &[live(4, 4)], &[4]),
+        (false, live(0, 0), &[live(3, 0)], &[3]),
+        (false, live(0, 0), &[live(0, 0)], &[4]),
+        (false, live(0, 0), &[live(0, 0), live(0, 0)], &[4, 0]),
+        // New workers that are there are not joined by old ones.
+        (false, live(4, 0), &[live(0, 0)], &[0]),
+    ];
+    for (room, new, old, expected) in steps {
+        let got = hold(&RolloutStrategy::Recreate, 4, new, old, room);
+        assert_eq!(got, Targets { new: new.spec, old: expected.to_vec() }, "room {room}: old {old:?}, new {new:?}");
+    }
 }
 
 #[test]
