@@ -19,6 +19,7 @@
 pub mod access;
 pub mod admission;
 pub mod certificates;
+mod changes;
 pub mod configurations;
 pub mod facts;
 pub mod mpi_key;

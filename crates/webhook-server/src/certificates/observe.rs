@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use api_types::{GROUP, labels};
-use controller_kit::store::{Key, Packed, Scope, Store, Watch, watch_api, watch_named};
-use futures::stream::{BoxStream, select_all};
-use futures::{Stream, StreamExt};
-use k8s_openapi::ClusterResourceScope;
+use controller_kit::store::{Key, Packed, Scope, Store, watch_api, watch_named};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -17,10 +14,12 @@ use kube::{Api, Client, Resource};
 use serde::Deserialize;
 
 use super::{Host, Place};
+use crate::changes::{Changes, ticks};
 use crate::configurations::CONVERTED;
 
 /// The little of a CustomResourceDefinition that matters here. Whole, ours take a megabyte each.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Resource)]
+#[resource(inherit = CustomResourceDefinition)]
 pub struct Definition {
     /// Its metadata.
     pub metadata: ObjectMeta,
@@ -41,35 +40,6 @@ impl Definition {
     }
 }
 
-impl Resource for Definition {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
-
-    fn kind((): &()) -> std::borrow::Cow<'_, str> {
-        CustomResourceDefinition::kind(&())
-    }
-
-    fn group((): &()) -> std::borrow::Cow<'_, str> {
-        CustomResourceDefinition::group(&())
-    }
-
-    fn version((): &()) -> std::borrow::Cow<'_, str> {
-        CustomResourceDefinition::version(&())
-    }
-
-    fn plural((): &()) -> std::borrow::Cow<'_, str> {
-        CustomResourceDefinition::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
 /// Everything that certificates depend on, as of the last event of each watch.
 pub(super) struct Sight {
     host: Host,
@@ -81,13 +51,8 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Begins to watch. The stream tells that something has changed, and not what. Nothing is seen unless it is polled.
-    pub(super) fn new(
-        client: &Client,
-        host: &Host,
-        secret_name: &str,
-        converts: bool,
-    ) -> (Self, BoxStream<'static, ()>) {
+    /// Begins to watch.
+    pub(super) fn new(client: &Client, host: &Host, secret_name: &str, converts: bool) -> (Self, Changes) {
         let client = || client.clone();
         let (secrets, secret_watch) =
             watch_named::<Secret>(client(), &Scope::Namespace(host.namespace.clone()), secret_name);
@@ -104,7 +69,7 @@ impl Sight {
             changes.push(ticks(watch));
         }
         let (host, secret_name) = (host.clone(), secret_name.to_owned());
-        (Self { host, secret_name, secrets, validating, mutating, definitions }, select_all(changes).boxed())
+        (Self { host, secret_name, secrets, validating, mutating, definitions }, Changes::of(changes))
     }
 
     /// Returns once it is known whether there is a Secret.
@@ -141,11 +106,4 @@ impl Sight {
 
 fn all<O: Resource>(store: &Store<O>) -> impl Iterator<Item = Arc<O>> + use<O> {
     store.all().into_iter()
-}
-
-fn ticks<O>(watch: Watch<O>) -> BoxStream<'static, ()>
-where
-    Watch<O>: Stream + Send + 'static,
-{
-    watch.map(|_| ()).boxed()
 }

@@ -3,11 +3,9 @@
 use std::time::{Duration, Instant};
 
 use controller_kit::process::Gate;
-use futures::StreamExt;
-use futures::stream::BoxStream;
 use jiff::Timestamp;
 use kube::Client;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::Contents;
@@ -15,12 +13,11 @@ use super::apply::{ActError, Hand};
 use super::decide::{Decision, Observed, Policy, decide};
 use super::material::Pair;
 use super::observe::Sight;
+use crate::changes::Changes;
 use crate::serve::Serving;
 
 /// After something failed.
 const RETRY: Duration = Duration::from_secs(2);
-/// Several changes at once are one: configurations come in groups.
-const GATHER: Duration = Duration::from_millis(50);
 /// The least time between two certificates of one replica, so that replicas whose clocks contradict each other do not write
 /// without end.
 const BETWEEN_WRITES: Duration = Duration::from_secs(5);
@@ -31,7 +28,7 @@ pub struct Keeper {
     serving: Serving,
     trusted: Gate,
     sight: Sight,
-    changes: BoxStream<'static, ()>,
+    changes: Changes,
     hand: Hand,
 }
 
@@ -53,10 +50,7 @@ impl Keeper {
 
     /// Never returns.
     pub async fn run(mut self) {
-        tokio::select! {
-            () = self.sight.secret_known() => {}
-            () = drain(&mut self.changes) => {}
-        }
+        self.changes.read_until(self.sight.secret_known()).await;
         let (mut memory, mut served, mut last_write) = (Observed::default(), None, None);
         loop {
             let observed = self.observe(memory);
@@ -108,18 +102,13 @@ impl Keeper {
 
     /// Waits until something has changed, or time alone may change what is to be done.
     async fn wait(&mut self, pause: Duration, places_known: bool) {
-        tokio::select! {
-            _ = self.changes.next() => {}
-            () = self.sight.places_known(), if !places_known => {}
-            () = sleep(pause) => {}
-        }
-        // Ends by running out of time.
-        let _ = timeout(GATHER, drain(&mut self.changes)).await;
+        let Self { sight, changes, .. } = self;
+        let other = async {
+            tokio::select! {
+                () = sight.places_known(), if !places_known => {}
+                () = sleep(pause) => {}
+            }
+        };
+        changes.next_or(other).await;
     }
-}
-
-/// Reads changes, for ever: the watches are read by that.
-async fn drain(changes: &mut BoxStream<'static, ()>) {
-    while changes.next().await.is_some() {}
-    std::future::pending().await
 }

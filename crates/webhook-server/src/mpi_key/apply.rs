@@ -1,38 +1,44 @@
 //! Makes the key and its copies. Nothing that is there is ever written.
 
-use std::time::Duration;
-
 use api_types::labels;
+use controller_kit::apply::{self, ObjectId, timed};
+use controller_kit::failure::{ErrorType, Failure};
 use controller_kit::store::Key;
 use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
-use kube::{Client, Error};
-use tokio::time::timeout;
 
-use super::make;
+use super::{KeyError, make};
 use crate::NAME;
 
-/// The longest one request may take.
-const STEP: Duration = Duration::from_secs(10);
+/// Why there is no Secret now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ActError {
+    /// No key could be made.
+    #[error(transparent)]
+    Make(#[from] KeyError),
+    /// The API server refused or did not answer.
+    #[error(transparent)]
+    Write(#[from] Box<apply::Error>),
+}
 
 /// Makes a new key. Says whether it did: another replica may have been faster.
 ///
 /// # Errors
 /// Why there is no key now.
-pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, String> {
-    let data = make().map_err(|error| error.to_string())?;
-    create(client, key, Secret { data: Some(data), ..Secret::default() }).await
+pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, ActError> {
+    create(client, key, Secret { data: Some(make()?), ..Secret::default() }).await
 }
 
 /// Copies the key to a namespace. Says whether it did: a Secret of that name may be there, whoever made it.
 ///
 /// # Errors
 /// Why there is no such Secret now.
-pub(super) async fn copy_key(client: &Client, copy: &Key, key: Secret) -> Result<bool, String> {
+pub(super) async fn copy_key(client: &Client, copy: &Key, key: Secret) -> Result<bool, ActError> {
     create(client, copy, Secret { data: key.data, type_: key.type_, ..Secret::default() }).await
 }
 
-async fn create(client: &Client, key: &Key, secret: Secret) -> Result<bool, String> {
+async fn create(client: &Client, key: &Key, secret: Secret) -> Result<bool, ActError> {
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(key.name.clone()),
@@ -44,10 +50,9 @@ async fn create(client: &Client, key: &Key, secret: Secret) -> Result<bool, Stri
     };
     let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
     let params = PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() };
-    match timeout(STEP, api.create(&params, &secret)).await {
-        Ok(Ok(_)) => Ok(true),
-        Ok(Err(Error::Api(status))) if status.is_already_exists() => Ok(false),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", STEP.as_secs())),
+    match timed("create", &ObjectId::of(&secret), api.create(&params, &secret)).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.error_type() == ErrorType::AlreadyExists => Ok(false),
+        Err(error) => Err(Box::new(error).into()),
     }
 }

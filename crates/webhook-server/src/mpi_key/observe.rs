@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use api_types::conditions::MPI_KEY_AVAILABLE;
 use api_types::v1beta1::DynamoGraphDeployment;
-use controller_kit::store::{Key, Packed, Scope, Store, UnpackError, Watch, watch_api, watch_named};
-use futures::StreamExt;
-use futures::stream::{BoxStream, select};
+use controller_kit::store::{Key, Packed, Scope, Store, UnpackError, watch_api, watch_named};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::changes::{Changes, ticks};
+
 /// The little of a graph that matters here, in the version that is stored: nothing has to be converted for it.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Resource)]
+#[resource(inherit = DynamoGraphDeployment)]
 #[serde(from = "Whole")]
 pub(super) struct Graph {
     metadata: ObjectMeta,
@@ -39,35 +39,6 @@ impl From<Whole> for Graph {
     }
 }
 
-impl Resource for Graph {
-    type DynamicType = ();
-    type Scope = NamespaceResourceScope;
-
-    fn kind((): &()) -> std::borrow::Cow<'_, str> {
-        DynamoGraphDeployment::kind(&())
-    }
-
-    fn group((): &()) -> std::borrow::Cow<'_, str> {
-        DynamoGraphDeployment::group(&())
-    }
-
-    fn version((): &()) -> std::borrow::Cow<'_, str> {
-        DynamoGraphDeployment::version(&())
-    }
-
-    fn plural((): &()) -> std::borrow::Cow<'_, str> {
-        DynamoGraphDeployment::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
-
 /// The key and who needs it, as of the last event of each watch.
 pub(super) struct Sight {
     key: Key,
@@ -76,13 +47,11 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Begins to watch: the key as a part of the install, graphs wherever this process serves. The stream tells that something
-    /// has changed, and not what. Nothing is seen unless it is polled.
-    pub(super) fn new(install: Client, key: &Key, client: Client, scope: &Scope) -> (Self, BoxStream<'static, ()>) {
+    /// Begins to watch: the key as a part of the install, graphs wherever this process serves.
+    pub(super) fn new(install: Client, key: &Key, client: Client, scope: &Scope) -> (Self, Changes) {
         let (keys, of_key) = watch_named(install, &Scope::Namespace(key.namespace.clone()), &key.name);
-        let (graphs, of_graphs): (_, Watch<Graph>) = watch_api(scope.api(client), None, None);
-        let changes = select(of_key.map(|_| ()), of_graphs.map(|_| ())).boxed();
-        (Self { key: key.clone(), keys, graphs }, changes)
+        let (graphs, of_graphs) = watch_api(scope.api(client), None, None);
+        (Self { key: key.clone(), keys, graphs }, Changes::of([ticks(of_key), ticks(of_graphs)]))
     }
 
     /// Returns once it is known whether there is a key.

@@ -6,22 +6,19 @@ use std::time::Duration;
 use controller_kit::scope::Fence;
 use controller_kit::settings::Mpi;
 use controller_kit::store::{Key, Scope};
-use futures::StreamExt;
-use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
 use super::apply::{copy_key, create_key};
 use super::observe::Sight;
+use crate::changes::Changes;
 
 /// After something failed, and where another install acts.
 const RETRY: Duration = Duration::from_secs(5);
 /// After a copy was made or found. The graph says that it has it much earlier, unless nobody looks after the graph.
 const AGAIN: Duration = Duration::from_secs(30);
-/// Several changes at once are one: graphs change in groups.
-const GATHER: Duration = Duration::from_millis(50);
 
 /// Where copies are made.
 pub struct Served {
@@ -38,7 +35,7 @@ pub struct KeyMaker {
     install: Client,
     key: Key,
     sight: Sight,
-    changes: BoxStream<'static, ()>,
+    changes: Changes,
     served: Served,
     /// When to look at a namespace again that still says that it lacks the key.
     later: BTreeMap<String, Instant>,
@@ -59,10 +56,7 @@ impl KeyMaker {
 
     /// Never returns.
     pub async fn run(mut self) {
-        tokio::select! {
-            () = self.sight.key_known() => {}
-            () = drain(&mut self.changes) => {}
-        }
+        self.changes.read_until(self.sight.key_known()).await;
         loop {
             let next = match self.sight.key() {
                 Ok(Some(key)) => self.copy(&key).await,
@@ -73,12 +67,7 @@ impl KeyMaker {
                 }
             };
             // What was created comes back as a change, and so does every deletion.
-            tokio::select! {
-                _ = self.changes.next() => {}
-                () = sleep_until(next.unwrap_or_else(|| Instant::now() + AGAIN)) => {}
-            }
-            // Ends by running out of time.
-            let _ = timeout(GATHER, drain(&mut self.changes)).await;
+            self.changes.next_or(sleep_until(next.unwrap_or_else(|| Instant::now() + AGAIN))).await;
         }
     }
 
@@ -88,7 +77,7 @@ impl KeyMaker {
             Ok(true) => info!(secret = %self.key, "made the SSH key for MPI"),
             Ok(false) => debug!(secret = %self.key, "another replica was faster"),
             Err(error) => {
-                warn!(secret = %self.key, error, "the SSH key for MPI is missing; trying again");
+                warn!(secret = %self.key, %error, "the SSH key for MPI is missing; trying again");
                 return Some(Instant::now() + RETRY);
             }
         }
@@ -119,16 +108,10 @@ impl KeyMaker {
             Ok(true) => info!(secret = %copy, from = %self.key, "copied the SSH key for MPI"),
             Ok(false) => debug!(secret = %copy, "it is there already"),
             Err(error) => {
-                warn!(secret = %copy, error, "cannot copy the SSH key for MPI; trying again");
+                warn!(secret = %copy, %error, "cannot copy the SSH key for MPI; trying again");
                 return RETRY;
             }
         }
         AGAIN
     }
-}
-
-/// Reads changes, for ever: the watches are read by that.
-async fn drain(changes: &mut BoxStream<'static, ()>) {
-    while changes.next().await.is_some() {}
-    std::future::pending().await
 }
