@@ -3,6 +3,8 @@
 //!
 //! A text says what is wrong with the value and what to do about it; the field and the value stand in front of it.
 
+use crate::v1alpha1::ModelSource;
+
 use std::fmt::Display;
 
 /// Text for a field that keeps the value it was created with.
@@ -24,15 +26,28 @@ pub fn supported<S: AsRef<str>>(values: &[S]) -> String {
     format!("supported values: {}", values.join(", "))
 }
 
+/// Text for a quantity below zero.
+#[must_use]
+pub fn negative(remedy: impl Display) -> String {
+    format!("is negative; {remedy}")
+}
+
+/// Text for an adapter without a source.
+#[must_use]
+pub fn source() -> String {
+    format!("say where the adapter is; begin with one of: {}", ModelSource::SCHEMES.join(", "))
+}
+
+/// Text for an adapter from somewhere that workers cannot load from.
+#[must_use]
+pub fn scheme() -> String {
+    format!("is no address that workers can load from; begin with one of: {}", ModelSource::SCHEMES.join(", "))
+}
+
 /// `modelName` of a model is empty.
 pub const MODEL_NAME: &str = "name the model as clients ask for it";
 /// `baseModelName` of a model is empty.
 pub const BASE_MODEL_NAME: &str = "name the model that the workers serve";
-/// An adapter without a source.
-pub const SOURCE: &str = "say where the adapter is; begin with one of: s3://, hf://, file:///";
-/// An adapter from somewhere that workers cannot load from.
-pub const SCHEME: &str = "is no address that workers can load from; begin with one of: s3://, hf://, file:///";
-
 /// A search that measures, without an engine to measure.
 pub const THOROUGH: &str = "is not possible with spec.backend auto; set spec.backend to one of: sglang, trtllm, vllm";
 
@@ -50,8 +65,8 @@ pub const OBJECT_NAME: &str =
 /// A volume of v1alpha1 without a name.
 pub const CLAIM_NAME: &str = "name the PersistentVolumeClaim";
 
-/// `/dev/shm` of less than nothing.
-pub const NEGATIVE_MEMORY: &str = "is negative; give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm";
+/// Remedy for a size that `/dev/shm` cannot have.
+pub const MEMORY_SIZE: &str = "give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm";
 /// An endpoint picker on several nodes.
 pub const PICKER_NODES: &str = "an endpoint picker runs on one node; remove the field";
 /// Several endpoint pickers.

@@ -116,8 +116,8 @@ struct Source<'a> {
     to: ApiVersion,
 }
 
-const GRAPH: &str = "DynamoGraphDeployment";
-const COMPONENT_DEPLOYMENT: &str = "DynamoComponentDeployment";
+pub(crate) const GRAPH: &str = "DynamoGraphDeployment";
+pub(crate) const COMPONENT_DEPLOYMENT: &str = "DynamoComponentDeployment";
 
 /// How one kind is converted.
 struct Kind {

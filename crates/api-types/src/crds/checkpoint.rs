@@ -2,7 +2,6 @@
 
 use super::CrdError;
 use super::version::{Version, age_column, column};
-use crate::conversion::ApiVersion;
 use crate::schema::kubernetes::Definitions;
 use crate::schema::{edit, rules};
 use crate::v1alpha1::{DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus};
@@ -22,7 +21,7 @@ pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDe
         rules: rules::DYNAMO_CHECKPOINT,
         // An empty name of a model is refused in a graph, and was never refused here.
         edit: |spec| edit::remove_limit(spec, "identity.model", "minLength"),
-        ..Version::new(definitions, ApiVersion::V1Alpha1, DESCRIPTION, columns)
+        ..Version::new(definitions, DESCRIPTION, columns)
     };
     Ok(vec![v1alpha1.definition::<DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus>()?])
 }

@@ -2,7 +2,6 @@
 
 use super::CrdError;
 use super::version::{Version, age_column, backend_column, column};
-use crate::conversion::ApiVersion;
 use crate::schema::kubernetes::Definitions;
 use crate::schema::{SchemaError, edit};
 use crate::v1alpha1::schemas;
@@ -15,12 +14,8 @@ use serde_json::Value;
 const DESCRIPTION: &str = "One component of an inference graph, of one generation.";
 
 pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let v1alpha1 = Version {
-        edit: alpha_stand_alone,
-        ..Version::new(definitions, ApiVersion::V1Alpha1, DESCRIPTION, alpha_columns())
-    };
-    let v1beta1 =
-        Version { edit: stand_alone, ..Version::new(definitions, ApiVersion::V1Beta1, DESCRIPTION, columns()) };
+    let v1alpha1 = Version { edit: alpha_stand_alone, ..Version::new(definitions, DESCRIPTION, alpha_columns()) };
+    let v1beta1 = Version { edit: stand_alone, ..Version::new(definitions, DESCRIPTION, columns()) };
     Ok(vec![
         v1alpha1.deprecated_definition::<
             DynamoComponentDeployment,

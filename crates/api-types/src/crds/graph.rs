@@ -2,7 +2,6 @@
 
 use super::CrdError;
 use super::version::{Version, age_column, backend_column, column};
-use crate::conversion::ApiVersion;
 use crate::schema::edit;
 use crate::schema::kubernetes::Definitions;
 use crate::v1alpha1::schemas;
@@ -14,11 +13,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 const DESCRIPTION: &str = "An inference graph: components that serve a model together.";
 
 pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let v1beta1 = Version::new(definitions, ApiVersion::V1Beta1, DESCRIPTION, columns());
+    let v1beta1 = Version::new(definitions, DESCRIPTION, columns());
     let v1alpha1 = Version {
         // An empty name of a model was never refused in this version.
         edit: |spec| edit::remove_limit(spec, "services{}.checkpoint.identity.model", "minLength"),
-        ..Version::new(definitions, ApiVersion::V1Alpha1, DESCRIPTION, columns())
+        ..Version::new(definitions, DESCRIPTION, columns())
     };
     Ok(vec![
         v1alpha1.deprecated_definition::<

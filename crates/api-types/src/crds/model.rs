@@ -2,7 +2,6 @@
 
 use super::CrdError;
 use super::version::{Version, age_column, column, count_column};
-use crate::conversion::ApiVersion;
 use crate::schema::kubernetes::Definitions;
 use crate::v1alpha1::{DynamoModel, DynamoModelSpec, DynamoModelStatus};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -17,6 +16,6 @@ pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDe
         count_column("Total", ".status.totalEndpoints", "Workers of the base model"),
         age_column(),
     ];
-    let v1alpha1 = Version::new(definitions, ApiVersion::V1Alpha1, DESCRIPTION, columns);
+    let v1alpha1 = Version::new(definitions, DESCRIPTION, columns);
     Ok(vec![v1alpha1.definition::<DynamoModel, DynamoModelSpec, DynamoModelStatus>()?])
 }

@@ -2,7 +2,6 @@
 
 use super::CrdError;
 use super::version::{Version, age_column, column};
-use crate::conversion::ApiVersion;
 use crate::schema::kubernetes::Definitions;
 use crate::v1alpha1::schemas;
 use crate::v1beta1::{
@@ -25,8 +24,8 @@ pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDe
         column("DGD", ".status.dgdName", "The graph"),
         age_column(),
     ];
-    let v1beta1 = Version::new(definitions, ApiVersion::V1Beta1, DESCRIPTION, columns);
-    let v1alpha1 = Version::new(definitions, ApiVersion::V1Alpha1, DESCRIPTION, alpha_columns());
+    let v1beta1 = Version::new(definitions, DESCRIPTION, columns);
+    let v1alpha1 = Version::new(definitions, DESCRIPTION, alpha_columns());
     Ok(vec![
         v1alpha1.deprecated_definition::<
             DynamoGraphDeploymentRequest,

@@ -2,7 +2,6 @@
 
 use super::CrdError;
 use super::version::{Version, age_column_named, column, count_column};
-use crate::conversion::ApiVersion;
 use crate::schema::kubernetes::Definitions;
 use crate::v1alpha1::schemas;
 use crate::v1beta1::{
@@ -18,8 +17,8 @@ const DESCRIPTION: &str = "The replicas of one component of a graph, with a scal
 pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let component = column("COMPONENT", ".spec.dgdRef.componentName", "The component");
     let service = column("SERVICE", ".spec.dgdRef.serviceName", "The service");
-    let v1alpha1 = Version::new(definitions, ApiVersion::V1Alpha1, DESCRIPTION, columns(service));
-    let v1beta1 = Version::new(definitions, ApiVersion::V1Beta1, DESCRIPTION, columns(component));
+    let v1alpha1 = Version::new(definitions, DESCRIPTION, columns(service));
+    let v1beta1 = Version::new(definitions, DESCRIPTION, columns(component));
     Ok(vec![
         v1alpha1.deprecated_definition::<
             DynamoGraphDeploymentScalingAdapter,

@@ -281,7 +281,7 @@ fn nothing_of_a_schema_is_lost_in_the_typed_definition() {
         "spec": schema_of::<DynamoGraphDeploymentSpec>(&definitions).unwrap(),
         "status": schema_of::<DynamoGraphDeploymentStatus>(&definitions).unwrap(),
     } });
-    checks::add(&mut made, "DynamoGraphDeployment", ApiVersion::V1Beta1).unwrap();
+    checks::add(&mut made, "DynamoGraphDeployment", ApiVersion::V1Beta1.api_version()).unwrap();
     for field in ["spec", "status"] {
         assert_eq!(with_floats(&typed[field]), with_floats(&made["properties"][field]), "{field}");
     }

@@ -1,7 +1,6 @@
 //! One version of a kind: the schema of its types, in the frame that all kinds share.
 
-use super::{CrdError, V1ALPHA1, V1BETA1};
-use crate::GROUP;
+use super::{CrdError, V1ALPHA1};
 use crate::conversion::ApiVersion;
 use crate::schema::rules::Rule;
 use crate::schema::{SchemaError, checks, kubernetes::Definitions, structural::schema_of};
@@ -19,8 +18,6 @@ pub(super) struct Version<'a> {
     pub description: &'static str,
     /// Columns of `kubectl get`, beside the name.
     pub columns: Vec<CustomResourceColumnDefinition>,
-    /// Which version it is.
-    pub api: ApiVersion,
     /// Rules of the whole object.
     pub rules: &'static [Rule],
     /// Changes the schema of the spec where the kind differs from its type.
@@ -31,19 +28,17 @@ impl<'a> Version<'a> {
     /// A version without rules of the whole object, whose spec is as its type says.
     pub fn new(
         definitions: &'a Definitions,
-        api: ApiVersion,
         description: &'static str,
         columns: Vec<CustomResourceColumnDefinition>,
     ) -> Self {
-        Self { definitions, description, columns, api, rules: &[], edit: |_| Ok(()) }
+        Self { definitions, description, columns, rules: &[], edit: |_| Ok(()) }
     }
 
     /// The definition of kind `K` with this version, whose spec and status are `S` and `T`.
     pub fn definition<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
         self,
     ) -> Result<CustomResourceDefinition, CrdError> {
-        let status = schema_of::<T>(self.definitions).map_err(|source| schema_error::<K>(source))?;
-        self.finish::<K, S>(Some(status))
+        self.with_status::<K, S, T>(&K::api_resource().api_version)
     }
 
     /// The definition of a kind with this version as its deprecated v1alpha1; `K` is the kind in v1beta1, of which there
@@ -51,10 +46,9 @@ impl<'a> Version<'a> {
     pub fn deprecated_definition<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
         self,
     ) -> Result<CustomResourceDefinition, CrdError> {
-        let mut crd = self.definition::<K, S, T>()?;
+        let [old, new] = [ApiVersion::V1Alpha1, ApiVersion::V1Beta1].map(ApiVersion::api_version);
+        let mut crd = self.with_status::<K, S, T>(old)?;
         let kind = &crd.spec.names.kind;
-        let api_version = |version| format!("{GROUP}/{version}");
-        let (old, new) = (api_version(V1ALPHA1), api_version(V1BETA1));
         let warning = format!("{old} {kind} is deprecated; use {new} {kind}");
         for version in &mut crd.spec.versions {
             version.name = V1ALPHA1.to_owned();
@@ -69,11 +63,20 @@ impl<'a> Version<'a> {
     pub fn definition_without_status<K: CustomResourceExt, S: JsonSchema>(
         self,
     ) -> Result<CustomResourceDefinition, CrdError> {
-        self.finish::<K, S>(None)
+        self.finish::<K, S>(&K::api_resource().api_version, None)
+    }
+
+    fn with_status<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
+        self,
+        api_version: &str,
+    ) -> Result<CustomResourceDefinition, CrdError> {
+        let status = schema_of::<T>(self.definitions).map_err(|source| schema_error::<K>(source))?;
+        self.finish::<K, S>(api_version, Some(status))
     }
 
     fn finish<K: CustomResourceExt, S: JsonSchema>(
         self,
+        api_version: &str,
         status: Option<Value>,
     ) -> Result<CustomResourceDefinition, CrdError> {
         let mut crd = K::crd();
@@ -81,7 +84,7 @@ impl<'a> Version<'a> {
             let mut spec = schema_of::<S>(self.definitions)?;
             (self.edit)(&mut spec)?;
             let mut root = root(self.description, self.rules, spec, status);
-            checks::add(&mut root, &crd.spec.names.kind, self.api)?;
+            checks::add(&mut root, &crd.spec.names.kind, api_version)?;
             serde_json::from_value(root).map_err(SchemaError::Form)
         };
         let schema: JSONSchemaProps = schema().map_err(|source| schema_error::<K>(source))?;

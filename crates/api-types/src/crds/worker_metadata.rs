@@ -2,7 +2,6 @@
 
 use super::CrdError;
 use super::version::{Version, age_column};
-use crate::conversion::ApiVersion;
 use crate::schema::kubernetes::Definitions;
 use crate::v1alpha1::{DynamoWorkerMetadata, DynamoWorkerMetadataSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -10,6 +9,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 const DESCRIPTION: &str = "What a worker says of itself, for the other processes of its graph.";
 
 pub(super) fn versions(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let v1alpha1 = Version::new(definitions, ApiVersion::V1Alpha1, DESCRIPTION, vec![age_column()]);
+    let v1alpha1 = Version::new(definitions, DESCRIPTION, vec![age_column()]);
     Ok(vec![v1alpha1.definition_without_status::<DynamoWorkerMetadata, DynamoWorkerMetadataSpec>()?])
 }

@@ -112,11 +112,6 @@ pub fn quantity(_: &mut SchemaGenerator) -> Schema {
     reference(QUANTITY)
 }
 
-/// Any text.
-pub fn word(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string" })
-}
-
 /// A point in time.
 pub fn time(_: &mut SchemaGenerator) -> Schema {
     reference(TIME)

@@ -55,6 +55,11 @@ pub struct ModelSource {
     pub uri: String,
 }
 
+impl ModelSource {
+    /// What the address of an adapter may begin with: where workers can load from.
+    pub const SCHEMES: [&'static str; 3] = ["s3://", "hf://", "file:///"];
+}
+
 /// What the operator has observed of a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -110,7 +110,7 @@ pub struct RestartStatus {
     pub observed_id: Option<String>,
     /// How far it is: `Pending`, `Restarting`, `Completed`, `Failed` or `Superseded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::word"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub phase: Option<RestartPhase>,
     /// Components being restarted right now.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -47,37 +47,29 @@ struct Row {
     kinds: &'static [&'static str],
     old: Option<Value>,
     new: Value,
-    tail: &'static str,
+    tail: String,
 }
 
 const BOTH: &[&str] = &[GRAPH, COMPONENT];
 
-fn row(version: &'static str, text: Text, new: Value, tail: &'static str) -> Row {
-    Row { text, version, kinds: BOTH, old: None, new, tail }
+fn row(version: &'static str, text: Text, new: Value, tail: impl Into<String>) -> Row {
+    Row { text, version, kinds: BOTH, old: None, new, tail: tail.into() }
 }
 
-fn beta(text: &str, new: Value, tail: &'static str) -> Row {
-    row("v1beta1", fixed(text), new, tail)
-}
-
-fn alpha(text: &str, new: Value, tail: &'static str) -> Row {
-    row("v1alpha1", fixed(text), new, tail)
-}
-
-fn change(version: &'static str, text: Text, old: Value, new: Value, tail: &'static str) -> Row {
+fn change(version: &'static str, text: Text, old: Value, new: Value, tail: impl Into<String>) -> Row {
     Row { old: Some(old), ..row(version, text, new, tail) }
 }
 
 /// All of them.
 pub fn examples() -> Vec<Example> {
-    let mut all: Vec<Example> = [beta_rows(), beta_changes(), alpha_rows(), alpha_changes()]
-        .into_iter()
-        .flatten()
-        .flat_map(|row| row.kinds.iter().map(|kind| example(kind, &row)).collect::<Vec<_>>())
-        .collect();
+    let mut rows: Vec<Row> = beta().into_iter().chain(alpha()).collect();
+    let mut all = Vec::new();
     for version in ["v1alpha1", "v1beta1"] {
+        rows.extend(both(version));
+        rows.extend(changes(version));
         all.extend(graphs(version));
     }
+    all.extend(rows.iter().flat_map(|row| row.kinds.iter().map(move |kind| example(kind, row))));
     all.extend(others());
     all
 }
@@ -153,168 +145,148 @@ pub fn merged(mut value: Value, patch: &Value) -> Value {
     value
 }
 
-fn picker(type_field: &str, more: &Value) -> Value {
-    let config = json!({ "config": { "plugins": [], "schedulingProfiles": [] } });
-    let mut picker = json!({ "replicas": 1, "subComponentType": null, "eppConfig": config });
-    picker[type_field] = json!("epp");
-    merged(picker, more)
+/// How a version spells what both have.
+#[derive(Clone, Copy)]
+struct Spelling {
+    is_beta: bool,
 }
 
-fn beta_rows() -> Vec<Row> {
-    let picker = |more: Value| picker("type", &more);
-    let experimental = |fields: Value| json!({ "experimental": fields });
+impl Spelling {
+    fn of(version: &str) -> Self {
+        Self { is_beta: version == "v1beta1" }
+    }
+
+    /// A component of a type, and with more.
+    fn typed(self, component_type: &str, more: &Value) -> Value {
+        let field = if self.is_beta { "type" } else { "componentType" };
+        merged(json!({ (field): component_type, "subComponentType": null }), more)
+    }
+
+    /// A component with these features of its engine.
+    fn engine(self, features: Value) -> Value {
+        if self.is_beta { json!({ "experimental": features }) } else { features }
+    }
+
+    /// A field of those features.
+    fn at(self, field: &str) -> String {
+        let parent = if self.is_beta { ".experimental" } else { "" };
+        format!("{parent}.{field}")
+    }
+
+    /// A feature that is on.
+    fn on(self) -> Value {
+        if self.is_beta { json!({}) } else { json!({ "enabled": true }) }
+    }
+
+    fn within_pods(self) -> Value {
+        if self.is_beta { json!({ "mode": "IntraPod" }) } else { json!({ "enabled": true, "mode": "intraPod" }) }
+    }
+
+    fn between_pods(self) -> Value {
+        if self.is_beta { json!({ "mode": "InterPod" }) } else { json!({ "enabled": true, "mode": "interPod" }) }
+    }
+}
+
+/// Rules of components that both versions have.
+fn both(version: &'static str) -> Vec<Row> {
+    let spelling = Spelling::of(version);
+    let row = |text: &str, new: Value, tail: &str| row(version, fixed(text), new, tail);
+    let config = json!({ "replicas": 1, "eppConfig": { "config": { "plugins": [], "schedulingProfiles": [] } } });
+    let picker = |more: Value| spelling.typed("epp", &merged(config.clone(), &more));
+    let engine = |text, features: Value, field| row(text, spelling.engine(features), &spelling.at(field));
+    let (on, between) = (spelling.on(), spelling.between_pods());
+    let frontend = spelling.typed("frontend", &spelling.engine(json!({ "gpuMemoryService": on })));
+    let checkpoint = json!({ "enabled": true });
     let clients = json!({ "enabled": false, "job": { "gmsClientContainers": ["main"] } });
-    let between = json!({ "mode": "InterPod" });
-    let alone = |new: Value, tail| Row { kinds: &[COMPONENT], ..beta(refusals::ONLY_ON_GROVE, new, tail) };
+    let gang = row(refusals::ONLY_ON_GROVE, json!({ "minAvailable": 1 }), ".minAvailable");
     vec![
-        beta(refusals::PICKER_NODES, picker(json!({ "multinode": { "nodeCount": 2 } })), ".multinode"),
-        beta(refusals::PICKER_REPLICAS, picker(json!({ "replicas": 2 })), ".replicas"),
-        beta(refusals::PICKER_CONFIG, picker(json!({ "eppConfig": null })), ".eppConfig"),
-        beta(
+        row(refusals::PICKER_NODES, picker(json!({ "multinode": { "nodeCount": 2 } })), ".multinode"),
+        row(refusals::PICKER_REPLICAS, picker(json!({ "replicas": 2 })), ".replicas"),
+        row(refusals::PICKER_CONFIG, picker(json!({ "eppConfig": null })), ".eppConfig"),
+        row(
             refusals::PICKER_CONFIG_MAP,
             picker(json!({ "eppConfig": { "config": null, "configMapRef": { "key": "k" } } })),
             ".eppConfig.configMapRef.name",
         ),
-        beta(refusals::NEGATIVE_MEMORY, json!({ "sharedMemorySize": "-8Gi" }), ".sharedMemorySize"),
-        beta(refusals::NEGATIVE_MEMORY, json!({ "sharedMemorySize": -1 }), ".sharedMemorySize"),
-        beta(refusals::SIDECAR_UNKNOWN, json!({ "frontendSidecar": "" }), ".frontendSidecar"),
-        beta(
-            refusals::SIDECAR_WITHOUT_POD,
-            json!({ "frontendSidecar": "front", "podTemplate": null }),
-            ".podTemplate.spec.containers",
-        ),
-        beta(
-            refusals::MEMORY_TYPE,
-            json!({ "type": "frontend", "experimental": { "gpuMemoryService": {} } }),
-            ".experimental.gpuMemoryService",
-        ),
-        beta(refusals::FAILOVER_ALONE, experimental(json!({ "failover": {} })), ".experimental.failover"),
-        beta(
-            refusals::FAILOVER_MODE,
-            experimental(json!({ "gpuMemoryService": between, "failover": {} })),
-            ".experimental.failover.mode",
-        ),
-        beta(
+        row(refusals::MEMORY_TYPE, frontend, &spelling.at("gpuMemoryService")),
+        engine(refusals::FAILOVER_ALONE, json!({ "failover": on }), "failover"),
+        engine(refusals::FAILOVER_MODE, json!({ "gpuMemoryService": between, "failover": on }), "failover.mode"),
+        engine(
             refusals::SHADOWS,
-            experimental(json!({ "gpuMemoryService": {}, "failover": { "numShadows": 2 } })),
-            ".experimental.failover.numShadows",
+            json!({ "gpuMemoryService": on, "failover": merged(on.clone(), &json!({ "numShadows": 2 })) }),
+            "failover.numShadows",
         ),
-        beta(
+        engine(
             refusals::CHECKPOINT_BETWEEN_PODS,
-            experimental(json!({ "gpuMemoryService": between, "checkpoint": { "enabled": true } })),
-            ".experimental.checkpoint",
+            json!({ "gpuMemoryService": between, "checkpoint": checkpoint }),
+            "checkpoint",
         ),
-        beta(
+        engine(
             refusals::CHECKPOINT_FAILOVER,
-            experimental(json!({ "gpuMemoryService": {}, "failover": {}, "checkpoint": { "enabled": true } })),
-            ".experimental.checkpoint",
+            json!({ "gpuMemoryService": on, "failover": on, "checkpoint": checkpoint }),
+            "checkpoint",
         ),
-        beta(
-            refusals::CLIENTS_ALONE,
-            experimental(json!({ "checkpoint": clients })),
-            ".experimental.checkpoint.job.gmsClientContainers",
-        ),
-        beta(
+        engine(refusals::CLIENTS_ALONE, json!({ "checkpoint": clients }), "checkpoint.job.gmsClientContainers"),
+        engine(
             refusals::CLIENTS_BETWEEN_PODS,
-            experimental(json!({ "gpuMemoryService": between, "checkpoint": clients })),
-            ".experimental.checkpoint.job.gmsClientContainers",
+            json!({ "gpuMemoryService": between, "checkpoint": clients }),
+            "checkpoint.job.gmsClientContainers",
         ),
-        alone(json!({ "minAvailable": 1 }), ".minAvailable"),
-        alone(experimental(json!({ "grove": { "forceScalingGroup": true } })), ".experimental.grove.forceScalingGroup"),
+        Row { kinds: &[COMPONENT], ..gang },
     ]
 }
 
-fn beta_changes() -> Vec<Row> {
-    let change = |text, old, new, tail| change("v1beta1", text, old, new, tail);
-    let memory = |mode: &str| json!({ "experimental": { "gpuMemoryService": { "mode": mode } } });
+/// Changes of components that both versions refuse.
+fn changes(version: &'static str) -> Vec<Row> {
+    let spelling = Spelling::of(version);
+    let change = |text, old: Value, new: Value, tail: &str| change(version, text, old, new, tail);
+    let engine = |text, old: &Value, new: &Value, field| {
+        change(text, spelling.engine(old.clone()), spelling.engine(new.clone()), &spelling.at(field))
+    };
+    let memory = |mode: Value| json!({ "gpuMemoryService": mode });
+    let [within, between] = [spelling.within_pods(), spelling.between_pods()].map(memory);
     let failover = |shadows: u8| {
-        let failover = json!({ "experimental": { "failover": { "mode": "InterPod", "numShadows": shadows } } });
-        merged(memory("InterPod"), &failover)
+        let failover = merged(spelling.between_pods(), &json!({ "numShadows": shadows }));
+        merged(between.clone(), &json!({ "failover": failover }))
     };
     let packed = |domain: &str| json!({ "topologyConstraint": { "packDomain": domain } });
     vec![
         change(Text::Stays(refusals::NODES_STAY), json!({}), json!({ "multinode": { "nodeCount": 2 } }), ".multinode"),
-        change(
-            Text::Stays(refusals::MEMORY_STAYS),
-            memory("IntraPod"),
-            memory("InterPod"),
-            ".experimental.gpuMemoryService.mode",
-        ),
-        change(Text::Stays(refusals::FAILOVER_STAYS), memory("InterPod"), failover(1), ".experimental.failover"),
-        change(IMMUTABLE, failover(1), failover(2), ".experimental.failover.numShadows"),
-        change(
-            IMMUTABLE,
-            json!({}),
-            json!({ "experimental": { "grove": { "forceScalingGroup": true } } }),
-            ".experimental.grove.forceScalingGroup",
-        ),
+        engine(Text::Stays(refusals::MEMORY_STAYS), &within, &between, "gpuMemoryService.mode"),
+        engine(Text::Stays(refusals::FAILOVER_STAYS), &between, &failover(1), "failover"),
+        engine(IMMUTABLE, &failover(1), &failover(2), "failover.numShadows"),
         change(IMMUTABLE, packed("rack"), packed("host"), ".topologyConstraint"),
         change(IMMUTABLE, packed("rack"), json!({}), ".topologyConstraint"),
     ]
 }
 
-fn alpha_rows() -> Vec<Row> {
-    let picker = |more: Value| picker("componentType", &more);
-    let on = json!({ "enabled": true });
-    let between = json!({ "enabled": true, "mode": "interPod" });
-    let clients = json!({ "job": { "gmsClientContainers": ["main"] } });
+/// What only v1beta1 has, or refuses.
+fn beta() -> Vec<Row> {
+    let row = |text: &str, new: Value, tail: &str| row("v1beta1", fixed(text), new, tail);
+    let forced = json!({ "experimental": { "grove": { "forceScalingGroup": true } } });
+    let forced_field = ".experimental.grove.forceScalingGroup";
+    let negative = refusals::negative(refusals::MEMORY_SIZE);
     vec![
-        alpha(refusals::PICKER_NODES, picker(json!({ "multinode": { "nodeCount": 2 } })), ".multinode"),
-        alpha(refusals::PICKER_REPLICAS, picker(json!({ "replicas": 2 })), ".replicas"),
-        alpha(refusals::PICKER_CONFIG, picker(json!({ "eppConfig": null })), ".eppConfig"),
-        alpha(
-            refusals::PICKER_CONFIG_MAP,
-            picker(json!({ "eppConfig": { "config": null, "configMapRef": { "key": "k" } } })),
-            ".eppConfig.configMapRef.name",
+        row(&negative, json!({ "sharedMemorySize": "-8Gi" }), ".sharedMemorySize"),
+        row(&negative, json!({ "sharedMemorySize": -1 }), ".sharedMemorySize"),
+        row(refusals::SIDECAR_UNKNOWN, json!({ "frontendSidecar": "" }), ".frontendSidecar"),
+        row(
+            refusals::SIDECAR_WITHOUT_POD,
+            json!({ "frontendSidecar": "front", "podTemplate": null }),
+            ".podTemplate.spec.containers",
         ),
-        alpha(refusals::PICKER_ONE_CONFIG, picker(json!({ "eppConfig": { "config": null } })), ".eppConfig"),
-        alpha(refusals::INGRESS_HOST, json!({ "ingress": on }), ".ingress.host"),
-        alpha(
-            refusals::MEMORY_TYPE,
-            json!({ "componentType": "frontend", "subComponentType": null, "gpuMemoryService": on }),
-            ".gpuMemoryService",
-        ),
-        alpha(refusals::FAILOVER_ALONE, json!({ "failover": on }), ".failover"),
-        alpha(refusals::FAILOVER_MODE, json!({ "gpuMemoryService": between, "failover": on }), ".failover.mode"),
-        alpha(
-            refusals::SHADOWS,
-            json!({ "gpuMemoryService": on, "failover": { "enabled": true, "numShadows": 2 } }),
-            ".failover.numShadows",
-        ),
-        alpha(
-            refusals::CHECKPOINT_BETWEEN_PODS,
-            json!({ "gpuMemoryService": between, "checkpoint": on }),
-            ".checkpoint",
-        ),
-        alpha(
-            refusals::CHECKPOINT_FAILOVER,
-            json!({ "gpuMemoryService": on, "failover": on, "checkpoint": on }),
-            ".checkpoint",
-        ),
-        alpha(refusals::CLIENTS_ALONE, json!({ "checkpoint": clients }), ".checkpoint.job.gmsClientContainers"),
-        alpha(
-            refusals::CLIENTS_BETWEEN_PODS,
-            json!({ "gpuMemoryService": between, "checkpoint": clients }),
-            ".checkpoint.job.gmsClientContainers",
-        ),
-        Row { kinds: &[COMPONENT], ..alpha(refusals::ONLY_ON_GROVE, json!({ "minAvailable": 1 }), ".minAvailable") },
+        Row { kinds: &[COMPONENT], ..row(refusals::ONLY_ON_GROVE, forced.clone(), forced_field) },
+        change("v1beta1", IMMUTABLE, json!({}), forced, forced_field),
     ]
 }
 
-fn alpha_changes() -> Vec<Row> {
-    let change = |text, old, new, tail| change("v1alpha1", text, old, new, tail);
-    let memory = |mode: &str| json!({ "gpuMemoryService": { "enabled": true, "mode": mode } });
-    let failover = |shadows: u8| {
-        let failover = json!({ "failover": { "enabled": true, "mode": "interPod", "numShadows": shadows } });
-        merged(memory("interPod"), &failover)
-    };
-    let packed = |domain: &str| json!({ "topologyConstraint": { "packDomain": domain } });
+/// What only v1alpha1 has, or refuses.
+fn alpha() -> Vec<Row> {
+    let row = |text: &str, new: Value, tail: &str| row("v1alpha1", fixed(text), new, tail);
+    let picker = Spelling::of("v1alpha1").typed("epp", &json!({ "replicas": 1, "eppConfig": {} }));
     vec![
-        change(Text::Stays(refusals::NODES_STAY), json!({}), json!({ "multinode": { "nodeCount": 2 } }), ".multinode"),
-        change(Text::Stays(refusals::MEMORY_STAYS), memory("intraPod"), memory("interPod"), ".gpuMemoryService.mode"),
-        change(Text::Stays(refusals::FAILOVER_STAYS), memory("interPod"), failover(1), ".failover"),
-        change(IMMUTABLE, failover(1), failover(2), ".failover.numShadows"),
-        change(IMMUTABLE, packed("rack"), packed("host"), ".topologyConstraint"),
+        row(refusals::PICKER_ONE_CONFIG, picker, ".eppConfig"),
+        row(refusals::INGRESS_HOST, json!({ "ingress": { "enabled": true } }), ".ingress.host"),
     ]
 }
 
@@ -435,9 +407,14 @@ fn others() -> Vec<Example> {
     vec![
         model(None, json!({ "modelName": "" }), "spec.modelName", refusals::MODEL_NAME),
         model(None, json!({ "baseModelName": "" }), "spec.baseModelName", refusals::BASE_MODEL_NAME),
-        model(None, json!({ "source": null }), "spec.source", refusals::SOURCE),
-        model(None, json!({ "source": { "uri": "" } }), "spec.source.uri", refusals::SOURCE),
-        model(None, json!({ "source": { "uri": "https://ann:secret@host/m" } }), "spec.source.uri", refusals::SCHEME),
+        model(None, json!({ "source": null }), "spec.source", &refusals::source()),
+        model(None, json!({ "source": { "uri": "" } }), "spec.source.uri", &refusals::source()),
+        model(
+            None,
+            json!({ "source": { "uri": "https://ann:secret@host/m" } }),
+            "spec.source.uri",
+            &refusals::scheme(),
+        ),
         model(Some(lora(json!({}))), json!({ "baseModelName": "c" }), "spec.baseModelName", &stays),
         model(Some(lora(json!({}))), json!({ "modelType": "base" }), "spec.modelType", &stays),
         example(

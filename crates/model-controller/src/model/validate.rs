@@ -1,10 +1,7 @@
 //! The author's mistakes, in one message. Whoever holds a [`Valid`] model need not look for mistakes again.
 
 use crate::engine::{AdapterName, Source};
-use api_types::v1alpha1::{DynamoModelSpec, ModelType};
-
-/// Where adapters may come from.
-const SCHEMES: [&str; 3] = ["s3://", "hf://", "file:///"];
+use api_types::v1alpha1::{DynamoModelSpec, ModelSource, ModelType};
 
 /// A model without mistakes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +36,7 @@ pub fn validate(spec: &DynamoModelSpec) -> Result<Valid, String> {
             None | Some("") => {
                 mistakes.push(format!("spec.source.uri is missing; say where the adapter is: {}", schemes()));
             }
-            Some(uri) if !SCHEMES.iter().any(|scheme| uri.starts_with(scheme)) => {
+            Some(uri) if !ModelSource::SCHEMES.iter().any(|scheme| uri.starts_with(scheme)) => {
                 mistakes.push(format!("spec.source.uri has a scheme that workers do not load from; use {}", schemes()));
             }
             Some(_) => {}
@@ -55,14 +52,13 @@ pub fn validate(spec: &DynamoModelSpec) -> Result<Valid, String> {
 }
 
 fn schemes() -> String {
-    let [first, second, last] = SCHEMES;
+    let [first, second, last] = ModelSource::SCHEMES;
     format!("{first}…, {second}… or {last}…")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api_types::v1alpha1::ModelSource;
 
     fn spec(model_type: ModelType, uri: Option<&str>) -> DynamoModelSpec {
         DynamoModelSpec {

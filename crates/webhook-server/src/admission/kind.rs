@@ -29,7 +29,8 @@ impl Kind {
         }
     }
 
-    const fn name(self) -> &'static str {
+    /// Its name, as objects have it in `kind`.
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Graph => "DynamoGraphDeployment",
             Self::Component => "DynamoComponentDeployment",

@@ -1,11 +1,12 @@
 //! DynamoModels.
 
 use api_types::refusals;
+use api_types::v1alpha1::ModelSource;
 
 use super::field::{Findings, Node};
+use super::kind::Kind;
 
 const LORA: &str = "lora";
-const SCHEMES: [&str; 3] = ["s3://", "hf://", "file:///"];
 
 /// Checks a model as it is.
 pub(super) fn check(object: &Node<'_>, out: &mut Findings) {
@@ -20,12 +21,12 @@ pub(super) fn check(object: &Node<'_>, out: &mut Findings) {
     }
     let (source, uri) = (spec.field("source"), spec.fields(&["source", "uri"]));
     if !source.is_set() {
-        out.required(&source, refusals::SOURCE);
+        out.required(&source, refusals::source());
     } else if uri.text().is_empty() {
-        out.required(&uri, refusals::SOURCE);
-    } else if !SCHEMES.iter().any(|scheme| uri.text().starts_with(scheme)) {
+        out.required(&uri, refusals::source());
+    } else if !ModelSource::SCHEMES.iter().any(|scheme| uri.text().starts_with(scheme)) {
         // People put credentials into addresses.
-        out.invalid_secret(&uri, refusals::SCHEME);
+        out.invalid_secret(&uri, refusals::scheme());
     }
 }
 
@@ -37,7 +38,7 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
     ] {
         let [now, before] = [new, old].map(|object| object.fields(&["spec", name]));
         if now.text() != before.text() {
-            out.immutable(&now, refusals::anew("DynamoModel"));
+            out.immutable(&now, refusals::anew(Kind::Model.name()));
             out.warn(format!("{}: {consequence}", now.path()));
         }
     }

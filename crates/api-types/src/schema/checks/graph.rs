@@ -1,15 +1,8 @@
 //! Rules of graphs.
 
-use super::Check;
-use crate::conversion::ApiVersion;
+use super::{Check, component};
+use crate::conversion::{ApiVersion, GRAPH};
 use crate::{grove, refusals};
-
-pub(super) const GRAPH: &str = "DynamoGraphDeployment";
-pub(super) const COMPONENT: &str = "DynamoComponentDeployment";
-
-/// Where components stand in the kinds that have them, in v1alpha1 and v1beta1.
-pub(super) const COMPONENTS_OF: [(&str, &str, &str); 2] =
-    [(GRAPH, "spec.services{}", "spec.components[]"), (COMPONENT, "spec", "spec")];
 
 const IS_SUBDOMAIN: &str = "size(self) <= 253 && \
      self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')";
@@ -22,14 +15,11 @@ fn restarts(of: &str) -> String {
 
 /// The rules of a graph without those of its components.
 pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
-    let (components, constrained) = match version {
-        ApiVersion::V1Alpha1 => (
-            "spec.services{}",
-            "has(self.services) && self.services.exists(k, has(self.services[k].topologyConstraint))",
-        ),
-        ApiVersion::V1Beta1 => {
-            ("spec.components[]", "has(self.components) && self.components.exists(c, has(c.topologyConstraint))")
+    let constrained = match version {
+        ApiVersion::V1Alpha1 => {
+            "has(self.services) && self.services.exists(k, has(self.services[k].topologyConstraint))"
         }
+        ApiVersion::V1Beta1 => "has(self.components) && self.components.exists(c, has(c.topologyConstraint))",
     };
     let mut checks = vec![
         Check::new(
@@ -68,6 +58,10 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
         Check::new("spec.experimental.kvTransferPolicy.clusterTopologyName", IS_SUBDOMAIN, refusals::OBJECT_NAME),
     ];
     checks.extend(what_stays());
+    if version == ApiVersion::V1Alpha1 {
+        checks.push(Check::new("spec.pvcs[].name", "self != ''", refusals::CLAIM_NAME).required());
+    }
+    let components = component::place(GRAPH, version);
     let fragments = ["", ".multinode.leader", ".multinode.worker"].map(|role| format!("{components}{role}"));
     for parent in fragments.iter().map(String::as_str).chain(["spec"]) {
         checks.extend(fragment(parent));

@@ -11,13 +11,13 @@
 //! - One about several fields stands above them, and is [`When::Broken`]: it holds unless the old object broke it already.
 //! - One about a change sees old and new.
 
-mod alpha_component;
 mod component;
+mod engines;
 mod graph;
 mod other;
 
 use super::{SchemaError, edit};
-use crate::conversion::ApiVersion;
+use crate::conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH};
 use serde_json::{Value, json};
 
 const VALIDATIONS: &str = "x-kubernetes-validations";
@@ -32,7 +32,7 @@ pub struct Check {
     /// Where in the schema of the object the rule stands, such as `spec.components[]`; empty for the object itself.
     pub at: String,
     /// The field at fault, from there: `.replicas`; empty for what the rule stands at.
-    pub field: &'static str,
+    pub field: String,
     /// Kind of the mistake.
     pub reason: Reason,
     /// What is wrong and what to do about it.
@@ -40,7 +40,7 @@ pub struct Check {
     /// CEL that is true if nothing is wrong.
     rule: String,
     /// CEL for the value at fault, where the API server does not show it by itself.
-    shows: Option<&'static str>,
+    shows: Option<String>,
     when: When,
 }
 
@@ -82,7 +82,7 @@ impl Check {
             kind: "",
             version: ApiVersion::V1Beta1,
             at: at.to_owned(),
-            field: "",
+            field: String::new(),
             reason: Reason::Invalid,
             text: text.into(),
             rule: rule.into(),
@@ -91,8 +91,8 @@ impl Check {
         }
     }
 
-    fn field(self, field: &'static str) -> Self {
-        Self { field, ..self }
+    fn field(self, field: impl Into<String>) -> Self {
+        Self { field: field.into(), ..self }
     }
 
     fn required(self) -> Self {
@@ -103,8 +103,8 @@ impl Check {
         Self { reason: Reason::Forbidden, ..self }
     }
 
-    fn shows(self, value: &'static str) -> Self {
-        Self { shows: Some(value), ..self }
+    fn shows(self, value: impl Into<String>) -> Self {
+        Self { shows: Some(value.into()), ..self }
     }
 
     /// Lets be what was there before.
@@ -123,7 +123,7 @@ impl Check {
         if !self.field.is_empty() {
             entry["fieldPath"] = json!(self.field);
         }
-        if let Some(value) = self.shows {
+        if let Some(value) = &self.shows {
             // A text of JSON is one of CEL.
             entry["messageExpression"] = json!(format!("{value} + {}", json!(format!(": {}", self.text))));
         }
@@ -146,32 +146,20 @@ fn of_old(rule: &str) -> String {
 #[must_use]
 pub fn all() -> Vec<Check> {
     let mut all = other::checks();
-    all.push(alpha_component::volumes());
     for version in [ApiVersion::V1Alpha1, ApiVersion::V1Beta1] {
         all.extend(graph::checks(version));
-        for (kind, base) in graph::COMPONENTS_OF.iter().map(|(kind, alpha, beta)| match version {
-            ApiVersion::V1Alpha1 => (*kind, *alpha),
-            ApiVersion::V1Beta1 => (*kind, *beta),
-        }) {
-            let of_component = match version {
-                ApiVersion::V1Alpha1 => alpha_component::checks(kind),
-                ApiVersion::V1Beta1 => component::checks(kind),
-            };
-            all.extend(of_component.into_iter().map(|check| {
-                let at = [base, check.at.as_str()].join(".");
-                Check { kind, version, at: at.trim_end_matches('.').to_owned(), ..check }
-            }));
-        }
+        all.extend([GRAPH, COMPONENT_DEPLOYMENT].into_iter().flat_map(|kind| component::checks(kind, version)));
     }
     all
 }
 
-/// Adds those of a version of a kind to its schema.
+/// Adds those of a kind to its schema in a version, which is named as in `apiVersion`.
 ///
 /// # Errors
 /// [`SchemaError::Missing`] if the schema has no place where one of them stands.
-pub fn add(schema: &mut Value, kind: &str, version: ApiVersion) -> Result<(), SchemaError> {
-    for check in all().into_iter().filter(|check| check.kind == kind && check.version == version) {
+pub fn add(schema: &mut Value, kind: &str, api_version: &str) -> Result<(), SchemaError> {
+    let of_version = |check: &Check| check.kind == kind && check.version.api_version() == api_version;
+    for check in all().into_iter().filter(of_version) {
         let place = if check.at.is_empty() { &mut *schema } else { edit::property(schema, &check.at)? };
         match &mut place[VALIDATIONS] {
             Value::Array(rules) => rules.push(check.to_value()),
@@ -206,8 +194,8 @@ mod tests {
         for check in &all {
             assert!(!check.kind.is_empty() && !check.text.is_empty() && !check.text.contains('\n'), "{check:?}");
             let same = |other: &&Check| {
-                (&other.kind, other.version, &other.at, other.field, &other.text)
-                    == (&check.kind, check.version, &check.at, check.field, &check.text)
+                (&other.kind, other.version, &other.at, &other.field, &other.text)
+                    == (&check.kind, check.version, &check.at, &check.field, &check.text)
             };
             assert_eq!(all.iter().filter(same).count(), 1, "{check:?}");
             assert!(check.when == When::Plain || !check.rule.contains("oldSelf"), "{check:?}");

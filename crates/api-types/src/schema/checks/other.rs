@@ -3,6 +3,7 @@
 use super::Check;
 use crate::conversion::ApiVersion;
 use crate::refusals;
+use crate::v1alpha1::ModelSource;
 
 const MODEL: &str = "DynamoModel";
 
@@ -33,20 +34,21 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 fn models() -> Vec<Check> {
+    let schemes = ModelSource::SCHEMES.map(|scheme| format!("'{scheme}'")).join(", ");
     let stays = || refusals::immutable(refusals::anew(MODEL));
     vec![
         Check::new("spec.modelName", "self != ''", refusals::MODEL_NAME).required(),
         Check::new("spec.baseModelName", "self != ''", refusals::BASE_MODEL_NAME).required(),
         Check::new("spec.baseModelName", "self == oldSelf", stays()),
         Check::new("spec.modelType", "self == oldSelf", stays()),
-        Check::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", refusals::SOURCE)
+        Check::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", refusals::source())
             .field(".source")
             .required()
             .unless_broken(),
         Check::new(
             "spec",
             "self.?modelType.orValue('') != 'lora' || !has(self.source) || self.source.?uri.orValue('') != ''",
-            refusals::SOURCE,
+            refusals::source(),
         )
         .field(".source.uri")
         .required()
@@ -54,9 +56,11 @@ fn models() -> Vec<Check> {
         // At `spec`, because the API server shows the value at which a rule stands, and people put credentials into addresses.
         Check::new(
             "spec",
-            "self.?modelType.orValue('') != 'lora' || self.?source.?uri.orValue('') == '' || \
-             ['s3://', 'hf://', 'file:///'].exists(scheme, self.source.uri.startsWith(scheme))",
-            refusals::SCHEME,
+            format!(
+                "self.?modelType.orValue('') != 'lora' || self.?source.?uri.orValue('') == '' || \
+                 [{schemes}].exists(scheme, self.source.uri.startsWith(scheme))"
+            ),
+            refusals::scheme(),
         )
         .field(".source.uri")
         .unless_broken(),

@@ -78,8 +78,7 @@ fn quantities(component: &Component<'_>, out: &mut Findings) {
         for list in ["limits", "requests"] {
             let amounts = container.fields(&["resources", list]);
             for (_, amount) in amounts.entries() {
-                let remedy = "write a number, with a suffix such as m, k, Mi or Gi where it helps";
-                quantity(&amount, remedy, &format!("is negative; {remedy}"), out);
+                quantity(&amount, "write a number, with a suffix such as m, k, Mi or Gi where it helps", out);
             }
         }
     }
@@ -87,17 +86,16 @@ fn quantities(component: &Component<'_>, out: &mut Findings) {
 
 /// Size of `/dev/shm`.
 pub(super) fn shared_memory(component: &Component<'_>, out: &mut Findings) {
-    let remedy = "give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm";
-    quantity(&component.field("sharedMemorySize"), remedy, refusals::NEGATIVE_MEMORY, out);
+    quantity(&component.field("sharedMemorySize"), refusals::MEMORY_SIZE, out);
 }
 
-fn quantity(node: &Node<'_>, remedy: &str, negative: &str, out: &mut Findings) {
+fn quantity(node: &Node<'_>, remedy: &str, out: &mut Findings) {
     if !node.is_set() {
         return;
     }
     match node.quantity().and_then(|text| workload::quantity::nanos(&text)) {
         None => out.invalid(node, format!("is no quantity; {remedy}")),
-        Some(value) if value < 0 => out.invalid(node, negative),
+        Some(value) if value < 0 => out.invalid(node, refusals::negative(remedy)),
         Some(_) => {}
     }
 }

@@ -1,0 +1,154 @@
+//! Rules of shared GPU memory, standby engines and checkpoints. Both versions have them, in other words: v1alpha1 in the
+//! component itself, where each is switched on; v1beta1 in `experimental`, where what is there is on.
+
+use super::Check;
+use crate::conversion::ApiVersion;
+use crate::refusals;
+
+const CHECKPOINT: &str = "self.?checkpoint.?enabled.orValue(false)";
+const CLIENTS: &str = "has(self.checkpoint) && has(self.checkpoint.job) && \
+     has(self.checkpoint.job.gmsClientContainers) && size(self.checkpoint.job.gmsClientContainers) > 0";
+
+/// The words of a version. In CEL, `self` is what the features stand in, unless something else is said.
+struct Words {
+    /// From a component to what the features stand in, each step with a dot before it.
+    parent: &'static str,
+    /// The type of a component, which is `self`.
+    component_type: &'static str,
+    /// Whether a component, which is `self`, shares GPU memory.
+    component_shares: &'static str,
+    /// Whether GPU memory is shared.
+    memory: &'static str,
+    /// Whether it is not shared between pods.
+    not_between: &'static str,
+    /// Whether engines stand by.
+    failover: &'static str,
+    /// Where they do.
+    failover_mode: &'static str,
+    /// What asks of a feature whether it is on; none if it is wherever it stands.
+    switch: Option<&'static str>,
+    /// The mode within a pod, and the one between pods.
+    modes: [&'static str; 2],
+}
+
+const ALPHA: Words = Words {
+    parent: "",
+    component_type: "self.?componentType",
+    component_shares: "self.?gpuMemoryService.?enabled.orValue(false)",
+    memory: "self.?gpuMemoryService.?enabled.orValue(false)",
+    not_between: "!self.?gpuMemoryService.?enabled.orValue(false) || \
+                  !(self.?gpuMemoryService.?mode.orValue('') == 'interPod')",
+    failover: "self.?failover.?enabled.orValue(false)",
+    failover_mode: "self.failover.?mode.orValue('')",
+    switch: Some(".?enabled.orValue(false)"),
+    modes: ["intraPod", "interPod"],
+};
+
+const BETA: Words = Words {
+    parent: ".experimental",
+    component_type: "self.?type",
+    component_shares: "self.?experimental.?gpuMemoryService.hasValue()",
+    memory: "has(self.gpuMemoryService)",
+    not_between: "self.?gpuMemoryService.?mode.orValue('') != 'InterPod'",
+    failover: "has(self.failover)",
+    failover_mode: "self.?failover.?mode.orValue('')",
+    switch: None,
+    modes: ["IntraPod", "InterPod"],
+};
+
+impl Words {
+    const fn of(version: ApiVersion) -> Self {
+        match version {
+            ApiVersion::V1Alpha1 => ALPHA,
+            ApiVersion::V1Beta1 => BETA,
+        }
+    }
+
+    /// Where the features stand, in the schema of a component.
+    fn place(&self) -> &'static str {
+        self.parent.trim_start_matches('.')
+    }
+
+    /// A field of a component.
+    fn field(&self, feature: &str) -> String {
+        format!("{}.{feature}", self.parent)
+    }
+
+    /// CEL for a feature of the component that `component` is.
+    fn feature(&self, component: &str, feature: &str) -> String {
+        format!("{component}{}.?{feature}", self.parent.replace('.', ".?"))
+    }
+
+    /// CEL for whether a feature of the component that `component` is reaches between pods.
+    fn is_between(&self, component: &str, feature: &str) -> String {
+        let (feature, [_, between]) = (self.feature(component, feature), self.modes);
+        let on = self.switch.map(|switch| format!("{feature}{switch} && ")).unwrap_or_default();
+        format!("({on}{feature}.?mode.orValue('') == '{between}')")
+    }
+
+    /// CEL that shows the mode of a feature.
+    fn shown_mode(&self, feature: &str) -> String {
+        let [within, between] = self.modes;
+        format!("({feature}.?mode.orValue('') == '{between}' ? '\"{between}\"' : '\"{within}\"')")
+    }
+}
+
+/// The rules about what there is.
+pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
+    let words = Words::of(version);
+    let Words { component_type, component_shares, memory, .. } = words;
+    let Words { not_between, failover, failover_mode, modes: [within, between], .. } = words;
+    let (place, switch) = (words.place(), words.switch.map(|switch| format!("!self{switch} || ")).unwrap_or_default());
+    let types = "['worker', 'prefill', 'decode']";
+    let memory_mode = "self.?gpuMemoryService.?mode.orValue('')";
+    let same_mode = format!("({failover_mode} == '{between}') == ({memory_mode} == '{between}')");
+    let one = format!("{switch}self.?mode.orValue('{within}') != '{within}' || self.?numShadows.orValue(1) <= 1");
+    let checkpoint =
+        |rule: String, text: &str| Check::new(place, rule, text).field(".checkpoint").forbidden().unless_broken();
+    let clients = |rule: String, text: &str| checkpoint(rule, text).field(".checkpoint.job.gmsClientContainers");
+    vec![
+        Check::new(
+            "",
+            format!("!{component_shares} || {component_type}.orValue('') in {types}"),
+            refusals::MEMORY_TYPE,
+        )
+        .field(words.field("gpuMemoryService"))
+        .forbidden()
+        .unless_broken(),
+        Check::new(place, format!("!{failover} || {memory}"), refusals::FAILOVER_ALONE)
+            .field(".failover")
+            .forbidden()
+            .unless_broken(),
+        Check::new(place, format!("!{failover} || !{memory} || {same_mode}"), refusals::FAILOVER_MODE)
+            .field(".failover.mode")
+            .shows(words.shown_mode("self.?failover"))
+            .unless_broken(),
+        Check::new(words.field("failover").trim_start_matches('.'), one, refusals::SHADOWS).field(".numShadows"),
+        checkpoint(format!("!{CHECKPOINT} || {not_between}"), refusals::CHECKPOINT_BETWEEN_PODS),
+        checkpoint(format!("!{CHECKPOINT} || !{failover}"), refusals::CHECKPOINT_FAILOVER),
+        clients(format!("!({CLIENTS}) || {memory}"), refusals::CLIENTS_ALONE),
+        clients(format!("!({CLIENTS}) || {not_between}"), refusals::CLIENTS_BETWEEN_PODS),
+    ]
+}
+
+/// The rules about what stays as it was created.
+pub(super) fn what_stays(kind: &str, version: ApiVersion) -> [Check; 3] {
+    let (words, anew) = (Words::of(version), refusals::anew(kind));
+    let [memory, old_memory] = ["self", "oldSelf"].map(|of| words.is_between(of, "gpuMemoryService"));
+    let [failover, old_failover] = ["self", "oldSelf"].map(|of| words.is_between(of, "failover"));
+    let [shadows, old_shadows] =
+        ["self", "oldSelf"].map(|of| format!("{}.?numShadows.orValue(1)", words.feature(of, "failover")));
+    [
+        Check::new("", format!("{memory} == {old_memory}"), format!("{}; {anew}", refusals::MEMORY_STAYS))
+            .field(words.field("gpuMemoryService.mode"))
+            .shows(words.shown_mode(&words.feature("self", "gpuMemoryService"))),
+        Check::new("", format!("{failover} == {old_failover}"), format!("{}; {anew}", refusals::FAILOVER_STAYS))
+            .field(words.field("failover")),
+        Check::new(
+            "",
+            format!("!{failover} || !{old_failover} || {shadows} == {old_shadows}"),
+            refusals::immutable(anew),
+        )
+        .field(words.field("failover.numShadows")),
+    ]
+}
