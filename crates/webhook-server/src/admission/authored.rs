@@ -30,8 +30,11 @@ pub(super) fn in_v1alpha1(mistake: Mistake, kind: TwoVersions, alpha: &Value) ->
 /// Whether a mistake is that a mount has no path which v1alpha1 marks as a compilation cache. The first one is the cache, and
 /// the others are no mistake of its author's: they are admitted, with a warning.
 pub(super) fn is_further_cache(mistake: &Mistake, kind: TwoVersions, alpha: &Value) -> bool {
+    if mistake.kind != ErrorKind::Required {
+        return false;
+    }
     let at = translate(&mistake.at, kind, alpha);
-    let mount = at.split_last().filter(|(_, field)| mistake.kind == ErrorKind::Required && *field == "mountPoint");
+    let mount = at.split_last().filter(|(_, field)| *field == "mountPoint");
     mount.is_some_and(|(mount, _)| mount.find(alpha).is_some_and(|mount| mount["useAsCompilationCache"] == true))
 }
 

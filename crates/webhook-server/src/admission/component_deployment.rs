@@ -4,11 +4,12 @@ use api_types::conversion::preserved::{PreservedComponent, archive::PreservedSer
 use api_types::{names, refusals};
 
 use super::field::{Findings, Node};
+use super::kind::Kind;
 use super::shared::{self, Change, Owner, Surroundings};
 use super::view::Component;
 use super::{Facts, Request, graph, identity};
 
-const KIND: &str = "DynamoComponentDeployment";
+const KIND: &str = Kind::Component.name();
 
 /// Checks a component as it is.
 pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
@@ -44,7 +45,7 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, request: &Request, fa
 /// Where the component of a v1alpha1 object registers: with the graph that owns it, or by its own name.
 pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
     let metadata = object.field("metadata");
-    let is_graph = |owner: &Node<'_>| owner.field("kind").text() == "DynamoGraphDeployment";
+    let is_graph = |owner: &Node<'_>| owner.field("kind").text() == Kind::Graph.name();
     let graph = metadata.field("ownerReferences").items().find(is_graph);
     let owner = graph.unwrap_or_else(|| metadata.clone());
     let is_global = object.fields(&["spec", "globalDynamoNamespace"]).is_true();

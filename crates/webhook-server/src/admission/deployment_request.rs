@@ -68,7 +68,9 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, alphas: Option<&(Node
     let Some(phase) = old.fields(&["status", "phase"]).parse().filter(|phase| is_acted_upon(*phase)) else { return };
     let alphas = alphas.map(|(new, old)| (new.field("spec"), old.field("spec")));
     let mut specs = std::iter::once((&spec, &before)).chain(alphas.iter().map(|(new, old)| (new, old)));
-    let may_choose = is_late_choice(&spec, &before, phase);
+    let open = !is_applied(&before) && matches!(phase, RequestPhase::Profiling | RequestPhase::Ready);
+    // That, and with which runtime, the generated graph is to be created.
+    let may_choose = open && (!is_applied(&spec) || phase == RequestPhase::Ready);
     let stays = |(new, old): (&Node<'_>, &Node<'_>)| match may_choose {
         true => is_same(Some(&without_choice(new)), Some(&without_choice(old))),
         false => is_same(Some(new.value()), Some(old.value())),
@@ -76,11 +78,7 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, alphas: Option<&(Node
     if specs.all(stays) {
         return;
     }
-    let left = if is_applied(&before) || ![RequestPhase::Profiling, RequestPhase::Ready].contains(&phase) {
-        ""
-    } else {
-        "; runtimeVersionOverride may still change, and autoApply once it is Ready"
-    };
+    let left = if open { "; runtimeVersionOverride may still change, and autoApply once it is Ready" } else { "" };
     let detail = format!(
         "the request is acted upon already ({phase:?}); leave it as it was, or delete it and create it anew{left}"
     );
@@ -95,12 +93,6 @@ fn is_acted_upon(phase: RequestPhase) -> bool {
 /// Whether the generated graph is created without asking again.
 fn is_applied(spec: &Node<'_>) -> bool {
     spec.field("autoApply").value() != &Value::Bool(false)
-}
-
-/// Whether it may still be said that, and with which runtime, the generated graph is to be created.
-fn is_late_choice(new: &Node<'_>, old: &Node<'_>, phase: RequestPhase) -> bool {
-    let open = !is_applied(old) && matches!(phase, RequestPhase::Profiling | RequestPhase::Ready);
-    open && (!is_applied(new) || phase == RequestPhase::Ready)
 }
 
 /// A spec without what may be chosen late.

@@ -85,14 +85,11 @@ impl PreservedGraph {
         let source = text(&spec, "dynamoComponent").or(text(&spec, "dynamoGraph")).map(ToOwned::to_owned);
         let named = object(&spec, "services").into_iter().flatten();
         let said = named.filter_map(|(name, service)| {
-            let service = service.as_object()?;
-            let privileges = source.as_ref().map(|_| Privilege::of(service)).unwrap_or_default();
             // Only a component on its own is built from something of its own.
-            let said = PreservedService { source: None, privileges, ..PreservedService::of(service) };
+            let said = PreservedService::of(service.as_object()?, source.is_some());
             (said != PreservedService::default()).then(|| (name.clone(), said))
         });
-        let services = said.collect();
-        let graph = Self { source, services };
+        let graph = Self { services: said.collect(), source };
         (graph != Self::default()).then_some(graph)
     }
 }
@@ -100,19 +97,21 @@ impl PreservedGraph {
 impl PreservedService {
     /// What the annotations of a v1beta1 `DynamoComponentDeployment` keep; `None` if that is nothing.
     pub fn of_component_deployment(annotations: &Texts) -> Option<Self> {
-        let said = Self::of(&read(annotations, COMPONENT_DEPLOYMENT)?);
+        let spec = read(annotations, COMPONENT_DEPLOYMENT)?;
+        let source = text(&spec, "dynamoComponent").map(ToOwned::to_owned);
+        let said = Self::of(&spec, source.is_some());
+        let said = Self { source, ..said };
         (said != Self::default()).then_some(said)
     }
 
-    fn of(spec: &Object) -> Self {
-        let given = |key| text(spec, key).map(ToOwned::to_owned);
+    /// But for what its image is built from.
+    fn of(spec: &Object, is_built: bool) -> Self {
         let volume = spec.get("pvc").filter(|volume| volume.as_object().is_some_and(|fields| !fields.is_empty()));
-        let source = given("dynamoComponent");
         Self {
-            privileges: source.as_ref().map(|_| Privilege::of(spec)).unwrap_or_default(),
-            source,
-            tag: given("dynamoTag"),
+            source: None,
+            tag: text(spec, "dynamoTag").map(ToOwned::to_owned),
             volume: volume.and_then(|_| field(spec, "pvc")),
+            privileges: if is_built { Privilege::of(spec) } else { BTreeSet::new() },
         }
     }
 }
@@ -186,14 +185,13 @@ mod tests {
         let built = kept_of(GRAPH, &json!({ "dynamoGraph": "chat:v1", "services": services }));
         assert_eq!(PreservedGraph::of(&built).unwrap().services["Worker"].privileges, wanted);
         assert_eq!(PreservedGraph::of(&kept_of(GRAPH, &json!({ "services": services }))), None);
-        let alone = |source: Option<&str>| {
-            let spec = json!({ "dynamoComponent": source, "dynamoTag": "m:S", "annotations": asked });
-            let spec: serde_json::Map<_, _> =
-                spec.as_object().unwrap().clone().into_iter().filter(|(_, value)| !value.is_null()).collect();
-            let spec = Value::Object(spec);
-            PreservedService::of_component_deployment(&kept_of(COMPONENT_DEPLOYMENT, &spec)).unwrap().privileges
+        let of = |spec: &Value| {
+            PreservedService::of_component_deployment(&kept_of(COMPONENT_DEPLOYMENT, spec)).unwrap().privileges
         };
-        assert_eq!((alone(Some("chat:v1")), alone(None)), (wanted, BTreeSet::new()));
+        let mut alone = json!({ "dynamoTag": "m:S", "annotations": asked });
+        assert_eq!(of(&alone), BTreeSet::new());
+        alone["dynamoComponent"] = json!("chat:v1");
+        assert_eq!(of(&alone), wanted);
     }
 
     #[test]

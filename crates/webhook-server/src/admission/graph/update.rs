@@ -11,11 +11,12 @@ use super::super::Facts;
 use super::super::Request;
 use super::super::field::{Findings, Node};
 use super::super::identity;
+use super::super::kind::Kind;
 use super::super::ratchet::is_same;
 use super::super::shared::{self, Change};
 use super::super::view::{Component, Graph};
 
-const KIND: &str = "DynamoGraphDeployment";
+const KIND: &str = Kind::Graph.name();
 
 /// Checks the change from one graph to another.
 pub(in crate::admission) fn check_update(

@@ -41,7 +41,7 @@ pub(super) fn decide(observed: &Observed, policy: &Policy, now: Timestamp) -> De
     let bundle: String = stored.iter().chain(added).map(Authority::to_pem).collect();
     let places = observed.places.as_deref();
     Decision {
-        trusted: trusted(&usable, places),
+        trusted: usable.serving().is_some_and(|pair| trusted(pair, &usable.authorities, places)),
         remember: remember(&usable, &stored, observed),
         serve: usable.serving().cloned(),
         inject: if stored.is_empty() { Vec::new() } else { differing(places.unwrap_or_default(), bundle.as_bytes()) },
@@ -99,11 +99,10 @@ fn wait(
     if new == old || known.iter().any(|authority| new.is_signed_by(authority) && old.is_signed_by(authority)) {
         return None;
     }
-    let held = |pair: &Pair| places.is_some_and(|places| issuers(pair, known).any(|issuer| all_hold(places, issuer)));
-    if held(new) && !held(old) {
+    if trusted(new, known, places) && !trusted(old, known, places) {
         return None;
     }
-    let held_for = issuers(new, known).filter_map(|issuer| Some(since(spread_of(spread, issuer)?.since, now))).max();
+    let held_for = issuers(new, known).map(|issuer| held_for(spread, issuer, now)).max();
     let left = SETTLE.saturating_sub(held_for.unwrap_or_default());
     (!left.is_zero()).then_some(left)
 }
@@ -146,7 +145,7 @@ fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: T
     if older.iter().any(|authority| !in_secret.contains(authority)) {
         return write("the CA of the certificate that is served still is needed", signer, older, keep());
     }
-    let held_for = spread_of(spread, newest).map_or(Duration::ZERO, |spread| since(spread.since, now));
+    let held_for = held_for(spread, newest, now);
     if is_due(pair.not_after, now) || !pair.is_signed_by(newest) {
         let left = SETTLE.saturating_sub(held_for);
         return if left.is_zero() {
@@ -180,9 +179,14 @@ fn spread_of<'a>(spread: &'a [Spread], authority: &Authority) -> Option<&'a Spre
     spread.iter().find(|spread| spread.authority == *authority)
 }
 
-fn trusted(usable: &Usable, places: Option<&[Place]>) -> bool {
-    let (Some(pair), Some(places)) = (usable.serving(), places) else { return false };
-    issuers(pair, &usable.authorities).any(|issuer| all_hold(places, issuer))
+/// For how long all places have held a CA.
+fn held_for(spread: &[Spread], authority: &Authority, now: Timestamp) -> Duration {
+    spread_of(spread, authority).map_or(Duration::ZERO, |spread| since(spread.since, now))
+}
+
+/// Whether all places hold a CA that has signed the certificate.
+fn trusted(pair: &Pair, known: &[Authority], places: Option<&[Place]>) -> bool {
+    places.is_some_and(|places| issuers(pair, known).any(|issuer| all_hold(places, issuer)))
 }
 
 fn is_due(not_after: Timestamp, now: Timestamp) -> bool {
