@@ -2,7 +2,6 @@
 
 use crate::refused::{COMPONENT, Example, GRAPH, examples, merged};
 use crate::server::{Answer, Server, definitions, plural};
-use api_types::conversion::ApiVersion;
 use api_types::schema::checks::{self, Check};
 use http::Method;
 use serde_json::{Value, json};
@@ -14,22 +13,19 @@ const LIMIT: Duration = Duration::from_secs(90);
 
 /// A path as schemas have it: of an item of any position, of an entry of any key.
 fn in_schema(path: &str) -> String {
-    let mut parts = path.split(['[', ']']).enumerate().map(|(index, part)| match (index % 2, part.parse::<usize>()) {
+    let parts = path.split(['[', ']']).enumerate().map(|(index, part)| match (index % 2, part.parse::<usize>()) {
         (0, _) => part.to_owned(),
         (_, Ok(_)) => "[]".to_owned(),
         _ => "{}".to_owned(),
     });
-    parts.by_ref().collect()
-}
-
-fn version(example: &Example) -> ApiVersion {
-    if example.version == "v1alpha1" { ApiVersion::V1Alpha1 } else { ApiVersion::V1Beta1 }
+    parts.collect()
 }
 
 /// Whether it is this rule that the example breaks.
 fn breaks(example: &Example, check: &Check) -> bool {
     let place = format!("{}{}", check.at, check.field);
-    (check.kind, check.version) == (example.kind, version(example))
+    check.kind == example.kind
+        && example.new["apiVersion"] == check.version.api_version()
         && check.text == example.text
         && in_schema(&example.path) == place.trim_start_matches('.')
 }
@@ -66,11 +62,7 @@ async fn judge(server: &Server, example: &Example, index: usize) -> Answer {
     let mut live = server.send(Method::POST, &collection, JSON, &named(old, index)).await.granted();
     let path = format!("{collection}/e{index}");
     if let Some(status) = old.get("status") {
-        let patch = json!({ "status": status });
-        live = server
-            .send(Method::PATCH, &format!("{path}/status"), "application/merge-patch+json", &patch)
-            .await
-            .granted();
+        live = server.patch_status(&path, status).await.granted();
     }
     let new = merged(new, &json!({ "metadata": { "resourceVersion": live["metadata"]["resourceVersion"] } }));
     server.send(Method::PUT, &format!("{path}?fieldValidation=Strict&dryRun=All"), JSON, &new).await
@@ -161,9 +153,7 @@ async fn what_was_stored_before_a_rule_is_read_and_can_be_changed_elsewhere() {
             COMPONENT => json!({ "conditions": [] }),
             _ => continue,
         };
-        let patch = json!({ "status": status });
-        let path = format!("{path}/status");
-        server.send(Method::PATCH, &path, "application/merge-patch+json", &patch).await.granted();
+        server.patch_status(&path, &status).await.granted();
     }
     cluster.stop().await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! Real objects, written in one version and read in the other: nothing changes, however they are written back.
 
-use crate::server::{Answer, Server};
+use crate::server::{Answer, GRAPHS, Server, plural};
 use crate::support;
 use http::Method;
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
 
 /// The kinds of the kit's files that have two versions.
-const KINDS: [(&str, &str, &str); 4] = [
-    ("v1alpha1", "DynamoGraphDeployment", "dynamographdeployments"),
-    ("v1beta1", "DynamoGraphDeployment", "dynamographdeployments"),
-    ("v1beta1", "DynamoComponentDeployment", "dynamocomponentdeployments"),
-    ("v1beta1", "DynamoGraphDeploymentRequest", "dynamographdeploymentrequests"),
+const KINDS: [(&str, &str); 4] = [
+    ("v1alpha1", "DynamoGraphDeployment"),
+    ("v1beta1", "DynamoGraphDeployment"),
+    ("v1beta1", "DynamoComponentDeployment"),
+    ("v1beta1", "DynamoGraphDeploymentRequest"),
 ];
 
 /// One object on the API server.
@@ -96,17 +96,17 @@ fn without_nulls(value: &mut Value) {
 #[tokio::test]
 async fn replacing_an_object_by_itself_changes_nothing_in_either_version() {
     let server = Server::new().await;
-    for (version, kind, plural) in KINDS {
+    for (version, kind) in KINDS {
+        let plural = plural(kind);
         for input in manifests(version, kind) {
-            let collection = format!("{}?fieldValidation=Strict", server.collection_in(version, plural));
-            let created = server.send(Method::POST, &collection, "application/json", &input.object).await;
+            let created = server.create_in(version, &plural, &input.object).await;
             if is_wrong(&input) {
                 assert_eq!(created.code, 422, "{}", input.origin);
                 continue;
             }
             let stored = Stored {
                 server: &server,
-                plural,
+                plural: &plural,
                 name: created.granted()["metadata"]["name"].as_str().unwrap().to_owned(),
             };
             let mut read = Vec::new();
@@ -129,12 +129,13 @@ async fn replacing_an_object_by_itself_changes_nothing_in_either_version() {
 #[tokio::test]
 async fn applying_what_was_read_changes_nothing_in_either_version() {
     let server = Server::new().await;
-    for (version, kind, plural) in KINDS {
+    for (version, kind) in KINDS {
+        let plural = plural(kind);
         let other = VERSIONS.into_iter().find(|other| *other != version).unwrap();
         for mut input in manifests(version, kind).into_iter().filter(|input| !is_wrong(input)) {
             without_nulls(&mut input.object);
             let name = input.object["metadata"]["name"].as_str().unwrap().to_owned();
-            let stored = Stored { server: &server, plural, name };
+            let stored = Stored { server: &server, plural: &plural, name };
             stored.apply(version, &input.object).await.granted();
             let (here, there) = (stored.get(version).await, stored.get(other).await);
             for (step, version, object) in [
@@ -178,17 +179,12 @@ async fn engines_that_stand_by_can_be_made_again_in_either_version() {
     }] });
     for (version, spec) in [("v1alpha1", alpha), ("v1beta1", beta)] {
         let other = VERSIONS.into_iter().find(|other| *other != version).unwrap();
-        let plural = "dynamographdeployments";
-        let stored = |name: &str| Stored { server: &server, plural, name: format!("{name}-{version}") };
+        let stored = |name: &str| Stored { server: &server, plural: GRAPHS, name: format!("{name}-{version}") };
         let (first, second) = (stored("first"), stored("second"));
-        let create = async |version: &str, object: &Value| {
-            let path = format!("{}?fieldValidation=Strict", server.collection_in(version, plural));
-            server.send(Method::POST, &path, "application/json", object).await.granted();
-        };
-        create(version, &graph(version, &first.name, spec)).await;
+        server.create_in(version, GRAPHS, &graph(version, &first.name, spec)).await.granted();
         let there = first.get(other).await;
         assert!(there["spec"].to_string().contains("\"numShadows\":3"), "{there:#}");
-        create(other, &graph(other, &second.name, there["spec"].clone())).await;
+        server.create_in(other, GRAPHS, &graph(other, &second.name, there["spec"].clone())).await.granted();
         assert_eq!(second.get(version).await["spec"], first.get(version).await["spec"], "{version}");
     }
 }
@@ -198,17 +194,15 @@ async fn engines_that_stand_by_can_be_made_again_in_either_version() {
 #[tokio::test]
 async fn a_restart_may_be_in_a_phase_that_nobody_knows() {
     let server = Server::new().await;
-    let plural = "dynamographdeployments";
     for version in VERSIONS {
-        let stored = Stored { server: &server, plural, name: format!("phase-{version}") };
+        let stored = Stored { server: &server, plural: GRAPHS, name: format!("phase-{version}") };
         let graph = json!({
             "apiVersion": format!("nvidia.com/{version}"), "kind": "DynamoGraphDeployment",
             "metadata": { "name": stored.name }, "spec": {},
         });
-        server.send(Method::POST, &server.collection_in(version, plural), "application/json", &graph).await.granted();
-        let patch = json!({ "status": { "state": "pending", "restart": { "observedID": "1", "phase": "Thinking" } } });
-        let path = format!("{}/status", stored.path(version));
-        server.send(Method::PATCH, &path, "application/merge-patch+json", &patch).await.granted();
+        server.create_in(version, GRAPHS, &graph).await.granted();
+        let status = json!({ "state": "pending", "restart": { "observedID": "1", "phase": "Thinking" } });
+        server.patch_status(&stored.path(version), &status).await.granted();
         for read in VERSIONS {
             let live = stored.get(read).await;
             assert_eq!(live["status"]["restart"]["phase"], "Thinking", "{version} read in {read}");
@@ -216,6 +210,6 @@ async fn a_restart_may_be_in_a_phase_that_nobody_knows() {
         }
         let typed: api_types::v1beta1::DynamoGraphDeployment =
             serde_json::from_value(stored.get("v1beta1").await).unwrap();
-        assert_eq!(json!(typed.status)["restart"], patch["status"]["restart"]);
+        assert_eq!(json!(typed.status)["restart"], status["restart"]);
     }
 }

@@ -46,12 +46,7 @@ pub struct Server {
 impl Server {
     pub async fn new() -> Self {
         let server = Self::with(&definitions()).await;
-        let conversion = CONVERTS.get_or_init(|| async {
-            CONVERTER.expose(&server.client).await;
-            CONVERTER.inject(&server.client).await;
-            server.wait_for_conversion().await;
-        });
-        conversion.await;
+        CONVERTS.get_or_init(|| server.convert()).await;
         server
     }
 
@@ -59,13 +54,14 @@ impl Server {
     pub async fn on(cluster: &Cluster) -> Self {
         let namespace = TestNamespace::new(cluster, "api-types").await.unwrap();
         let server = Self { client: namespace.client(), namespace };
-        CONVERTER.expose(&server.client).await;
-        CONVERTER.inject(&server.client).await;
-        server.wait_for_conversion().await;
+        server.convert().await;
         server
     }
 
-    async fn wait_for_conversion(&self) {
+    /// Has the API server ask the converter, and waits until it does.
+    async fn convert(&self) {
+        CONVERTER.expose(&self.client).await;
+        CONVERTER.inject(&self.client).await;
         let adapter = json!({
             "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeploymentScalingAdapter",
             "metadata": { "name": "a" }, "spec": { "replicas": 1, "dgdRef": { "name": "g", "serviceName": "s" } },
@@ -92,7 +88,12 @@ impl Server {
 
     /// Creates an object of plural `kind` (`dynamographdeployments`, …); unknown and repeated fields are errors.
     pub async fn create(&self, kind: &str, object: &Value) -> Answer {
-        let path = format!("{}?fieldValidation=Strict", self.collection(kind));
+        self.create_in("v1beta1", kind, object).await
+    }
+
+    /// The same in a version.
+    pub async fn create_in(&self, version: &str, kind: &str, object: &Value) -> Answer {
+        let path = format!("{}?fieldValidation=Strict", self.collection_in(version, kind));
         self.send(Method::POST, &path, "application/json", object).await
     }
 
@@ -106,6 +107,12 @@ impl Server {
     pub async fn patch(&self, graph: &str, patch: &Value) -> Answer {
         let path = format!("{}/{graph}", self.collection(GRAPHS));
         self.send(Method::PATCH, &path, "application/merge-patch+json", patch).await
+    }
+
+    /// Sets fields of the status of the object at `path`.
+    pub async fn patch_status(&self, path: &str, status: &Value) -> Answer {
+        let (path, patch) = (format!("{path}/status"), json!({ "status": status }));
+        self.send(Method::PATCH, &path, "application/merge-patch+json", &patch).await
     }
 
     /// Server-side applies a graph as `manager`, without force.

@@ -1,9 +1,8 @@
 //! Rules that the API server holds by itself as well: both refuse the same objects at the same fields, in the same words.
 
-use api_types::conversion::{ApiVersion, convert};
 use api_types::schema::checks;
 use serde_json::{Value, json};
-use webhook_server::admission::{Answer, Facts, FieldError, Operation, Request};
+use webhook_server::admission::{Answer, Facts, FieldError, Request};
 
 use crate::refused::{Example, examples, merged};
 use crate::support::*;
@@ -15,13 +14,11 @@ fn cluster() -> Facts {
 
 fn request(example: &Example, old: Option<&Value>, new: &Value) -> Request {
     let has_two = example.kind != "DynamoModel" && example.kind != "DynamoCheckpoint";
-    let hub = |object: &Value| {
-        if has_two { convert(object.clone(), ApiVersion::V1Beta1).unwrap() } else { object.clone() }
-    };
-    let request = if has_two { converted(new) } else { creation(new.clone()) };
     match old {
-        Some(old) => Request { operation: Operation::Update, old_object: Some(hub(old)), ..request },
-        None => request,
+        Some(old) if has_two => converted_change(old, new),
+        Some(old) => change(old.clone(), new.clone()),
+        None if has_two => converted(new),
+        None => creation(new.clone()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::*;
 
@@ -62,13 +62,9 @@ fn graphs_that_the_repository_shows_are_admitted() {
     let mut graphs = 0;
     for file in ["deploy/examples/vllm-agg.yaml", "deploy/examples/vllm-disagg.yaml", "tilt/dev/triggers.yaml"] {
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
-        for document in text.split("\n---\n") {
-            let object: Value = serde_saphyr::from_str(document).unwrap();
-            if object["kind"] == "DynamoGraphDeployment" {
-                let answer = create(&object, &facts());
-                assert_eq!(mistakes(&answer), [""; 0], "{file}: {}", object["metadata"]["name"]);
-                graphs += 1;
-            }
+        for graph in kit::documents(&text, "team").iter().filter(|object| object["kind"] == "DynamoGraphDeployment") {
+            assert_eq!(mistakes(&create(graph, &facts())), [""; 0], "{file}: {}", graph["metadata"]["name"]);
+            graphs += 1;
         }
     }
     assert_eq!(graphs, 4);

@@ -192,21 +192,13 @@ fn changes_by_v1alpha1_are_told_in_v1alpha1() {
         g["spec"]["services"]["decode"]["multinode"] = json!({ "nodeCount": 2 });
         g["spec"]["services"]["prefill"] = g["spec"]["services"]["decode"].clone();
     });
-    let old = converted(&alpha()).object;
-    let request =
-        Request { operation: webhook_server::admission::Operation::Update, old_object: old, ..converted(&other) };
     let expected = ["Forbidden spec.services", "Invalid spec.services[decode].multinode"];
-    assert_eq!(mistakes(&validate(&request, &facts())), expected);
+    assert_eq!(mistakes(&validate(&converted_change(&alpha(), &other), &facts())), expected);
 }
 
 #[test]
 fn what_only_v1alpha1_says_is_looked_at_in_updates_too() {
-    let update = |object: &Value, old: &Value| {
-        let old_object = converted(old).object;
-        let request =
-            Request { operation: webhook_server::admission::Operation::Update, old_object, ..converted(object) };
-        mistakes(&validate(&request, &facts()))
-    };
+    let update = |object: &Value, old: &Value| mistakes(&validate(&converted_change(old, object), &facts()));
     let ingress = edited(&alpha(), |g| g["spec"]["services"]["Frontend"]["ingress"] = json!({ "enabled": true }));
     assert_eq!(update(&ingress, &alpha()), ["Required spec.services[Frontend].ingress.host"]);
     assert_eq!(update(&ingress, &ingress), [""; 0], "what was there before stands in nobody's way");
@@ -271,17 +263,10 @@ fn requests_that_are_acted_upon_stay_in_what_only_v1alpha1_says() {
     ];
     for (what, edit, refused) in table {
         for phase in ["Pending", "Profiling", "Deployed", "Failed"] {
-            let sent = |object: &Value| {
-                let mut request = converted(object);
-                request.object.as_mut().unwrap()["status"] = json!({ "phase": phase });
-                request
-            };
-            let old_object = sent(&request).object;
-            let change = Request {
-                operation: webhook_server::admission::Operation::Update,
-                old_object,
-                ..sent(&edited(&request, edit))
-            };
+            let mut change = converted_change(&request, &edited(&request, edit));
+            for object in [&mut change.object, &mut change.old_object] {
+                object.as_mut().unwrap()["status"] = json!({ "phase": phase });
+            }
             let expected: &[&str] = if refused.contains(&phase) { &["Forbidden spec"] } else { &[] };
             assert_eq!(mistakes(&validate(&change, &facts())), expected, "{what} in {phase}");
         }

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use test_cluster::{Cluster, Options, Program, Signal, wait};
+use test_cluster::{Cluster, Options, Program, Signal, TestNamespace, wait};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -219,10 +219,18 @@ impl Replica {
     }
 }
 
+fn resource(kind: &str, version: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(api_types::GROUP, version, kind))
+}
+
+/// Objects of a kind of ours, in a version.
+pub fn objects(namespace: &TestNamespace, kind: &str, version: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(namespace.client(), namespace.name(), &resource(kind, version))
+}
+
 /// Graphs of a namespace in a version, and an empty one.
 pub fn graphs(client: Client, namespace: &str, version: &str) -> (Api<DynamicObject>, DynamicObject) {
-    let kind = GroupVersionKind::gvk(api_types::GROUP, version, "DynamoGraphDeployment");
-    let resource = ApiResource::from_gvk(&kind);
+    let resource = resource("DynamoGraphDeployment", version);
     let mut graph = DynamicObject::new("", &resource);
     graph.data = match version {
         "v1alpha1" => json!({ "spec": { "services": {} } }),

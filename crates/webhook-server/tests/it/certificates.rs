@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use test_cluster::{Signal, wait};
 
 use crate::common::{CERTIFICATES, Install, LIMIT, Replica, address, graphs};
-use crate::versions::graph;
+use crate::manifests::graph;
 use crate::{namespace, own_install, world};
 
 /// Whether a replica serves a certificate that the Secret's CA has signed.
@@ -26,6 +26,15 @@ async fn serves(install: &Install, replica: &Replica) -> Result<(), String> {
 
 async fn until_serving(install: &Install, replica: &Replica) {
     wait::until("a certificate of the Secret's CA", LIMIT, async || serves(install, replica).await).await.unwrap();
+}
+
+/// Returns once each replica serves another certificate than its first.
+async fn until_serving_another(install: &Install, replicas: &[Replica]) {
+    for replica in replicas {
+        let log = async || install.log(replica).matches("serving this certificate").count().gt(&1).then_some(());
+        wait::until("each replica to serve the new certificate", LIMIT, log).await.unwrap();
+        until_serving(install, replica).await;
+    }
 }
 
 /// Writes bytes over a key of the Secret; `None` removes it.
@@ -162,11 +171,7 @@ async fn a_new_ca_comes_into_use_while_requests_run_and_none_fails() {
     wait::until("the new certificate", LIMIT, replaced).await.unwrap();
     let bundle = install.stored("ca.crt").await;
     assert!(bundle.len() > old_ca.len() && bundle.ends_with(&old_ca), "the old CA stays for a while");
-    for replica in &replicas {
-        let log = async || install.log(replica).matches("serving this certificate").count().gt(&1).then_some(());
-        wait::until("each replica to serve it", LIMIT, log).await.unwrap();
-        until_serving(&install, replica).await;
-    }
+    until_serving_another(&install, &replicas).await;
     calls.assert_none_failed().await;
 }
 
@@ -182,11 +187,7 @@ async fn a_secret_that_somebody_overwrites_comes_into_use_while_requests_run_and
     let foreign = issued(namespace.name());
     let patch = Patch::Merge(json!({ "stringData": foreign }));
     install.secrets().patch(CERTIFICATES, &PatchParams::default(), &patch).await.unwrap();
-    for replica in &replicas {
-        let log = async || install.log(replica).matches("serving this certificate").count().gt(&1).then_some(());
-        wait::until("each replica to serve the new certificate", LIMIT, log).await.unwrap();
-        until_serving(&install, replica).await;
-    }
+    until_serving_another(&install, &replicas).await;
     let bundle = String::from_utf8(install.stored("ca.crt").await).unwrap().replace("\r\n", "\n");
     let both = foreign["ca.crt"].as_str().unwrap().replace("\r\n", "\n") + std::str::from_utf8(&old_ca).unwrap();
     assert_eq!(bundle, both, "the old CA stays for a while");

@@ -1,10 +1,11 @@
 //! What kubectl and GitOps tools send, for every kind that has two versions, in both.
 
 use kube::ResourceExt;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Map, Value, json};
 use test_cluster::TestNamespace;
 
+use crate::common::objects;
 use crate::manifests::{KINDS, Kind};
 use crate::namespace;
 use crate::versions::{VERSIONS, other, subset};
@@ -13,8 +14,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const MANAGER: &str = "argocd-controller";
 
 fn api(namespace: &TestNamespace, kind: &Kind, version: &str) -> Api<DynamicObject> {
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(api_types::GROUP, version, kind.name));
-    Api::namespaced_with(namespace.client(), namespace.name(), &resource)
+    objects(namespace, kind.name, version)
 }
 
 /// Every kind in every version, and what to call it.
@@ -69,23 +69,27 @@ async fn assert_is(namespace: &TestNamespace, kind: &Kind, version: &str, manife
     assert_eq!(both.metadata.resource_version, live.metadata.resource_version);
 }
 
+/// What there is once nothing more is stored of what was applied: in a kind whose defaults come late, after another time.
+async fn settled(kind: &Kind, version: &str, apply: &impl AsyncFn() -> DynamicObject) -> DynamicObject {
+    let created = apply().await;
+    if !kind.defaults_late || version != "v1alpha1" {
+        return created;
+    }
+    let settled = apply().await;
+    let content = |object: &DynamicObject| (object.data.clone(), object.metadata.generation);
+    assert_eq!(content(&settled), content(&created), "{} in {version}", kind.name);
+    settled
+}
+
 #[tokio::test]
 async fn apply_follows_the_manifest_and_changes_nothing_when_it_is_the_same() {
     let namespace = namespace("apply").await;
     for (kind, version, what) in cases() {
         let api = api(&namespace, kind, version);
         let first = (kind.manifest)(version, 2, true);
-        let mut created = client_side(&api, &first, false).await;
-        if kind.defaults_late && version == "v1alpha1" {
-            let settled = client_side(&api, &first, false).await;
-            assert_eq!(
-                (&settled.data, settled.metadata.generation),
-                (&created.data, created.metadata.generation),
-                "{what}"
-            );
-            created = settled;
-        }
-        let again = client_side(&api, &first, false).await;
+        let apply = async || client_side(&api, &first, false).await;
+        let created = settled(kind, version, &apply).await;
+        let again = apply().await;
         assert_eq!(again.metadata.resource_version, created.metadata.resource_version, "{what}");
         let second = (kind.manifest)(version, 3, false);
         let changed = client_side(&api, &second, false).await;
@@ -100,17 +104,9 @@ async fn server_side_apply_follows_the_manifest_and_changes_nothing_when_it_is_t
     let namespace = namespace("ssa").await;
     for (kind, version, what) in cases() {
         let api = api(&namespace, kind, version);
-        let mut created = server_side(&api, &(kind.manifest)(version, 2, true), false).await;
-        if kind.defaults_late && version == "v1alpha1" {
-            let settled = server_side(&api, &(kind.manifest)(version, 2, true), false).await;
-            assert_eq!(
-                (&settled.data, settled.metadata.generation),
-                (&created.data, created.metadata.generation),
-                "{what}"
-            );
-            created = settled;
-        }
-        let again = server_side(&api, &(kind.manifest)(version, 2, true), false).await;
+        let apply = async || server_side(&api, &(kind.manifest)(version, 2, true), false).await;
+        let created = settled(kind, version, &apply).await;
+        let again = apply().await;
         assert_eq!(again.metadata.resource_version, created.metadata.resource_version, "{what}");
         server_side(&api, &(kind.manifest)(version, 3, false), false).await;
         assert_is(&namespace, kind, version, &(kind.manifest)(version, 3, false)).await;

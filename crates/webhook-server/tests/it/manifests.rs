@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::versions::graph;
-
 const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
 
 /// A kind of object.
@@ -63,27 +61,51 @@ fn object(kind: &str, version: &str, spec: &Value) -> Value {
     })
 }
 
-fn component(version: &str, number: u32, full: bool) -> Value {
-    let env = json!([{ "name": "MODE", "value": "fast" }]);
-    let mut spec = match version {
-        "v1alpha1" => json!({
-            "serviceName": "chat", "componentType": "worker", "dynamoNamespace": "kept-in-annotations",
-            "resources": { "limits": { "gpu": "1" } },
-            "extraPodSpec": { "mainContainer": { "image": IMAGE, "args": ["--model", "m"] } },
-        }),
-        _ => {
-            let limits = json!({ "limits": { "nvidia.com/gpu": "1" } });
-            let main = json!({ "name": "main", "image": IMAGE, "args": ["--model", "m"], "resources": limits });
-            json!({ "name": "chat", "type": "worker", "podTemplate": { "spec": { "containers": [main] } } })
+/// A worker, but for its name.
+fn worker(version: &str, replicas: u32, env: Option<&str>) -> Value {
+    let env = env.map(|value| json!([{ "name": "MODE", "value": value }]));
+    let mut main = json!({ "image": IMAGE, "args": ["--model", "m"] });
+    if version == "v1alpha1" {
+        let mut worker = json!({
+            "componentType": "worker", "replicas": replicas, "dynamoNamespace": "kept-in-annotations",
+            "resources": { "limits": { "gpu": "1" } }, "extraPodSpec": { "mainContainer": main },
+        });
+        if let Some(env) = env {
+            worker["envs"] = env;
         }
-    };
-    spec["backendFramework"] = json!("vllm");
-    spec["replicas"] = json!(number);
-    if full {
-        let place = if version == "v1alpha1" { &mut spec } else { &mut spec["podTemplate"]["spec"]["containers"][0] };
-        let key = if version == "v1alpha1" { "envs" } else { "env" };
-        place[key] = env;
+        worker
+    } else {
+        main["name"] = json!("main");
+        main["resources"] = json!({ "limits": { "nvidia.com/gpu": "1" } });
+        if let Some(env) = env {
+            main["env"] = env;
+        }
+        json!({ "type": "worker", "replicas": replicas, "podTemplate": { "spec": { "containers": [main] } } })
     }
+}
+
+/// A graph of a frontend and a worker.
+pub fn graph(version: &str, replicas: u32, env: Option<&str>) -> Value {
+    let mut worker = worker(version, replicas, env);
+    let mut main = json!({ "image": IMAGE });
+    let components = if version == "v1alpha1" {
+        let frontend = json!({ "componentType": "frontend", "extraPodSpec": { "mainContainer": main } });
+        json!({ "services": { "Frontend": frontend, "Worker": worker } })
+    } else {
+        (main["name"], worker["name"]) = (json!("main"), json!("Worker"));
+        let template = json!({ "spec": { "containers": [main] } });
+        json!({ "components": [{ "name": "Frontend", "type": "frontend", "podTemplate": template }, worker] })
+    };
+    let mut graph = object("DynamoGraphDeployment", version, &components);
+    graph["spec"]["backendFramework"] = json!("vllm");
+    graph
+}
+
+fn component(version: &str, number: u32, full: bool) -> Value {
+    let mut spec = worker(version, number, full.then_some("fast"));
+    let name = if version == "v1alpha1" { "serviceName" } else { "name" };
+    spec[name] = json!("chat");
+    spec["backendFramework"] = json!("vllm");
     object("DynamoComponentDeployment", version, &spec)
 }
 

@@ -1,14 +1,13 @@
 //! The SSH key for MPI.
 
-use controller_kit::scope::{HOLDER_PREFIX, MARKER_LEASE};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::{TestNamespace, wait};
 
 use crate::common::{LIMIT, address, graphs};
-use crate::versions::graph;
+use crate::manifests::graph;
+use crate::surroundings::Mark;
 use crate::{namespace, own_install};
 
 const NAME: &str = "mpi-run-ssh-secret";
@@ -48,9 +47,8 @@ impl Graph {
     }
 
     async fn says(&self, conditions: Value) {
-        let name = graph("v1beta1", 1, None)["metadata"]["name"].as_str().unwrap().to_owned();
         let status = Patch::Merge(json!({ "status": { "conditions": conditions } }));
-        self.0.patch_status(&name, &PatchParams::default(), &status).await.unwrap();
+        self.0.patch_status("chat", &PatchParams::default(), &status).await.unwrap();
     }
 
     async fn lacks_key(&self) {
@@ -81,15 +79,7 @@ async fn the_key_is_copied_to_where_a_graph_says_that_it_is_missing() {
         namespace("mpi-marked").await,
         namespace("mpi-theirs").await,
     );
-    let leases: Api<Lease> = Api::namespaced(marked.client(), marked.name());
-    let marker = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": MARKER_LEASE },
-        "spec": {
-            "holderIdentity": format!("{HOLDER_PREFIX}1.5.0"), "leaseDurationSeconds": 3600,
-            "acquireTime": "2020-01-01T00:00:00.000000Z", "renewTime": "2020-01-01T00:00:00.000000Z",
-        },
-    });
-    leases.patch(MARKER_LEASE, &PatchParams::apply("another"), &Patch::Apply(&marker)).await.unwrap();
+    let mark = Mark::set(&marked).await;
     let own: Secret =
         serde_json::from_value(json!({ "metadata": { "name": name }, "stringData": { "private.key": "theirs" } }))
             .unwrap();
@@ -115,7 +105,7 @@ async fn the_key_is_copied_to_where_a_graph_says_that_it_is_missing() {
     assert_eq!(copied(&team, name).await.data, original.data);
 
     assert!(secrets_in(&marked).get_opt(name).await.unwrap().is_none(), "another operator acts there");
-    leases.delete(MARKER_LEASE, &DeleteParams::default()).await.unwrap();
+    mark.remove().await;
     assert_eq!(copied(&marked, name).await.data, original.data);
     let untouched = secrets_in(&theirs).get(name).await.unwrap();
     assert_eq!(untouched.metadata.resource_version, own.metadata.resource_version, "it was there already");

@@ -78,7 +78,7 @@ async fn many_objects_come_back_in_their_order() {
     let client = world.install.client_of(&world.replica).await;
     let objects: Vec<Value> = (0..500)
         .map(|index| {
-            let mut graph = crate::versions::graph("v1alpha1", index, Some("fast"));
+            let mut graph = crate::manifests::graph("v1alpha1", index, Some("fast"));
             graph["metadata"]["name"] = json!(format!("g{index}"));
             graph
         })
@@ -126,7 +126,7 @@ async fn a_server_that_stops_still_answers_while_others_learn_of_it() {
     let install = own_install(&namespace).await;
     let replica = install.start().await;
     let client = install.client_of(&replica).await;
-    let objects = json!([crate::versions::graph("v1alpha1", 1, None)]);
+    let objects = json!([crate::manifests::graph("v1alpha1", 1, None)]);
     assert_eq!(send(&client, "POST", "/convert", conversion(&objects)).await.0, 200);
     let ended = async { install.stop(&replica, Signal::Terminate).await };
     let asked = async {

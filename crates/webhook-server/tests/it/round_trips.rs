@@ -1,26 +1,22 @@
 //! Real objects, and odd ones, through the server in both versions.
 
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::TestNamespace;
 
+use crate::common::objects;
 use crate::kit::documents;
 use crate::namespace;
 use crate::versions::{VERSIONS, other};
 
 const KINDS: [&str; 3] = ["DynamoGraphDeployment", "DynamoComponentDeployment", "DynamoGraphDeploymentRequest"];
 
-fn api(namespace: &TestNamespace, kind: &str, version: &str) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk(api_types::GROUP, version, kind);
-    Api::namespaced_with(namespace.client(), namespace.name(), &ApiResource::from_gvk(&kind))
-}
-
 /// Every way back leaves the object as it is: `kubectl replace` and `kubectl apply --server-side` of what was read, in either
 /// version.
 async fn assert_unmoved(namespace: &TestNamespace, kind: &str, name: &str, what: &str) {
-    let generation = api(namespace, kind, "v1beta1").get(name).await.unwrap().metadata.generation;
+    let generation = objects(namespace, kind, "v1beta1").get(name).await.unwrap().metadata.generation;
     for version in VERSIONS {
-        let api = api(namespace, kind, version);
+        let api = objects(namespace, kind, version);
         let live = api.get(name).await.unwrap();
         let replaced = api.replace(name, &PostParams::default(), &live).await.unwrap();
         assert_eq!(replaced, live, "{what} replaced in {version}");
@@ -66,7 +62,7 @@ async fn inputs_of_the_kit_read_in_either_version_and_sent_back_stay_as_they_are
             let name = format!("kit-{}", admitted + refused);
             document["metadata"]["name"] = json!(name);
             let object: DynamicObject = serde_json::from_value(document).unwrap();
-            match api(&namespace, &kind, &version).create(&PostParams::default(), &object).await {
+            match objects(&namespace, &kind, &version).create(&PostParams::default(), &object).await {
                 Ok(_) => {
                     admitted += 1;
                     assert_unmoved(&namespace, &kind, &name, example).await;
@@ -97,10 +93,10 @@ async fn values_that_only_v1alpha1_takes_can_be_written_in_both_versions() {
         "spec": { "services": { "Odd": service } },
     });
     let kind = "DynamoGraphDeployment";
-    let alpha = api(&namespace, kind, "v1alpha1");
+    let alpha = objects(&namespace, kind, "v1alpha1");
     alpha.create(&PostParams::default(), &serde_json::from_value(graph).unwrap()).await.unwrap();
     assert_unmoved(&namespace, kind, "chat", "type main").await;
-    let beta = api(&namespace, kind, "v1beta1");
+    let beta = objects(&namespace, kind, "v1beta1");
     let component = &beta.get("chat").await.unwrap().data["spec"]["components"][0];
     assert!(component.get("type").is_none_or(|kind| kind != "main"), "{component:#}");
     // The author of v1beta1 edits the very component.
@@ -131,11 +127,11 @@ async fn components_with_generated_names_are_admitted_and_can_be_changed() {
             "metadata": { "generateName": "decode-" }, "spec": spec,
         });
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        let created = api(&namespace, kind, version).create(&PostParams::default(), &object).await.unwrap();
+        let created = objects(&namespace, kind, version).create(&PostParams::default(), &object).await.unwrap();
         let name = created.metadata.name.unwrap();
         assert_unmoved(&namespace, kind, &name, "a generated name").await;
         let patch = Patch::Merge(json!({ "spec": { "replicas": 2 } }));
-        let other = api(&namespace, kind, other(version));
+        let other = objects(&namespace, kind, other(version));
         let changed = other.patch(&name, &PatchParams::default(), &patch).await.unwrap();
         assert_eq!(changed.data["spec"]["replicas"], 2);
     }

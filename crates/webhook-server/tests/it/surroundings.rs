@@ -9,6 +9,29 @@ use test_cluster::{TestNamespace, wait};
 use crate::common::{LIMIT, graphs};
 use crate::{namespace, world};
 
+/// The mark of another operator on a namespace.
+pub struct Mark(Api<Lease>);
+
+impl Mark {
+    pub async fn set(namespace: &TestNamespace) -> Self {
+        let leases = Api::namespaced(namespace.client(), namespace.name());
+        // Far in the past: whether it is valid is told by when it was seen, not by clocks.
+        let marker = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": MARKER_LEASE },
+            "spec": {
+                "holderIdentity": format!("{HOLDER_PREFIX}1.5.0"), "leaseDurationSeconds": 3600,
+                "acquireTime": "2020-01-01T00:00:00.000000Z", "renewTime": "2020-01-01T00:00:00.000000Z",
+            },
+        });
+        leases.patch(MARKER_LEASE, &PatchParams::apply("another"), &Patch::Apply(&marker)).await.unwrap();
+        Self(leases)
+    }
+
+    pub async fn remove(self) {
+        self.0.delete(MARKER_LEASE, &DeleteParams::default()).await.unwrap();
+    }
+}
+
 /// What the server says to a graph of these components; nothing is kept.
 async fn verdict(namespace: &TestNamespace, components: &Value) -> Result<(), String> {
     let (api, mut graph): (Api<DynamicObject>, _) = graphs(namespace.client(), namespace.name(), "v1beta1");
@@ -31,23 +54,14 @@ async fn a_namespace_that_another_operator_has_marked_is_left_to_it() {
     let refused = async || verdict(&namespace, &wrong).await.unwrap_err();
     assert!(refused().await.contains("runtimeVersionOverride"));
 
-    let leases: Api<Lease> = Api::namespaced(namespace.client(), namespace.name());
-    // Far in the past: whether it is valid is told by when it was seen, not by clocks.
-    let marker = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": MARKER_LEASE },
-        "spec": {
-            "holderIdentity": format!("{HOLDER_PREFIX}1.5.0"), "leaseDurationSeconds": 3600,
-            "acquireTime": "2020-01-01T00:00:00.000000Z", "renewTime": "2020-01-01T00:00:00.000000Z",
-        },
-    });
-    leases.patch(MARKER_LEASE, &PatchParams::apply("another"), &Patch::Apply(&marker)).await.unwrap();
+    let mark = Mark::set(&namespace).await;
     wait::until("the namespace to be left alone", LIMIT, async || verdict(&namespace, &wrong).await).await.unwrap();
     let (alpha, mut graph) = graphs(namespace.client(), namespace.name(), "v1alpha1");
     graph.metadata.name = Some("converted".to_owned());
     alpha.create(&PostParams::default(), &graph).await.unwrap();
     assert_eq!(alpha.get("converted").await.unwrap().data["spec"]["services"], json!({}));
 
-    leases.delete(MARKER_LEASE, &DeleteParams::default()).await.unwrap();
+    mark.remove().await;
     let back = async || verdict(&namespace, &wrong).await.err();
     let error = wait::until("the rules to hold again", LIMIT, back).await.unwrap();
     assert!(error.contains("runtimeVersionOverride"), "{error}");

@@ -8,46 +8,8 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchPar
 use serde_json::{Value, json};
 
 use crate::common::graphs;
+use crate::manifests::graph;
 use crate::namespace;
-
-/// A graph as people wrote it in either version.
-pub fn graph(version: &str, replicas: u32, env: Option<&str>) -> Value {
-    let image = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
-    let envs: Vec<Value> = env.iter().map(|value| json!({ "name": "MODE", "value": value })).collect();
-    let spec = match version {
-        "v1alpha1" => {
-            let mut worker = json!({
-                "componentType": "worker", "replicas": replicas, "dynamoNamespace": "kept-in-annotations",
-                "resources": { "limits": { "gpu": "1" } },
-                "extraPodSpec": { "mainContainer": { "image": image, "args": ["--model", "m"] } },
-            });
-            if !envs.is_empty() {
-                worker["envs"] = json!(envs);
-            }
-            let frontend = json!({
-                "componentType": "frontend", "extraPodSpec": { "mainContainer": { "image": image } },
-            });
-            json!({ "backendFramework": "vllm", "services": { "Frontend": frontend, "Worker": worker } })
-        }
-        _ => {
-            let mut main = json!({ "name": "main", "image": image, "args": ["--model", "m"] });
-            main["resources"] = json!({ "limits": { "nvidia.com/gpu": "1" } });
-            if !envs.is_empty() {
-                main["env"] = json!(envs);
-            }
-            let template = json!({ "spec": { "containers": [main] } });
-            let of_frontend = json!({ "spec": { "containers": [{ "name": "main", "image": image }] } });
-            json!({ "backendFramework": "vllm", "components": [
-                { "name": "Frontend", "type": "frontend", "podTemplate": of_frontend },
-                { "name": "Worker", "type": "worker", "replicas": replicas, "podTemplate": template },
-            ] })
-        }
-    };
-    json!({
-        "apiVersion": format!("nvidia.com/{version}"), "kind": "DynamoGraphDeployment",
-        "metadata": { "name": "chat" }, "spec": spec,
-    })
-}
 
 pub const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
 

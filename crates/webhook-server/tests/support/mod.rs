@@ -73,6 +73,11 @@ pub fn change(old: Value, new: Value) -> Request {
     Request { operation: Operation::Update, old_object: Some(old), ..creation(new) }
 }
 
+/// A request to change an object, as the API server sends it.
+pub fn converted_change(old: &Value, new: &Value) -> Request {
+    Request { operation: Operation::Update, old_object: converted(old).object, ..converted(new) }
+}
+
 /// A change by somebody else than an ordinary user.
 pub fn change_by(user: &str, old: Value, new: Value) -> Request {
     Request { user_info: User { username: user.to_owned(), ..User::default() }, ..change(old, new) }
