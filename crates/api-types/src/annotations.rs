@@ -121,5 +121,15 @@ pub const HOST_IPC: &str = "nvidia.com/enable-host-ipc";
 pub const HOST_NETWORK: &str = "nvidia.com/enable-host-network";
 /// Likewise: its pods see the node's processes.
 pub const HOST_PID: &str = "nvidia.com/enable-host-pid";
+/// On a service of 2025: what its pods are made of. Without effect, as the four below.
+pub const DEPLOYMENT_TYPE: &str = "nvidia.com/deployment-type";
+/// Likewise: over how many nodes each of them is spread.
+pub const LWS_SIZE: &str = "nvidia.com/lws-size";
+/// Likewise: a container to debug by beside its own.
+pub const DEBUG_MODE: &str = "nvidia.com/enable-debug-mode";
+/// Likewise: a second copy of its pods, which requests are taken to.
+pub const DEBUG_STEALING_TRAFFIC: &str = "nvidia.com/enable-stealing-traffic-debug-mode";
+/// Likewise: a second copy that shares the requests.
+pub const DEBUG_POD_TRAFFIC: &str = "nvidia.com/enable-debug-pod-receive-production-traffic";
 /// Switches AppArmor off for the builder, by the annotation of clusters before 1.30.
 pub const BUILDER_APPARMOR: &str = "container.apparmor.security.beta.kubernetes.io/builder";

@@ -163,6 +163,57 @@ fn fields_that_nobody_hears_are_told() {
 }
 
 #[test]
+fn what_2025_asked_for_and_nobody_does_is_told() {
+    let config = |total: Value| {
+        let args = json!({ "total_gpus": total, "resources": { "gpu": "8" } });
+        json!([{ "name": "DYN_DEPLOYMENT_CONFIG", "value": json!({ "decode": { "ServiceArgs": args } }).to_string() }])
+    };
+    let asked = edited(&alpha(), |g| {
+        g["spec"]["envs"] = config(json!(16));
+        g["spec"]["services"]["decode"]["envs"] = config(json!("8"));
+        g["spec"]["services"]["decode"]["annotations"] = json!({
+            "nvidia.com/deployment-type": "leader-worker", "nvidia.com/lws-size": "2",
+            "nvidia.com/enable-debug-mode": "true", "nvidia.com/enable-stealing-traffic-debug-mode": "false",
+            "nvidia.com/enable-host-ipc": "true",
+        });
+    });
+    let told = |object: &Value| {
+        let answer = validate(&converted(object), &facts());
+        assert_eq!(mistakes(&answer), [""; 0]);
+        warnings(&answer).iter().map(|told| told.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let of_graph = |field: &str| {
+        let annotation = |key: &str| format!("spec.services[decode].annotations[nvidia.com/{key}]");
+        let own = ["deployment-type", "lws-size", "enable-debug-mode"].map(annotation);
+        let graph = [format!("spec.{field}"), "spec.envs[0].value".to_owned()];
+        graph.into_iter().chain(own).collect::<Vec<_>>()
+    };
+    for field in ["dynamoComponent", "dynamoGraph"] {
+        assert_eq!(told(&edited(&asked, |g| g["spec"][field] = json!("chat:v1"))), of_graph(field));
+    }
+    assert_eq!(told(&asked), [""; 0], "elsewhere they never had an effect");
+    let plain = edited(&alpha(), |g| g["spec"]["dynamoComponent"] = json!("chat:v1"));
+    let answer = validate(&converted(&plain), &facts());
+    assert_eq!(warnings(&answer).len(), 1);
+    assert!(warnings(&answer)[0].contains("the manifest in the archive is not read"), "{:?}", warnings(&answer));
+
+    let component = |source: Option<&str>| {
+        let mut object = json!({
+            "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment",
+            "metadata": { "name": "decode", "namespace": "team" },
+            "spec": {
+                "dynamoTag": "m:Decode", "componentType": "worker", "annotations": { "nvidia.com/lws-size": "2" },
+                "extraPodSpec": { "mainContainer": { "image": "vllm:1.5.0" } },
+            },
+        });
+        object["spec"].as_object_mut().unwrap().extend(source.map(|it| ("dynamoComponent".to_owned(), json!(it))));
+        object
+    };
+    assert_eq!(told(&component(Some("chat:v1"))), ["spec.annotations[nvidia.com/lws-size]"]);
+    assert_eq!(told(&component(None)), [""; 0]);
+}
+
+#[test]
 fn a_further_compilation_cache_is_admitted_and_told() {
     let told = |mounts: Value| {
         let object = edited(&alpha(), |g| g["spec"]["services"]["decode"]["volumeMounts"] = mounts);

@@ -4,7 +4,7 @@
 use api_types::{annotations, names, refusals};
 
 use super::super::field::{Findings, Node};
-use super::metadata;
+use super::{archive, metadata};
 
 /// Container that a v1alpha1 `frontendSidecar` becomes.
 const SIDECAR: &str = "sidecar-frontend";
@@ -24,12 +24,16 @@ pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
         let is_global = service.field("globalDynamoNamespace").is_true();
         component(&service, &names::dynamo_namespace(namespace, name, is_global), out);
     }
+    archive::graph(&spec, out);
 }
 
 /// Checks a component in v1alpha1, which registers under `dynamo_namespace`.
 pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
     metadata::executor(&component.field("annotations").key(annotations::VLLM_EXECUTOR_BACKEND), out);
     ignored(component, dynamo_namespace, out);
+    if !component.field("dynamoComponent").text().is_empty() {
+        archive::component(component, out);
+    }
     further_caches(component, out);
     let ingress = component.field("ingress");
     if ingress.field("enabled").is_true() && ingress.field("host").text().is_empty() {

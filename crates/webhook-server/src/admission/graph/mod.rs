@@ -1,6 +1,7 @@
 //! DynamoGraphDeployments.
 
 mod alpha;
+mod archive;
 mod metadata;
 mod names;
 mod restart;
