@@ -33,7 +33,12 @@ struct Call {
 
 /// Everything the Tiltfile does, or why it refuses.
 fn evaluate(scene: &Scene) -> Result<Vec<Call>, String> {
-    let mut objects: Vec<Value> = DEPLOYMENTS
+    evaluate_with(scene, &DEPLOYMENTS)
+}
+
+/// The same, with a chart that has these Deployments.
+fn evaluate_with(scene: &Scene, deployments: &[&str]) -> Result<Vec<Call>, String> {
+    let mut objects: Vec<Value> = deployments
         .iter()
         .map(|name| {
             json!({
@@ -114,7 +119,6 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
     let calls = evaluate(&scene).unwrap();
     assert_eq!(calls.iter().find(|call| call.what == "allow_k8s_contexts").unwrap().args[0], json!(["team-dev"]));
     assert_eq!(named(&calls, "local_resource", "manager-build")["labels"], json!(["operator"]));
-    assert_eq!(named(&calls, "local_resource", "crds")["resource_deps"], json!(["manager-build"]));
     let repository = "registry.example.com/me/controller";
     for program in DEPLOYMENTS {
         let build = named(&calls, "custom_build", &format!("{repository}/{program}"));
@@ -144,6 +148,41 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
     ] {
         assert!(helm.contains(&value.to_owned()), "{value}");
     }
+}
+
+/// Objects that an older version has stored are read through the webhook server, which the definitions come before.
+#[test]
+fn every_loop_applies_definitions_first_and_migrates_objects_when_the_webhook_server_is_ready() {
+    let registry = || json!({"registry": "registry.example.com/me"});
+    for scene in [
+        Scene { settings: registry(), ..Scene::default() },
+        Scene { context: "k3d-dynamo", arguments: json!({"k3d": true}), ..Scene::default() },
+        Scene { arguments: registry(), settings: json!({"skip_codegen": true}), ..Scene::default() },
+    ] {
+        let calls = evaluate(&scene).unwrap();
+        let [first, second] = ["crds", "migrate-crds"].map(|name| named(&calls, "local_resource", name));
+        assert_eq!(first["resource_deps"], json!(["manager-build"]));
+        for name in ["operator", "webhook-server"] {
+            let dependencies = words(&named(&calls, "k8s_resource", name)["resource_deps"]);
+            assert!(dependencies.contains(&"crds".to_owned()), "{name}: {dependencies:?}");
+            assert!(!dependencies.contains(&"migrate-crds".to_owned()), "{name} would wait for itself");
+        }
+        assert_eq!(second["resource_deps"], json!(["crds", "webhook-server"]));
+        assert_eq!(second["labels"], json!(["operator"]));
+        let [first_run, second_run] = [first, second].map(|step| words(&step["cmd"]).pop().unwrap());
+        assert!(first_run.ends_with(" --skip-migration"), "{first_run}");
+        let applies = r#"../target/tilt/crds apply --context "$CONTEXT" --webhook-service "$SERVICE""#;
+        assert_eq!(second_run, applies);
+        assert_eq!(first["env"], second["env"]);
+        assert_eq!(second["env"]["SERVICE"], "dynamo-system/dynamo-dynamo-operator-webhook-service");
+    }
+}
+
+/// Values of the chart may leave the webhook server out: nothing waits for it then.
+#[test]
+fn without_a_webhook_server_nothing_is_migrated() {
+    let calls = evaluate_with(&Scene::default(), &["graph-controller"]).unwrap();
+    assert!(!calls.iter().any(|call| call.what == "local_resource" && call.args[0] == "migrate-crds"));
 }
 
 #[test]
