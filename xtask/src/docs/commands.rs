@@ -47,14 +47,17 @@ impl Checker {
         Ok(true)
     }
 
-    /// A command that renders the chart: its flags exist, its values exist, and the chart takes them.
+    /// A command that renders the chart: its flags exist, its values exist, and the chart takes them. What a file of the reader says
+    /// is not known.
     fn chart(&self, words: &[&str]) -> Result<()> {
         explained(&self.helm, &words[1..])?;
         for value in words.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1]) {
             let path = value.split_once('=').map_or(value, |(path, _)| path);
             ensure!(self.values.exists(path), "the chart has no value {path}");
         }
-        let flags = words[4..].iter().filter(|word| !NOT_OF_TEMPLATE.contains(word) && **word != "--wait");
+        let is_of_file = |index: usize| words[index] == "--values" || words[index - 1] == "--values";
+        let flags = (4..words.len()).filter(|index| !is_of_file(*index)).map(|index| words[index]);
+        let flags = flags.filter(|word| !NOT_OF_TEMPLATE.contains(word) && *word != "--wait");
         let mut command = Command::new(&self.helm);
         command.args(["template", words[2]]).arg(charts::chart()).args(flags).arg(charts::KUBE_VERSION);
         succeed(command)

@@ -159,6 +159,8 @@ mod tests {
                 false,
             ),
             ("helm install dynamo deploy/helm/dynamo-platform --no-such-flag", false),
+            ("helm install dynamo deploy/helm/dynamo-platform --values mine.yaml --wait", true),
+            ("helm install dynamo deploy/helm/dynamo-platform --values mine.yaml --no-such-flag", false),
             ("helm uninstall dynamo --namespace n", true),
             ("kubectl get dgd --all-namespaces", true),
             ("kubectl get dgds", false),
