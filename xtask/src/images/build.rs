@@ -44,6 +44,14 @@ impl Arch {
         }
     }
 
+    /// Packages of Debian and its like with the first of them, and with the headers that it looks for.
+    fn compiler_packages(self) -> &'static str {
+        match self {
+            Self::Amd64 => "gcc-x86-64-linux-gnu libc6-dev-amd64-cross",
+            Self::Arm64 => "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+        }
+    }
+
     fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",
@@ -114,8 +122,8 @@ impl Toolchain {
         })
     }
 
-    /// The C compiler for an architecture, if all else is there, too. The C parts of ring need no C library, so one that knows the
-    /// instructions will do.
+    /// The C compiler for an architecture, if all else is there, too. The C parts of ring use the headers of a C library at most, so any
+    /// library's will do.
     ///
     /// # Errors
     /// Something is missing; the error names the command that installs it.
@@ -131,9 +139,11 @@ impl Toolchain {
         let found = known.iter().find(|name| self.path.iter().any(|dir| dir.join(name).is_file()));
         let Some(compiler) = self.named.clone().or_else(|| found.map(OsString::from)) else {
             bail!(
-                "cannot build for {}: there is no C compiler for it; install one of {}, or name one in {}",
+                "cannot build for {}: there is no C compiler for it; install one of {} (on Debian by `apt-get install {}`), or name \
+                 one in {}",
                 arch.as_str(),
                 known.join(", "),
+                arch.compiler_packages(),
                 compiler_variable(arch)
             );
         };
@@ -166,6 +176,7 @@ mod tests {
         assert!(error().contains("`rustup target add aarch64-unknown-linux-musl`"), "{}", error());
         fs::create_dir_all(libraries.join("aarch64-unknown-linux-musl/lib")).unwrap();
         assert!(error().contains("install one of aarch64-linux-gnu-gcc, "), "{}", error());
+        assert!(error().contains("`apt-get install gcc-aarch64-linux-gnu libc6-dev-arm64-cross`"), "{}", error());
         assert!(error().ends_with("or name one in CC_aarch64_unknown_linux_musl"), "{}", error());
         assert_eq!(toolchain(Some("mine")).compiler(Arch::Arm64).unwrap(), "mine");
         fs::write(programs.join("clang"), "").unwrap();
