@@ -3,10 +3,11 @@
 use super::{BackendFramework, ComponentReplicaStatus, ComponentSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
+use serde_json::{Map, Value};
 
 /// Specification of one component: a component of a graph plus the framework that the graph runs on.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -27,6 +28,18 @@ pub struct DynamoComponentDeploymentSpec {
     /// The component.
     #[serde(flatten)]
     pub component: ComponentSpec,
+}
+
+/// By way of JSON values, from which everything else is read, too. The code that is derived for `flatten` would bring a parser
+/// of its own for all that a component holds, pod templates included, into every program.
+impl<'de> Deserialize<'de> for DynamoComponentDeploymentSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::deserialize(deserializer)?;
+        let framework = fields.remove("backendFramework").unwrap_or_default();
+        let backend_framework = serde_json::from_value(framework).map_err(D::Error::custom)?;
+        let component = serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
+        Ok(Self { backend_framework, component })
+    }
 }
 
 /// What the operator has observed of a component.
