@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Resource,
     api::{DeleteParams, Preconditions, PropagationPolicy},
@@ -27,6 +28,24 @@ pub enum Removed {
     Gone,
 }
 
+/// What shall go, without its type: what is done about it is compiled once for all kinds.
+struct Doomed<'a> {
+    resource: ApiResource,
+    id: ObjectId,
+    metadata: &'a ObjectMeta,
+}
+
+impl<'a> Doomed<'a> {
+    fn of<K>(object: &'a K) -> Self
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
+        Self { resource, id: ObjectId::of(object), metadata: object.meta() }
+    }
+}
+
 impl Applier {
     /// Deletes exactly this object (by uid), its own children in the background. `parent_uid` is the object being
     /// reconciled.
@@ -38,11 +57,19 @@ impl Applier {
         K: Resource,
         K::DynamicType: Default,
     {
-        match self.remove(object, parent_uid, (None, None)).await {
-            // With the uid as the only precondition: another object has that name by now.
-            Err(Error::Changed { .. }) => Ok(Removed::Gone),
-            answer => answer,
-        }
+        self.remove_any_version(Doomed::of(object), parent_uid, None).await
+    }
+
+    /// As [`Applier::delete`], without letting a pod end what it does.
+    ///
+    /// # Errors
+    /// As [`Applier::delete`].
+    pub async fn delete_at_once<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        self.remove_any_version(Doomed::of(object), parent_uid, Some(0)).await
     }
 
     /// As [`Applier::delete`], but only if the object is still the one that was looked at, down to its resourceVersion.
@@ -55,42 +82,36 @@ impl Applier {
         K: Resource,
         K::DynamicType: Default,
     {
-        let Some(version) = object.meta().resource_version.clone() else {
+        let doomed = Doomed::of(object);
+        let Some(version) = doomed.metadata.resource_version.clone() else {
             let reason = "metadata.resourceVersion is missing".to_owned();
-            return Err(Error::Render { object: ObjectId::of(object), reason });
+            return Err(Error::Render { object: doomed.id, reason });
         };
-        self.remove(object, parent_uid, (Some(version), None)).await
+        self.remove(doomed, parent_uid, Some(version), None).await
     }
 
-    /// As [`Applier::delete`], without letting a pod end what it does.
-    ///
-    /// # Errors
-    /// As [`Applier::delete`].
-    pub async fn delete_at_once<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        match self.remove(object, parent_uid, (None, Some(0))).await {
+    async fn remove_any_version(
+        &self,
+        doomed: Doomed<'_>,
+        parent_uid: &str,
+        grace: Option<u32>,
+    ) -> Result<Removed, Error> {
+        match self.remove(doomed, parent_uid, None, grace).await {
+            // With the uid as the only precondition: another object has that name by now.
             Err(Error::Changed { .. }) => Ok(Removed::Gone),
             answer => answer,
         }
     }
 
     /// Deletes an object, of this version only if one is given, after so many seconds if they are given.
-    async fn remove<K>(
+    async fn remove(
         &self,
-        object: &K,
+        Doomed { resource, id, metadata }: Doomed<'_>,
         parent_uid: &str,
-        (version, grace): (Option<String>, Option<u32>),
-    ) -> Result<Removed, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
-        let uid = uid_of(&id, object.meta())?;
+        version: Option<String>,
+        grace: Option<u32>,
+    ) -> Result<Removed, Error> {
+        let uid = uid_of(&id, metadata)?;
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Background),

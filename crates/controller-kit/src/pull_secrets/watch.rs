@@ -7,17 +7,17 @@ use futures::{
     channel::{mpsc, oneshot},
 };
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::{
-    WatchStreamExt,
-    watcher::{self, Event, watcher},
-};
+use kube::runtime::watcher::{self, Event};
 use tracing::{info, warn};
 
 use super::{PullSecrets, SELECTOR};
 use crate::{
     failure::ErrorType,
     process::Context,
-    store::{Pauses, WATCH_TIMEOUT},
+    store::{
+        Key, Packed, Pauses,
+        watch::{map, untyped_events},
+    },
 };
 
 /// What comes of following the Secrets.
@@ -33,8 +33,8 @@ pub struct Following {
 pub fn follow(context: &Context, secrets: &PullSecrets) -> Following {
     let (done, complete) = oneshot::channel();
     let (sender, changed) = mpsc::unbounded();
-    let api = context.scope.api::<Secret>(context.client.clone());
-    let events = watcher(api, config()).backoff(Pauses::default());
+    let client = context.client.clone();
+    let events = untyped_events(client, &context.scope, None, Some(SELECTOR), Pauses::default());
     let (secrets, shutdown) = (secrets.clone(), context.shutdown.clone());
     tokio::spawn(async move {
         tokio::select! {
@@ -45,12 +45,8 @@ pub fn follow(context: &Context, secrets: &PullSecrets) -> Following {
     Following { complete, changed }
 }
 
-fn config() -> watcher::Config {
-    watcher::Config::default().streaming_lists().timeout(WATCH_TIMEOUT).fields(SELECTOR)
-}
-
 async fn take_in(
-    events: impl Stream<Item = Result<Event<Secret>, watcher::Error>>,
+    events: impl Stream<Item = Result<Event<Packed<Secret>>, watcher::Error>>,
     secrets: &PullSecrets,
     done: oneshot::Sender<()>,
     changed: &mpsc::UnboundedSender<String>,
@@ -73,7 +69,7 @@ async fn take_in(
                 false
             }
         };
-        for namespace in event.map(|event| secrets.handle(event)).unwrap_or_default() {
+        for namespace in event.map(|event| secrets.handle(map(event, read))).unwrap_or_default() {
             info!(namespace, "image pull secrets changed");
             // Fails only when the controller has ended.
             let _ = changed.unbounded_send(namespace);
@@ -84,6 +80,14 @@ async fn take_in(
     }
 }
 
+/// One Secret that cannot be read must not stop the others: it exists, and holds nothing. The error would quote its content.
+fn read(packed: Packed<Secret>) -> Secret {
+    packed.unpack().unwrap_or_else(|_| {
+        warn!(secret = %Key::of(&packed), "cannot be read; not used for image pulls");
+        Secret { metadata: packed.metadata, ..Secret::default() }
+    })
+}
+
 fn is_forbidden(error: &watcher::Error) -> bool {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -91,17 +95,5 @@ fn is_forbidden(error: &watcher::Error) -> bool {
         | watcher::Error::WatchFailed(error) => ErrorType::of(error) == ErrorType::Forbidden,
         watcher::Error::WatchError(status) => status.code == 403,
         watcher::Error::NoResourceVersion => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{SELECTOR, WATCH_TIMEOUT, config};
-
-    #[test]
-    fn a_silent_connection_is_opened_anew() {
-        let config = config();
-        assert_eq!(config.timeout, Some(WATCH_TIMEOUT));
-        assert_eq!(config.field_selector.as_deref(), Some(SELECTOR));
     }
 }

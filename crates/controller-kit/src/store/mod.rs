@@ -11,7 +11,7 @@ mod optional;
 mod packed;
 mod pause;
 mod served;
-mod watch;
+pub(crate) mod watch;
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub use packed::{Packed, UnpackError};
 pub use pause::Pauses;
 pub use served::{ServedApi, ServedApis};
 pub use watch::{
-    Scope, WATCH_TIMEOUT, Watch, controller_owner, watch, watch_api, watch_metadata, watch_metadata_by, watch_named,
+    Scope, Watch, controller_owner, watch, watch_api, watch_metadata, watch_metadata_by, watch_named,
     watch_named_briskly,
 };
 

@@ -24,7 +24,7 @@ use super::{Change, Key, Packed, Store, packed::prune, pause::Pauses};
 
 /// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a server that hangs goes
 /// unnoticed; of a connection that died, the process's client learns within six seconds.
-pub const WATCH_TIMEOUT: u32 = 120;
+const WATCH_TIMEOUT: u32 = 120;
 
 /// Which namespaces a controller looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,7 +160,7 @@ where
 
 /// What comes over the wire without a type of its own. All the machinery of lists and watches is compiled once for all kinds, and
 /// not once for each of the twenty.
-pub(super) trait Untyped: Resource {
+pub(crate) trait Untyped: Resource {
     type Wire: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
         + Clone
         + Debug
@@ -188,7 +188,7 @@ impl<K: Resource> Untyped for PartialObjectMeta<K> {
 }
 
 /// The events of a watch of one kind.
-pub(super) fn untyped_events<O>(
+pub(crate) fn untyped_events<O>(
     client: Client,
     scope: &Scope,
     labels: Option<&str>,
@@ -201,15 +201,18 @@ where
 {
     let resource = ApiResource::erase::<O>(&O::DynamicType::default());
     let events = events(scope.untyped::<O::Wire>(client, &resource), labels, fields, pauses);
-    events.map(|event| {
-        Ok(match event? {
-            Event::Init => Event::Init,
-            Event::InitApply(object) => Event::InitApply(O::typed(object)),
-            Event::InitDone => Event::InitDone,
-            Event::Apply(object) => Event::Apply(O::typed(object)),
-            Event::Delete(object) => Event::Delete(O::typed(object)),
-        })
-    })
+    events.map(|event| event.map(|event| map(event, O::typed)))
+}
+
+/// The same event of the same object in another form.
+pub(crate) fn map<A, B>(event: Event<A>, form: impl FnOnce(A) -> B) -> Event<B> {
+    match event {
+        Event::Init => Event::Init,
+        Event::InitApply(object) => Event::InitApply(form(object)),
+        Event::InitDone => Event::InitDone,
+        Event::Apply(object) => Event::Apply(form(object)),
+        Event::Delete(object) => Event::Delete(form(object)),
+    }
 }
 
 /// The events of a watch that never ends and connects again by itself.

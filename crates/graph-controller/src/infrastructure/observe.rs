@@ -127,11 +127,12 @@ impl Source {
             return Ok(Credentials::default());
         }
         let what = format!("Secret {}/{name}, which infrastructure.secretName names,", self.namespace);
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
+        let api: Api<Packed<Secret>> = Api::namespaced(self.client.clone(), &self.namespace);
+        let unreadable = |why: &str| not_ready(reason::UNUSABLE, format!("{what} cannot be read: {why}"));
         let secret = match tokio::time::timeout(STEP_TIMEOUT, api.get_opt(name)).await {
-            Ok(Ok(Some(secret))) => secret,
+            Ok(Ok(Some(secret))) => secret.unpack().map_err(|_| unreadable("it is no Secret"))?,
             Ok(Ok(None)) => return Err(not_ready(reason::UNUSABLE, format!("{what} does not exist; create it"))),
-            Ok(Err(error)) => return Err(not_ready(reason::UNUSABLE, format!("{what} cannot be read: {error}"))),
+            Ok(Err(error)) => return Err(unreadable(&error.to_string())),
             Err(_) => return Err(not_ready(reason::UNUSABLE, format!("{what} cannot be read in time"))),
         };
         let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();

@@ -6,7 +6,7 @@ use controller_kit::apply::{Applier, Desired, Error, Outcome};
 use controller_kit::failure::Class;
 use controller_kit::store::{Packed, Store};
 use futures::future::join_all;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -78,12 +78,21 @@ impl Writer<'_> {
     {
         let wanted = self.owned(wanted);
         let live = live_value(store, &wanted.namespace().unwrap_or_default(), &wanted.name_any());
-        let mut desired = Desired::of(&wanted, self.uid())?;
-        if live.as_ref().is_none_or(was_made_by_an_operator) {
-            let (key, value) = mark_of_ours(&wanted);
+        let desired = conditions(Desired::of(&wanted, self.uid())?);
+        self.send_or_adopt(desired, wanted.meta(), live.as_ref()).await
+    }
+
+    async fn send_or_adopt(
+        &self,
+        mut desired: Desired,
+        wanted: &ObjectMeta,
+        live: Option<&Value>,
+    ) -> Result<Written, Error> {
+        if live.is_none_or(was_made_by_an_operator) {
+            let (key, value) = mark_of_ours(wanted);
             desired = desired.adopt_if_labelled(key, &value);
         }
-        self.send(&conditions(desired), live.as_ref()).await
+        self.send(&desired, live).await
     }
 
     /// Creates one child of a kind that no cache holds.
@@ -176,8 +185,8 @@ fn was_made_by_an_operator(live: &Value) -> bool {
 }
 
 /// The label by which an object that lost its owner is recognised as this graph's.
-fn mark_of_ours<K: Resource>(wanted: &K) -> (&'static str, String) {
-    let own = wanted.meta().labels.as_ref();
+fn mark_of_ours(wanted: &ObjectMeta) -> (&'static str, String) {
+    let own = wanted.labels.as_ref();
     let known = [labels::GRAPH, labels::OWN_GRAPH, labels::APP_NAME].into_iter();
     let found = known.filter_map(|key| Some((key, own?.get(key)?.clone())));
     found.take(1).next().unwrap_or((labels::GRAPH, String::new()))
