@@ -2,6 +2,7 @@
 
 use crate::component::leftover::PodGroup;
 use controller_kit::access::{Access, Verb};
+use controller_kit::{claims, events, warnings};
 use k8s_openapi::Resource;
 use workload::LeaderWorkerSet;
 
@@ -163,27 +164,9 @@ pub const ACCESS: &[Access] = &[
         verbs: &[Verb::Get],
         why: "defaults for builds of images",
     },
-    Access {
-        group: "resource.k8s.io",
-        resource: "resourceclaimtemplates",
-        subresource: None,
-        verbs: &[Verb::Get],
-        why: "counts the GPUs of a pod that is captured, and of engines whose replicas span nodes",
-    },
-    Access {
-        group: "resource.k8s.io",
-        resource: "resourceclaims",
-        subresource: None,
-        verbs: &[Verb::Get],
-        why: "counts the GPUs of a pod that is captured, and of engines whose replicas span nodes",
-    },
-    Access {
-        group: "resource.k8s.io",
-        resource: "deviceclasses",
-        subresource: None,
-        verbs: &[Verb::Get],
-        why: "tells which of the devices that are claimed are GPUs",
-    },
+    claims::READS_TEMPLATES,
+    claims::READS_CLAIMS,
+    claims::READS_CLASSES,
     Access {
         group: "apps",
         resource: "daemonsets",
@@ -213,20 +196,8 @@ pub const ACCESS: &[Access] = &[
         verbs: Verb::CACHE,
         why: "finds the accounts that administrators label for component pods and for builds; only metadata is read",
     },
-    Access {
-        group: "",
-        resource: "events",
-        subresource: None,
-        verbs: &[Verb::List],
-        why: "why pods do not come up where pods do not tell: volumes that cannot be mounted, and pods that are refused",
-    },
-    Access {
-        group: "events.k8s.io",
-        resource: "events",
-        subresource: None,
-        verbs: &[Verb::Create, Verb::Patch],
-        why: "says what changed",
-    },
+    warnings::ACCESS,
+    events::ACCESS,
 ];
 
 #[cfg(test)]

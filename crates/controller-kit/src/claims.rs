@@ -6,13 +6,25 @@
 use k8s_openapi::api::resource::v1::{
     DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate,
 };
-use kube::{Resource, core::ApiResource};
+use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workload::claims::{Claim, ClaimSource, DeviceClasses, Uncountable, classes_of, count_gpus};
 
+use crate::access::{Access, Verb};
 use crate::apply::{Applier, Error, ObjectId};
 use crate::failure::{ErrorType, Failure};
+
+/// The rights that it takes to count what pods have through claims.
+pub const READS_TEMPLATES: Access = reads("resourceclaimtemplates", "counts the GPUs that pods have through claims");
+/// See [`READS_TEMPLATES`].
+pub const READS_CLAIMS: Access = reads("resourceclaims", "counts the GPUs that pods have through claims");
+/// See [`READS_TEMPLATES`]. Done without in installs for one namespace.
+pub const READS_CLASSES: Access = reads("deviceclasses", "tells which of the devices that are claimed are GPUs");
+
+const fn reads(resource: &'static str, why: &'static str) -> Access {
+    Access { group: "resource.k8s.io", resource, subresource: None, verbs: &[Verb::Get], why }
+}
 
 /// Counts the GPUs behind claims of pods in a namespace. The inner error says what is missing.
 ///
@@ -47,7 +59,14 @@ pub async fn claimed_gpus(
 }
 
 /// The spec of a claim; `None` if there is no such claim, or the API is not served.
-async fn spec_of(applier: &Applier, namespace: &str, source: &ClaimSource) -> Result<Option<ResourceClaimSpec>, Error> {
+///
+/// # Errors
+/// The API server does not answer, or there is no right to read claims.
+pub async fn spec_of(
+    applier: &Applier,
+    namespace: &str,
+    source: &ClaimSource,
+) -> Result<Option<ResourceClaimSpec>, Error> {
     match source {
         ClaimSource::Template(name) => get::<ResourceClaimTemplate, _>(applier, namespace, name, "/spec/spec").await,
         ClaimSource::Claim(name) => get::<ResourceClaim, _>(applier, namespace, name, "/spec").await,
@@ -60,10 +79,9 @@ where
     K: Resource<DynamicType = ()>,
     S: DeserializeOwned,
 {
-    let kind = ApiResource::erase::<K>(&());
-    let (group, namespace) = (kind.group.clone(), namespace.to_owned());
-    let id = ObjectId { group, kind: kind.kind.clone(), namespace, name: name.to_owned() };
-    let Some(mut found) = applier.get(&kind, &id).await? else { return Ok(None) };
+    let Some(mut found) = applier.find::<K>(namespace, name).await? else { return Ok(None) };
     let part = found.pointer_mut(at).map(Value::take).unwrap_or_default();
-    serde_json::from_value(part).map(Some).map_err(|e| Error::Render { object: id, reason: e.to_string() })
+    serde_json::from_value(part)
+        .map(Some)
+        .map_err(|e| Error::Render { object: ObjectId::named::<K>(namespace, name), reason: e.to_string() })
 }

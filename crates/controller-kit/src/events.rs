@@ -22,6 +22,8 @@ use tracing::{debug, warn};
 
 pub use kube::runtime::events::EventType;
 
+use crate::access::{Access, Verb};
+
 /// Events waiting to be sent. More than this many means that the API server is in trouble; then events are the first thing
 /// to give up.
 const QUEUE: usize = 256;
@@ -34,6 +36,15 @@ const REMEMBERED: usize = 4096;
 
 /// What of an object's name is part of an event's, which must not be longer than 253 characters.
 const LONGEST_NAME: usize = 200;
+
+/// The right that an [`EventSink`] needs.
+pub const ACCESS: Access = Access {
+    group: "events.k8s.io",
+    resource: "events",
+    subresource: None,
+    verbs: &[Verb::Create, Verb::Patch],
+    why: "says what changed",
+};
 
 /// One thing that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -9,7 +9,20 @@ use kube::{Api, Client, api::ListParams};
 use serde::Deserialize;
 use tracing::debug;
 
-use crate::{read::read, store::Packed};
+use crate::{
+    access::{Access, Verb},
+    read::read,
+    store::Packed,
+};
+
+/// The right that [`warnings`] needs.
+pub const ACCESS: Access = Access {
+    group: "",
+    resource: "events",
+    subresource: None,
+    verbs: &[Verb::List],
+    why: "why pods do not come up where pods do not tell: volumes that cannot be mounted, and pods that are refused",
+};
 
 /// A warning about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What this controller may do, as data. The role of its ServiceAccount is made from this list.
 
 use controller_kit::access::{Access, Verb};
+use controller_kit::events;
 
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
@@ -40,13 +41,7 @@ pub const ACCESS: &[Access] = &[
         why: "tells which workers may do without adapters of their own; looked at only when a worker says that it \
               manages none",
     },
-    Access {
-        group: "events.k8s.io",
-        resource: "events",
-        subresource: None,
-        verbs: &[Verb::Create, Verb::Patch],
-        why: "says what changed",
-    },
+    events::ACCESS,
 ];
 
 #[cfg(test)]

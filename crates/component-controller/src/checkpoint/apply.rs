@@ -13,7 +13,7 @@ use controller_kit::{
     read::Interruption,
 };
 use k8s_openapi::api::batch::v1::Job;
-use kube::{Resource, core::ApiResource};
+use kube::Resource;
 use serde::Serialize;
 use workload::snapshot::artifact_version;
 
@@ -92,14 +92,7 @@ pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: Cleanup) 
 
 async fn job_exists(applier: &Applier, observed: &Observed) -> Result<bool, Interruption> {
     let name = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
-    let resource = ApiResource::erase::<Job>(&());
-    let id = ObjectId {
-        group: resource.group.clone(),
-        kind: resource.kind.clone(),
-        namespace: observed.namespace.clone(),
-        name,
-    };
-    Ok(applier.get(&resource, &id).await?.is_some())
+    Ok(applier.find::<Job>(&observed.namespace, &name).await?.is_some())
 }
 
 async fn make<K>(applier: &Applier, object: &K, observed: &Observed, acted: &mut Acted) -> Result<(), apply::Error>

@@ -6,23 +6,14 @@ use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::DEFAULT_DEVICE_CLASS;
 use api_types::{labels, names};
 use controller_kit::{
-    failure::ErrorType,
-    read::{Interruption, read},
+    apply::Applier,
+    claims::spec_of,
+    read::Interruption,
     store::{Key, Packed, Store, controller_owner},
 };
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::Pod,
-    resource::v1::{ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate},
-};
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{
-    Api, Client, Resource,
-    core::{NamespaceResourceScope, PartialObjectMeta},
-};
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
-use workload::claims::{Claim, ClaimSource};
+use kube::{Resource, core::PartialObjectMeta};
 use workload::snapshot::{SnapshotSettings, artifact_version, checkpoint_id, claims_of};
 
 /// Everything that a decision needs.
@@ -77,17 +68,17 @@ pub struct Caches {
     pub captures: Store<Packed<PodSnapshot>>,
 }
 
-/// The caches, and a client for what no cache holds.
+/// The caches, and who reads what no cache holds.
 pub struct Observer {
-    client: Client,
+    applier: Applier,
     caches: Caches,
     snapshots: Snapshots,
 }
 
 impl Observer {
     /// Looks into these caches.
-    pub fn new(client: Client, caches: Caches, snapshots: Snapshots) -> Self {
-        Self { client, caches, snapshots }
+    pub fn new(applier: Applier, caches: Caches, snapshots: Snapshots) -> Self {
+        Self { applier, caches, snapshots }
     }
 
     /// The snapshot for one checkpoint.
@@ -166,40 +157,11 @@ impl Observer {
         let class = class.unwrap_or(DEFAULT_DEVICE_CLASS);
         let mut total = 0;
         for claim in claims_of(checkpoint) {
-            let Some(spec) = self.spec_of(&claim, namespace).await? else {
-                return Ok(Err(format!("waiting for {}, which does not exist", name_of(&claim, namespace))));
+            let Some(spec) = spec_of(&self.applier, namespace, &claim.source).await? else {
+                return Ok(Err(format!("waiting for {}, which does not exist", claim.source)));
             };
             total += claim.devices(&spec, class);
         }
         Ok(Ok(total))
-    }
-
-    async fn spec_of(&self, claim: &Claim, namespace: &str) -> Result<Option<ResourceClaimSpec>, Interruption> {
-        let what = || name_of(claim, namespace);
-        Ok(match &claim.source {
-            ClaimSource::Template(name) => {
-                self.get::<ResourceClaimTemplate>(namespace, name, what).await?.map(|template| template.spec.spec)
-            }
-            ClaimSource::Claim(name) => self.get::<ResourceClaim>(namespace, name, what).await?.map(|claim| claim.spec),
-        })
-    }
-
-    async fn get<K>(&self, namespace: &str, name: &str, what: impl Fn() -> String) -> Result<Option<K>, Interruption>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + Debug + DeserializeOwned,
-    {
-        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
-        match read(|| format!("read {}", what()), api.get_opt(name)).await {
-            // The API itself is not served.
-            Err(error) if error.error_type() == ErrorType::NotFound => Ok(None),
-            answer => Ok(answer?),
-        }
-    }
-}
-
-fn name_of(claim: &Claim, namespace: &str) -> String {
-    match &claim.source {
-        ClaimSource::Template(name) => format!("ResourceClaimTemplate {namespace}/{name}"),
-        ClaimSource::Claim(name) => format!("ResourceClaim {namespace}/{name}"),
     }
 }

@@ -49,7 +49,7 @@ pub(super) async fn run(
         .triggered_by(pod_watch, keys_of_pod)
         .triggered_by(capture_watch, |capture| vec![Key::of(capture)]);
     let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(client.clone(), Caches { jobs, pods, captures }, snapshots.clone()),
+        observer: Observer::new(applier.clone(), Caches { jobs, pods, captures }, snapshots.clone()),
         applier,
         events: EventSink::new(client, NAME),
     });

@@ -9,7 +9,7 @@ use std::{
 use json_patch::{Patch as JsonPatch, PatchOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Client,
+    Client, Resource,
     api::{Api, DynamicObject, Patch, PatchParams},
     core::ApiResource,
 };
@@ -216,16 +216,29 @@ impl Applier {
         Ok(answer)
     }
 
-    /// Reads one object past the caches.
+    /// Reads one object past the caches; none where its kind is not served.
     ///
     /// # Errors
     /// What the API server answered, unless the object does not exist.
     pub async fn get(&self, resource: &ApiResource, id: &ObjectId) -> Result<Option<Value>, Error> {
         let api = self.api(resource, id);
-        match timed("read", id, api.get_opt(&id.name)).await? {
-            Some(object) => to_value(id, &object).map(Some),
-            None => Ok(None),
+        match timed("read", id, api.get(&id.name)).await {
+            Ok(object) => to_value(id, &object).map(Some),
+            Err(error) if error.error_type() == ErrorType::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Reads the object of a kind that has this name, past the caches. `namespace` is empty for kinds of the whole cluster.
+    ///
+    /// # Errors
+    /// As [`Applier::get`].
+    pub async fn find<K>(&self, namespace: &str, name: &str) -> Result<Option<Value>, Error>
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        let resource = ApiResource::erase::<K>(&());
+        self.get(&resource, &ObjectId::new(&resource, namespace, name)).await
     }
 
     /// A JSON patch whose `test` operations say what the object must still be.

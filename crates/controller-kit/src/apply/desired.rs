@@ -22,13 +22,24 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    pub(super) fn new(resource: &ApiResource, namespace: &str, name: &str) -> Self {
+    /// An object of a kind that has no Rust type here. `namespace` is empty for kinds of the whole cluster.
+    #[must_use]
+    pub fn new(resource: &ApiResource, namespace: &str, name: &str) -> Self {
         Self {
             group: resource.group.clone(),
             kind: resource.kind.clone(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         }
+    }
+
+    /// The object of a kind that has this name, if there is one.
+    #[must_use]
+    pub fn named<K>(namespace: &str, name: &str) -> Self
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        Self::new(&ApiResource::erase::<K>(&()), namespace, name)
     }
 
     /// The identity of any Kubernetes object.

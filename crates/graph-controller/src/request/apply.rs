@@ -8,18 +8,18 @@ use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest};
 use api_types::{LEGACY_FINALIZER, labels};
 use controller_kit::apply::{Applier, Desired, Error, ObjectId, Outcome};
 use controller_kit::failure::Class;
-use controller_kit::store::{Key, Packed, Store, controller_owner};
+use controller_kit::store::Packed;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ApiResource;
 use kube::{Resource, ResourceExt};
-use serde::Serialize;
 use serde_json::Value;
 
 use super::decide::{Decision, HandOver, Learnt, Stage, taken};
 use super::observe::{Caches, Observed};
-use super::standing::is_graph_of;
+use super::standing::{graph_name, is_graph_of};
+use crate::graph::apply::shared::{write_binding, write_shared};
 use crate::graph::decide::accounts::SharedAccount;
 use crate::graph::observe::live_value;
 
@@ -93,38 +93,9 @@ pub async fn release(applier: &Applier, request: &Packed<DynamoGraphDeploymentRe
 }
 
 async fn account(applier: &Applier, caches: &Caches, observed: &Observed, wanted: &SharedAccount) -> Result<(), Error> {
-    write_shared(applier, &caches.accounts, observed, &wanted.account).await?;
-    let key = Key::new(&observed.namespace, &wanted.binding.name_any());
-    // The role of a binding cannot be changed: one of ours that names another role is made anew.
-    let live = caches.bindings.get(&key).filter(|live| controller_owner(live.as_ref()).is_none());
-    if let Some(live) = live
-        && live.unpack().is_ok_and(|binding| binding.role_ref != wanted.binding.role_ref)
-    {
-        applier.delete(live.as_ref(), &observed.uid).await?;
-    }
-    write_shared(applier, &caches.bindings, observed, &wanted.binding).await
-}
-
-/// Writes what all requests of a namespace share. One of the same name that is somebody else's is used as it is.
-async fn write_shared<K>(
-    applier: &Applier,
-    store: &Store<Packed<K>>,
-    observed: &Observed,
-    wanted: &K,
-) -> Result<(), Error>
-where
-    K: Resource<DynamicType = ()> + Serialize,
-{
-    let mut desired = Desired::of(wanted, &observed.uid)?;
-    for key in [labels::MANAGED_BY, labels::APP_NAME] {
-        let value = wanted.meta().labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
-        desired = desired.adopt_if_labelled(key, &value);
-    }
-    let live = live_value(store, &observed.namespace, &wanted.name_any());
-    match applier.apply(&desired, live.as_ref()).await {
-        Err(error) if error.class() == Class::Foreign => Ok(()),
-        other => other.map(drop),
-    }
+    write_shared(applier, &observed.uid, &caches.accounts, &wanted.account).await?;
+    write_binding(applier, &observed.uid, &caches.bindings, &wanted.binding).await?;
+    Ok(())
 }
 
 /// A Job cannot be changed, so it is made or it is not.
@@ -134,7 +105,7 @@ async fn make_job(applier: &Applier, observed: &Observed, job: &Job, acted: &mut
         Ok(Outcome::Created(made)) => acted.job = serde_json::from_value(made).ok(),
         Ok(_) => {}
         Err(Error::Changed { object }) => {
-            if let Some(live) = applier.get(&ApiResource::erase::<Job>(&()), &object).await? {
+            if let Some(live) = applier.find::<Job>(&object.namespace, &object.name).await? {
                 let live: Job = parse(live, &object)?;
                 if observed.is_ours(&live) {
                     return Err(Error::Changed { object });
@@ -235,14 +206,8 @@ async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> R
 
 /// A graph is not given up on the word of a cache.
 async fn confirm_deletion(applier: &Applier, observed: &Observed) -> Result<(), Error> {
-    let resource = ApiResource::erase::<DynamoGraphDeployment>(&());
-    let object = ObjectId {
-        group: resource.group.clone(),
-        kind: resource.kind.clone(),
-        namespace: observed.namespace.clone(),
-        name: super::standing::graph_name(&observed.request),
-    };
-    match applier.get(&resource, &object).await? {
+    let object = ObjectId::named::<DynamoGraphDeployment>(&observed.namespace, &graph_name(&observed.request));
+    match applier.find::<DynamoGraphDeployment>(&object.namespace, &object.name).await? {
         Some(_) => Err(Error::Changed { object }),
         None => Ok(()),
     }

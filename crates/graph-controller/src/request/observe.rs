@@ -13,7 +13,6 @@ use controller_kit::store::{Key, Packed, Store, controller_owner};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, ServiceAccount};
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::core::ApiResource;
 use kube::{Client, Resource, ResourceExt};
 use serde_json::Value;
 
@@ -211,14 +210,7 @@ impl Observer {
         let spec = &observed.request.spec;
         let claim = spec.model_cache.as_ref().and_then(|cache| cache.pvc_name.clone()).filter(|name| !name.is_empty());
         if let Some(claim) = claim {
-            let resource = ApiResource::erase::<PersistentVolumeClaim>(&());
-            let id = ObjectId {
-                group: resource.group.clone(),
-                kind: resource.kind.clone(),
-                namespace: observed.namespace.clone(),
-                name: claim.clone(),
-            };
-            match self.applier.get(&resource, &id).await {
+            match self.applier.find::<PersistentVolumeClaim>(&observed.namespace, &claim).await {
                 Ok(Some(_)) => {}
                 Ok(None) => observed.cache_claim = Claim::Missing(claim),
                 // Not allowed to look: the pod will wait for it, and say so.

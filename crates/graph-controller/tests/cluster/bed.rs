@@ -11,7 +11,7 @@ use controller_kit::scope::Fence;
 use controller_kit::settings::OperatorConfiguration;
 use controller_kit::store::Scope;
 use graph_controller::request::settings::RequestArgs;
-use graph_controller::{NAME, access::ACCESS};
+use graph_controller::{NAME, access::rights};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -86,7 +86,10 @@ impl Bed {
         let access = shared(&definitions()).await.unwrap();
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let namespace = guard.name().to_owned();
-        access.apply(&account(NAME, &namespace, role(NAME, RoleScope::Namespace(&namespace), ACCESS))).await.unwrap();
+        access
+            .apply(&account(NAME, &namespace, role(NAME, RoleScope::Namespace(&namespace), &rights())))
+            .await
+            .unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let mut settings = OperatorConfiguration::default();
         settings.orchestrators.grove.enabled = Some(grove);

@@ -8,6 +8,7 @@
 mod checkpoints;
 mod grove;
 mod objects;
+pub mod shared;
 pub mod topology;
 mod writer;
 

@@ -5,19 +5,18 @@
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
 use controller_kit::apply::{Desired, Error, ObjectId};
 use controller_kit::failure::Class;
-use controller_kit::store::{Key, controller_owner};
 use futures::future::join_all;
 use futures::join;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::core::ApiResource;
 use kube::{Resource, ResourceExt};
 
+use super::shared::{write_binding, write_shared};
 use super::writer::{Writer, Written};
 use crate::graph::decide::accounts::SharedAccount;
 use crate::graph::decide::claims::StorageClaim;
 use crate::graph::decide::objects::Objects;
-use crate::graph::observe::{Caches, live_value};
+use crate::graph::observe::Caches;
 
 type Waits = Result<Vec<String>, Error>;
 
@@ -94,27 +93,16 @@ fn all(parts: impl IntoIterator<Item = Waits>) -> Waits {
 }
 
 async fn shared_account(writer: Writer<'_>, caches: &Caches, shared: &SharedAccount) -> Waits {
-    let account = &shared.account;
-    let live = live_value(&caches.accounts, &account.namespace().unwrap_or_default(), &account.name_any());
-    Ok(writer.write_shared(account, live.as_ref()).await?.reason().into_iter().collect())
+    let waits = write_shared(writer.applier, writer.uid(), &caches.accounts, &shared.account).await?;
+    Ok(waits.into_iter().collect())
 }
 
-/// The role of a binding cannot be changed: one of ours that names another role is made anew.
 async fn shared_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBinding) -> Waits {
-    let (namespace, name) = (wanted.namespace().unwrap_or_default(), wanted.name_any());
-    let mut live = live_value(&caches.bindings, &namespace, &name);
-    let cached =
-        caches.bindings.get(&Key::new(&namespace, &name)).filter(|cached| controller_owner(cached.as_ref()).is_none());
-    if let Some(cached) = cached
-        && cached.unpack().is_ok_and(|binding| binding.role_ref != wanted.role_ref)
-    {
-        writer.applier.delete(cached.as_ref(), writer.uid()).await?;
-        live = None;
-    }
-    match writer.write_shared(wanted, live.as_ref()).await {
-        Ok(written) => Ok(written.reason().into_iter().collect()),
+    match write_binding(writer.applier, writer.uid(), &caches.bindings, wanted).await {
+        Ok(waits) => Ok(waits.into_iter().collect()),
         Err(error) if error.is_not_found() => Ok(vec![format!(
-            "RoleBinding {name}: there is no ClusterRole {}, which the operator's chart brings",
+            "RoleBinding {}: there is no ClusterRole {}, which the operator's chart brings",
+            wanted.name_any(),
             wanted.role_ref.name
         )]),
         Err(error) => Err(error),
@@ -132,14 +120,8 @@ async fn model_service(writer: Writer<'_>, caches: &Caches, wanted: &Service) ->
 
 /// Makes a claim that is missing, if that is wanted. What is there stays as it is: it holds data.
 async fn storage_claim(writer: Writer<'_>, claim: &StorageClaim) -> Waits {
-    let resource = ApiResource::erase::<PersistentVolumeClaim>(&());
-    let id = ObjectId {
-        group: String::new(),
-        kind: resource.kind.clone(),
-        namespace: writer.graph.namespace().unwrap_or_default(),
-        name: claim.name.clone(),
-    };
-    let live = writer.applier.get(&resource, &id).await?;
+    let id = ObjectId::named::<PersistentVolumeClaim>(&writer.graph.namespace().unwrap_or_default(), &claim.name);
+    let live = writer.applier.find::<PersistentVolumeClaim>(&id.namespace, &id.name).await?;
     let waits = match (&live, &claim.make) {
         (Some(live), _) if live.pointer("/metadata/deletionTimestamp").is_some() => {
             Some(format!("{id}: it is being deleted, and no new pod can mount it"))

@@ -4,21 +4,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeployment;
-use api_types::{grove, labels};
-use controller_kit::apply::{Applier, Error, ObjectId};
+use controller_kit::apply::{Applier, Error};
 use controller_kit::events::{EventSink, EventType, Happened};
 use controller_kit::failure::Class;
 use controller_kit::store::{Key, Store};
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 use tracing::{debug, info};
 
 use crate::graph::decide::topology::{Level, levels};
 use crate::graph::decide::whereabouts::{Finding, Look, Memory};
+use crate::graph::observe::grove::{get, topology_bindings};
 
 /// Reason of the event on a pod whose node does not say where it is.
 const MISSING: &str = "TopologyLabelMissing";
@@ -128,9 +129,7 @@ impl Labeller {
     /// The levels of a cluster topology; `None` if there is none of that name, or none that may be read. The status of the graph names
     /// what is missing.
     async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<Level>)>, Error> {
-        let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"));
-        let binding = match self.applier.get(&resource, &id(&resource, "", topology)).await {
+        let binding = match get(&self.applier, &topology_bindings(), topology).await {
             Err(error) if error.class() == Class::Forbidden => None,
             other => other?,
         };
@@ -142,14 +141,14 @@ impl Labeller {
 
     /// The node of a pod, which stands in its spec, and no cache holds that.
     async fn place(&self, namespace: &str, pod: &str) -> Result<(String, Option<String>), Error> {
-        let live = self.get::<Pod>(namespace, pod).await?;
+        let live = self.applier.find::<Pod>(namespace, pod).await?;
         let node = live.as_ref().and_then(|live| live.pointer("/spec/nodeName")?.as_str());
         Ok((pod.to_owned(), node.filter(|name| !name.is_empty()).map(str::to_owned)))
     }
 
     /// The labels of a node; `None` if it does not exist.
     async fn node(&self, name: &str) -> Result<Option<(String, NodeLabels)>, Error> {
-        let labels = match self.get::<Node>("", name).await {
+        let labels = match self.applier.find::<Node>("", name).await {
             Ok(None) => return Ok(None),
             Ok(Some(node)) => NodeLabels { labels: labels_of(&node), hidden: None },
             Err(error) if error.class() == Class::Forbidden => {
@@ -158,14 +157,6 @@ impl Labeller {
             Err(error) => return Err(error),
         };
         Ok(Some((name.to_owned(), labels)))
-    }
-
-    async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<Value>, Error>
-    where
-        K: Resource<DynamicType = ()>,
-    {
-        let resource = ApiResource::erase::<K>(&());
-        self.applier.get(&resource, &id(&resource, namespace, name)).await
     }
 
     fn forget_the_gone(&self) {
@@ -200,15 +191,6 @@ fn note_on(finding: &Finding<'_>) -> String {
     let from = list(finding.missing.iter().map(|copied| copied.from.as_str()).collect());
     let to = list(finding.missing.iter().map(|copied| copied.to.as_str()).collect());
     format!("node {} has no label {from}; {to} stays unknown to the pod", finding.node)
-}
-
-fn id(resource: &ApiResource, namespace: &str, name: &str) -> ObjectId {
-    ObjectId {
-        group: resource.group.clone(),
-        kind: resource.kind.clone(),
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    }
 }
 
 fn labels_of(object: &Value) -> BTreeMap<String, String> {

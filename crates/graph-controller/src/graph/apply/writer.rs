@@ -3,7 +3,6 @@
 use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeployment;
 use controller_kit::apply::{Applier, Desired, Error, Outcome};
-use controller_kit::failure::Class;
 use controller_kit::store::{Packed, Store};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -11,7 +10,6 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tracing::debug;
 
 use crate::graph::observe::{MARKS, live_value};
 
@@ -122,27 +120,6 @@ impl Writer<'_> {
         }
         let written = join_all(wanted.iter().map(|object| self.write(store, object))).await;
         Ok(written.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().filter_map(Written::reason).collect())
-    }
-
-    /// Applies an object that belongs to no graph, because several share it. One of the same name that is somebody else's is
-    /// used as it is.
-    pub(super) async fn write_shared<K>(&self, wanted: &K, live: Option<&Value>) -> Result<Written, Error>
-    where
-        K: Resource<DynamicType = ()> + Clone + Serialize,
-    {
-        let mut desired = Desired::of(wanted, self.uid())?;
-        for key in [labels::MANAGED_BY, labels::APP_NAME] {
-            if let Some(value) = wanted.meta().labels.as_ref().and_then(|labels| labels.get(key)) {
-                desired = desired.adopt_if_labelled(key, value);
-            }
-        }
-        match self.send(&desired, live).await {
-            Err(error) if error.class() == Class::Foreign => {
-                debug!(%error, "used as it is");
-                Ok(Written::Not)
-            }
-            answer => answer,
-        }
     }
 
     pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, Error> {

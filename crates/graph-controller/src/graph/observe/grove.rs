@@ -32,6 +32,12 @@ pub fn volcano_groups() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("scheduling.volcano.sh", "v1beta1", "PodGroup"))
 }
 
+/// The kind of cluster topologies.
+pub fn topology_bindings() -> ApiResource {
+    let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"))
+}
+
 /// Caches of what Grove serves; empty while it does not.
 #[derive(Clone)]
 pub struct GroveCaches {
@@ -127,9 +133,7 @@ pub async fn look_further(applier: &Applier, settings: &Settings, observed: &mut
     let experimental = observed.graph.spec.experimental.as_ref();
     let policy = experimental.and_then(|experimental| experimental.kv_transfer_policy.as_ref());
     if let Some((topology, domain)) = policy.and_then(|p| Some((p.cluster_topology_name.clone()?, p.domain.clone()))) {
-        let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
-        let bindings = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"));
-        observed.grove.topology_domains = match get(applier, &bindings, &topology).await {
+        observed.grove.topology_domains = match get(applier, &topology_bindings(), &topology).await {
             Ok(found) => found.map(|binding| domains(&binding)),
             // An install for one namespace may not look. The domain that the graph names is taken for the only one, and the
             // status says what is missing.
@@ -186,9 +190,8 @@ async fn exists(applier: &Applier, queue: &str) -> Result<bool, Error> {
 }
 
 /// A cluster-scoped object.
-async fn get(applier: &Applier, resource: &ApiResource, name: &str) -> Result<Option<Value>, Error> {
-    let (group, kind) = (resource.group.clone(), resource.kind.clone());
-    applier.get(resource, &ObjectId { group, kind, namespace: String::new(), name: name.to_owned() }).await
+pub async fn get(applier: &Applier, resource: &ApiResource, name: &str) -> Result<Option<Value>, Error> {
+    applier.get(resource, &ObjectId::new(resource, "", name)).await
 }
 
 /// The domains of a cluster topology, the widest first.

@@ -8,7 +8,6 @@ use controller_kit::apply::{Error, ObjectId, timed};
 use controller_kit::store::{Packed, Store};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{Api, ListParams};
-use kube::core::ApiResource;
 use kube::{Client, ResourceExt};
 use workload::JobEnd;
 
@@ -82,13 +81,7 @@ pub(super) async fn look_at_graph(client: &Client, observed: &mut Observed) -> R
 
 async fn list(client: &Client, observed: &Observed, selector: &str) -> Result<Vec<Pod>, Error> {
     let api: Api<Packed<Pod>> = Api::namespaced(client.clone(), &observed.namespace);
-    let resource = ApiResource::erase::<Pod>(&());
-    let object = ObjectId {
-        group: resource.group,
-        kind: resource.kind,
-        namespace: observed.namespace.clone(),
-        name: selector.to_owned(),
-    };
+    let object = ObjectId::named::<Pod>(&observed.namespace, selector);
     let pods = timed("list", &object, api.list(&ListParams::default().labels(selector))).await?;
     Ok(Packed::readable(pods.items))
 }

@@ -1,0 +1,193 @@
+//! Rights for graphs on any program.
+
+use super::EVERYTHING;
+use controller_kit::access::{Access, Verb};
+use controller_kit::{events, warnings};
+
+const GRANTED_TO_DISCOVERY: &str = "granted to discovery accounts: nobody can grant what it does not hold";
+
+pub(super) const GRAPHS: &[Access] = &[
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "the objects it serves",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: &[Verb::Patch],
+        why: "removes the finalizer that the Go operator left on a graph that is being deleted; sets the replicas of components \
+              with a scaling adapter; notes the live worker generation, where the Go operator looks for it",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: Some("status"),
+        verbs: &[Verb::Patch],
+        why: "says how far a graph is",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: Some("finalizers"),
+        verbs: &[Verb::Update],
+        why: "children block the deletion of their owner in the foreground; clusters with the admission plugin \
+              OwnerReferencesPermissionEnforcement ask for this right before they accept such an owner",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocomponentdeployments",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the components of a graph, one object for each generation",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocomponents",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the builds of images that graphs of 2025 run; their status tells when an image is there",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocheckpoints",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the checkpoints that components of a graph start from, one for each generation",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamocheckpoints",
+        subresource: Some("finalizers"),
+        verbs: &[Verb::Update],
+        why: "the same for the claims of captured pods as for the children of graphs",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentscalingadapters",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the replicas of components that somebody else scales",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentscalingadapters",
+        subresource: Some("status"),
+        verbs: &[Verb::Patch],
+        why: "says how many replicas there are, and which pods they are",
+    },
+    Access {
+        group: "",
+        resource: "nodes",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "where workers are that exchange key-value caches; done without in installs for one namespace",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: None,
+        verbs: &[Verb::Patch],
+        why: "tells those workers where they are, by labels of their nodes",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: None,
+        verbs: &[Verb::Delete],
+        why: "engines of a group that has lost one, and restored pods whose memory is gone, begin anew",
+    },
+    Access {
+        group: "",
+        resource: "serviceaccounts",
+        subresource: None,
+        verbs: Verb::KEEP,
+        why: "the accounts under which pods run",
+    },
+    Access {
+        group: "rbac.authorization.k8s.io",
+        resource: "roles",
+        subresource: None,
+        verbs: Verb::KEEP,
+        why: "what the discovery account of a graph may do",
+    },
+    Access {
+        group: "rbac.authorization.k8s.io",
+        resource: "rolebindings",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "that accounts may do what they need",
+    },
+    Access {
+        group: "",
+        resource: "configmaps",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "configuration of endpoint pickers; the program that waits for a leader",
+    },
+    Access {
+        group: "",
+        resource: "secrets",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "tells whether the SSH key for MPI is in the namespaces of graphs whose replicas span nodes; finds image pull \
+              secrets by registry for graphs on Grove, of which only host names are kept; reads the one Secret with credentials \
+              for NATS and etcd, if the configuration names it",
+    },
+    Access {
+        group: "",
+        resource: "persistentvolumeclaims",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::Create, Verb::Patch],
+        why: "makes the claims that a graph of v1alpha1 asks for, once, and never deletes one",
+    },
+    Access {
+        group: "resource.k8s.io",
+        resource: "resourceclaimtemplates",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "GPUs that the processes of one pod share",
+    },
+    Access {
+        group: "inference.networking.k8s.io",
+        resource: "inferencepools",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "the workers among which a gateway's endpoint picker chooses",
+    },
+    Access {
+        group: "networking.istio.io",
+        resource: "destinationrules",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "how Istio speaks to endpoint pickers",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: "waits for the last old worker pod before a Recreate goes on; why pods on Grove do not serve; why a profiler does not start, or how it failed; granted \
+              to discovery accounts",
+    },
+    Access { group: "", resource: "endpoints", subresource: None, verbs: Verb::CACHE, why: GRANTED_TO_DISCOVERY },
+    Access {
+        group: "discovery.k8s.io",
+        resource: "endpointslices",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: GRANTED_TO_DISCOVERY,
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamoworkermetadatas",
+        subresource: None,
+        verbs: EVERYTHING,
+        why: GRANTED_TO_DISCOVERY,
+    },
+    warnings::ACCESS,
+    events::ACCESS,
+];

@@ -1,0 +1,114 @@
+//! ClusterRoles of pods, which the chart makes and this controller binds in the namespaces of graphs.
+
+use super::EVERYTHING;
+use controller_kit::access::{Access, Verb};
+
+/// Group of the kinds of endpoint pickers that are not stable yet.
+pub(super) const POOLS_ALPHA: &str = "inference.networking.x-k8s.io";
+
+/// The ClusterRole of planners.
+pub const PLANNER: &[Access] = &[
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::List, Verb::Create, Verb::Update, Verb::Patch],
+        why: "reads its graph, and sets replicas of components without adapter",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentscalingadapters",
+        subresource: Some("scale"),
+        verbs: &[Verb::Patch],
+        why: "sets replicas of components with adapter",
+    },
+    Access { group: "", resource: "pods", subresource: None, verbs: &[Verb::List], why: "adds up the power of GPUs" },
+    SLICES,
+    WORKERS,
+];
+
+/// The ClusterRole of endpoint pickers.
+pub const PICKER: &[Access] = &[
+    Access { group: POOLS_ALPHA, resource: "inferencepools", subresource: None, verbs: Verb::CACHE, why: CHOOSES },
+    Access { group: POOLS_ALPHA, resource: "inferenceobjectives", subresource: None, verbs: Verb::CACHE, why: CHOOSES },
+    Access {
+        group: POOLS_ALPHA,
+        resource: "inferencemodelrewrites",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: CHOOSES,
+    },
+    Access {
+        group: "inference.networking.k8s.io",
+        resource: "inferencepools",
+        subresource: None,
+        verbs: Verb::CACHE,
+        why: CHOOSES,
+    },
+    Access { group: "", resource: "pods", subresource: None, verbs: Verb::CACHE, why: CHOOSES },
+    SLICES,
+    WORKERS,
+    Access {
+        group: "authentication.k8s.io",
+        resource: "tokenreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: "protects its metrics",
+    },
+    Access {
+        group: "authorization.k8s.io",
+        resource: "subjectaccessreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: "protects its metrics",
+    },
+];
+
+/// The ClusterRole of profiling Jobs.
+pub const PROFILER: &[Access] = &[
+    Access {
+        group: "",
+        resource: "configmaps",
+        subresource: None,
+        verbs: &[Verb::Create, Verb::Get, Verb::Update, Verb::Patch, Verb::Delete],
+        why: "hands its output over",
+    },
+    Access {
+        group: "",
+        resource: "pods",
+        subresource: None,
+        verbs: &[Verb::List, Verb::Get, Verb::Create, Verb::Delete],
+        why: "whether the profiler has ended; measures",
+    },
+    Access { group: "", resource: "pods", subresource: Some("log"), verbs: &[Verb::Get], why: "measures" },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeploymentrequests",
+        subresource: None,
+        verbs: &[Verb::Get],
+        why: "reads its request",
+    },
+    Access {
+        group: api_types::GROUP,
+        resource: "dynamographdeployments",
+        subresource: None,
+        verbs: &[Verb::Get, Verb::Create, Verb::Delete, Verb::List, Verb::Watch],
+        why: "tries graphs",
+    },
+];
+
+const CHOOSES: &str = "knows the workers it chooses from";
+const SLICES: Access = Access {
+    group: "discovery.k8s.io",
+    resource: "endpointslices",
+    subresource: None,
+    verbs: Verb::CACHE,
+    why: "the runtime's discovery",
+};
+const WORKERS: Access = Access {
+    group: api_types::GROUP,
+    resource: "dynamoworkermetadatas",
+    subresource: None,
+    verbs: EVERYTHING,
+    why: "the runtime's discovery",
+};
