@@ -13,7 +13,7 @@ use std::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use tracing::debug;
-use workload::Trouble;
+use workload::{Trouble, being_set_up, diagnose};
 
 use crate::read::read;
 use crate::store::Packed;
@@ -76,14 +76,22 @@ impl<T: Clone> PodWatcher<T> {
         }
     }
 
-    /// What Kubernetes warns of in a namespace, see [`Warning`]: events of that reason about objects of a kind, the latest first.
-    /// `more` selects by further fields, such as `involvedObject.uid=…`. Without an answer, or the right to ask, there are none.
+    /// The pod that tells why pods do not serve. What one waits for that is being set up, events tell.
+    pub async fn diagnose(&self, pods: &[Pod]) -> Option<Trouble> {
+        let mount = match being_set_up(pods) {
+            Some(pod) => self.failed_mount(pod).await,
+            None => None,
+        };
+        mount.or_else(|| diagnose(pods))
+    }
+
+    /// See [`warnings`].
     pub async fn warnings(&self, namespace: &str, kind: &str, reason: &str, more: Option<&str>) -> Vec<Warning> {
         warnings(&self.client, namespace, kind, reason, more).await
     }
 
     /// Why a volume of a pod cannot be mounted, if that is what the pod waits for.
-    pub async fn failed_mount(&self, pod: &Pod) -> Option<Trouble> {
+    async fn failed_mount(&self, pod: &Pod) -> Option<Trouble> {
         let metadata = &pod.metadata;
         let of_pod = format!("involvedObject.uid={}", metadata.uid.as_deref()?);
         let told = self.warnings(metadata.namespace.as_deref()?, "Pod", "FailedMount", Some(&of_pod)).await;

@@ -190,7 +190,7 @@ impl Reconciler {
         }
         let conditions = observed.graph.status.as_ref().map(|status| status.conditions.as_slice());
         let missing_for = age(conditions.unwrap_or_default(), now);
-        let tell = async |seen: Vec<Pod>| troubles(&self.pods, &seen).await;
+        let tell = async |seen: Vec<Pod>| troubles(&self.pods, seen).await;
         let (troubles, after) = self.pods.look(&pods, missing_for, tell).await;
         applied.troubles = troubles.unwrap_or_default();
         Some(after)

@@ -6,7 +6,7 @@ use controller_kit::pods::{PodWatcher, PodsOf};
 use controller_kit::warnings::Warning;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use workload::{Trouble, being_set_up, diagnose};
+use workload::Trouble;
 
 /// The pods of a component.
 pub fn pods_of(component: &DynamoComponentDeployment) -> PodsOf<'_> {
@@ -39,12 +39,7 @@ pub async fn why(
             return Some(refusal);
         }
     }
-    if let Some(pod) = being_set_up(pods)
-        && let Some(trouble) = watcher.failed_mount(pod).await
-    {
-        return Some(trouble);
-    }
-    diagnose(pods)
+    watcher.diagnose(pods).await
 }
 
 fn lacks_pods(pods: &[Pod], wanted: i32) -> bool {

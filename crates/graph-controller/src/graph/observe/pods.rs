@@ -7,7 +7,7 @@ use api_types::v1beta1::DynamoGraphDeployment;
 use controller_kit::pods::{PodWatcher, PodsOf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use workload::{Trouble, being_set_up, diagnose};
+use workload::Trouble;
 
 /// Why pods do not serve, by component.
 pub type Troubles = BTreeMap<String, Trouble>;
@@ -22,27 +22,18 @@ pub fn pods_of(graph: &DynamoGraphDeployment) -> PodsOf<'_> {
     }
 }
 
-/// Of each component, the pod whose cause is the most telling; `None` if all pods serve. Of pods that are being set up, the
-/// events tell why.
-pub async fn troubles(watcher: &PodWatcher<Troubles>, pods: &[Pod]) -> Option<Troubles> {
+/// Of each component, the pod whose cause is the most telling; `None` if all pods serve.
+pub async fn troubles(watcher: &PodWatcher<Troubles>, pods: Vec<Pod>) -> Option<Troubles> {
+    let mut by_component: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
+    for pod in pods {
+        let Some(component) = pod.labels().get(labels::COMPONENT).cloned() else { continue };
+        by_component.entry(component).or_default().push(pod);
+    }
     let mut all = Troubles::new();
-    for (component, pods) in by_component(pods) {
-        let mounts = match being_set_up(&pods) {
-            Some(pod) => watcher.failed_mount(pod).await,
-            None => None,
-        };
-        all.extend(mounts.or_else(|| diagnose(&pods)).map(|trouble| (component.to_owned(), trouble)));
+    for (component, pods) in by_component {
+        all.extend(watcher.diagnose(&pods).await.map(|trouble| (component, trouble)));
     }
     Some(all).filter(|all| !all.is_empty())
-}
-
-fn by_component(pods: &[Pod]) -> BTreeMap<&str, Vec<Pod>> {
-    let mut by_component: BTreeMap<&str, Vec<Pod>> = BTreeMap::new();
-    for pod in pods {
-        let Some(component) = pod.labels().get(labels::COMPONENT) else { continue };
-        by_component.entry(component).or_default().push(pod.clone());
-    }
-    by_component
 }
 
 #[cfg(test)]
@@ -68,11 +59,11 @@ mod tests {
         };
         let serving: Pod =
             serde_json::from_value(json!({ "metadata": { "labels": { labels::COMPONENT: "C" } } })).unwrap();
-        assert_eq!(troubles(&watcher(), std::slice::from_ref(&serving)).await, None);
+        assert_eq!(troubles(&watcher(), vec![serving.clone()]).await, None);
         let (gated, unplaced) = ("SchedulingGated", "Unschedulable");
         let pods =
-            [pod("a-1", json!("A"), gated), pod("a-2", json!("A"), unplaced), pod("b", json!("B"), gated), serving];
-        let found = troubles(&watcher(), &pods).await.unwrap();
+            vec![pod("a-1", json!("A"), gated), pod("a-2", json!("A"), unplaced), pod("b", json!("B"), gated), serving];
+        let found = troubles(&watcher(), pods).await.unwrap();
         let causes: Vec<_> = found.iter().map(|(name, trouble)| (name.as_str(), trouble.cause)).collect();
         assert_eq!(causes, [("A", Cause::Unschedulable), ("B", Cause::Gated)]);
         assert_eq!(found["A"].message, "pod a-2: no node");
