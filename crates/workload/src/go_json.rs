@@ -3,8 +3,12 @@
 use serde::Serialize;
 
 /// A value as Go's encoder has it: no spaces, and letters that mean something in HTML as escapes.
-pub fn to_string(value: &impl Serialize) -> String {
-    let text = serde_json::to_string(value).unwrap_or_default();
+pub(crate) fn to_string(value: &impl Serialize) -> String {
+    fit_for_html(&serde_json::to_string(value).unwrap_or_default())
+}
+
+/// JSON with escapes for the letters that mean something in HTML. None of them stands outside of a string.
+pub fn fit_for_html(text: &str) -> String {
     let mut go = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -29,6 +29,7 @@
 //! | [`grove`] | graphs that run on Grove |
 //! | [`snapshot`] | checkpoints: pods that are captured, pods that are restored |
 //! | [`claims`] | devices that containers have through claims, and how many of them are GPUs |
+//! | [`go_json`] | JSON as the Go operator writes it |
 //! | `lws` | replicas that span nodes, as LeaderWorkerSets |
 //! | `metadata` | labels and annotations of every object |
 
@@ -39,7 +40,7 @@ mod diagnosis;
 mod digest;
 mod exposure;
 mod frameworks;
-mod go_json;
+pub mod go_json;
 mod gpu_claims;
 pub mod gpus;
 pub mod grove;

@@ -2,6 +2,7 @@
 //! read nothing but JSON, so the order is a courtesy to those who compare Jobs.
 
 use serde_json::{Map, Value, json};
+use workload::go_json::fit_for_html;
 
 /// The fields of an object in order; others follow by name. The shape of a list is that of its items.
 struct Shape {
@@ -83,10 +84,7 @@ pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
     conceal_values(&mut spec);
     let mut text = String::new();
     write(&spec, Some(&SPEC), &mut text);
-    // As Go writes JSON: fit for HTML. None of these stands outside a string.
-    [('<', "u003c"), ('>', "u003e"), ('&', "u0026"), ('\u{2028}', "u2028"), ('\u{2029}', "u2029")]
-        .into_iter()
-        .fold(text, |text, (character, code)| text.replace(character, &format!("\\{code}")))
+    fit_for_html(&text)
 }
 
 /// Values of environment variables of the Job are the Job's, where who may see them is decided: no profiler needs them, and arguments
