@@ -83,9 +83,32 @@ fn decision_with(observed: &Observed, settings: &PodSettings, claimed_gpus: Opti
     decide(observed, &valid, settings, &start, claimed_gpus).unwrap()
 }
 
+fn workload(observed: &Observed) -> Desired {
+    decision(observed, &PodSettings::default()).workload.unwrap()
+}
+
 fn service(step: &Step) -> &Value {
     let Step::Apply(desired) = step else { panic!("{step:?}") };
     desired.object()
+}
+
+fn word(step: &Step) -> &'static str {
+    match step {
+        Step::Apply(_) => "apply",
+        Step::Delete => "delete",
+        Step::Nothing => "nothing",
+    }
+}
+
+/// Metadata of a child that somebody owns.
+fn owned_by(uid: &str) -> Value {
+    json!({ "metadata": {
+        "name": "chat-worker", "namespace": "team", "uid": "uid-of-the-child",
+        "ownerReferences": [{
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",
+            "name": "chat-worker", "uid": uid, "controller": true,
+        }],
+    } })
 }
 
 /// What becomes live when `desired` is applied, with a life of its own.
@@ -229,27 +252,14 @@ fn deciding_again_on_what_was_applied_writes_nothing() {
 /// component.md §7.10: without a gateway in the settings, what was made for one stayed for ever.
 #[test]
 fn a_way_in_goes_with_its_setting_and_only_if_it_is_ours() {
-    let owned_by = |uid: &str| {
-        json!({
-            "metadata": {
-                "name": "chat-worker", "namespace": "team", "uid": "v",
-                "ownerReferences": [{
-                    "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",
-                    "name": "chat-worker", "uid": uid, "controller": true,
-                }],
-            },
-            "spec": { "hosts": [], "gateways": [], "http": [] },
-        })
-    };
     let step = |gateway: Option<&str>, live_one: Option<Value>| {
         let mut observed = observed(component("frontend"));
-        observed.virtual_service = live_one.and_then(live::<VirtualService>);
+        observed.virtual_service = live_one.and_then(|mut live_one| {
+            live_one["spec"] = json!({ "hosts": [], "gateways": [], "http": [] });
+            live::<VirtualService>(live_one)
+        });
         let exposure = ExposureSettings { gateway: gateway.map(str::to_owned), ..ExposureSettings::default() };
-        match decision(&observed, &PodSettings { exposure, ..PodSettings::default() }).virtual_service {
-            Step::Apply(_) => "apply",
-            Step::Delete => "delete",
-            Step::Nothing => "nothing",
-        }
+        word(&decision(&observed, &PodSettings { exposure, ..PodSettings::default() }).virtual_service)
     };
     assert_eq!(step(Some("istio/gateway"), Some(owned_by(UID))), "apply");
     assert_eq!(step(None, Some(owned_by(UID))), "delete");
@@ -259,28 +269,13 @@ fn a_way_in_goes_with_its_setting_and_only_if_it_is_ours() {
 
 #[test]
 fn a_service_goes_only_if_it_is_ours_and_not_wanted() {
-    let owned_by = |uid: &str| {
-        json!({
-            "metadata": {
-                "name": "chat-worker", "namespace": "team", "uid": "s",
-                "ownerReferences": [{
-                    "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",
-                    "name": "chat-worker", "uid": uid, "controller": true,
-                }],
-            },
-        })
-    };
     let mut going = owned_by(UID);
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let unowned = json!({ "metadata": { "name": "chat-worker", "namespace": "team", "uid": "s" } });
     let step = |type_: &str, settings: &PodSettings, service: Option<Value>| {
         let mut observed = observed(component(type_));
         observed.service = service.and_then(live::<Service>);
-        match decision(&observed, settings).service {
-            Step::Apply(_) => "apply",
-            Step::Delete => "delete",
-            Step::Nothing => "nothing",
-        }
+        word(&decision(&observed, settings).service)
     };
     let kubernetes = PodSettings::default();
     assert_eq!(step("worker", &kubernetes, None), "apply");
@@ -300,22 +295,20 @@ fn secrets(names: &[&str]) -> Arc<PullSecretIndex> {
 #[test]
 fn a_secret_that_appears_reaches_pods_that_never_came_up() {
     let mut observed = observed(component("worker"));
-    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
+    let first = workload(&observed);
     assert_eq!(first.object()["spec"]["template"]["spec"].get("imagePullSecrets"), None);
     observed.deployment = live(applied(&first));
     observed.pull_secrets = secrets(&["late"]);
-    let second = decision(&observed, &PodSettings::default()).workload.unwrap();
+    let second = workload(&observed);
     assert_eq!(second.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "late" }]));
 }
 
 #[test]
 fn a_secret_that_appears_rolls_nothing_that_serves() {
-    let template = |observed: &Observed| {
-        decision(observed, &PodSettings::default()).workload.unwrap().object()["spec"]["template"].clone()
-    };
+    let template = |observed: &Observed| workload(observed).object()["spec"]["template"].clone();
     let mut observed = observed(component("worker"));
     observed.pull_secrets = secrets(&["one"]);
-    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
+    let first = workload(&observed);
     assert_eq!(first.object()["spec"]["template"]["spec"]["imagePullSecrets"], json!([{ "name": "one" }]));
     let mut serving = applied(&first);
     serving["status"] = json!({ "replicas": 2, "availableReplicas": 1 });
@@ -350,11 +343,11 @@ fn a_prefill_component_that_was_selected_as_worker_stays_one() {
 #[test]
 fn the_go_operators_bookkeeping_is_not_ours_to_say() {
     let mut observed = observed(component("worker"));
-    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
+    let first = workload(&observed);
     let mut theirs = applied(&first);
     theirs["metadata"]["annotations"] = json!({ annotations::LAST_APPLIED_HASH: "h" });
     observed.deployment = live::<Deployment>(theirs.clone());
-    let second = decision(&observed, &PodSettings::default()).workload.unwrap();
+    let second = workload(&observed);
     let Write::Update { differences, .. } = plan_write(second.object(), Some(&theirs), UID, false) else {
         panic!("our own marks are missing, so there is something to write")
     };
@@ -393,10 +386,10 @@ fn replicas_that_span_nodes_are_groups_of_a_leader_worker_set() {
 #[test]
 fn deciding_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
     let mut observed = observed(spanning("worker"));
-    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
+    let first = workload(&observed);
     observed.leader_worker_set = live(applied(&first));
     let plan = |observed: &Observed| {
-        let second = decision(observed, &PodSettings::default()).workload.unwrap();
+        let second = workload(observed);
         plan_write(second.object(), Some(&observed.leader_worker_set.as_ref().unwrap().value), UID, false)
     };
     assert_eq!(plan(&observed), Write::Skip);
@@ -410,12 +403,12 @@ fn deciding_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
 fn a_secret_that_appears_restarts_no_group_that_serves() {
     let mut observed = observed(spanning("worker"));
     observed.pull_secrets = secrets(&["one"]);
-    let first = decision(&observed, &PodSettings::default()).workload.unwrap();
+    let first = workload(&observed);
     let mut serving = applied(&first);
     serving["status"] = json!({ "replicas": 2, "readyReplicas": 1, "updatedReplicas": 2 });
     observed.leader_worker_set = live(serving);
     observed.pull_secrets = secrets(&["one", "two"]);
-    let second = decision(&observed, &PodSettings::default()).workload.unwrap();
+    let second = workload(&observed);
     assert_eq!(second.object()["spec"], first.object()["spec"]);
 }
 
