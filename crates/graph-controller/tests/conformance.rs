@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use graph_controller::graph::decide::decide;
-use graph_controller::graph::observe::grove::LiveGrove;
-use graph_controller::graph::observe::{Observed, Served};
-use graph_controller::graph::program::Program;
+use graph_controller::graph::observe::Observed;
 use graph_controller::graph::settings::Settings;
 use graph_controller::graph::validate::{Facts, validate};
 use kit::{Case, differ};
@@ -61,19 +59,7 @@ fn clean(value: &mut Value) {
 }
 
 fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
-    Observed {
-        has_mpi_key: false,
-        graph: graph.clone(),
-        components,
-        adapters: vec![],
-        running_pods: BTreeMap::new(),
-        served: Served::default(),
-        checkpoints: Default::default(),
-        grove: LiveGrove::default(),
-        build: None,
-        expansion: Default::default(),
-        program: Program::Component,
-    }
+    Observed { components, ..Observed::of(graph.clone()) }
 }
 
 #[test]

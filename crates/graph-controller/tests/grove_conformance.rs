@@ -31,17 +31,10 @@ fn settings() -> Settings {
 fn decided(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodCliqueSet>) -> Result<Decision, String> {
     let (sets, unknown_types) = (live.into_iter().collect(), unknown_types(stored, graph.annotations()));
     let observed = Observed {
-        has_mpi_key: false,
-        graph: graph.clone(),
-        components: vec![],
-        adapters: vec![],
-        running_pods: BTreeMap::new(),
-        checkpoints: Default::default(),
         served: Served { grove: true, ..Served::default() },
         grove: LiveGrove { sets, unknown_types, ..LiveGrove::default() },
-        build: None,
-        expansion: Default::default(),
         program: Program::Grove,
+        ..Observed::of(graph.clone())
     };
     let settings = settings();
     let valid = validate(graph, &settings, observed.facts()).map_err(|refusal| refusal.message)?;

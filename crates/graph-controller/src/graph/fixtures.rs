@@ -65,19 +65,7 @@ pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a Settings) 
 
 /// What is live of a graph: nothing but these components.
 pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
-    Observed {
-        graph: graph.clone(),
-        components,
-        adapters: Vec::new(),
-        running_pods: Default::default(),
-        served: Served::default(),
-        checkpoints: Default::default(),
-        grove: Default::default(),
-        build: None,
-        expansion: Default::default(),
-        program: Program::Component,
-        has_mpi_key: false,
-    }
+    Observed { components, ..Observed::of(graph.clone()) }
 }
 
 /// A component as it would come back from the API server, owned by [`graph`], with `available` workers.

@@ -120,6 +120,23 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// A graph of which nothing is live.
+    pub fn of(graph: DynamoGraphDeployment) -> Self {
+        Self {
+            graph,
+            components: Vec::new(),
+            adapters: Vec::new(),
+            running_pods: BTreeMap::new(),
+            served: Served::default(),
+            checkpoints: LiveCheckpoints::default(),
+            grove: LiveGrove::default(),
+            build: None,
+            expansion: Expansion::default(),
+            program: Program::default(),
+            has_mpi_key: false,
+        }
+    }
+
     /// The components that are not on their way out.
     pub fn present(&self) -> impl Iterator<Item = &DynamoComponentDeployment> {
         self.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none())
@@ -213,19 +230,8 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     let build = build_of(graph.annotations())
         .and_then(|name| caches.builds.get(&Key::new(&graph.namespace().unwrap_or_default(), &name)));
     let build = build.map(|build| build.unpack()).transpose()?;
-    Ok(Observed {
-        graph,
-        components,
-        adapters,
-        running_pods,
-        served,
-        checkpoints,
-        grove,
-        build,
-        expansion: Expansion::default(),
-        program: Program::default(),
-        has_mpi_key: false,
-    })
+    let nothing = Observed::of(graph);
+    Ok(Observed { components, adapters, running_pods, served, checkpoints, grove, build, ..nothing })
 }
 
 /// Whether a namespace has the Secret with the SSH key for MPI.
