@@ -273,9 +273,14 @@ impl Drop for Bed {
 }
 
 pub fn is_ready(graph: &DynamoGraphDeployment) -> bool {
-    let Some(status) = &graph.status else { return false };
-    let ready = status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True");
-    ready && status.observed_generation == graph.metadata.generation
+    let observed = graph.status.as_ref().and_then(|status| status.observed_generation);
+    condition(graph, "Ready", "True").is_some() && observed == graph.metadata.generation
+}
+
+/// The condition of a graph, if it has this status.
+pub fn condition<'a>(graph: &'a DynamoGraphDeployment, type_: &str, status: &str) -> Option<&'a Condition> {
+    let mut all = graph.status.iter().flat_map(|status| &status.conditions);
+    all.find(|condition| condition.type_ == type_ && condition.status == status)
 }
 
 /// A frontend and a worker, after an edit of the JSON.

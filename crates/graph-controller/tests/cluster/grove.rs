@@ -9,7 +9,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, graph, is_ready};
+use crate::bed::{Bed, condition, graph, is_ready};
 
 const FRONTEND: &str = "chat-0-frontend";
 const DECODE: &str = "chat-0-decode";
@@ -114,9 +114,8 @@ async fn nothing_is_made_on_grove_before_the_gpus_that_are_claimed_can_be_counte
     pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "eight" }]);
     bed.apply(&claiming).await;
     let told = |graph: &DynamoGraphDeployment| {
-        let all = graph.status.iter().flat_map(|status| &status.conditions);
-        let found = all.filter(|c| c.type_ == "Reconciling" && c.reason == "GpuCountUnknown" && c.status == "True");
-        found.map(|c| c.message.clone()).next()
+        let found = condition(graph, "Reconciling", "True").filter(|c| c.reason == "GpuCountUnknown");
+        found.map(|c| c.message.clone())
     };
     let waiting = bed.until("chat", "waiting for its claim", |graph| told(graph).is_some()).await;
     assert!(told(&waiting).unwrap().contains("ResourceClaim eight does not exist; create it"), "{:?}", told(&waiting));
@@ -188,9 +187,8 @@ async fn the_status_names_the_pod_that_does_not_come_up() {
     let none = json!({ "status": { "readyReplicas": 0 } });
     bed.api::<PodClique>().patch_status(FRONTEND, &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
     let names_it = |graph: &DynamoGraphDeployment| {
-        let conditions = graph.status.iter().flat_map(|status| &status.conditions);
-        let mut working = conditions.filter(|c| c.type_ == "Reconciling" && c.status == "True");
-        working.any(|c| c.reason == "ImagePullFailed" && c.message.contains("chat-0-frontend-x"))
+        let working = condition(graph, "Reconciling", "True");
+        working.is_some_and(|c| c.reason == "ImagePullFailed" && c.message.contains("chat-0-frontend-x"))
     };
     bed.until("chat", "in trouble", names_it).await;
     until_ready(&bed).await;
@@ -311,9 +309,7 @@ async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
     bed.start();
     bed.apply(&spanning()).await;
     let told = |graph: &DynamoGraphDeployment| {
-        let conditions = graph.status.iter().flat_map(|status| &status.conditions);
-        let mut told = conditions.filter(|c| c.type_ == "MPIKeyAvailable" && c.status == "False");
-        told.next().map(|condition| condition.message.clone())
+        condition(graph, "MPIKeyAvailable", "False").map(|condition| condition.message.clone())
     };
     until_set(&bed, "made", |_| true).await;
     let graph = bed.until("chat", "without the key", |graph| told(graph).is_some()).await;
@@ -340,9 +336,8 @@ async fn a_topology_that_may_not_be_read_keeps_no_graph_from_running() {
     .await;
     until_set(&bed, "made", |_| true).await;
     let told = |graph: &DynamoGraphDeployment| {
-        let conditions = graph.status.iter().flat_map(|status| &status.conditions);
-        let mut served = conditions.filter(|condition| condition.type_ == "SpecServed" && condition.status == "False");
-        served.any(|condition| condition.message.contains("clustertopologybindings.grove.io"))
+        let served = condition(graph, "SpecServed", "False");
+        served.is_some_and(|condition| condition.message.contains("clustertopologybindings.grove.io"))
     };
     bed.until("chat", "told", told).await;
 }
