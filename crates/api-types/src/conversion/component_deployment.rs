@@ -48,20 +48,20 @@ impl Side for Frame {
         saved
     }
 
-    fn edits(&self, saved: &Object) -> Vec<Edit> {
-        let mut edits: Vec<Edit> = Vec::new();
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
+        let mut edits: Vec<Edit<'_>> = Vec::new();
         if self.version == ApiVersion::V1Beta1 {
             return edits;
         }
-        if let Some(names) = at(saved, &["status", "service"]).and_then(Value::as_object).cloned() {
+        if let Some(names) = at(saved, &["status", "service"]).and_then(Value::as_object) {
             edits.push(Box::new(move |body| {
                 let status = body.get_mut("status").and_then(Value::as_object_mut);
                 if let Some(Value::Object(service)) = status.and_then(|status| status.get_mut("service")) {
-                    put_names(service, &names);
+                    put_names(service, names);
                 }
             }));
         }
-        if let Some(selector) = at(saved, &["status", "podSelector"]).filter(|selector| !is_empty(selector)).cloned() {
+        if let Some(selector) = at(saved, &["status", "podSelector"]).filter(|selector| !is_empty(selector)) {
             edits.push(Box::new(move |body| {
                 if let Some(Value::Object(status)) = body.get_mut("status") {
                     status.insert("podSelector".to_owned(), selector.clone());
@@ -86,10 +86,10 @@ impl Frame {
     }
 }
 
-pub(super) fn convert(source: &Source<'_>) -> (Object, Option<Saved>) {
-    let (mut frame, component) = split(source.body.clone());
+pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
+    let (mut frame, component) = split(source.body);
     let name = Name::Object(source.name);
-    let (component_saved, frame_saved) = source.saved.clone().map(split_saved).unzip();
+    let (component_saved, frame_saved) = source.saved.map(split_saved).unzip();
     let (alpha, beta) = (Frame { version: ApiVersion::V1Alpha1 }, Frame { version: ApiVersion::V1Beta1 });
     let (from, to) = if source.to == ApiVersion::V1Beta1 { (&alpha, &beta) } else { (&beta, &alpha) };
     let mut saved;

@@ -5,7 +5,7 @@ mod frame;
 use super::component::{Alpha, Beta, Name};
 use super::lens::{self, Saved, WHOLE};
 use super::residue::Residue;
-use super::value::{Object, list, name_of, object};
+use super::value::{Object, name_of};
 use super::{ApiVersion, Source};
 use frame::Frame;
 use serde_json::{Value, json};
@@ -22,30 +22,30 @@ fn place(version: ApiVersion) -> &'static str {
     }
 }
 
-pub(super) fn convert(source: &Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
     let from = match source.to {
         ApiVersion::V1Alpha1 => ApiVersion::V1Beta1,
         ApiVersion::V1Beta1 => ApiVersion::V1Alpha1,
     };
-    let (frame, components) = split(source.body.clone(), from);
-    let mut saved_for = source.saved.clone().map(|saved| split_saved(saved, source.to));
+    let (frame, components) = split(source.body, from);
+    let mut saved_for = source.saved.map(|saved| split_saved(saved, source.to));
     let frame_saved = saved_for.as_ref().map(|saved| &saved.frame);
     let (mut target, saved) = lens::convert(&frame, frame_saved, &Frame(from), &Frame(source.to));
     let mut saved = saved.unwrap_or_default();
     let mut converted = Vec::new();
     let mut lost = Vec::new();
     let sorted = components.is_sorted_by(|a, b| a.0 < b.0);
-    for (name, component) in &components {
-        let known = saved_for.as_mut().and_then(|saved| saved.components.remove(name));
-        let key = Name::Key(name);
+    for (name, component) in components {
+        let known = saved_for.as_mut().and_then(|saved| saved.components.remove(&name));
+        let key = Name::Key(&name);
         let (component, missing) = match source.to {
-            ApiVersion::V1Beta1 => lens::convert(component, known.as_ref(), &Alpha(key), &Beta(key)),
-            ApiVersion::V1Alpha1 => lens::convert(component, known.as_ref(), &Beta(key), &Alpha(key)),
+            ApiVersion::V1Beta1 => lens::convert(&component, known.as_ref(), &Alpha(key), &Beta(key)),
+            ApiVersion::V1Alpha1 => lens::convert(&component, known.as_ref(), &Beta(key), &Alpha(key)),
         };
-        converted.push((name.clone(), component));
         if !sorted || missing.is_some() {
             lost.push((name.clone(), missing.unwrap_or_default()));
         }
+        converted.push((name, component));
     }
     let order = saved_for.as_ref().map_or(&[][..], |saved| &saved.order);
     join(&mut target, converted, source.to, order);
@@ -128,19 +128,21 @@ fn split_saved(mut saved: Saved, version: ApiVersion) -> SavedParts {
     if let Some(Value::Object(spec)) = saved.sparse.get_mut("spec") {
         match version {
             ApiVersion::V1Alpha1 => {
-                for (name, service) in object(spec, "services").into_iter().flatten() {
+                for (name, service) in spec.get_mut("services").and_then(Value::as_object_mut).into_iter().flatten() {
                     if let Value::Object(service) = service {
-                        let sparse = Saved { sparse: service.clone(), ..Saved::default() };
+                        let sparse = Saved { sparse: std::mem::take(service), ..Saved::default() };
                         parts.components.insert(name.clone(), sparse);
                     }
                 }
             }
             ApiVersion::V1Beta1 => {
-                for component in list(spec, "components").iter().filter_map(Value::as_object) {
-                    if let Some(name) = component.get("name").and_then(Value::as_str) {
-                        parts.order.push(name.to_owned());
-                        let sparse = Saved { sparse: component.clone(), ..Saved::default() };
-                        parts.components.insert(name.to_owned(), sparse);
+                for component in spec.get_mut("components").and_then(Value::as_array_mut).into_iter().flatten() {
+                    if let (Some(name), Value::Object(component)) =
+                        (name_of(component).map(ToOwned::to_owned), component)
+                    {
+                        let sparse = Saved { sparse: std::mem::take(component), ..Saved::default() };
+                        parts.order.push(name.clone());
+                        parts.components.insert(name, sparse);
                     }
                 }
             }

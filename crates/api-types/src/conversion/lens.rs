@@ -12,8 +12,8 @@ use super::value::{Object, name_of, named};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A change of an object.
-pub(super) type Edit = Box<dyn Fn(&mut Object)>;
+/// A change of an object, by what is saved.
+pub(super) type Edit<'a> = Box<dyn Fn(&mut Object) + 'a>;
 
 /// One version of a kind, or of a part of it.
 pub(super) trait Side {
@@ -24,7 +24,7 @@ pub(super) trait Side {
     fn save(&self, original: &Object, rebuilt: &Object) -> Object;
 
     /// How saved data is put back into an object of this version, one change for each thing that may be put back or not.
-    fn edits(&self, saved: &Object) -> Vec<Edit>;
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>>;
 }
 
 /// Data of one version that is kept with an object of the other version.
@@ -56,53 +56,57 @@ pub(super) fn convert(
     from: &dyn Side,
     to: &dyn Side,
 ) -> (Object, Option<Saved>) {
-    let projected = from.project(source);
-    let (target, rebuilt) = match saved {
-        Some(saved) => restore(projected, source, saved, to),
+    let (target, mut rebuilt) = match saved {
+        Some(saved) => restore(source, saved, from, to),
         None => {
-            let rebuilt = to.project(&projected);
-            (projected, rebuilt)
+            let target = from.project(source);
+            let rebuilt = to.project(&target);
+            (target, rebuilt)
         }
     };
     if rebuilt == *source {
         return (target, None);
     }
     let sparse = from.save(source, &rebuilt);
-    let mut again = rebuilt.clone();
     for edit in from.edits(&sparse) {
-        edit(&mut again);
+        edit(&mut rebuilt);
     }
-    let exact = difference(&again, source);
-    let mut saved = Saved { sparse, exact, seals: BTreeMap::new() };
-    if restore(rebuilt, &target, &saved, from).0 != *source {
-        saved.seals.insert(WHOLE.to_owned(), seal(&target));
+    let exact = difference(&rebuilt, source);
+    let mut new = Saved { sparse, exact, seals: BTreeMap::new() };
+    // Everything put back is exactly the source, by what a difference is. That it is put back goes without saying where
+    // the target is nothing but a projection of the source.
+    let comes_back = saved.is_none()
+        || equivalent_objects(&from.project(source), &target)
+        || restore(&target, &new, to, from).0 == *source;
+    if !comes_back {
+        new.seals.insert(WHOLE.to_owned(), seal(&target));
     }
-    (target, Some(saved))
+    (target, Some(new))
 }
 
-/// Puts saved data back into `target`; returns it with what it looks like in the version of `live`.
-fn restore(target: Object, live: &Object, saved: &Saved, side: &dyn Side) -> (Object, Object) {
+/// What `live` is in the version of `to`, with saved data put back; and what that looks like in the version of `live`.
+fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Object, Object) {
     let exact =
-        saved.exact.iter().cloned().map(|residue| Box::new(move |object: &mut Object| residue.apply(object)) as Edit);
-    let edits: Vec<Edit> = side.edits(&saved.sparse).into_iter().chain(exact).collect();
-    let mut all = target.clone();
+        saved.exact.iter().map(|residue| Box::new(move |object: &mut Object| residue.apply(object)) as Edit<'_>);
+    let edits: Vec<Edit<'_>> = to.edits(&saved.sparse).into_iter().chain(exact).collect();
+    let mut all = from.project(live);
     for edit in &edits {
         edit(&mut all);
     }
-    let all_seen = side.project(&all);
-    let untouched = saved.seals.get(WHOLE).is_some_and(|saved| *saved == seal(live));
-    if untouched || equivalent_objects(&all_seen, live) {
+    let all_seen = to.project(&all);
+    let untouched = || saved.seals.get(WHOLE).is_some_and(|saved| *saved == seal(live));
+    if equivalent_objects(&all_seen, live) || untouched() {
         return (all, all_seen);
     }
-    let mut kept = target;
-    let mut seen = side.project(&kept);
+    let mut kept = from.project(live);
+    let mut seen = to.project(&kept);
     if invisible(&all_seen, &seen, live) {
         return (all, all_seen);
     }
     for edit in &edits {
         let mut candidate = kept.clone();
         edit(&mut candidate);
-        let candidate_seen = side.project(&candidate);
+        let candidate_seen = to.project(&candidate);
         if invisible(&candidate_seen, &seen, live) {
             (kept, seen) = (candidate, candidate_seen);
         }

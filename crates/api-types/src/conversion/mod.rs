@@ -107,7 +107,7 @@ pub enum ConversionError {
     Metadata,
 }
 
-/// The parts of an object that are converted: everything but type and metadata.
+/// The parts of an object that are converted: everything but type and metadata. Whoever converts them takes them apart.
 struct Source<'a> {
     body: Object,
     /// `metadata.name`.
@@ -122,12 +122,12 @@ pub(crate) const COMPONENT_DEPLOYMENT: &str = "DynamoComponentDeployment";
 /// How one kind is converted.
 struct Kind {
     keys: Keys,
-    convert: fn(&Source<'_>) -> (Object, Option<Saved>),
+    convert: fn(Source<'_>) -> (Object, Option<Saved>),
 }
 
 /// The kind of that name, if it has two versions.
 fn kind(name: &str) -> Option<Kind> {
-    let (spec, status, retired, convert): (_, _, &[_], fn(&Source<'_>) -> _) = match name {
+    let (spec, status, retired, convert): (_, _, &[_], fn(Source<'_>) -> _) = match name {
         GRAPH => (preserved::archive::PreservedGraph::ANNOTATION, "nvidia.com/dgd-status", &[], graph::convert),
         COMPONENT_DEPLOYMENT => {
             (preserved::PreservedComponent::ANNOTATION, "nvidia.com/dcd-status", &[], component_deployment::convert)
@@ -171,8 +171,8 @@ pub fn convert(object: Value, to: ApiVersion) -> Result<Value, ConversionError> 
     let saved = payload::take(&mut metadata, &kind.keys);
     let kind_name = object.remove("kind");
     object.remove("apiVersion");
-    let name = text(&metadata, "name").map(ToOwned::to_owned);
-    let (mut target, saved) = (kind.convert)(&Source { body: object, name: name.as_deref(), saved, to });
+    let name = text(&metadata, "name");
+    let (mut target, saved) = (kind.convert)(Source { body: object, name, saved, to });
     if let Some(saved) = saved {
         payload::put(&mut metadata, &kind.keys, saved);
     }

@@ -5,9 +5,11 @@
 //! `seals` are ours; the reference does not read them. The annotation for the status holds a sparse status. What cannot be read is ignored.
 
 use super::lens::Saved;
-use super::residue::Residue;
+use super::residue::{Entry, Residue};
 use super::value::{Object, list, object};
+use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Keys of the annotations of one kind.
 pub(super) struct Keys {
@@ -84,20 +86,31 @@ pub(super) fn put(metadata: &mut Object, keys: &Keys, mut saved: Saved) {
     }
 }
 
+/// The annotation for the spec; fields are in the order of their names.
+#[derive(Serialize)]
+struct Envelope<'a> {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    exact: Vec<Entry<'a>>,
+    #[serde(rename = "rawJSON", skip_serializing_if = "Option::is_none")]
+    raw: Option<Value>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    seals: &'a BTreeMap<String, String>,
+    spec: &'a Value,
+    version: u8,
+}
+
 fn spec_text(mut spec: Value, saved: &Saved) -> String {
     let unnamed = spec.get(NO_SERVICE_NAME) == Some(&Value::Null);
     if let (true, Value::Object(spec)) = (unnamed, &mut spec) {
         spec.remove(NO_SERVICE_NAME);
     }
-    let mut envelope = json!({ "version": 1, "spec": spec });
-    if unnamed {
-        envelope["rawJSON"] = json!([{ "path": NO_SERVICE_NAME, "nil": true }]);
-    }
-    if !saved.exact.is_empty() {
-        envelope["exact"] = saved.exact.iter().map(Residue::to_json).collect();
-    }
-    if !saved.seals.is_empty() {
-        envelope["seals"] = json!(saved.seals);
-    }
-    envelope.to_string()
+    let envelope = Envelope {
+        exact: saved.exact.iter().map(Residue::entry).collect(),
+        raw: unnamed.then(|| json!([{ "path": NO_SERVICE_NAME, "nil": true }])),
+        seals: &saved.seals,
+        spec: &spec,
+        version: 1,
+    };
+    // Maps with texts for keys always have a form in JSON.
+    serde_json::to_string(&envelope).unwrap_or_default()
 }

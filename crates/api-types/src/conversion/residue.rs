@@ -1,7 +1,8 @@
 //! What neither the other version nor the reference's payload can express, as a list of exact places.
 
 use super::value::{Object, put};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 /// One place in an object and what stands there; without a value, nothing stands there.
@@ -19,14 +20,10 @@ impl Residue {
         put(object, &self.path, self.value.clone());
     }
 
-    /// The form in a payload: a JSON pointer, and the value if there is one.
-    pub fn to_json(&self) -> Value {
+    /// The form in a payload.
+    pub fn entry(&self) -> Entry<'_> {
         let escape = |key: &String| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-        let path: String = self.path.iter().map(escape).collect();
-        match &self.value {
-            Some(value) => json!({ "path": path, "value": value }),
-            None => json!({ "path": path }),
-        }
+        Entry { path: self.path.iter().map(escape).collect(), value: self.value.as_ref() }
     }
 
     /// Reads the form in a payload; none if it is malformed.
@@ -37,9 +34,20 @@ impl Residue {
     }
 }
 
+/// A place in the form of a payload.
+#[derive(Serialize)]
+pub(super) struct Entry<'a> {
+    /// A JSON pointer.
+    path: String,
+    /// What stands there, if anything does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a Value>,
+}
+
 /// Stands for exactly this object.
 pub(super) fn seal(object: &Object) -> String {
-    let digest = Sha256::digest(json!(object).to_string());
+    // Maps with texts for keys always have a form in JSON.
+    let digest = Sha256::digest(serde_json::to_vec(object).unwrap_or_default());
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -1,7 +1,8 @@
 //! The `ConversionReview` that the API server sends to have objects converted.
 
+use super::value::Object;
 use super::{ApiVersion, ConversionError, convert};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Answers a `ConversionReview`: every object of the request in the desired version, in the same order, or the reason
 /// why one of them cannot be converted. The API server takes all or nothing.
@@ -12,13 +13,21 @@ pub fn answer(review: Value) -> Result<Value, ReviewError> {
     let Value::Object(mut review) = review else { return Err(ReviewError::NoRequest) };
     let Some(Value::Object(mut request)) = review.remove("request") else { return Err(ReviewError::NoRequest) };
     let uid = request.remove("uid").filter(|uid| uid.is_string()).ok_or(ReviewError::NoUid)?;
-    let mut response = match converted(&mut request) {
-        Ok(objects) => json!({ "result": { "status": "Success" }, "convertedObjects": objects }),
-        Err(message) => json!({ "result": { "status": "Failure", "message": message } }),
+    let mut response = Object::from_iter([("uid".to_owned(), uid)]);
+    let result = match converted(&mut request) {
+        Ok(objects) => {
+            response.insert("convertedObjects".to_owned(), Value::Array(objects));
+            json!({ "status": "Success" })
+        }
+        Err(message) => json!({ "status": "Failure", "message": message }),
     };
-    response["uid"] = uid;
-    let api_version = review.remove("apiVersion").unwrap_or_else(|| json!("apiextensions.k8s.io/v1"));
-    Ok(json!({ "apiVersion": api_version, "kind": "ConversionReview", "response": response }))
+    response.insert("result".to_owned(), result);
+    // The review becomes the answer: `json!` would copy all objects.
+    review.entry("apiVersion").or_insert_with(|| json!("apiextensions.k8s.io/v1"));
+    review.retain(|key, _| key == "apiVersion");
+    review.insert("kind".to_owned(), json!("ConversionReview"));
+    review.insert("response".to_owned(), Value::Object(response));
+    Ok(Value::Object(review))
 }
 
 /// A review that cannot be answered.
@@ -32,7 +41,7 @@ pub enum ReviewError {
     NoUid,
 }
 
-fn converted(request: &mut Map<String, Value>) -> Result<Vec<Value>, String> {
+fn converted(request: &mut Object) -> Result<Vec<Value>, String> {
     let desired = request.get("desiredAPIVersion").and_then(Value::as_str).unwrap_or_default();
     let to: ApiVersion =
         desired.parse().map_err(|error: ConversionError| format!("request.desiredAPIVersion: {error}"))?;

@@ -27,12 +27,12 @@ impl Side for Rename {
         Object::new()
     }
 
-    fn edits(&self, _: &Object) -> Vec<Edit> {
+    fn edits<'a>(&'a self, _: &'a Object) -> Vec<Edit<'a>> {
         Vec::new()
     }
 }
 
-pub(super) fn convert(source: &Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
     let alpha = Rename { from: TARGET.0, to: TARGET.1 };
     let beta = Rename { from: TARGET.1, to: TARGET.0 };
     let (from, to) = match source.to {

@@ -43,10 +43,9 @@ pub(super) fn put_names(service: &mut Object, saved: &Object) {
 /// A status in the other version: what is the same, without a state that says nothing. An empty state is not among
 /// those that the schema knows.
 pub(super) fn common(status: &Object, renamed: &[&str]) -> Object {
-    let mut common = status.clone();
     let says_nothing = |key: &str, value: &Value| value.is_null() || (key == "state" && value == "");
-    common.retain(|key, value| !renamed.contains(&key.as_str()) && !says_nothing(key, value));
-    common
+    let common = status.iter().filter(|(key, value)| !renamed.contains(&key.as_str()) && !says_nothing(key, value));
+    common.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 /// Every object in the map `key`, changed, as a map.

@@ -49,7 +49,7 @@ impl Side for Alpha<'_> {
         alpha_saved::save(self.0, original, rebuilt)
     }
 
-    fn edits(&self, saved: &Object) -> Vec<Edit> {
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
         alpha_saved::edits(self.0, saved)
     }
 }

@@ -85,30 +85,28 @@ pub(super) fn save(name: Name<'_>, original: &Object, rebuilt: &Object) -> Objec
 }
 
 /// How saved data is put back.
-pub(super) fn edits(name: Name<'_>, saved: &Object) -> Vec<Edit> {
-    let mut edits: Vec<Edit> = Vec::new();
+pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
+    let mut edits: Vec<Edit<'a>> = Vec::new();
     for group in GROUPS.into_iter().filter(|group| is_saved(group, saved)) {
-        let halves: Vec<_> = group.iter().map(|path| (*path, saved_at(saved, path).cloned())).collect();
+        let halves: Vec<_> = group.iter().map(|path| (*path, saved_at(saved, path))).collect();
         edits.push(Box::new(move |alpha| {
             for (path, half) in &halves {
-                put(alpha, path, half.clone());
+                put(alpha, path, half.cloned());
             }
             tidy(alpha);
         }));
     }
     if let (Name::Object(Some(object)), Some(Value::Null)) = (name, saved.get("serviceName")) {
-        let object = object.to_owned();
         edits.push(Box::new(move |alpha| {
-            if text(alpha, "serviceName") == Some(&object) {
+            if text(alpha, "serviceName") == Some(object) {
                 alpha.remove("serviceName");
             }
         }));
     }
     if let Some(sidecar) = object(saved, "frontendSidecar") {
-        let sidecar = sidecar.clone();
         let extra = object(saved, "extraPodSpec");
         let stays = extra.is_some_and(|extra| named(list(extra, "containers"), SIDECAR).is_some());
-        edits.push(Box::new(move |alpha| put_sidecar(alpha, &sidecar, stays)));
+        edits.push(Box::new(move |alpha| put_sidecar(alpha, sidecar, stays)));
     }
     edits
 }

@@ -53,7 +53,7 @@ impl Side for Beta<'_> {
         beta_saved::save(original, rebuilt)
     }
 
-    fn edits(&self, saved: &Object) -> Vec<Edit> {
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
         beta_saved::edits(self.0, saved)
     }
 }

@@ -99,23 +99,22 @@ fn main_needs_key(original: &Object, rebuilt: Option<&Object>) -> bool {
 }
 
 /// How saved data is put back.
-pub(super) fn edits(name: Name<'_>, saved: &Object) -> Vec<Edit> {
-    let mut edits: Vec<Edit> = Vec::new();
+pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
+    let mut edits: Vec<Edit<'a>> = Vec::new();
     if let (Name::Object(Some(object)), None) = (name, text(saved, "name")) {
-        let object = object.to_owned();
         edits.push(Box::new(move |beta| {
-            if text(beta, "name") == Some(&object) {
+            if text(beta, "name") == Some(object) {
                 beta.remove("name");
             }
         }));
     }
     for key in ["frontendSidecar", "type"] {
-        if let Some(value) = saved.get(key).cloned() {
+        if let Some(value) = saved.get(key) {
             edits.push(Box::new(move |beta| put(beta, &[key], Some(value.clone()))));
         }
     }
-    if let Some(experimental) = object(saved, "experimental").cloned() {
-        edits.push(Box::new(move |beta| fill_object(beta, "experimental", &experimental)));
+    if let Some(experimental) = object(saved, "experimental") {
+        edits.push(Box::new(move |beta| fill_object(beta, "experimental", experimental)));
     }
     if let Some(template) = object(saved, "podTemplate") {
         edits.extend(template_edits(template));
@@ -131,21 +130,20 @@ fn fill_object(beta: &mut Object, key: &str, fields: &Object) {
     }
 }
 
-fn template_edits(saved: &Object) -> Vec<Edit> {
-    let containers = containers_of(saved).to_vec();
-    let mut edits: Vec<Edit> = Vec::new();
-    let whole = saved.clone();
+fn template_edits(saved: &Object) -> Vec<Edit<'_>> {
+    let containers = containers_of(saved);
+    let mut edits: Vec<Edit<'_>> = Vec::new();
     edits.push(Box::new(move |beta| {
-        beta.entry("podTemplate").or_insert_with(|| Value::Object(whole.clone()));
+        beta.entry("podTemplate").or_insert_with(|| Value::Object(saved.clone()));
     }));
-    if let Some(metadata) = object(saved, "metadata").cloned() {
+    if let Some(metadata) = object(saved, "metadata") {
         edits.push(Box::new(move |beta| {
             if let Some(Value::Object(template)) = beta.get_mut("podTemplate") {
-                fill_object(template, "metadata", &metadata);
+                fill_object(template, "metadata", metadata);
             }
         }));
     }
-    if named(&containers, MAIN).is_none() {
+    if named(containers, MAIN).is_none() {
         edits.push(Box::new(drop_generated_main));
     }
     for container in containers.iter().filter_map(Value::as_object) {
@@ -155,7 +153,7 @@ fn template_edits(saved: &Object) -> Vec<Edit> {
             _ => {}
         }
     }
-    let order: Vec<String> = containers.iter().filter_map(name_of).map(ToOwned::to_owned).collect();
+    let order: Vec<&str> = containers.iter().filter_map(name_of).collect();
     if order.len() > 1 {
         edits.push(Box::new(move |beta| put_in_order(beta, &order)));
     }
@@ -203,11 +201,10 @@ fn cache_mount(beta: &Object) -> Option<Value> {
 }
 
 /// A container that v1alpha1 does not know, or the fields of it that v1alpha1 does not know.
-fn container_edit(name: &str, saved: &Object) -> Edit {
-    let (name, saved) = (name.to_owned(), saved.clone());
+fn container_edit<'a>(name: &'a str, saved: &'a Object) -> Edit<'a> {
     Box::new(move |beta| {
-        if let Some(container) = live_container(beta, &name) {
-            for (key, value) in &saved {
+        if let Some(container) = live_container(beta, name) {
+            for (key, value) in saved {
                 container.entry(key).or_insert_with(|| value.clone());
             }
         } else if name != SIDECAR
@@ -222,11 +219,10 @@ fn same_mount(a: &Value, b: &Value) -> bool {
     a.get("name") == b.get("name") && a.get("mountPath") == b.get("mountPath")
 }
 
-fn mount_edits(main: &Object) -> Vec<Edit> {
-    let saved = list(main, "volumeMounts").to_vec();
-    let others = saved.clone();
-    let mut edits: Vec<Edit> = vec![Box::new(move |beta| {
-        let Some(cache) = cache_mount(beta).filter(|cache| !others.iter().any(|mount| same_mount(mount, cache))) else {
+fn mount_edits(main: &Object) -> Vec<Edit<'_>> {
+    let saved = list(main, "volumeMounts");
+    let mut edits: Vec<Edit<'_>> = vec![Box::new(move |beta| {
+        let Some(cache) = cache_mount(beta).filter(|cache| !saved.iter().any(|mount| same_mount(mount, cache))) else {
             return;
         };
         let Some(main) = live_container(beta, MAIN) else { return };
@@ -237,15 +233,14 @@ fn mount_edits(main: &Object) -> Vec<Edit> {
             }
         }
     })];
-    let order: Vec<Value> = saved.clone();
-    edits.push(Box::new(move |beta| put_mounts_in_order(beta, &order)));
-    for mount in saved.into_iter().filter(|mount| mount.as_object().is_some_and(|fields| fields.len() > 2)) {
+    edits.push(Box::new(move |beta| put_mounts_in_order(beta, saved)));
+    for mount in saved.iter().filter(|mount| mount.as_object().is_some_and(|fields| fields.len() > 2)) {
         edits.push(Box::new(move |beta| {
             let Some(Value::Array(live)) = live_container(beta, MAIN).and_then(|main| main.get_mut("volumeMounts"))
             else {
                 return;
             };
-            let exact = live.iter().position(|live| same_mount(live, &mount));
+            let exact = live.iter().position(|live| same_mount(live, mount));
             let mut namesakes = live.iter().enumerate().filter(|(_, live)| live.get("name") == mount.get("name"));
             let only = namesakes.next().map(|(index, _)| index).filter(|_| namesakes.next().is_none());
             if let (Some(index), Some(saved)) = (exact.or(only), mount.as_object())
@@ -270,9 +265,9 @@ fn put_mounts_in_order(beta: &mut Object, order: &[Value]) {
     }
 }
 
-fn put_in_order(beta: &mut Object, order: &[String]) {
+fn put_in_order(beta: &mut Object, order: &[&str]) {
     if let Some(containers) = live_containers(beta) {
-        let place = |container: &Value| order.iter().position(|name| name_of(container) == Some(name));
+        let place = |container: &Value| order.iter().position(|name| name_of(container) == Some(*name));
         if containers.len() == order.len() && containers.iter().all(|container| place(container).is_some()) {
             containers.sort_by_key(place);
         }

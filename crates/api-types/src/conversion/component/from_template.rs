@@ -13,17 +13,18 @@ pub(super) fn take_apart(template: &Object, alpha: &mut Object) {
         insert_filled(alpha, "extraPodMetadata", fields.filter(|(_, value)| !is_empty(value)).collect());
     }
     let Some(spec) = object(template, "spec") else { return };
-    let mut extra = spec.clone();
+    // Containers are as large as all the rest; they are copied once, to where they belong.
+    let rest = spec.iter().filter(|(key, _)| *key != "containers");
+    let mut extra: Object = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
     let is_main = |container: &&Value| name_of(container) == Some(MAIN);
     let all = list(spec, "containers");
     let main = all.iter().find(is_main).and_then(Value::as_object);
     let first = all.iter().position(|container| is_main(&container));
     let others = all.iter().enumerate().filter(|(index, _)| Some(*index) != first);
     let others: Vec<Value> = others.map(|(_, container)| container.clone()).collect();
-    match others.is_empty() {
-        true => extra.remove("containers"),
-        false => extra.insert("containers".to_owned(), Value::Array(others)),
-    };
+    if !others.is_empty() {
+        extra.insert("containers".to_owned(), Value::Array(others));
+    }
     if let Some(main) = main {
         let mut rest = main.clone();
         take_dedicated(&mut rest, alpha);

@@ -39,7 +39,7 @@ fn dedicated(alpha: &Object) -> Object {
     }
     let envs = list(alpha, "envs");
     if !envs.is_empty() {
-        main.insert("env".to_owned(), json!(envs));
+        main.insert("env".to_owned(), Value::Array(envs.to_vec()));
     }
     if let Some(secret) = text(alpha, "envFromSecret") {
         main.insert("envFrom".to_owned(), json!([{ "secretRef": { "name": secret } }]));
@@ -64,7 +64,10 @@ fn mount(flat: &Object) -> Value {
 /// Both lists as one; a variable of the later list takes the place of its namesake.
 fn union_env(main: &mut Object, over: &Value) {
     let Some(over) = over.as_array() else { return };
-    let mut env = list(main, "env").to_vec();
+    let mut env = match main.remove("env") {
+        Some(Value::Array(env)) => env,
+        _ => Vec::new(),
+    };
     for variable in over {
         let namesake = env.iter_mut().find(|before| name_of(before).is_some() && name_of(before) == name_of(variable));
         match namesake {

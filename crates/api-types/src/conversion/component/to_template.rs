@@ -15,9 +15,10 @@ pub(super) fn template(alpha: &Object) -> Option<Object> {
     if let Some(metadata) = object(alpha, "extraPodMetadata") {
         insert_filled(&mut template, "metadata", filled(metadata, &["annotations", "labels"]));
     }
-    let mut spec = extra.cloned().unwrap_or_default();
-    spec.remove("mainContainer");
-    spec.retain(|_, value| !value.is_null());
+    // Containers are as large as all the rest; they are copied once, to where they belong.
+    let is_rest = |key: &str, value: &Value| !matches!(key, "mainContainer" | "containers") && !value.is_null();
+    let rest = extra.into_iter().flatten().filter(|(key, value)| is_rest(key, value));
+    let mut spec: Object = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
     spec.insert("containers".to_owned(), Value::Array(containers(alpha, extra)));
     template.insert("spec".to_owned(), Value::Object(spec));
     Some(template)
@@ -64,7 +65,7 @@ fn sidecar_container(sidecar: &Object) -> Object {
     container.insert("name".to_owned(), json!(SIDECAR));
     let env = list(sidecar, "envs");
     if !env.is_empty() {
-        container.insert("env".to_owned(), json!(env));
+        container.insert("env".to_owned(), Value::Array(env.to_vec()));
     }
     if let Some(secret) = text(sidecar, "envFromSecret") {
         container.insert("envFrom".to_owned(), json!([{ "secretRef": { "name": secret } }]));

@@ -4,7 +4,7 @@ use crate::conversion::ApiVersion;
 use crate::conversion::lens::{Edit, Side};
 use crate::conversion::status::{common, each, put_names, replicas_to_alpha, replicas_to_beta, saved_names};
 use crate::conversion::value::{Object, at, copy, copy_as, object, put};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Fields of the spec that are the same in both versions.
 const SAME: [&str; 7] =
@@ -52,29 +52,28 @@ impl Side for Frame {
         saved
     }
 
-    fn edits(&self, saved: &Object) -> Vec<Edit> {
-        let mut edits: Vec<Edit> = Vec::new();
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
+        let mut edits: Vec<Edit<'_>> = Vec::new();
         if self.0 == ApiVersion::V1Beta1 {
             return edits;
         }
         for (key, is_list) in ONLY_ALPHA {
             let fits = |value: &&Value| if is_list { value.is_array() } else { value.is_string() };
-            if let Some(value) = at(saved, &["spec", key]).filter(fits).cloned() {
-                edits.push(Box::new(move |body| put_in_spec(body, &[key], &value)));
+            if let Some(value) = at(saved, &["spec", key]).filter(fits) {
+                edits.push(Box::new(move |body| put_in_spec(body, &[key], value)));
             }
         }
         let services = at(saved, &["spec", "services"]).and_then(Value::as_object);
         for (name, _) in services.into_iter().flatten().filter(|(_, service)| service.is_null()) {
-            let name = name.clone();
-            edits.push(Box::new(move |body| put_in_spec(body, &["services", &name], &Value::Null)));
+            edits.push(Box::new(move |body| put_in_spec(body, &["services", name], &Value::Null)));
         }
         let statuses = at(saved, &["status", "services"]).and_then(Value::as_object);
         for (name, names) in statuses.into_iter().flatten() {
-            let (name, Some(names)) = (name.clone(), names.as_object().cloned()) else { continue };
+            let Some(names) = names.as_object() else { continue };
             edits.push(Box::new(move |body| {
                 let services = body.get_mut("status").and_then(|status| status.get_mut("services"));
-                if let Some(Value::Object(service)) = services.and_then(|services| services.get_mut(&name)) {
-                    put_names(service, &names);
+                if let Some(Value::Object(service)) = services.and_then(|services| services.get_mut(name)) {
+                    put_names(service, names);
                 }
             }));
         }
@@ -125,7 +124,7 @@ impl Frame {
             renamed.remove(to_updated);
             let list = renamed.remove(updated);
             put(&mut renamed, &[to_updated], list);
-            projected.insert("rollingUpdate".to_owned(), json!(renamed));
+            projected.insert("rollingUpdate".to_owned(), Value::Object(renamed));
         }
         projected
     }

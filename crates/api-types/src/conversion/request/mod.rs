@@ -35,7 +35,7 @@ impl Side for Alpha {
         saved::save_alpha(original, rebuilt)
     }
 
-    fn edits(&self, saved: &Object) -> Vec<Edit> {
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
         saved::alpha_edits(saved)
     }
 }
@@ -49,7 +49,7 @@ impl Side for Beta {
         saved::save_beta(original, rebuilt)
     }
 
-    fn edits(&self, saved: &Object) -> Vec<Edit> {
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
         saved::beta_edits(saved)
     }
 }
@@ -64,7 +64,7 @@ fn each_part(body: &Object, spec: fn(&Object) -> Object, status: fn(&Object) -> 
     projected
 }
 
-pub(super) fn convert(source: &Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
     match source.to {
         ApiVersion::V1Beta1 => lens::convert(&source.body, source.saved.as_ref(), &Alpha, &Beta),
         ApiVersion::V1Alpha1 => lens::convert(&source.body, source.saved.as_ref(), &Beta, &Alpha),

@@ -3,7 +3,7 @@
 use super::spec::PROFILER;
 use crate::conversion::lens::Edit;
 use crate::conversion::value::{Object, at, is_empty, is_true, name_of, object, put, text};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 type Path = &'static [&'static str];
 
@@ -104,25 +104,25 @@ fn in_part(body: &mut Object, path: &[&str], value: &Value) {
 }
 
 /// How v1alpha1's saved data is put back.
-pub(super) fn alpha_edits(saved: &Object) -> Vec<Edit> {
-    let mut edits: Vec<Edit> = Vec::new();
+pub(super) fn alpha_edits(saved: &Object) -> Vec<Edit<'_>> {
+    let mut edits: Vec<Edit<'_>> = Vec::new();
     for path in ALPHA_ONLY {
-        if let Some(value) = at(saved, path).filter(|value| !value.is_null() && *value != "").cloned() {
-            edits.push(Box::new(move |body| in_part(body, path, &value)));
+        if let Some(value) = at(saved, path).filter(|value| !value.is_null() && *value != "") {
+            edits.push(Box::new(move |body| in_part(body, path, value)));
         }
     }
-    if let Some(Value::Object(config)) = at(saved, CONFIG).cloned() {
+    if let Some(Value::Object(config)) = at(saved, CONFIG) {
         edits.push(Box::new(move |body| {
             let mut whole = at(body, CONFIG).and_then(Value::as_object).cloned().unwrap_or_default();
-            fill(&mut whole, &config);
+            fill(&mut whole, config);
             in_part(body, CONFIG, &Value::Object(whole));
         }));
     }
-    let status = object(saved, "status").cloned().unwrap_or_default();
-    let state = text(&status, "state").map(ToOwned::to_owned);
-    let deployment = object(&status, "deployment").cloned();
+    let status = object(saved, "status");
+    let state = status.and_then(|status| text(status, "state"));
+    let deployment = status.and_then(|status| object(status, "deployment"));
     if state.is_some() || deployment.is_some() {
-        edits.push(Box::new(move |body| put_state(body, state.as_deref(), deployment.as_ref())));
+        edits.push(Box::new(move |body| put_state(body, state, deployment)));
     }
     edits
 }
@@ -192,21 +192,21 @@ fn job_without_known(job: &Object) -> Object {
 }
 
 /// How v1beta1's saved data is put back.
-pub(super) fn beta_edits(saved: &Object) -> Vec<Edit> {
-    let mut edits: Vec<Edit> = Vec::new();
+pub(super) fn beta_edits(saved: &Object) -> Vec<Edit<'_>> {
+    let mut edits: Vec<Edit<'_>> = Vec::new();
     for path in BETA_ONLY {
-        if let Some(value) = at(saved, path).filter(|value| !is_empty(value)).cloned() {
-            edits.push(Box::new(move |body| in_part(body, path, &value)));
+        if let Some(value) = at(saved, path).filter(|value| !is_empty(value)) {
+            edits.push(Box::new(move |body| in_part(body, path, value)));
         }
     }
-    if let Some(Value::Object(job)) = at(saved, JOB).cloned() {
-        edits.push(Box::new(move |body| put_job(body, &job)));
+    if let Some(Value::Object(job)) = at(saved, JOB) {
+        edits.push(Box::new(move |body| put_job(body, job)));
     }
-    if let Some(Value::Object(mocker)) = at(saved, MOCKER).cloned() {
+    if let Some(Value::Object(mocker)) = at(saved, MOCKER) {
         edits.push(Box::new(move |body| {
             let mut whole = at(body, MOCKER).and_then(Value::as_object).cloned().unwrap_or_default();
-            fill(&mut whole, &mocker);
-            if !is_true(&mocker, "enabled") {
+            fill(&mut whole, mocker);
+            if !is_true(mocker, "enabled") {
                 in_part(body, MOCKER, &Value::Object(whole));
             }
         }));
@@ -242,37 +242,33 @@ fn join_containers(mut saved: Vec<Value>, live: &[Value]) -> Vec<Value> {
     saved
 }
 
-fn status_edits(saved: &Map<String, Value>) -> Vec<Edit> {
-    let mut edits: Vec<Edit> = Vec::new();
-    let phase = text(saved, "phase").map(ToOwned::to_owned);
-    let dgd = text(saved, "dgdName").map(ToOwned::to_owned);
-    let of_same_graph = move |body: &Object, dgd: &Option<String>| {
-        at(body, &["status", "dgdName"]).and_then(Value::as_str) == dgd.as_deref()
-    };
+fn status_edits(saved: &Object) -> Vec<Edit<'_>> {
+    let mut edits: Vec<Edit<'_>> = Vec::new();
+    let phase = text(saved, "phase");
+    let dgd = text(saved, "dgdName");
+    let of_same_graph = move |body: &Object| at(body, &["status", "dgdName"]).and_then(Value::as_str) == dgd;
     // The reference saves how far profiling is only while it goes on, and then not the phase.
-    let profiled_in = phase.clone().unwrap_or_else(|| "Profiling".to_owned());
-    if phase.as_deref() == Some("Deployed") {
-        let dgd = dgd.clone();
+    let profiled_in = phase.unwrap_or("Profiling");
+    if phase == Some("Deployed") {
         edits.push(Box::new(move |body| {
-            if of_same_graph(body, &dgd) {
+            if of_same_graph(body) {
                 in_part(body, &["status", "phase"], &json!("Deployed"));
             }
         }));
     }
     for key in ["profilingPhase", "profilingJobName"] {
         if let Some(value) = text(saved, key).map(|value| json!(value)) {
-            let phase = profiled_in.clone();
             edits.push(Box::new(move |body| {
-                if at(body, &["status", "phase"]) == Some(&json!(phase)) {
+                if at(body, &["status", "phase"]).and_then(Value::as_str) == Some(profiled_in) {
                     in_part(body, &["status", key], &value);
                 }
             }));
         }
     }
-    if let Some(info) = saved.get("deploymentInfo").filter(|info| !is_empty(info)).cloned() {
+    if let Some(info) = saved.get("deploymentInfo").filter(|info| !is_empty(info)) {
         edits.push(Box::new(move |body| {
-            if of_same_graph(body, &dgd) {
-                in_part(body, &["status", "deploymentInfo"], &info);
+            if of_same_graph(body) {
+                in_part(body, &["status", "deploymentInfo"], info);
             }
         }));
     }
