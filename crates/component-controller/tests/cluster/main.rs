@@ -16,3 +16,4 @@ mod registry;
 mod rollout;
 mod secrets;
 mod takeover;
+mod warnings;

@@ -13,10 +13,10 @@ use kube::{Api, Resource};
 use serde_json::{Value, json};
 use workload::LeaderWorkerSet;
 
-const SET: &str = "chat-worker-0";
+pub const SET: &str = "chat-worker-0";
 
 /// A component of two replicas, each on two nodes.
-fn spanning() -> Value {
+pub fn spanning() -> Value {
     let mut component = component();
     component["spec"]["replicas"] = json!(2);
     component["spec"]["multinode"] = json!({ "nodeCount": 2 });

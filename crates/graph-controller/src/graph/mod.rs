@@ -94,13 +94,15 @@ impl Reconciler {
         // Neither waits for the other, nor for what hinders it.
         let (done, labelled) = join!(self.serve(&packed, observed), label);
         let action = done?;
+        let action = labelled.again.map_or(action, |after| action.no_later_than(after));
         match labelled.failed {
-            Some(error) if error.class() == Class::Transient => return Err(error),
-            Some(error) => warn!(%error, "a pod is not told where it is"),
-            None if labelled.again => {}
-            None => return Ok(action),
+            Some(error) if error.class() == Class::Transient => Err(error),
+            Some(error) => {
+                warn!(%error, "a pod is not told where it is");
+                Ok(action.no_later_than(OBSTACLE_RETRY))
+            }
+            None => Ok(action),
         }
-        Ok(action.no_later_than(OBSTACLE_RETRY))
     }
 
     /// Brings a graph closer to its spec, and says so.

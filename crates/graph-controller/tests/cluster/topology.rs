@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::ResourceExt;
-use kube::api::{ListParams, PostParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::wait;
 
@@ -45,7 +45,7 @@ async fn told(bed: &Bed, pods: &[&str]) {
 }
 
 #[tokio::test]
-async fn pods_get_the_label_of_their_node_and_a_node_without_it_is_told() {
+async fn pods_get_the_label_of_their_node_and_a_node_without_it_is_told_and_asked_again() {
     let mut bed = Bed::new("topology").await;
     bed.grant_everywhere("nodes", &[Verb::Get]).await;
     let (here, nowhere) = (format!("{}-here", bed.namespace), format!("{}-nowhere", bed.namespace));
@@ -70,6 +70,11 @@ async fn pods_get_the_label_of_their_node_and_a_node_without_it_is_told() {
     make(&bed, worker("latest", &here)).await;
     bed.until("latest", "told", zone).await;
     make(&bed, worker("lost-too", &nowhere)).await;
+    told(&bed, &["lost", "lost-too"]).await;
+    // Nobody watches nodes; this one is asked again, and nobody tells of it a second time.
+    let label = json!({ "metadata": { "labels": { "example.com/zone": "a" } } });
+    nodes.patch(&nowhere, &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    bed.until("lost-too", "told", zone).await;
     told(&bed, &["lost", "lost-too"]).await;
     for name in [here, nowhere] {
         nodes.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();

@@ -173,6 +173,7 @@ mod tests {
             ("$$(MODEL)", "\"\\$(MODEL)\""),
             ("$HOME", "\"\\$HOME\""),
             ("tcp://*:5571", "\"tcp://*:5571\""),
+            ("a;b&c|d", "\"a;b&c|d\""),
             ("", "\"\""),
         ] {
             assert_eq!(word(token), expected);

@@ -197,6 +197,9 @@ mod tests {
         assert!(script.contains(&format!("-x {}", names::OMPI_KEEP_FQDN)), "{script}");
         let main = adapted(NodeRole::Leader, GROVE);
         assert!(!told(&main)[2].contains("getent"), "Grove starts the leader last");
+        let mut main = container(&["python3", "-m", "dynamo.trtllm"], &[]);
+        adapt_main(&launch(Some(Multinode { role: NodeRole::Leader, nodes: 2, peers: GROVE })), &mut main);
+        assert!(told(&main)[2].contains(" -n 2 "), "each node takes part, whatever is known of its GPUs");
     }
 
     /// Two shells take their quotes off; the engine must get the author's words.
@@ -205,10 +208,10 @@ mod tests {
         let main = adapted(NodeRole::Leader, GROVE);
         let inner = "trtllm-llmapi-launch python3 -m dynamo.trtllm --o '{\"a\": '\\''b'\\''}'";
         assert!(told(&main)[2].ends_with(&format!(" bash -c {}", shell::literal(inner))), "{}", told(&main)[2]);
-        let mut main = engine(&["/bin/sh", "-c"], &["cd x && python3 -m dynamo.trtllm"]);
+        let mut main = engine(&["/bin/sh", "-c"], &["cd 'a b' && python3 -m dynamo.trtllm"]);
         let role = NodeRole::Leader;
         adapt_main(&launch(Some(Multinode { role, nodes: 2, peers: GROVE })), &mut main);
-        let inner = "trtllm-llmapi-launch /bin/sh -c 'cd x && python3 -m dynamo.trtllm'";
+        let inner = r"trtllm-llmapi-launch /bin/sh -c 'cd '\''a b'\'' && python3 -m dynamo.trtllm'";
         assert!(
             told(&main)[2].ends_with(&format!(" bash -c {}", shell::literal(inner))),
             "the whole script is launched"
@@ -219,6 +222,8 @@ mod tests {
     fn a_worker_only_answers_ssh() {
         let main = adapted(NodeRole::Worker, Peers::LeaderWorkerSet);
         assert!(told(&main)[2].contains("exec /usr/sbin/sshd -D"));
+        // A home directory may outlive its container, and nobody is there to say that a key may be overwritten.
+        assert!(told(&main)[2].contains("[ -f \"$key\" ] || ssh-keygen "));
         assert!(main.liveness_probe.is_none() && main.startup_probe.is_none());
         let port = main.readiness_probe.unwrap().tcp_socket.unwrap().port;
         assert_eq!(port, IntOrString::Int(2222));

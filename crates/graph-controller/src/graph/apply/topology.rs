@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeployment;
@@ -23,6 +24,9 @@ use crate::graph::observe::grove::{get, topology_bindings};
 
 /// Reason of the event on a pod whose node does not say where it is.
 const MISSING: &str = "TopologyLabelMissing";
+
+/// After how long a cluster topology or a node is looked for again that was not there.
+const ABSENT_RETRY: Duration = Duration::from_secs(15);
 
 /// As many requests at once for the pods of one graph.
 const AT_ONCE: usize = 8;
@@ -54,13 +58,18 @@ impl Curious {
 /// What has come of a look at the pods of a graph.
 #[derive(Debug, Default)]
 pub struct Labelled {
-    /// Whether they are to be looked at again because of something that no watch shows.
-    pub again: bool,
+    /// When they are to be looked at again because of something that no watch shows.
+    pub again: Option<Duration>,
     /// The first step that failed. It did not hold up the pods that it does not concern.
     pub failed: Option<Error>,
 }
 
 impl Labelled {
+    /// They are to be looked at again after this long, or sooner.
+    fn look_again(&mut self, after: Duration) {
+        self.again = Some(self.again.map_or(after, |sooner| sooner.min(after)));
+    }
+
     /// The answers that there are.
     fn sort<T>(&mut self, answers: Vec<Result<T, Error>>) -> Vec<T> {
         let mut good = Vec::new();
@@ -82,14 +91,17 @@ impl Labeller {
 
     /// Labels the pods of a graph.
     pub async fn label(&self, curious: &Curious) -> Labelled {
+        let now = Instant::now();
         let pods: Vec<_> = self.pods.all().into_iter().filter(|pod| is_of(pod, &curious.graph)).collect();
-        let mut look = Look::at(pods.iter().map(|pod| &pod.metadata), &self.memory());
+        let mut look = Look::at(pods.iter().map(|pod| &pod.metadata), &self.memory(), now);
         let mut labelled = Labelled::default();
         let asked = look.topologies();
         let read = at_once(asked.iter().map(|name| self.levels(name)).collect()).await;
         let levels: BTreeMap<String, Vec<Level>> = labelled.sort(read).into_iter().flatten().collect();
-        // It may be made any time, and nobody watches for it.
-        labelled.again |= levels.len() < asked.len();
+        if levels.len() < asked.len() {
+            // It may be made any time, and nobody watches for it.
+            labelled.look_again(ABSENT_RETRY);
+        }
         look.know_levels(&levels, &mut self.memory());
         let unplaced = look.unplaced();
         let read = at_once(unplaced.iter().map(|pod| self.place(&curious.graph.namespace, pod)).collect()).await;
@@ -98,16 +110,28 @@ impl Labeller {
         let asked = look.nodes();
         let read = at_once(asked.iter().map(|node| self.node(node)).collect()).await;
         let nodes: BTreeMap<String, NodeLabels> = labelled.sort(read).into_iter().flatten().collect();
-        labelled.again |= nodes.len() < asked.len();
+        if nodes.len() < asked.len() {
+            labelled.look_again(ABSENT_RETRY);
+        }
         let known = nodes.iter().map(|(name, node)| (name.clone(), node.labels.clone())).collect();
         let told = look.findings(&known);
-        let told = told.iter().map(|finding| self.tell(finding, nodes.get(&finding.node), &curious.uid)).collect();
+        let told = told.iter().map(|finding| self.tell(finding, nodes.get(&finding.node), &curious.uid, now)).collect();
         labelled.sort(at_once(told).await);
+        let due = self.memory().due(pods.iter().map(|pod| &pod.metadata), now);
+        if let Some(after) = due {
+            labelled.look_again(after);
+        }
         self.forget_the_gone();
         labelled
     }
 
-    async fn tell(&self, finding: &Finding<'_>, node: Option<&NodeLabels>, parent: &str) -> Result<(), Error> {
+    async fn tell(
+        &self,
+        finding: &Finding<'_>,
+        node: Option<&NodeLabels>,
+        parent: &str,
+        now: Instant,
+    ) -> Result<(), Error> {
         let pod = PartialObjectMeta::<Pod> { metadata: finding.pod.clone(), ..PartialObjectMeta::default() };
         if !finding.missing.is_empty() {
             let note = match node.and_then(|node| node.hidden.as_ref()) {
@@ -122,7 +146,7 @@ impl Labeller {
             self.applier.edit_fields(&pod, parent, finding.changes.clone()).await?;
             info!(pod = %pod.name_any(), node = finding.node, labels = finding.changes.len(), "told the pod where it is");
         }
-        self.memory().settle(finding);
+        self.memory().settle(finding, now);
         Ok(())
     }
 

@@ -78,7 +78,8 @@ pub fn shared_account(namespace: &str, name: &str, role: &str) -> SharedAccount 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::fixtures::{graph_with, settings, valid_with};
+    use crate::graph::decide::decide;
+    use crate::graph::fixtures::{graph_with, grove, observed, settings, valid, valid_with};
     use crate::graph::settings::Settings;
     use kube::ResourceExt;
     use serde_json::json;
@@ -108,5 +109,35 @@ mod tests {
         assert_eq!(accounts(["epp", "decode"], Some("mine"), cluster), [""; 0]);
         let restricted = Settings { roles: None, ..Settings::default() };
         assert_eq!(accounts(["epp", "planner"], None, &restricted), [""; 0], "the chart has made them");
+    }
+
+    /// As in the reference (its defect 8), so that a planner keeps its pod when this operator takes over.
+    #[test]
+    fn a_planner_runs_under_the_account_with_its_rights_unless_its_author_names_one_on_grove() {
+        let planner = |account: Option<&str>| {
+            graph_with(|g| {
+                g["spec"]["components"][0]["type"] = json!("planner");
+                g["spec"]["components"][0]["podTemplate"]["spec"]["serviceAccountName"] = json!(account);
+            })
+        };
+        let as_component = |account| {
+            let graph = planner(account);
+            let all = decide(&valid(&graph), &observed(&graph, vec![])).components;
+            let planner = all.into_iter().map(|component| component.spec.component);
+            let mut planner = planner.filter(|component| component.type_ == Some(ComponentType::Planner));
+            planner.next()?.pod_template?.spec?.service_account_name
+        };
+        let on_grove = |account| {
+            let set = grove::decided(&grove::observed(&planner(account))).grove?.set;
+            let clique = set.spec.template.cliques.into_iter().find(|clique| clique.name == "frontend")?;
+            clique.spec.pod_spec.service_account_name
+        };
+        for (named, component, grove) in [
+            (None, "planner-serviceaccount", "planner-serviceaccount"),
+            (Some("mine"), "planner-serviceaccount", "mine"),
+        ] {
+            assert_eq!(as_component(named).as_deref(), Some(component), "{named:?}");
+            assert_eq!(on_grove(named).as_deref(), Some(grove), "{named:?}");
+        }
     }
 }

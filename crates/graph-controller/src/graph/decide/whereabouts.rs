@@ -1,13 +1,19 @@
 //! Which pods are looked at because they want to know where they are, and what has to be read for that: each topology and each
-//! node once, a pod only until it is known to have a node.
+//! node once, a pod only until it is known to have a node. Nodes are not watched: one that does not say everything is asked again
+//! after a pause, and ever more rarely.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::topology::{Copied, Level, Wanted, changes, copies, wanted};
+
+/// How long nobody asks again a node that did not say everything: at first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What is known of the pods that were looked at, by uid.
 #[derive(Debug, Default)]
@@ -19,17 +25,48 @@ enum Known {
     Unplaced(String),
     /// It has this node, for good.
     Placed(String),
-    /// There was nothing to do any more in this version, nor is there as long as its labels are these.
-    Settled { version: String, labels: u64, node: Option<String> },
+    /// There was nothing to do any more in this version, nor is there as long as its labels are these and no look is due.
+    Settled { version: String, labels: u64, node: Option<String>, next: Option<NextLook> },
+}
+
+/// When a pod is looked at again whose node did not say everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct NextLook {
+    at: Instant,
+    pause: Duration,
+}
+
+impl NextLook {
+    /// Twice as long a pause as before the last look.
+    fn after(last: Option<Self>, now: Instant) -> Self {
+        let pause = last.map_or(FIRST_PAUSE, |last| (last.pause * 2).min(LONGEST_PAUSE));
+        Self { at: now + pause, pause }
+    }
 }
 
 impl Memory {
     /// Whether a look at a pod may find something new.
-    fn is_news(&self, pod: &ObjectMeta) -> bool {
+    fn is_news(&self, pod: &ObjectMeta, now: Instant) -> bool {
         match self.0.get(uid(pod)) {
             None | Some(Known::Placed(_)) => true,
             Some(Known::Unplaced(version)) => version != version_of(pod),
+            Some(Known::Settled { next: Some(next), .. }) if next.at <= now => true,
             Some(Known::Settled { version, labels, .. }) => version != version_of(pod) && *labels != labels_of(pod),
+        }
+    }
+
+    /// After how long one of these pods is to be looked at again although nothing of it changes; `None` if none is. Those that are
+    /// due already are left out: what kept them from being looked at is tried again by itself.
+    pub fn due<'a>(&self, pods: impl IntoIterator<Item = &'a ObjectMeta>, now: Instant) -> Option<Duration> {
+        let asking = pods.into_iter().filter(|pod| wanted(pod).is_some());
+        let next = asking.filter_map(|pod| self.next_look(pod)).map(|next| next.at).filter(|at| *at > now).min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    fn next_look(&self, pod: &ObjectMeta) -> Option<NextLook> {
+        match self.0.get(uid(pod))? {
+            Known::Settled { next, .. } => *next,
+            Known::Unplaced(_) | Known::Placed(_) => None,
         }
     }
 
@@ -45,12 +82,13 @@ impl Memory {
         self.0.insert(uid(pod).to_owned(), known);
     }
 
-    /// There is nothing more to do for this pod.
-    pub fn settle(&mut self, pod: &Finding<'_>) {
+    /// There is nothing more to do for this pod, before its node may say what it did not.
+    pub fn settle(&mut self, pod: &Finding<'_>, now: Instant) {
+        let next = (!pod.missing.is_empty()).then(|| NextLook::after(self.next_look(pod.pod), now));
         let mut after = pod.pod.clone();
         after.labels.get_or_insert_default().extend(pod.found.clone());
         let (version, labels) = (version_of(&after).to_owned(), labels_of(&after));
-        self.remember(pod.pod, Known::Settled { version, labels, node: Some(pod.node.clone()) });
+        self.remember(pod.pod, Known::Settled { version, labels, node: Some(pod.node.clone()), next });
     }
 
     /// Whether pods are known that cannot be there any more, given how many there are.
@@ -94,10 +132,10 @@ pub struct Finding<'a> {
 }
 
 impl<'a> Look<'a> {
-    /// Picks the pods that want something and were not looked at as they are.
-    pub fn at(pods: impl IntoIterator<Item = &'a ObjectMeta>, memory: &Memory) -> Self {
+    /// Picks the pods that want something and were not looked at as they are, or not for long enough.
+    pub fn at(pods: impl IntoIterator<Item = &'a ObjectMeta>, memory: &Memory, now: Instant) -> Self {
         let asking = |pod: &'a ObjectMeta| {
-            let wanted = wanted(pod).filter(|_| memory.is_news(pod))?;
+            let wanted = wanted(pod).filter(|_| memory.is_news(pod, now))?;
             Some(Asking { pod, wanted, node: memory.node_of(pod).cloned(), copies: Vec::new() })
         };
         Self { pods: pods.into_iter().filter_map(asking).collect() }
@@ -120,7 +158,7 @@ impl<'a> Look<'a> {
             asking.copies = copies(&asking.wanted, levels, asking.pod.labels.as_ref().unwrap_or(&none));
             if asking.copies.is_empty() {
                 let (version, labels) = (version_of(asking.pod).to_owned(), labels_of(asking.pod));
-                memory.remember(asking.pod, Known::Settled { version, labels, node: asking.node.take() });
+                memory.remember(asking.pod, Known::Settled { version, labels, node: asking.node.take(), next: None });
             }
             !asking.copies.is_empty()
         });

@@ -10,10 +10,12 @@ const ZONE: &str = "nvidia.com/dynamo-topology.zone";
 const RACK: &str = "nvidia.com/dynamo-topology.rack";
 
 /// A small cluster, and what was read of it.
-#[derive(Default)]
 struct World {
     pods: Vec<Pod>,
     memory: Memory,
+    now: Instant,
+    /// Node 0 says its rack, as all others do.
+    complete: bool,
     /// Reads of topologies, of pods by their index, of nodes, and changes of pods.
     topologies: usize,
     pod_reads: BTreeMap<usize, usize>,
@@ -30,7 +32,23 @@ struct Pod {
 impl World {
     fn with_pods(count: usize) -> Self {
         let pod = || Pod { version: 1, node: None, labels: BTreeMap::new() };
-        Self { pods: (0..count).map(|_| pod()).collect(), ..Self::default() }
+        Self {
+            pods: (0..count).map(|_| pod()).collect(),
+            memory: Memory::default(),
+            now: Instant::now(),
+            complete: false,
+            topologies: 0,
+            pod_reads: BTreeMap::new(),
+            nodes: 0,
+            changes: 0,
+        }
+    }
+
+    /// Lets time pass until the next look; gives how long that was.
+    fn wait(&mut self) -> Option<Duration> {
+        let due = self.memory.due(&self.metadata(), self.now)?;
+        self.now += due;
+        Some(due)
     }
 
     fn change(&mut self, index: usize, change: impl FnOnce(&mut Pod)) {
@@ -51,10 +69,10 @@ impl World {
         self.pods.iter().enumerate().map(meta).collect()
     }
 
-    /// One pass; gives how many topologies, pods and nodes it has read. Node 0 does not say its rack.
+    /// One pass; gives how many topologies, pods and nodes it has read.
     fn pass(&mut self) -> [usize; 3] {
         let metadata = self.metadata();
-        let mut look = Look::at(&metadata, &self.memory);
+        let mut look = Look::at(&metadata, &self.memory, self.now);
         let topologies = look.topologies().len();
         let level = |domain: &str| Level { domain: domain.to_owned(), key: domain.to_owned() };
         let levels = BTreeMap::from([("t".to_owned(), vec![level("zone"), level("rack")])]);
@@ -70,7 +88,7 @@ impl World {
         let nodes = look.nodes();
         let labels = |node: &String| {
             let mut labels = BTreeMap::from([("zone".to_owned(), format!("z{node}"))]);
-            if node != "0" {
+            if self.complete || node != "0" {
                 labels.insert("rack".to_owned(), format!("r{node}"));
             }
             (node.clone(), labels)
@@ -82,7 +100,7 @@ impl World {
                 self.pods[index].labels.extend(finding.found.clone());
                 self.pods[index].version += 1;
             }
-            self.memory.settle(&finding);
+            self.memory.settle(&finding, self.now);
         }
         self.topologies += topologies;
         self.nodes += nodes.len();
@@ -126,23 +144,64 @@ fn a_pod_that_has_one_label_and_not_the_other_is_looked_at() {
 }
 
 #[test]
-fn a_node_that_does_not_say_everything_is_not_asked_again() {
-    let mut world = World::with_pods(1);
-    world.pods[0].node = Some(0);
-    assert_eq!(world.pass(), [1, 1, 1]);
+fn a_node_that_does_not_say_everything_is_asked_again_ever_more_rarely() {
+    let mut world = World::with_pods(2);
+    (world.pods[0].node, world.pods[1].node) = (Some(0), Some(1));
+    assert_eq!(world.pass(), [1, 2, 2]);
     assert_eq!(world.pods[0].labels.keys().collect::<Vec<_>>(), [ZONE]);
     world.change(0, |_| {});
+    assert_eq!(world.pass(), [0, 0, 0], "not yet");
+    let mut pauses = Vec::new();
+    while pauses.len() < 9 {
+        pauses.push(world.wait().unwrap().as_secs());
+        assert_eq!(world.pass(), [1, 0, 1], "the node of the one pod alone");
+        assert_eq!(world.pass(), [0, 0, 0]);
+    }
+    assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+    assert_eq!(world.changes, 2, "nothing new was told");
+}
+
+#[test]
+fn a_node_that_gets_its_label_late_is_noticed() {
+    let mut world = World::with_pods(1);
+    world.pods[0].node = Some(0);
+    world.pass();
+    world.wait().unwrap();
+    world.pass();
+    world.complete = true;
+    assert_eq!(world.pass(), [0, 0, 0], "not yet");
+    world.wait().unwrap();
+    assert_eq!(world.pass(), [1, 0, 1]);
+    assert_eq!(world.pods[0].labels[RACK], "r0");
+    assert_eq!(world.wait(), None, "there is nothing more to learn");
     assert_eq!(world.pass(), [0, 0, 0]);
+}
+
+#[test]
+fn pods_that_go_are_not_waited_for() {
+    let mut world = World::with_pods(1);
+    world.pods[0].node = Some(0);
+    world.pass();
+    let mut leaving = world.metadata();
+    leaving[0].deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    assert_eq!(world.memory.due(&leaving, world.now), None);
+    let late = world.now + LONGEST_PAUSE;
+    assert_eq!(
+        world.memory.due(&world.metadata(), late),
+        None,
+        "what hinders a look that is due is tried again by itself"
+    );
+    assert!(world.memory.due(&world.metadata(), world.now).is_some());
 }
 
 #[test]
 fn pods_that_could_not_be_looked_at_are_the_next_time() {
     let world = World::with_pods(1);
     let (metadata, mut memory) = (world.metadata(), Memory::default());
-    let mut look = Look::at(&metadata, &memory);
+    let mut look = Look::at(&metadata, &memory, world.now);
     look.know_levels(&BTreeMap::new(), &mut memory);
     assert!(look.unplaced().is_empty(), "there is no such topology");
-    let mut look = Look::at(&metadata, &memory);
+    let mut look = Look::at(&metadata, &memory, world.now);
     look.know_levels(
         &BTreeMap::from([("t".to_owned(), vec![Level { domain: "d".into(), key: "k".into() }])]),
         &mut memory,
@@ -150,8 +209,8 @@ fn pods_that_could_not_be_looked_at_are_the_next_time() {
     assert_eq!(look.unplaced(), ["0"]);
     look.know_places(&BTreeMap::new(), &mut memory);
     assert!(look.nodes().is_empty(), "the API server did not answer");
-    assert_eq!(Look::at(&metadata, &memory).topologies().len(), 1);
-    let mut look = Look::at(&metadata, &memory);
+    assert_eq!(Look::at(&metadata, &memory, world.now).topologies().len(), 1);
+    let mut look = Look::at(&metadata, &memory, world.now);
     look.know_levels(&BTreeMap::from([("t".to_owned(), Vec::new())]), &mut memory);
     assert!(memory.exceeds(0));
     memory.keep(|_| false);

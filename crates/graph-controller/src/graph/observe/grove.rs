@@ -199,3 +199,29 @@ fn domains(binding: &Value) -> Vec<String> {
     let levels = binding.pointer("/spec/levels").and_then(Value::as_array).into_iter().flatten();
     levels.filter_map(|level| level["domain"].as_str()).map(str::to_owned).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use api_types::grove::PodCliqueTemplate;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Reference: it is looked for at every step.
+    #[test]
+    fn a_queue_in_which_a_graph_waits_already_is_not_looked_for_again() {
+        let live = |queues: &[Option<&str>]| {
+            let clique = |queue: &Option<&str>| PodCliqueTemplate {
+                labels: queue.iter().map(|queue| (labels::KAI_QUEUE.to_owned(), (*queue).to_owned())).collect(),
+                ..PodCliqueTemplate::default()
+            };
+            let mut set: PodCliqueSet = serde_json::from_value(json!({ "metadata": {}, "spec": {} })).unwrap();
+            set.spec.template.cliques = queues.iter().map(clique).collect();
+            LiveGrove { sets: vec![set], ..LiveGrove::default() }
+        };
+        assert!(waits_in(&live(&[Some("team"), Some("team")]), "team"));
+        assert!(!waits_in(&live(&[Some("team"), Some("other")]), "team"), "it is to move");
+        assert!(!waits_in(&live(&[None]), "team"), "it waited in none");
+        assert!(!waits_in(&LiveGrove::default(), "team"), "it is new");
+    }
+}

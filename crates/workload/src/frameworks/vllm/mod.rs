@@ -179,6 +179,19 @@ mod tests {
         assert!(added(&["-dp=16"], NodeRole::Leader, LWS).starts_with("--data-parallel-hybrid-lb"));
     }
 
+    #[test]
+    fn what_the_command_says_counts_like_arguments() {
+        let leader = Some(Multinode { role: NodeRole::Leader, nodes: 2, peers: LWS });
+        for (flag, expected) in
+            [("--tensor-parallel-size=16", "--nnodes 2"), ("--enable-elastic-ep", "ray start --head")]
+        {
+            let mut main = container(&["python3", "-m", "dynamo.vllm", flag], &[]);
+            main.resources = serde_json::from_value(json!({"limits": {"nvidia.com/gpu": "8"}})).unwrap();
+            adapt_main(&launch(leader), &mut main);
+            assert!(told(&main).join(" ").contains(expected), "{flag}: {:?}", told(&main));
+        }
+    }
+
     /// GPUs through claims are GPUs. Scalar resources count before them: nobody has both.
     #[test]
     fn gpus_that_are_claimed_count_like_others() {

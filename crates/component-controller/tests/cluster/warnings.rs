@@ -1,0 +1,79 @@
+//! What only events tell of pods that do not come up. Nobody here runs LeaderWorkerSets or a kubelet, so the test itself says
+//! what they would.
+
+use crate::bed::{Bed, LIMIT, condition, leader_worker_sets};
+use crate::nodes::{SET, spanning};
+use api_types::{labels, v1beta1::DynamoComponentDeployment};
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use test_cluster::wait;
+
+/// Before any pod of the test was made.
+const LONG_AGO: &str = "2020-01-01T00:00:00Z";
+
+/// Warns of an object, as one of Kubernetes' own programs does.
+async fn warn(bed: &Bed, source: &str, reason: &str, message: &str, object: &Value) {
+    let mut event = json!({
+        "metadata": { "generateName": "warning-" }, "type": "Warning", "reason": reason, "message": message,
+        "involvedObject": object, "source": { "component": source }, "count": 1,
+        "firstTimestamp": LONG_AGO, "lastTimestamp": LONG_AGO,
+    });
+    event["involvedObject"]["namespace"] = json!(bed.namespace);
+    let event: Event = serde_json::from_value(event).unwrap();
+    bed.api().create(&PostParams::default(), &event).await.unwrap();
+}
+
+/// A pod of the component that its node sets up and does not get any further with.
+async fn pod_being_set_up(bed: &Bed, name: &str) -> Pod {
+    let pod = json!({
+        "metadata": { "name": name, "labels": { labels::LEADER_WORKER_SET: SET } },
+        "spec": {
+            // Nobody gives it a node, on which it would become ready.
+            "schedulerName": "nobody", "automountServiceAccountToken": false,
+            "containers": [{ "name": "main", "image": "registry.example.com/vllm-runtime:1.5.0" }],
+        },
+    });
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    // The namespace's account is made by somebody else.
+    let make = async || bed.api().create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
+    wait::until("the pod to be taken", LIMIT, make).await.unwrap();
+    let waiting = json!({ "waiting": { "reason": "ContainerCreating" } });
+    let container = json!({ "name": "main", "image": "registry.example.com/vllm-runtime:1.5.0", "imageID": "", "ready": false,
+        "restartCount": 0, "state": waiting });
+    let status = json!({ "status": { "phase": "Pending", "containerStatuses": [container] } });
+    bed.api::<Pod>().patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap()
+}
+
+/// Waits until the component says why it is not ready.
+async fn until_told(bed: &Bed, reason: &str, expected: &str) {
+    bed.until(&format!("{reason}: {expected}"), |component: &DynamoComponentDeployment| {
+        condition(component, "Reconciling").is_some_and(|told| told.1 == reason && told.2.contains(expected))
+            && condition(component, "Ready").is_some_and(|ready| ready.0 == "False" && ready.2.contains(expected))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pods_that_are_refused_and_volumes_that_are_not_mounted_are_told_in_kubernetes_words() {
+    if leader_worker_sets().is_none() {
+        return;
+    }
+    let bed = Bed::new("warnings").await;
+    let refused = format!("create Pod {SET}-0 in StatefulSet {SET} failed error: exceeded quota: gpus");
+    let set = |name: &str| json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name });
+    warn(&bed, "statefulset-controller", "FailedCreate", "create Pod of somebody else failed", &set("other-0")).await;
+    warn(&bed, "statefulset-controller", "FailedCreate", &refused, &set(SET)).await;
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    until_told(&bed, "PodsRefused", &format!("StatefulSet {SET}: {refused}")).await;
+
+    // A pod was made since, so that one is told of.
+    let leader = pod_being_set_up(&bed, "chat-worker-0-0").await;
+    let about = |uid: &str| json!({ "apiVersion": "v1", "kind": "Pod", "name": leader.name_any(), "uid": uid });
+    let missing = "MountVolume.SetUp failed for volume \"keys\" : secret \"keys\" not found";
+    let earlier = "MountVolume.SetUp failed for volume \"model\" : of a pod that had this name before";
+    warn(&bed, "kubelet", "FailedMount", earlier, &about("another")).await;
+    warn(&bed, "kubelet", "FailedMount", missing, &about(&leader.uid().unwrap())).await;
+    until_told(&bed, "VolumeNotMounted", &format!("pod chat-worker-0-0: {missing}")).await;
+}
