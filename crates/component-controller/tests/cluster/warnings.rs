@@ -55,25 +55,34 @@ async fn until_told(bed: &Bed, reason: &str, expected: &str) {
     .await;
 }
 
-#[tokio::test]
-async fn pods_that_are_refused_and_volumes_that_are_not_mounted_are_told_in_kubernetes_words() {
-    if leader_worker_sets().is_none() {
-        return;
-    }
-    let bed = Bed::new("warnings").await;
-    let refused = format!("create Pod {SET}-0 in StatefulSet {SET} failed error: exceeded quota: gpus");
+/// A namespace in which a StatefulSet of the component, and one of somebody else, were refused a pod long ago; and what was
+/// said of it. The component is still to be made: it is looked at some seconds later, and then ever more rarely.
+async fn refused(prefix: &str) -> Option<(Bed, String)> {
+    leader_worker_sets()?;
+    let bed = Bed::new(prefix).await;
     let set = |name: &str| json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name });
+    let message = format!("create Pod {SET}-0 in StatefulSet {SET} failed error: exceeded quota: gpus");
     warn(&bed, "statefulset-controller", "FailedCreate", "create Pod of somebody else failed", &set("other-0")).await;
-    warn(&bed, "statefulset-controller", "FailedCreate", &refused, &set(SET)).await;
-    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    until_told(&bed, "PodsRefused", &format!("StatefulSet {SET}: {refused}")).await;
+    warn(&bed, "statefulset-controller", "FailedCreate", &message, &set(SET)).await;
+    Some((bed, message))
+}
 
-    // A pod was made since, so that one is told of.
+#[tokio::test]
+async fn pods_that_a_group_is_refused_are_told_in_kubernetes_words() {
+    let Some((bed, message)) = refused("refused").await else { return };
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    until_told(&bed, "PodsRefused", &format!("StatefulSet {SET}: {message}")).await;
+}
+
+#[tokio::test]
+async fn a_volume_that_is_not_mounted_is_told_in_kubernetes_words_and_no_older_refusal() {
+    let Some((bed, _)) = refused("volume").await else { return };
     let leader = pod_being_set_up(&bed, "chat-worker-0-0").await;
     let about = |uid: &str| json!({ "apiVersion": "v1", "kind": "Pod", "name": leader.name_any(), "uid": uid });
     let missing = "MountVolume.SetUp failed for volume \"keys\" : secret \"keys\" not found";
     let earlier = "MountVolume.SetUp failed for volume \"model\" : of a pod that had this name before";
     warn(&bed, "kubelet", "FailedMount", earlier, &about("another")).await;
     warn(&bed, "kubelet", "FailedMount", missing, &about(&leader.uid().unwrap())).await;
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
     until_told(&bed, "VolumeNotMounted", &format!("pod chat-worker-0-0: {missing}")).await;
 }
