@@ -1,25 +1,19 @@
 //! The loop of the relay.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use api_types::names;
-use api_types::v1beta1::DynamoGraphDeploymentRequest;
 use controller_kit::store::Packed;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, Resource};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::Api;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
+use super::apply::{HandOver, HandOverError, Recipient};
 use super::{CONFIG_FILE, Report, STATUS_FILE, ending, progress};
-use crate::request::decide::generated::tracking_labels;
 use crate::request::decide::job::PROFILER;
 
-/// Who writes the ConfigMap.
-const MANAGER: &str = "dynamo-output-relay";
 /// How often the profiler is looked at.
 const ROUND: Duration = Duration::from_secs(10);
 /// How long after the profiler's end its files may be missing: a volume may show them late.
@@ -57,13 +51,8 @@ pub enum RelayError {
         path: PathBuf,
     },
     /// What it said could not be handed over.
-    #[error("cannot write ConfigMap {name}: {why}")]
-    Write {
-        /// The ConfigMap.
-        name: String,
-        /// What the API server says.
-        why: String,
-    },
+    #[error(transparent)]
+    HandOver(#[from] HandOverError),
 }
 
 /// Relays until the profiler has ended and its end is told.
@@ -71,7 +60,12 @@ pub enum RelayError {
 /// # Errors
 /// The profiler does not say how it ended, or nobody takes what it said.
 pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
-    let relay = Relay { client, args };
+    let recipient = Recipient {
+        name: args.request.clone(),
+        namespace: args.request_namespace.clone(),
+        uid: args.request_uid.clone(),
+    };
+    let relay = Relay { output: HandOver::new(client.clone(), recipient), client, args };
     let mut told = Report::Nothing;
     loop {
         let ended = relay.has_ended().await;
@@ -79,7 +73,7 @@ pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
         if let Report::Progress(data) = &now
             && now != told
         {
-            match relay.tell(data).await {
+            match relay.output.tell(data).await {
                 Ok(()) => told = now,
                 Err(error) => warn!(%error, "trying again"),
             }
@@ -93,6 +87,7 @@ pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
 
 struct Relay {
     client: Client,
+    output: HandOver,
     args: RelayArgs,
 }
 
@@ -128,53 +123,18 @@ impl Relay {
             let status = self.file(STATUS_FILE).await.unwrap_or_default();
             let mut failure = RelayError::NoEnd { path: self.path(STATUS_FILE) };
             if let Report::Final(data) = ending(&status, self.file(CONFIG_FILE).await.as_deref()) {
-                match self.tell(&data).await {
+                match self.output.tell(&data).await {
                     Ok(()) => {
                         info!("the profiler's end is told");
                         return Ok(());
                     }
-                    Err(error) => failure = error,
+                    Err(error) => failure = error.into(),
                 }
             }
             if Instant::now() >= deadline {
                 return Err(failure);
             }
             sleep(Duration::from_secs(2)).await;
-        }
-    }
-
-    async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), RelayError> {
-        let args = &self.args;
-        let name = names::profiling_output(&args.request);
-        let map = ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(name.clone()),
-                namespace: Some(args.request_namespace.clone()),
-                labels: Some(tracking_labels(&args.request, &args.request_namespace)),
-                owner_references: Some(vec![self.owner()]),
-                ..ObjectMeta::default()
-            },
-            data: Some(data.clone()),
-            ..ConfigMap::default()
-        };
-        let maps: Api<ConfigMap> = Api::namespaced(self.client.clone(), &args.request_namespace);
-        let params = PatchParams::apply(MANAGER).force();
-        let why = match timeout(STEP, maps.patch(&name, &params, &Patch::Apply(&map))).await {
-            Ok(Ok(_)) => return Ok(()),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "no answer in time".to_owned(),
-        };
-        Err(RelayError::Write { name, why })
-    }
-
-    fn owner(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: DynamoGraphDeploymentRequest::api_version(&()).into_owned(),
-            kind: DynamoGraphDeploymentRequest::kind(&()).into_owned(),
-            name: self.args.request.clone(),
-            uid: self.args.request_uid.clone(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
         }
     }
 }

@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus};
 use api_types::{labels, names};
-use controller_kit::apply::{Applier, Error, ObjectId};
+use controller_kit::apply::{Applier, Error, ObjectId, timed};
 use controller_kit::failure::Class;
 use controller_kit::store::{Key, Packed, Store, controller_owner};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, ServiceAccount};
 use k8s_openapi::api::rbac::v1::RoleBinding;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::Value;
 
 use self::gpus::Gpus;
 use super::cost::Trials;
+use super::decide;
 use super::hardware::Found;
 use super::settings::Settings;
 use super::standing::{Standing, graph_name, graph_was_there, standing};
@@ -181,8 +182,10 @@ impl Observer {
             job,
             ..Observed::of(request, spec, self.settings.clone())
         };
+        if decide::begins(&observed) {
+            self.look_before_profiling(&mut observed).await?;
+        }
         match standing(&observed.request) {
-            Standing::New => self.look_before_profiling(&mut observed).await?,
             Standing::Profiling => {
                 pods::look_at_profiler(&self.client, &mut observed).await?;
                 pods::look_at_trials(&self.client, &self.caches.graphs, &mut observed).await?;
@@ -190,9 +193,18 @@ impl Observer {
             Standing::Known if graph_was_there(&observed.request) => {
                 pods::look_at_graph(&self.client, &mut observed).await?;
             }
-            Standing::Changed | Standing::Known | Standing::Ended => {}
+            Standing::New | Standing::Changed | Standing::Known | Standing::Ended => {}
         }
         Ok(observed)
+    }
+
+    /// The ConfigMap of the name of the profiler's output that no cache shows, because it has not the labels of ours: what counts
+    /// is whose it is.
+    async fn hidden_output(&self, observed: &Observed) -> Result<Option<ConfigMap>, Error> {
+        let id = ObjectId::named::<ConfigMap>(&observed.namespace, &names::profiling_output(&observed.name));
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &observed.namespace);
+        let found = timed("read", &id, api.get_metadata_opt(&id.name)).await?;
+        Ok(found.map(|found| ConfigMap { metadata: found.metadata, ..ConfigMap::default() }))
     }
 
     fn config_maps_of(&self, namespace: &str, request: &str) -> Vec<ConfigMap> {
@@ -207,6 +219,9 @@ impl Observer {
     }
 
     async fn look_before_profiling(&self, observed: &mut Observed) -> Result<(), Error> {
+        if observed.job.is_none() && observed.output.is_none() {
+            observed.output = self.hidden_output(observed).await?;
+        }
         let spec = &observed.request.spec;
         let claim = spec.model_cache.as_ref().and_then(|cache| cache.pvc_name.clone()).filter(|name| !name.is_empty());
         if let Some(claim) = claim {

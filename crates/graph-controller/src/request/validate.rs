@@ -4,6 +4,7 @@ use api_types::conversion::{ApiVersion, convert};
 use api_types::v1beta1::{GpuSku, Hardware, ModelCache, RequestBackend, SearchStrategy};
 use serde_json::Value;
 
+use super::hardware::fill;
 use super::observe::{Claim, Observed, Search};
 
 /// A request for which a profiler can run.
@@ -109,12 +110,18 @@ pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Refusal> {
     }
 }
 
-/// What the author says, and what was found where the author says nothing.
+/// What the author says, and what was found where the author says nothing. A profile that has to begin anew is planned with what
+/// the first one was planned with, if the cluster does not tell again: its nodes with GPUs may be gone for want of work.
 fn hardware(observed: &Observed, refusal: &mut Refusal) -> Value {
     let given = observed.request.spec.hardware.clone().unwrap_or_default();
     let mut whole = given.clone();
     if let Search::Found(found) = &observed.hardware {
-        whole = found.fill(given);
+        whole = fill(given.clone(), &found.hardware);
+    }
+    let before = observed.status().hardware;
+    let fits = |before: &Hardware| given.gpu_sku.is_none() || given.gpu_sku == before.gpu_sku;
+    if let Some(before) = before.filter(fits).filter(|_| !missing_facts(&whole).is_empty()) {
+        whole = fill(given.clone(), &before);
     }
     let missing = missing_facts(&whole);
     if !missing.is_empty() {

@@ -1,6 +1,10 @@
 //! Requests, from the spec to a graph that serves. The profiler is played.
 
+use std::collections::BTreeMap;
+
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request, RequestPhase};
+use controller_kit::apply::Error;
+use graph_controller::relay::apply::{HandOver, HandOverError, Recipient};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::jiff::Timestamp;
@@ -82,17 +86,51 @@ async fn a_model_becomes_a_graph_that_outlives_its_request() {
     assert!(bed.api::<DynamoGraphDeployment>().get_opt("chat-dgd").await.unwrap().is_some());
 }
 
+fn is_told_that_the_name_is_taken(request: &Request) -> bool {
+    let conditions = request.status.iter().flat_map(|status| &status.conditions);
+    conditions.into_iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "NameTaken")
+}
+
+/// An object that has the name of the output, and none of the labels by which the controller knows its own.
+#[tokio::test]
+async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
+    let bed = Bed::new("output").await;
+    let (maps, name) = (bed.api::<ConfigMap>(), "dgdr-output-chat");
+    let foreign = json!({ "metadata": { "name": name }, "data": { "mine": "yes" } });
+    let foreign = maps.create(&PostParams::default(), &serde_json::from_value(foreign).unwrap()).await.unwrap();
+    let request = apply(&bed, |_| ()).await;
+    bed.until("chat", "told that the name is taken", is_told_that_the_name_is_taken).await;
+    assert!(bed.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
+
+    let relay_of = |uid: Option<String>| {
+        let (name, namespace) = ("chat".to_owned(), bed.namespace.clone());
+        HandOver::new(bed.client.clone(), Recipient { name, namespace, uid: uid.unwrap() })
+    };
+    let words = |key: &str, text: &str| BTreeMap::from([(key.to_owned(), text.to_owned())]);
+    let relay = relay_of(request.uid());
+    let refused = relay.tell(&words("phase", "SweepingDecode")).await;
+    assert!(matches!(refused, Err(HandOverError::Write(Error::Foreign { .. }))), "{refused:?}");
+    assert_eq!(maps.get(name).await.unwrap(), foreign);
+
+    maps.delete(name, &DeleteParams::default()).await.unwrap();
+    bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
+    relay.tell(&words("phase", "SweepingDecode")).await.unwrap();
+    relay.tell(&words("message", "3 of 8")).await.unwrap();
+    let told = maps.get(name).await.unwrap();
+    assert_eq!(told.data, Some(words("message", "3 of 8")));
+    assert_eq!(told.owner_references()[0].uid, request.uid().unwrap());
+    let earlier = relay_of(Some("a-uid-of-before".to_owned())).tell(&words("message", "too late")).await;
+    assert!(matches!(earlier, Err(HandOverError::InTheWay { .. })), "{earlier:?}");
+    assert_eq!(maps.get(name).await.unwrap().data, told.data);
+}
+
 #[tokio::test]
 async fn a_graph_of_somebody_else_is_left_alone() {
     let bed = Bed::new("taken").await;
     let before = bed.apply(&graph("chat-dgd", |_| ())).await;
     let request = apply(&bed, |_| ()).await;
     profile(&bed, &request, proposal()).await;
-    let told = |request: &Request| {
-        let conditions = request.status.iter().flat_map(|status| &status.conditions);
-        conditions.into_iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "NameTaken")
-    };
-    bed.until("chat", "told that the name is taken", told).await;
+    bed.until("chat", "told that the name is taken", is_told_that_the_name_is_taken).await;
     let after = bed.api::<DynamoGraphDeployment>().get("chat-dgd").await.unwrap();
     assert_eq!((after.uid(), after.spec), (before.uid(), before.spec));
     assert!(after.metadata.labels.is_none_or(|labels| labels.is_empty()));

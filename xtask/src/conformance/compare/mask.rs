@@ -89,8 +89,10 @@ pub(super) fn clean(mut object: Value) -> Value {
     walk(&mut object, &strip_notes);
     walk(&mut object, &mask_programs);
     walk(&mut object, &allow_no_token);
-    if object.get("kind").and_then(Value::as_str) == Some("ConfigMap") {
-        mask_scripts(&mut object);
+    match object.get("kind").and_then(Value::as_str) {
+        Some("ConfigMap") => mask_scripts(&mut object),
+        Some("Job") => allow_disruptions(&mut object),
+        _ => {}
     }
     if let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") {
         owners.iter_mut().filter_map(Value::as_object_mut).for_each(keep_group_of_owner);
@@ -155,6 +157,23 @@ fn allow_no_token(variable: &mut Map<String, Value>) {
         && let Some(Value::Object(secret)) = variable.get_mut("valueFrom").and_then(|from| from.get_mut("secretKeyRef"))
     {
         secret.remove("optional");
+    }
+}
+
+/// A profiler of the reference is given up when its node is drained. A rule that only passes over disruptions may stand; with one,
+/// the API server has another default for when a pod is replaced.
+fn allow_disruptions(job: &mut Value) {
+    let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let rules = spec.get("podFailurePolicy").and_then(|policy| policy.get("rules")).and_then(Value::as_array);
+    let passes_over = |rule: &Value| rule.get("action").and_then(Value::as_str) == Some("Ignore");
+    let default = match rules {
+        None => "TerminatingOrFailed",
+        Some(rules) if rules.iter().all(passes_over) => "Failed",
+        Some(_) => return,
+    };
+    spec.remove("podFailurePolicy");
+    if spec.get("podReplacementPolicy").and_then(Value::as_str) == Some(default) {
+        spec.remove("podReplacementPolicy");
     }
 }
 

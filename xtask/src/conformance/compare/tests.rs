@@ -62,6 +62,10 @@ fn what_an_implementation_is_free_in_does_not_count() {
             json!({"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "g"}, "spec": spec}),
         ])
     };
+    let job = |spec: Value| {
+        objects(&[json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})])
+    };
+    let disrupted = json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "planner-serviceaccount"}});
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}});
     let web = deployment("web", json!({}));
@@ -70,6 +74,10 @@ fn what_an_implementation_is_free_in_does_not_count() {
         (noted(json!({"nvidia.com/last-applied-hash": "1"})), noted(json!({"operator.dynamo/x": "y"}))),
         (owner("nvidia.com/v1beta1", "1"), owner("nvidia.com/v1alpha1", "2")),
         (script("wait.py", "a"), script("wait.py", "b")),
+        (
+            job(json!({"podReplacementPolicy": "TerminatingOrFailed"})),
+            job(json!({"podFailurePolicy": disrupted, "podReplacementPolicy": "Failed"})),
+        ),
         (picker(json!({})), picker(json!({"sidecar.istio.io/inject": "false"}))),
         (with_spec(json!({"args": ["ssh -i /ssh-pk/a"]})), with_spec(json!({"args": ["x /ssh-pk/b"]}))),
         (objects(&[web.clone(), account]), objects(std::slice::from_ref(&web))),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api_types::conversion::{ApiVersion, convert};
+use api_types::v1beta1::ComponentType;
 use api_types::{labels, names};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -65,7 +66,26 @@ fn graph(document: Value, name: &str) -> Result<Value, String> {
             metadata.insert("name".to_owned(), json!(name));
         }
     }
+    if let Some(components) = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut) {
+        give_adapters(components);
+    }
     Ok(graph)
+}
+
+/// A planner scales workers through their scaling adapters. Where it has proposed none, its graph gets them; graphs of authors
+/// are theirs.
+fn give_adapters(components: &mut [Value]) {
+    let type_of = |component: &Value| ComponentType::named(component.get("type")?.as_str()?);
+    if !components.iter().any(|component| type_of(component) == Some(ComponentType::Planner)) {
+        return;
+    }
+    let workers = components.iter_mut().filter(|component| type_of(component).is_some_and(ComponentType::is_worker));
+    for worker in workers.filter_map(Value::as_object_mut) {
+        let adapter = worker.entry("scalingAdapter").or_insert(Value::Null);
+        if adapter.is_null() {
+            *adapter = json!({});
+        }
+    }
 }
 
 /// Labels by which what is made for a request is found again.
@@ -118,6 +138,24 @@ mod tests {
         let graph = read(text, "g").unwrap().graph;
         assert_eq!(graph["apiVersion"], "nvidia.com/v1beta1");
         assert_eq!(graph["spec"]["components"][0]["name"], "Frontend");
+    }
+
+    /// Field report 30: the graph of a request had a planner, and nothing through which it could scale.
+    #[test]
+    fn a_proposal_with_a_planner_has_scaling_adapters() {
+        let adapters = |types: &[&str]| -> Vec<Value> {
+            let component = |type_: &&str| json!({ "name": format!("a-{type_}"), "type": type_ });
+            let components: Vec<_> = types.iter().map(component).collect();
+            let graph = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+                "spec": { "components": components } });
+            let graph = read(&graph.to_string(), "g").unwrap().graph;
+            let components = graph["spec"]["components"].as_array().unwrap();
+            components.iter().map(|component| component["scalingAdapter"].clone()).collect()
+        };
+        let (none, one) = (Value::Null, json!({}));
+        let planned = adapters(&["frontend", "prefill", "decode", "worker", "planner"]);
+        assert_eq!(planned, [none.clone(), one.clone(), one.clone(), one, none.clone()]);
+        assert_eq!(adapters(&["frontend", "worker"]), [none.clone(), none]);
     }
 
     /// The reference skips documents that it cannot read, and may read them for ever (defect 21).

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use api_types::{annotations, env, labels, names};
-use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::batch::v1::{
+    Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
+};
 use k8s_openapi::api::core::v1::{
     ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, KeyToPath, LocalObjectReference,
     PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec, SecretKeySelector, Volume,
@@ -34,6 +36,7 @@ const USER: i64 = 1000;
 pub fn render(request: &ValidRequest<'_>, observed: &Observed) -> Job {
     let spec = JobSpec {
         backoff_limit: Some(0),
+        pod_failure_policy: Some(disruptions_are_no_failures()),
         template: PodTemplateSpec { metadata: None, spec: Some(pod(request, observed)) },
         ..JobSpec::default()
     };
@@ -46,6 +49,20 @@ pub fn render(request: &ValidRequest<'_>, observed: &Observed) -> Job {
         override_tool::add(spec, &observed.settings.args);
     }
     job
+}
+
+/// A profiler that fails once would fail again; one whose node is drained, or that has to give way to others, is started anew.
+fn disruptions_are_no_failures() -> PodFailurePolicy {
+    let disrupted = PodFailurePolicyOnPodConditionsPattern {
+        type_: "DisruptionTarget".to_owned(),
+        status: Some("True".to_owned()),
+    };
+    let rule = PodFailurePolicyRule {
+        action: "Ignore".to_owned(),
+        on_pod_conditions: Some(vec![disrupted]),
+        ..PodFailurePolicyRule::default()
+    };
+    PodFailurePolicy { rules: vec![rule] }
 }
 
 fn metadata(observed: &Observed) -> ObjectMeta {

@@ -44,6 +44,17 @@ fn a_profiler_that_fails_is_not_started_again() {
     assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
 }
 
+/// A node that is drained, or a pod that matters more, says nothing about the profiler.
+#[test]
+fn a_profiler_that_is_evicted_is_started_again() {
+    let job = rendered(|_| ());
+    let disrupted = json!([{ "type": "DisruptionTarget", "status": "True" }]);
+    let rules = json!([{ "action": "Ignore", "onPodConditions": disrupted }]);
+    assert_eq!(job["spec"]["podFailurePolicy"]["rules"], rules);
+    // The API server takes such a policy with this alone.
+    assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
+}
+
 #[test]
 fn weights_are_mounted_read_only() {
     let pod = pod(|r| r["spec"]["modelCache"] = json!({ "pvcName": "weights", "pvcMountPath": "/models" }));

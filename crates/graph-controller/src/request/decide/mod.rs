@@ -157,6 +157,16 @@ pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
     decision
 }
 
+/// Whether a profiler is started now, or would be if nothing were in the way: only then its surroundings have to be looked at.
+pub fn begins(observed: &Observed) -> bool {
+    match standing(&observed.request) {
+        Standing::New => true,
+        Standing::Profiling => profiling::is_lost(observed),
+        Standing::Known => observed.selected().is_none() && profiling::is_lost(observed),
+        Standing::Changed | Standing::Ended => false,
+    }
+}
+
 fn at(stage: Stage) -> Decision {
     Decision { stage, ..Decision::default() }
 }

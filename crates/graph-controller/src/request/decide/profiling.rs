@@ -92,6 +92,12 @@ pub(super) fn drift(observed: &Observed) -> Option<String> {
     (!is_of_this_spec(job, observed)).then(|| note.to_owned())
 }
 
+/// Whether there is nothing of a profiler to follow: somebody deleted its Job before it left anything.
+pub(super) fn is_lost(observed: &Observed) -> bool {
+    let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    observed.job.as_ref().is_none_or(|job| !observed.is_ours(job)) && told.failure.is_none() && !told.succeeded
+}
+
 /// Follows the profiler.
 pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
     let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));

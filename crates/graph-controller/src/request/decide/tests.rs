@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{Decision, Stage, decide};
+use super::{Decision, Stage, begins, decide};
 use crate::request::apply::Acted;
 use crate::request::fixtures::observed_with;
 use crate::request::observe::{Claim, Observed, Search};
@@ -255,8 +255,41 @@ fn config_maps_become_the_graphs() {
 fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() {
     let mut observed = in_phase("Profiling");
     assert!(decide(&observed, now()).job.is_some());
+    assert!(begins(&observed), "and its surroundings are looked at before");
+
+    // Hardware that was found for the first Job serves the second, even if no node with GPUs is there at the moment.
+    let mut found = observed_with(|r| {
+        r["spec"].as_object_mut().unwrap().remove("hardware");
+        r["status"] = json!({ "phase": "Profiling", "observedGeneration": 1, "profilingJobName": "profile-chat",
+            "hardware": { "gpuSku": "h100_sxm", "vramMb": 81920, "numGpusPerNode": 8 } });
+    });
+    for search in [Search::NotAsked, Search::Nothing("no node has GPUs".into())] {
+        found.hardware = search;
+        let decision = decide(&found, now());
+        let config = decision.job.as_ref().unwrap().spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+        assert!(config.containers[0].args.as_ref().unwrap()[1].contains("h100_sxm"));
+        assert_eq!(told(&found, decision), (RequestPhase::Profiling, "Profiling".into()));
+    }
+
+    observed.job = Some(job(json!([])));
+    assert!(!begins(&observed), "nothing is looked at while it runs");
+    observed.job = None;
     observed.output = Some(output(json!({ "profiler_status": "success", "final_config.yaml": GRAPH })));
+    assert!(!begins(&observed));
     assert_eq!(follows(&observed), (RequestPhase::Deploying, "Deploying".into()));
+}
+
+/// Somebody's object of the name of the output is told before the profiler runs for hours, and is neither taken nor deleted.
+#[test]
+fn a_config_map_of_somebody_else_keeps_the_profiler_from_starting() {
+    let mut observed = observed_with(|_| ());
+    let mut foreign = output(json!({}));
+    foreign.metadata.owner_references = None;
+    observed.output = Some(foreign);
+    let decision = decide(&observed, now());
+    let Stage::Blocked { reason: "NameTaken", message } = &decision.stage else { panic!("{:?}", decision.stage) };
+    assert!(message.contains("ConfigMap team-a/dgdr-output-chat"), "{message}");
+    assert!(decision.job.is_none() && decision.delete_output.is_none());
 }
 
 /// In the reference, a change of the spec while profiling stops the request for ever, even if it is taken back (defect 18).

@@ -35,20 +35,17 @@ pub struct Found {
     pub unknown_model: Option<String>,
 }
 
-impl Found {
-    /// Fills in what the author leaves open.
-    pub fn fill(&self, given: Hardware) -> Hardware {
-        let found = self.hardware.clone();
-        let text = |given: Option<String>| given.filter(|given| !given.is_empty());
-        let gpus_per_node = given.num_gpus_per_node.or(found.num_gpus_per_node);
-        Hardware {
-            gpu_sku: given.gpu_sku.or(found.gpu_sku),
-            vram_mb: given.vram_mb.or(found.vram_mb),
-            total_gpus: given.total_gpus.or(found.total_gpus),
-            num_gpus_per_node: gpus_per_node,
-            interconnect: text(given.interconnect).or(found.interconnect),
-            rdma: given.rdma.or(found.rdma),
-        }
+/// Fills in what the author leaves open from what is known otherwise.
+pub fn fill(given: Hardware, known: &Hardware) -> Hardware {
+    let known = known.clone();
+    let text = |given: Option<String>| given.filter(|given| !given.is_empty());
+    Hardware {
+        gpu_sku: given.gpu_sku.or(known.gpu_sku),
+        vram_mb: given.vram_mb.or(known.vram_mb),
+        total_gpus: given.total_gpus.or(known.total_gpus),
+        num_gpus_per_node: given.num_gpus_per_node.or(known.num_gpus_per_node),
+        interconnect: text(given.interconnect).or(known.interconnect),
+        rdma: given.rdma.or(known.rdma),
     }
 }
 
@@ -139,7 +136,7 @@ mod tests {
         let found = choose(&nodes, None, |_| false).unwrap();
         assert_eq!(found.hardware.total_gpus, Some(32));
         let given = Hardware { total_gpus: Some(72), ..Hardware::default() };
-        assert_eq!(found.fill(given).total_gpus, Some(72));
+        assert_eq!(fill(given, &found.hardware).total_gpus, Some(72));
     }
 
     /// The reference writes the maker's text into a field that takes names of a list, and fails (defect 23).
