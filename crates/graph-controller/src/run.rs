@@ -125,7 +125,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let places = Places {
         graphs: caches.graphs.clone(),
         components: caches.components.clone(),
-        worker_pods: caches.worker_pods.clone(),
+        pods: vec![caches.worker_pods.clone()],
     };
     let labeller = Labeller::new(applier.clone(), events.clone(), caches.worker_pods.clone());
     let (infrastructure, graphs_to_tell) = infrastructure::start(&context, own_namespace, places);

@@ -3,8 +3,7 @@
 use std::error::Error as _;
 
 use etcd_client::{
-    Certificate, Client, Compare, CompareOp, ConnectOptions, DeleteOptions, GetOptions, Identity, TlsOptions, Txn,
-    TxnOp,
+    Certificate, Client, Compare, CompareOp, ConnectOptions, GetOptions, Identity, TlsOptions, Txn, TxnOp,
 };
 
 use crate::{
@@ -56,23 +55,24 @@ impl Etcd {
         self.connect().await.map(drop)
     }
 
-    /// Removes every key that belongs to a Dynamo namespace, and says how many there were.
+    /// Removes the keys of a Dynamo namespace that have no lease, and says how many there were. Those with a lease are of a process
+    /// that lives, or go by themselves.
     ///
     /// # Errors
     /// If one of them may still be there.
     pub async fn remove_namespace(&self, namespace: &str) -> Result<u64, Error> {
         let mut session = self.connect().await?;
-        within(session.server.clone(), CLEANING_PATIENCE, session.remove_namespace(namespace)).await
+        within(session.server.clone(), CLEANING_PATIENCE, session.remove(layout::etcd_prefixes(namespace))).await
     }
 
-    /// Removes the keys of one component that have no lease, and says how many there were. Those with a lease are of a process that
-    /// lives, or go by themselves: another component may register under the same name.
+    /// The same for one component: another one may register under its name.
     ///
     /// # Errors
     /// If one of them may still be there.
     pub async fn remove_component(&self, namespace: &str, component: &str) -> Result<u64, Error> {
         let mut session = self.connect().await?;
-        within(session.server.clone(), CLEANING_PATIENCE, session.remove_component(namespace, component)).await
+        let prefixes = layout::etcd_component_prefixes(namespace, component);
+        within(session.server.clone(), CLEANING_PATIENCE, session.remove(prefixes)).await
     }
 
     /// A connection to the first endpoint that answers. The client's own choice among several would be one by chance, of one that is
@@ -106,18 +106,9 @@ struct Session {
 }
 
 impl Session {
-    async fn remove_namespace(&mut self, namespace: &str) -> Result<u64, Error> {
+    async fn remove(&mut self, prefixes: Vec<String>) -> Result<u64, Error> {
         let mut removed = 0;
-        for prefix in layout::etcd_prefixes(namespace) {
-            let answer = self.client.delete(prefix, Some(DeleteOptions::new().with_prefix())).await;
-            removed += answer.map_err(|error| failure(&self.server, &error))?.deleted().unsigned_abs();
-        }
-        Ok(removed)
-    }
-
-    async fn remove_component(&mut self, namespace: &str, component: &str) -> Result<u64, Error> {
-        let mut removed = 0;
-        for prefix in layout::etcd_component_prefixes(namespace, component) {
+        for prefix in prefixes {
             let found = self.client.get(prefix, Some(GetOptions::new().with_prefix().with_keys_only())).await;
             let found = found.map_err(|error| failure(&self.server, &error))?;
             for key in found.kvs().iter().filter(|key| key.lease() == 0) {

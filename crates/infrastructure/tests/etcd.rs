@@ -47,7 +47,12 @@ async fn stale_keys_of_a_namespace_go_and_no_others() {
     for key in stale.iter().chain(&others) {
         put(&mut runtime, key).await;
     }
+    // No key goes that a living process holds.
+    let lease = runtime.lease_grant(600, None).await.unwrap().id();
+    let held = "v1/instances/team-llm/backend/generate/7";
+    runtime.put(held, "x", Some(PutOptions::new().with_lease(lease))).await.unwrap();
     assert_eq!(operator.remove_namespace("team-llm").await.unwrap(), 2);
+    assert!(has(&mut runtime, held).await);
     for key in stale {
         assert!(!has(&mut runtime, key).await, "{key}");
     }
@@ -57,8 +62,7 @@ async fn stale_keys_of_a_namespace_go_and_no_others() {
     assert_eq!(operator.remove_namespace("team-llm").await.unwrap(), 0);
     assert_eq!(operator.remove_namespace("").await.unwrap(), 0);
 
-    // Of a component, only what no living process holds.
-    let lease = runtime.lease_grant(600, None).await.unwrap().id();
+    // The same for one component.
     let (held, free) = ("v1/instances/team/planner/generate/1", "v1/instances/team/planner/generate/2");
     runtime.put(held, "x", Some(PutOptions::new().with_lease(lease))).await.unwrap();
     put(&mut runtime, free).await;

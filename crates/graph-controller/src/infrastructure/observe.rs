@@ -1,6 +1,6 @@
 //! I/O in: whether NATS and etcd can be used, and which places in them are in use.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api_types::conditions::infrastructure as reason;
@@ -8,7 +8,7 @@ use api_types::{labels, names};
 use controller_kit::apply::STEP_TIMEOUT;
 use controller_kit::process::Context;
 use controller_kit::settings::Infrastructure;
-use controller_kit::store::{Key, Packed, Store};
+use controller_kit::store::{Key, Packed, Store, watch_metadata_by};
 use futures::channel::mpsc;
 use futures::stream::{BoxStream, StreamExt};
 use infrastructure::{Credentials, Etcd, Nats};
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::apply::clean;
-use super::leftovers::Place;
+use super::leftovers::{Place, places_of};
 use super::status::Verdict;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 
@@ -28,6 +28,9 @@ const GOOD_PAUSE: Duration = Duration::from_secs(60);
 const BAD_PAUSE: Duration = Duration::from_secs(10);
 /// Where the operator is installed unless it is told.
 const OPERATOR_NAMESPACE: &str = "dynamo-system";
+
+/// Pods that may still register.
+const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// The newest verdict. Cheap to clone.
 #[derive(Clone)]
@@ -47,8 +50,8 @@ pub struct Places {
     pub graphs: Store<Packed<DynamoGraphDeployment>>,
     /// Their components.
     pub components: Store<Packed<DynamoComponentDeployment>>,
-    /// Worker pods that have not ended.
-    pub worker_pods: Store<PartialObjectMeta<Pod>>,
+    /// Pods that have not ended: workers of graphs, and those of components that stand alone.
+    pub pods: Vec<Store<PartialObjectMeta<Pod>>>,
 }
 
 impl Places {
@@ -56,7 +59,9 @@ impl Places {
     pub async fn known(&self) {
         self.graphs.wait_until_ready().await;
         self.components.wait_until_ready().await;
-        self.worker_pods.wait_until_ready().await;
+        for pods in &self.pods {
+            pods.wait_until_ready().await;
+        }
     }
 
     /// The places in use. The namespace that all graphs share is nobody's.
@@ -67,10 +72,10 @@ impl Places {
             places.insert(Place::Namespace(names::dynamo_namespace(&namespace, &graph.name_any(), false)));
         }
         for component in self.components.all() {
-            places.extend(places_of(component.labels()));
+            places.extend(places_of(&component.namespace().unwrap_or_default(), component.labels()));
         }
-        for pod in self.worker_pods.all() {
-            places.extend(places_of(pod.labels()));
+        for pod in self.pods.iter().flat_map(Store::all) {
+            places.extend(places_of(&pod.namespace().unwrap_or_default(), pod.labels()));
         }
         let shared = names::dynamo_namespace("", "", true);
         places.retain(|place| match place {
@@ -78,16 +83,6 @@ impl Places {
         });
         places
     }
-}
-
-/// Where an object with these labels registers.
-fn places_of(labels: &BTreeMap<String, String>) -> Vec<Place> {
-    let Some(namespace) = labels.get(labels::DYNAMO_NAMESPACE) else { return Vec::new() };
-    let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
-    let namespace = names::runtime_namespace(namespace, generation);
-    let component = labels.get(labels::COMPONENT);
-    let component = component.map(|name| Place::Component { namespace: namespace.clone(), name: name.to_lowercase() });
-    [Place::Namespace(namespace)].into_iter().chain(component).collect()
 }
 
 /// The servers, as the configuration and the Secret describe them.
@@ -164,7 +159,11 @@ fn not_ready(reason: &'static str, message: String) -> Verdict {
 }
 
 /// Starts to look after NATS and etcd until the process stops, and returns what is known of them and which graphs to tell it.
-pub fn start(context: &Context, own_namespace: Option<String>, places: Places) -> (Watched, BoxStream<'static, Key>) {
+pub fn start(
+    context: &Context,
+    own_namespace: Option<String>,
+    mut places: Places,
+) -> (Watched, BoxStream<'static, Key>) {
     let settings = context.settings.infrastructure.clone();
     let configured = !settings.nats_address.is_empty() || !settings.etcd_address.is_empty();
     let (sender, receiver) = watch::channel(if configured { Verdict::Unknown } else { Verdict::Unconfigured });
@@ -174,7 +173,13 @@ pub fn start(context: &Context, own_namespace: Option<String>, places: Places) -
         let namespace = given.or(own_namespace).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
         let source = Source { client: context.client.clone(), settings, namespace };
         let (shutdown, graphs) = (context.shutdown.clone(), places.graphs.clone());
-        let work = futures::future::join(follow(source.clone(), sender, graphs, wake), clean(source, places));
+        let alone = format!("{},!{}", labels::DYNAMO_NAMESPACE, labels::GRAPH);
+        let (pods, watch) =
+            watch_metadata_by::<Pod>(context.client.clone(), &context.scope, Some(&alone), Some(NOT_ENDED));
+        places.pods.push(pods);
+        let watching = watch.for_each(|_| std::future::ready(()));
+        let work =
+            futures::future::join3(follow(source.clone(), sender, graphs, wake), clean(source, places), watching);
         tokio::spawn(async move {
             tokio::select! {
                 _ = work => {}

@@ -7,9 +7,9 @@ use api_types::labels;
 use api_types::names;
 use api_types::v1beta1::DynamoGraphDeployment;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use outbound::{Limits, Outbound, Trust};
 use serde_json::{Value, json};
 use test_cluster::{Keys, Security, Server, wait};
@@ -97,19 +97,33 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
         assert_eq!(made["error"], Value::Null);
     }
 
+    // Two components without a graph, which are workers of one namespace.
+    let alone = format!("{}-alone", bed.namespace);
+    let key = |component: &str| format!("v1/instances/{alone}/{component}/generate/3");
+    for name in ["VllmWorker", "Other"] {
+        stands_alone(&bed, name, &alone).await;
+    }
+    for component in ["VllmWorker", "Other", "backend"] {
+        ask_etcd(&etcd, "put", &json!({ "key": encoded(&key(component)), "value": encoded("x") })).await;
+    }
+
     // A controller that starts now knows from its beginning what is in use.
     bed.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "");
     told(&bed, "True", reason::CONNECTED, "").await;
     nats.stop().await.unwrap();
     bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::default()).await.unwrap();
     bed.gone::<DynamoGraphDeployment>("chat").await;
+    bed.api::<Pod>().delete("vllmworker", &DeleteParams::default()).await.unwrap();
 
-    let keys = async || {
-        let keys = keys(&etcd).await;
-        if stale.iter().any(|key| keys.contains(key)) { Err(format!("{keys:?}")) } else { Ok(keys) }
-    };
-    let keys = wait::until("the graph's keys to be gone", LIMIT, keys).await.unwrap();
-    assert!(others.iter().all(|key| keys.contains(key)), "{keys:?}");
+    let [first, second, shared] = ["VllmWorker", "Other", "backend"].map(key);
+    let left = keys_without(&etcd, &[&stale[0], &stale[1], &first]).await;
+    assert!(
+        others.iter().chain([&second, &shared]).all(|key| left.contains(key)),
+        "what lives keeps its own: {left:?}"
+    );
+    bed.api::<Pod>().delete("other", &DeleteParams::default()).await.unwrap();
+    let left = keys_without(&etcd, &[&second, &shared]).await;
+    assert!(others.iter().all(|key| left.contains(key)), "{left:?}");
 
     nats.start_again().await.unwrap();
     let streams = async || {
@@ -117,6 +131,31 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
         if names == json!(["orders"]) { Ok(()) } else { Err(names.to_string()) }
     };
     wait::until("the graph's stream to be gone, and no other", LIMIT, streams).await.unwrap();
+}
+
+/// A pod as the component controller makes it of a component without a graph. It waits at a gate.
+async fn stands_alone(bed: &Bed, name: &str, dynamo_namespace: &str) {
+    let labels = json!({ labels::SELECTOR: name.to_lowercase(), labels::COMPONENT: name, labels::COMPONENT_TYPE: "worker",
+        labels::DYNAMO_NAMESPACE: dynamo_namespace });
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": { "name": name.to_lowercase(), "labels": labels },
+        "spec": { "schedulingGates": [{ "name": "example.com/held" }], "terminationGracePeriodSeconds": 0,
+            "containers": [{ "name": "main", "image": "registry.example.com/engine:1" }] },
+    }))
+    .unwrap();
+    // A new namespace has no account for pods in its first moments.
+    let pods = bed.api::<Pod>();
+    let make = async || pods.create(&PostParams::default(), &pod).await;
+    wait::until("the pod to be admitted", LIMIT, make).await.unwrap();
+}
+
+/// The keys of etcd, once these are gone.
+async fn keys_without(etcd: &Server, stale: &[&String]) -> Vec<String> {
+    let look = async || {
+        let keys = keys(etcd).await;
+        if stale.iter().any(|key| keys.contains(key)) { Err(format!("{keys:?}")) } else { Ok(keys) }
+    };
+    wait::until(format!("{stale:?} to be gone"), LIMIT, look).await.unwrap()
 }
 
 fn encoded(text: &str) -> String {
