@@ -8,7 +8,6 @@ use controller_kit::apply::{Applier, Desired, Error, Outcome};
 use controller_kit::metrics::Metrics;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::core::ApiResource;
 use kube::{Client, Resource};
 
 use crate::request::decide::generated::tracking_labels;
@@ -61,7 +60,7 @@ impl HandOver {
     /// [`Error::Foreign`] if the name is taken by an object that is not the request's; otherwise what the API server answered.
     pub async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), HandOverError> {
         let desired = Desired::of(&self.config_map(data), &self.recipient.uid)?;
-        let live = self.applier.get(&ApiResource::erase::<ConfigMap>(&()), desired.id()).await?;
+        let live = self.applier.find::<ConfigMap>(&desired.id().namespace, &desired.id().name).await?;
         match self.applier.apply(&desired, live.as_ref()).await? {
             Outcome::Waiting { reason } => Err(HandOverError::InTheWay { name: desired.id().name.clone(), reason }),
             Outcome::Created(_) | Outcome::Updated(_) | Outcome::Unchanged => Ok(()),
