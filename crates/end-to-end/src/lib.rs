@@ -8,5 +8,5 @@ mod proxy;
 mod world;
 
 pub use operators::{COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, Operators, executable, program};
-pub use proxy::{Cut, KillingProxy};
+pub use proxy::{Cut, KillingProxy, Watched};
 pub use world::{BoxError, World, private_world, world};

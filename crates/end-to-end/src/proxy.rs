@@ -1,7 +1,7 @@
 //! An API server address that kills its client: a proxy in front of the real one, which ends the controller process with
-//! SIGKILL at its writes.
+//! SIGKILL at its writes, and remembers what it watches.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +28,19 @@ pub enum Cut {
     After,
     /// The API server never sees it. Every second attempt at the same object, or nothing would ever move.
     Before,
+    /// Nowhere: the controller is only listened to.
+    Never,
+}
+
+/// A watch that a controller has opened.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Watched {
+    /// Plural name of the kind.
+    pub resource: String,
+    /// Its label selector, encoded as in the address; empty if there is none.
+    pub labels: String,
+    /// Whether it asked for metadata and nothing else.
+    pub metadata_only: bool,
 }
 
 /// A proxy for one controller process, and that process.
@@ -44,6 +57,7 @@ struct Inner {
     /// Writes that were cut and may pass when they come again.
     cut_before: Mutex<HashSet<String>>,
     kills: AtomicUsize,
+    watches: Mutex<BTreeSet<Watched>>,
     killing: Mutex<()>,
 }
 
@@ -63,6 +77,7 @@ impl KillingProxy {
             armed: AtomicBool::new(true),
             cut_before: Mutex::default(),
             kills: AtomicUsize::new(0),
+            watches: Mutex::default(),
             killing: Mutex::new(()),
         });
         let router = Router::new().fallback(forward).with_state(Arc::clone(&inner));
@@ -80,6 +95,11 @@ impl KillingProxy {
     #[must_use]
     pub fn kills(&self) -> usize {
         self.inner.kills.load(Ordering::SeqCst)
+    }
+
+    /// What the controller has watched so far.
+    pub async fn watches(&self) -> BTreeSet<Watched> {
+        self.inner.watches.lock().await.clone()
     }
 }
 
@@ -115,6 +135,9 @@ async fn forward(State(inner): State<Arc<Inner>>, request: Request) -> Response 
     let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     let counts = is_write && inner.armed.load(Ordering::SeqCst);
     let write = format!("{} {}", request.method(), request.uri().path());
+    if let Some(watched) = watched(&request) {
+        inner.watches.lock().await.insert(watched);
+    }
     if counts && inner.cut == Cut::Before && inner.is_first_attempt(write).await {
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();
@@ -125,6 +148,18 @@ async fn forward(State(inner): State<Arc<Inner>>, request: Request) -> Response 
         return StatusCode::BAD_GATEWAY.into_response();
     }
     response.unwrap_or_else(|error| (StatusCode::BAD_GATEWAY, error.to_string()).into_response())
+}
+
+/// The watch that a request opens, if it does.
+fn watched(request: &Request) -> Option<Watched> {
+    let query: HashMap<&str, &str> = request.uri().query()?.split('&').filter_map(|one| one.split_once('=')).collect();
+    query.get("watch").filter(|watch| **watch == "true")?;
+    let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    Some(Watched {
+        resource: request.uri().path().rsplit('/').next().unwrap_or_default().to_owned(),
+        labels: query.get("labelSelector").copied().unwrap_or_default().to_owned(),
+        metadata_only: accept.split(',').all(|one| one.contains("as=PartialObjectMetadata")),
+    })
 }
 
 async fn send(client: &Client, request: Request) -> Result<Response, BoxError> {

@@ -8,6 +8,7 @@ mod handovers;
 mod kill_points;
 mod nodes;
 mod outage;
+mod pod_caches;
 mod recorded;
 mod rollouts;
 mod scripts;

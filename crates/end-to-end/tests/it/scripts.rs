@@ -1,7 +1,8 @@
 //! Random scripts of edits, reverts, replaced metadata, scaling and killed controllers: whatever an author does, workers that
 //! can serve never fall below what the strategy allows, and in the end it is as if the last spec had been the first.
 //!
-//! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 3], `DYNAMO_ROLLOUT_SEED` with which one they begin.
+//! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 3], `DYNAMO_ROLLOUT_SEED` with which one they begin. Every second one
+//! is of workers that span nodes. Where a number is asked for, all of them have to run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -21,6 +22,8 @@ use crate::nodes::{Player, spanning, world_with_sets};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const SCRIPTS: u64 = 3;
+/// The variable that says how many.
+const COUNT: &str = "DYNAMO_ROLLOUT_SCRIPTS";
 const STEPS: u32 = 6;
 const TAGS: [&str; 3] = ["1.0.0", "2.0.0", "3.0.0"];
 /// The name of the graph, and that of the one that is made afresh.
@@ -193,6 +196,9 @@ async fn run(seed: u64) -> Result<(), BoxError> {
         Kind::Deployment => world("script").await?,
         Kind::LeaderWorkerSet => match world_with_sets("script-nodes").await? {
             Some(world) => world,
+            None if std::env::var_os(COUNT).is_some() => {
+                return Err(format!("{COUNT} is set, and the cluster does not serve LeaderWorkerSets").into());
+            }
             None => return Ok(()),
         },
     };
@@ -249,7 +255,7 @@ fn setting(name: &str, default: u64) -> Result<u64, BoxError> {
 
 #[tokio::test]
 async fn no_script_takes_capacity_away_or_leaves_anything_behind() -> Result<(), BoxError> {
-    let (first, count) = (setting("DYNAMO_ROLLOUT_SEED", 1)?, setting("DYNAMO_ROLLOUT_SCRIPTS", SCRIPTS)?);
+    let (first, count) = (setting("DYNAMO_ROLLOUT_SEED", 1)?, setting(COUNT, SCRIPTS)?);
     for seed in first..first + count {
         run(seed).await?;
     }
