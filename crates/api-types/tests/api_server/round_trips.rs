@@ -7,12 +7,15 @@ use serde_json::{Value, json};
 
 const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
 
-/// The kinds of the kit's files that have two versions.
-const KINDS: [(&str, &str); 4] = [
+const REQUEST: &str = "DynamoGraphDeploymentRequest";
+
+/// The kinds of the kit's files that have two versions, and requests as they were first written.
+const KINDS: [(&str, &str); 5] = [
     ("v1alpha1", "DynamoGraphDeployment"),
     ("v1beta1", "DynamoGraphDeployment"),
     ("v1beta1", "DynamoComponentDeployment"),
-    ("v1beta1", "DynamoGraphDeploymentRequest"),
+    ("v1alpha1", REQUEST),
+    ("v1beta1", REQUEST),
 ];
 
 /// One object on the API server.
@@ -65,6 +68,19 @@ fn unmoved(read: &Value) -> Value {
     json!([read["metadata"]["generation"], read["metadata"]["annotations"], read["spec"]])
 }
 
+/// Requests of v1alpha1, of which the kit has none: one that says the least, and one that leaves parts of a part to defaults.
+fn old_requests() -> Vec<support::Input> {
+    let least = json!({ "model": "m", "backend": "vllm", "profilingConfig": { "profilerImage": "p" } });
+    let mut partly = least.clone();
+    partly["profilingConfig"]["config"] = json!({
+        "sla": { "isl": 3000, "ttft": 200.5 }, "deployment": { "modelCache": { "pvcName": "models" } }, "engine": { "a": 1 },
+    });
+    let request =
+        |spec: &Value| json!({ "apiVersion": "nvidia.com/v1alpha1", "kind": REQUEST, "metadata": {}, "spec": spec });
+    let input = |spec| support::Input { origin: format!("a request of {spec}"), object: request(spec) };
+    [&least, &partly].map(input).into()
+}
+
 /// The manifests of the kit, each under a name of its own.
 fn manifests(version: &str, kind: &str) -> Vec<support::Input> {
     let named = |(index, mut input): (usize, support::Input)| {
@@ -72,7 +88,11 @@ fn manifests(version: &str, kind: &str) -> Vec<support::Input> {
         input.object["metadata"].as_object_mut().unwrap().remove("namespace");
         input
     };
-    support::inputs(version, kind).into_iter().enumerate().map(named).collect()
+    let inputs = match (version, kind) {
+        ("v1alpha1", REQUEST) => old_requests(),
+        _ => support::inputs(version, kind),
+    };
+    inputs.into_iter().enumerate().map(named).collect()
 }
 
 /// Whether the API server is right to refuse an input: two of the recipes have numbers where text must be.

@@ -139,7 +139,8 @@ impl Schemas {
         Self(schemas)
     }
 
-    fn of(&self, kind: &str, version: ApiVersion) -> &Value {
+    /// The schema of the fields of a kind.
+    pub fn of(&self, kind: &str, version: ApiVersion) -> &Value {
         &self.0.iter().find(|(k, v, _)| (*k, *v) == (kind, version)).unwrap().2
     }
 
@@ -157,6 +158,15 @@ impl Schemas {
             }
         }
         object
+    }
+
+    /// An object that lacks nothing that it must have.
+    pub fn whole(&self, version: ApiVersion, chance: &mut impl Chance) -> Value {
+        let kind = chance.pick(&KINDS);
+        let mut maker = Maker::new(chance);
+        maker.required = 100;
+        let spec = maker.value(&self.of(kind, version)["spec"]);
+        json!({ "apiVersion": version.api_version(), "kind": kind, "metadata": { "name": "g" }, "spec": spec })
     }
 
     /// Changes one place of an object, as its author might.

@@ -1,6 +1,7 @@
 //! Conversion of real graphs, of parts of them, and of objects that nobody would write.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod defaults;
 mod from_schema;
 mod generated;
 mod law;

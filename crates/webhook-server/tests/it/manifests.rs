@@ -13,9 +13,6 @@ pub struct Kind {
     pub number: [&'static str; 2],
     /// A word that only stands in manifests that leave nothing out; none if nothing can be left out.
     pub optional: Option<&'static str>,
-    /// Whether v1beta1 fills in fields that v1alpha1 does not know. An object that is made in v1alpha1 has them from its first
-    /// reading on, and they are stored by the first write after that, which changes nothing else.
-    pub defaults_late: bool,
 }
 
 impl Kind {
@@ -30,28 +27,24 @@ pub static KINDS: [Kind; 4] = [
         manifest: |version, number, full| graph(version, number, full.then_some("fast")),
         number: ["/spec/services/Worker/replicas", "/spec/components/1/replicas"],
         optional: Some("MODE"),
-        defaults_late: false,
     },
     Kind {
         name: "DynamoComponentDeployment",
         manifest: component,
         number: ["/spec/replicas", "/spec/replicas"],
         optional: Some("MODE"),
-        defaults_late: false,
     },
     Kind {
         name: "DynamoGraphDeploymentRequest",
         manifest: request,
         number: ["/spec/profilingConfig/config/sla/ttft", "/spec/sla/ttft"],
         optional: Some("optimizationType"),
-        defaults_late: true,
     },
     Kind {
         name: "DynamoGraphDeploymentScalingAdapter",
         manifest: adapter,
         number: ["/spec/replicas", "/spec/replicas"],
         optional: None,
-        defaults_late: false,
     },
 ];
 

@@ -2,6 +2,7 @@
 
 use super::config;
 use crate::conversion::value::{Object, at, copy, insert_filled, is_empty, is_true, list, named, object, put, text};
+use crate::v1beta1::{ModelCache, SearchStrategy, Workload};
 use serde_json::{Value, json};
 
 /// Fields that are the same in both versions.
@@ -12,6 +13,28 @@ pub(super) const PROFILER: &str = "profiler";
 const POD: [&str; 4] = ["overrides", "profilingJob", "template", "spec"];
 
 pub(super) fn to_beta(alpha: &Object) -> Object {
+    let mut beta = said(alpha);
+    fill_defaults(&mut beta);
+    beta
+}
+
+/// Adds the defaults of what v1alpha1 cannot say or has not said. The API server adds them to all that it reads from storage: so
+/// what is stored is what is read, and writing back what was read changes nothing.
+fn fill_defaults(beta: &mut Object) {
+    beta.entry("searchStrategy").or_insert_with(|| json!(SearchStrategy::default()));
+    let (workload, cache) = (Workload::default(), ModelCache::default());
+    for (part, field, default) in [
+        ("workload", "isl", json!(workload.isl)),
+        ("workload", "osl", json!(workload.osl)),
+        ("modelCache", "pvcMountPath", json!(cache.pvc_mount_path)),
+    ] {
+        if let Some(Value::Object(part)) = beta.get_mut(part) {
+            part.entry(field).or_insert(default);
+        }
+    }
+}
+
+fn said(alpha: &Object) -> Object {
     let mut beta = Object::new();
     copy(alpha, &mut beta, &SAME);
     // The versions have opposite defaults.

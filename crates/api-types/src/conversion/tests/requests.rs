@@ -28,7 +28,7 @@ fn the_spec_of_a_request() {
         up(&alpha)["spec"],
         json!({
             "model": "m", "backend": "vllm", "runtimeVersionOverride": "1.0.0", "autoApply": false, "image": "p",
-            "features": { "mocker": { "enabled": true }, "planner": { "x": 1 } },
+            "searchStrategy": "rapid", "features": { "mocker": { "enabled": true }, "planner": { "x": 1 } },
             "sla": { "ttft": 1.5, "itl": 3, "optimizationType": "latency" }, "workload": { "isl": 4000, "osl": 10 },
             "modelCache": { "pvcName": "c", "pvcMountPath": "/m" },
             "overrides": { "profilingJob": { "template": { "spec": {
@@ -45,6 +45,23 @@ fn the_spec_of_a_request() {
         (&config["sla"]["ttft"], &config["sla"]["other"], &config["engine"]),
         (&json!(9), &json!([1]), &json!({ "args": {} }))
     );
+}
+
+/// Defaults of v1beta1 are stored with the first write, and v1alpha1 does not see them.
+#[test]
+fn what_v1alpha1_leaves_out_has_defaults_in_v1beta1() {
+    let config = json!({ "sla": { "isl": 3000 }, "deployment": { "modelCache": { "pvcName": "c" } } });
+    let alpha = object(ApiVersion::V1Alpha1, KIND, &json!({ "model": "m", "profilingConfig": { "config": config } }));
+    let beta = up(&alpha);
+    assert_eq!(beta["spec"]["searchStrategy"], "rapid");
+    assert_eq!(beta["spec"]["workload"], json!({ "isl": 3000, "osl": 1000 }));
+    assert_eq!(beta["spec"]["modelCache"], json!({ "pvcName": "c", "pvcMountPath": "/opt/model-cache" }));
+    assert_comes_back(&alpha);
+    let mut edited = beta;
+    edited["spec"]["searchStrategy"] = json!("thorough");
+    edited["spec"]["workload"]["osl"] = json!(7);
+    assert_eq!(down(&edited)["spec"]["profilingConfig"]["config"]["sla"], json!({ "isl": 3000, "osl": 7 }));
+    assert_eq!(up(&down(&edited))["spec"], edited["spec"]);
 }
 
 #[test]
