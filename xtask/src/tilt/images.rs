@@ -4,13 +4,12 @@
 //! The other lasts from build to build: controllers put it into pods that they make. The step brings both to the cluster.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use sha2::{Digest, Sha256};
+use api_types::names::sha256_hex;
 
 use crate::images::{self, Arch};
 use crate::operators::workspace_root;
@@ -124,15 +123,11 @@ pub(super) fn image(args: &ImageArgs) -> Result<()> {
 
 /// What an image is made of, as a part of its name.
 fn content(binary: &Path, live: bool) -> Result<String> {
-    let mut digest = Sha256::new();
-    digest.update(fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?);
+    let mut all = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
     if live {
-        digest.update(fs::read(live_dockerfile())?);
+        all.extend(fs::read(live_dockerfile())?);
     }
-    Ok(digest.finalize().iter().take(8).fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(sha256_hex(&all, 16))
 }
 
 /// The arguments of each call that brings both names to the cluster, in order.
