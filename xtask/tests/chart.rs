@@ -4,9 +4,11 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::api::{Api, DeleteParams};
-use serde_json::Value;
+use serde_json::{Value, json};
+use test_cluster::TestNamespace;
 use test_cluster::assets::{Assets, Tool};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/helm/dynamo-platform");
@@ -48,4 +50,52 @@ async fn a_second_install_for_the_whole_cluster_is_refused_and_an_upgrade_is_not
         "{refusal}"
     );
     assert!(refusal.contains(release), "{refusal}");
+}
+
+/// What `helm install` for one namespace would make there. It says no where an object of others has a name that it needs.
+fn install(release: &str, namespace: &str, kubeconfig: &Path) -> Output {
+    let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
+    helm.args(["install", release, CHART, "--namespace", namespace, "--dry-run=server", "--kubeconfig"]);
+    helm.arg(kubeconfig).args(["--set", "dynamo-operator.namespaceRestriction.enabled=true"]);
+    helm.args(["--set", "dynamo-operator.upgradeCRD=false"]).output().unwrap()
+}
+
+/// An operator for the whole cluster makes the accounts of pods in the namespaces of graphs. In the reference, such a namespace cannot
+/// be handed to an install of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_whose_accounts_another_operator_has_made_can_be_handed_over() {
+    let access = test_cluster::shared(&[]).await.unwrap();
+    let handed = TestNamespace::new(access, "handed").await.unwrap();
+    let namespace = handed.name();
+    let accounts: Api<ServiceAccount> = Api::namespaced(access.client().unwrap(), namespace);
+    let account = |name: &str, annotations: Value| {
+        let managed = if annotations.is_null() { "dynamo-operator" } else { "Helm" };
+        let labels = json!({ "app.kubernetes.io/managed-by": managed });
+        let metadata = json!({ "name": name, "namespace": namespace, "labels": labels, "annotations": annotations });
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata })
+    };
+    let of_release =
+        |release: &str| json!({ "meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace });
+    access
+        .apply(&[
+            account("planner-serviceaccount", Value::Null),
+            account("epp-serviceaccount", of_release("gone")),
+            account("dgdr-profiling-job", of_release("rel")),
+        ])
+        .await
+        .unwrap();
+
+    let output = install("rel", namespace, access.kubeconfig());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let makes = |name: &str| text.contains(&format!("kind: ServiceAccount\nmetadata:\n  name: {name}\n"));
+    assert!(!makes("planner-serviceaccount") && !makes("epp-serviceaccount"), "they stay as they are: {text}");
+    assert!(makes("dgdr-profiling-job"), "it is what an earlier install of this release has left: {text}");
+
+    // Where there is none, it is made, and stays when the release goes.
+    accounts.delete("planner-serviceaccount", &DeleteParams::default()).await.unwrap();
+    let text = String::from_utf8(install("rel", namespace, access.kubeconfig()).stdout).unwrap();
+    let planner =
+        text.split("\n---\n").find(|one| one.contains("ServiceAccount\nmetadata:\n  name: planner-serviceaccount\n"));
+    assert!(planner.unwrap().contains("helm.sh/resource-policy: keep"), "{planner:?}");
 }

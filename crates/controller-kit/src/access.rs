@@ -179,11 +179,11 @@ pub fn print_role(name: &str, namespace: Option<&str>, access: &[Access]) -> Exi
     print_role_with(name, namespace, access, &[])
 }
 
-/// [`print_role`], with rights on single objects of the cluster, which a Role has no use for.
+/// [`print_role`], with rights on single objects.
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
 #[must_use]
-pub fn print_role_with(name: &str, namespace: Option<&str>, access: &[Access], of_cluster: &[NamedAccess]) -> ExitCode {
-    let (scope, named) = namespace.map_or((RoleScope::Cluster, of_cluster), |name| (RoleScope::Namespace(name), &[]));
+pub fn print_role_with(name: &str, namespace: Option<&str>, access: &[Access], named: &[NamedAccess]) -> ExitCode {
+    let scope = namespace.map_or(RoleScope::Cluster, RoleScope::Namespace);
     match serde_saphyr::to_string(&role_with(name, scope, access, named)) {
         Ok(yaml) => {
             print!("{yaml}");

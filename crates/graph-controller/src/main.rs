@@ -68,7 +68,11 @@ fn main() -> ExitCode {
 
 fn print_access(of: Option<Pods>, namespace: Option<&str>) -> ExitCode {
     match of {
-        None => print_role_with(graph_controller::NAME, namespace, &access::rights(), access::BINDS),
+        None => {
+            // ClusterRoles are bound by installs for the whole cluster only.
+            let binds = if namespace.is_none() { access::BINDS } else { &[] };
+            print_role_with(graph_controller::NAME, namespace, &access::rights(), binds)
+        }
         Some(Pods::Planner) => print_role(PLANNER_ROLE, namespace, access::PLANNER),
         Some(Pods::Epp) => print_role(PICKER_ROLE, namespace, access::PICKER),
         Some(Pods::Profiling) => print_role(PROFILING_ROLE, namespace, access::PROFILER),

@@ -1,6 +1,7 @@
 //! What this process may do, as data. The role of its ServiceAccount is made from this list.
 
-use controller_kit::access::{Access, Verb};
+use controller_kit::access::{Access, NamedAccess, Verb};
+use controller_kit::scope::MARKER_LEASE;
 
 /// Every right of the process, and why it needs it. All of them hold in one namespace.
 pub const ACCESS: &[Access] = &[
@@ -8,8 +9,8 @@ pub const ACCESS: &[Access] = &[
         group: "coordination.k8s.io",
         resource: "leases",
         subresource: None,
-        verbs: &[Verb::Get, Verb::Create, Verb::Update, Verb::Delete],
-        why: "takes, renews and gives back the marker of the namespace",
+        verbs: &[Verb::Create],
+        why: "takes the marker of the namespace; a creation has no name to check",
     },
     Access {
         group: "apps",
@@ -19,3 +20,12 @@ pub const ACCESS: &[Access] = &[
         why: "tells whether the rest of the install is available before it takes the namespace",
     },
 ];
+
+/// Rights on single objects of that namespace.
+pub const NAMED: &[NamedAccess] = &[NamedAccess {
+    group: "coordination.k8s.io",
+    resource: "leases",
+    names: &[MARKER_LEASE],
+    verbs: &[Verb::Get, Verb::Update, Verb::Delete],
+    why: "renews and gives back the marker of the namespace",
+}];

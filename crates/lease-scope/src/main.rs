@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use controller_kit::access::print_role;
+use controller_kit::access::print_role_with;
 use controller_kit::process::{self, CommonArgs};
+use lease_scope::access;
 
 /// Marks the namespace of a namespace-restricted install as its own, so that cluster-wide operators leave it alone.
 #[derive(Parser)]
@@ -29,7 +30,8 @@ fn main() -> ExitCode {
     match args.command {
         None => process::run(lease_scope::NAME, &args.common, |context| lease_scope::run(context, args.config)),
         Some(Command::Access) => {
-            print_role(lease_scope::NAME, args.common.namespace.as_deref(), lease_scope::access::ACCESS)
+            let namespace = args.common.namespace.as_deref();
+            print_role_with(lease_scope::NAME, namespace, access::ACCESS, access::NAMED)
         }
     }
 }

@@ -2,7 +2,7 @@
 //! namespace has no right that reaches beyond it, except where it makes its own certificates: webhook configurations belong to
 //! the cluster.
 
-use controller_kit::access::{Access, Verb};
+use controller_kit::access::{Access, NamedAccess, Verb};
 
 /// Rights on objects of the cluster, and why they are needed.
 pub const CLUSTER: &[Access] = &[
@@ -10,22 +10,22 @@ pub const CLUSTER: &[Access] = &[
         group: "admissionregistration.k8s.io",
         resource: "validatingwebhookconfigurations",
         subresource: None,
-        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
-        why: "sets the CA by which the API server knows this server",
+        verbs: Verb::CACHE,
+        why: "follows, by their labels, the configurations that name this server",
     },
     Access {
         group: "admissionregistration.k8s.io",
         resource: "mutatingwebhookconfigurations",
         subresource: None,
-        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
-        why: "sets the CA by which the API server knows this server",
+        verbs: Verb::CACHE,
+        why: "follows, by their labels, the configurations that name this server",
     },
     Access {
         group: "apiextensions.k8s.io",
         resource: "customresourcedefinitions",
         subresource: None,
-        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
-        why: "sets the CA for conversion",
+        verbs: Verb::CACHE,
+        why: "follows the definitions whose objects it converts",
     },
     Access {
         group: "grove.io",
@@ -33,6 +33,37 @@ pub const CLUSTER: &[Access] = &[
         subresource: None,
         verbs: &[Verb::Get],
         why: "checks the topology that a graph names",
+    },
+];
+
+/// Rights on single objects of the cluster: what it writes there. Configurations have the names of an install called
+/// `dynamo-operator`; the chart puts those of the release in their place.
+pub const CLUSTER_NAMED: &[NamedAccess] = &[
+    NamedAccess {
+        group: "admissionregistration.k8s.io",
+        resource: "validatingwebhookconfigurations",
+        names: &["dynamo-operator-validating"],
+        verbs: &[Verb::Patch],
+        why: "sets the CA by which the API server knows this server",
+    },
+    NamedAccess {
+        group: "admissionregistration.k8s.io",
+        resource: "mutatingwebhookconfigurations",
+        names: &["dynamo-operator-mutating"],
+        verbs: &[Verb::Patch],
+        why: "sets the CA by which the API server knows this server",
+    },
+    NamedAccess {
+        group: "apiextensions.k8s.io",
+        resource: "customresourcedefinitions",
+        names: &[
+            "dynamographdeployments.nvidia.com",
+            "dynamocomponentdeployments.nvidia.com",
+            "dynamographdeploymentrequests.nvidia.com",
+            "dynamographdeploymentscalingadapters.nvidia.com",
+        ],
+        verbs: &[Verb::Patch],
+        why: "sets the CA for conversion",
     },
 ];
 
@@ -76,3 +107,15 @@ pub const OWN: &[Access] = &[Access {
     verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update],
     why: "its certificates, and the SSH key for MPI",
 }];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configurations::CONVERTED;
+
+    #[test]
+    fn the_definitions_that_may_be_written_are_those_whose_objects_are_converted() {
+        let named = CLUSTER_NAMED.iter().find(|line| line.resource == "customresourcedefinitions").unwrap();
+        assert_eq!(named.names, CONVERTED.map(|plural| format!("{plural}.{}", api_types::GROUP)));
+    }
+}

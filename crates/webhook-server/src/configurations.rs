@@ -129,7 +129,7 @@ fn configuration(kind: &str, suffix: &str, entries: &[Entry], install: &Install)
 fn webhook(entry: &Entry, install: &Install) -> Value {
     let pods = entry.path == Path::RestorePod;
     let failure_policy = if pods { install.pod_failure_policy } else { install.failure_policy };
-    let Host { service, namespace } = &install.host;
+    let Host { service, namespace, .. } = &install.host;
     let mut webhook = json!({
         "name": entry.name,
         "admissionReviewVersions": ["v1"],
@@ -170,7 +170,11 @@ mod tests {
     fn install(namespace: Option<&str>) -> Install {
         Install {
             name: "dynamo".to_owned(),
-            host: Host { service: "webhook".to_owned(), namespace: "system".to_owned() },
+            host: Host {
+                service: "webhook".to_owned(),
+                namespace: "system".to_owned(),
+                domain: "cluster.local".to_owned(),
+            },
             port: 443,
             namespace: namespace.map(str::to_owned),
             failure_policy: FailurePolicy::Fail,

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use controller_kit::access::{RoleScope, role_yaml};
+use controller_kit::access::{RoleScope, role_with, role_yaml};
 use controller_kit::process::{self, CommonArgs, StartError};
-use controller_kit::settings::Webhook;
+use controller_kit::settings::{Dns, Webhook};
 use webhook_server::configurations::{FailurePolicy, Install, configurations};
 use webhook_server::{NAME, RunError, ServerArgs, access};
 
@@ -86,7 +86,10 @@ fn main() -> ExitCode {
 fn role(args: &Args, of: Option<Place>) -> Result<String, Box<dyn std::error::Error>> {
     let served = args.common.namespace.as_deref();
     let role = match (of, served) {
-        (None, None) => role_yaml(NAME, RoleScope::Cluster, &[access::CLUSTER, access::SERVED].concat()),
+        (None, None) => {
+            let access = [access::CLUSTER, access::SERVED].concat();
+            serde_saphyr::to_string(&role_with(NAME, RoleScope::Cluster, &access, access::CLUSTER_NAMED))
+        }
         (None, Some(namespace)) => role_yaml(NAME, RoleScope::Namespace(namespace), access::SERVED),
         (Some(Place::Own), _) => {
             let own = args.server.operator_namespace.as_deref().ok_or("set --operator-namespace")?;
@@ -99,7 +102,7 @@ fn role(args: &Args, of: Option<Place>) -> Result<String, Box<dyn std::error::Er
 fn webhooks(args: &Args, own: &ConfigurationArgs) -> Result<String, Box<dyn std::error::Error>> {
     let install = Install {
         name: own.name.clone(),
-        host: args.server.host(&Webhook::default())?,
+        host: args.server.host(&Webhook::default(), &Dns::default())?,
         port: own.port,
         namespace: args.common.namespace.clone(),
         failure_policy: own.failure_policy,

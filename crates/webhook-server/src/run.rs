@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api_types::{REFERENCE_VERSION, names};
 use controller_kit::process::Context;
-use controller_kit::settings::{self, Webhook};
+use controller_kit::settings::{self, Dns, Webhook};
 use controller_kit::store::Scope;
 use kube::Client;
 use tokio::net::TcpListener;
@@ -85,12 +85,13 @@ impl ServerArgs {
     ///
     /// # Errors
     /// If its name or namespace is not known.
-    pub fn host(&self, configured: &Webhook) -> Result<Host, RunError> {
+    pub fn host(&self, configured: &Webhook, dns: &Dns) -> Result<Host, RunError> {
         let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
         let service = given(self.service_name.as_deref()).or_else(|| given(Some(&configured.service_name)));
         let of_pod = || std::fs::read_to_string(NAMESPACE_FILE).ok();
         let namespace = given(self.operator_namespace.as_deref()).or_else(|| given(of_pod().as_deref()));
-        Ok(Host { service: service.ok_or(RunError::NoService)?, namespace: namespace.ok_or(RunError::NoNamespace)? })
+        let (service, namespace) = (service.ok_or(RunError::NoService)?, namespace.ok_or(RunError::NoNamespace)?);
+        Ok(Host { service, namespace, domain: dns.cluster_domain.clone() })
     }
 
     /// How the server ends.
@@ -146,7 +147,7 @@ fn checkpoints(context: &Context) -> CheckpointSettings {
 /// If the server cannot start. What goes wrong later is retried, and shows in logs and metrics.
 pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<(), RunError> {
     let configured = &context.settings.server.webhook;
-    let (host, address) = (args.host(configured)?, args.address(configured)?);
+    let (host, address) = (args.host(configured, &context.settings.dns)?, args.address(configured)?);
     let listener = TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })?;
     let converts = context.scope == Scope::Cluster;
     info!(%address, service = host.name(), converts, "serving admission and conversion");

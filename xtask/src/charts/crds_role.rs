@@ -32,17 +32,22 @@ fn has_status(definition: &Value) -> bool {
 /// Kinds by plural, with whether their status is a subresource.
 fn text(kinds: &BTreeMap<String, bool>) -> String {
     let mut text = "# What `crds apply` asks for: the definitions, and the objects that are stored anew in the version that is stored.\n\
+                    # A creation has no name to check.\n\
                     rules:\n\
                     - apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions]\n  \
-                    verbs: [get, list, watch, create, patch]\n\
-                    - apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions/status]\n  \
-                    verbs: [patch]\n"
+                    verbs: [get, list, watch, create]\n\
+                    - apiGroups: [apiextensions.k8s.io]\n  \
+                    resources: [customresourcedefinitions, customresourcedefinitions/status]\n  resourceNames:\n"
         .to_owned();
+    for kind in kinds.keys() {
+        // Writing into memory cannot fail.
+        let _ = writeln!(text, "  - {kind}.{}", api_types::GROUP);
+    }
+    text.push_str("  verbs: [patch]\n");
     let objects: Vec<String> = kinds.keys().cloned().collect();
     let statuses: Vec<String> =
         kinds.iter().filter(|(_, status)| **status).map(|(kind, _)| format!("{kind}/status")).collect();
     for (resources, verbs) in [(objects, "get, list, patch"), (statuses, "patch")] {
-        // Writing into memory cannot fail.
         let _ = writeln!(text, "- apiGroups: [{}]\n  resources:", api_types::GROUP);
         for resource in resources {
             let _ = writeln!(text, "  - {resource}");

@@ -59,6 +59,7 @@ fn the_domain_of_the_cluster_is_in_every_address() {
         "global.etcd.install=true",
     ];
     let objects = render(&values).unwrap();
+    assert_eq!(configuration(&objects).dns.cluster_domain, "k8s.example");
     let told = configuration(&objects).infrastructure;
     assert!(told.nats_address.contains(".svc.k8s.example:"), "{}", told.nats_address);
     assert!(told.etcd_address.contains(".svc.k8s.example:"), "{}", told.etcd_address);

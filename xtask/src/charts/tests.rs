@@ -1,9 +1,11 @@
 //! The chart, rendered by the pinned helm.
 
 mod definitions;
+mod neighbours;
 mod one_namespace;
 mod placement;
 mod reference;
+mod rights;
 mod second_operator;
 
 use std::process::Command;

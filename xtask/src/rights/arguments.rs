@@ -227,6 +227,21 @@ pub(super) const ARGUMENTS: &[Argument] = &[
               none of them",
     },
     Argument {
+        programs: &["webhook-server"],
+        rights: &[
+            "patch admissionregistration.k8s.io/validatingwebhookconfigurations",
+            "patch admissionregistration.k8s.io/mutatingwebhookconfigurations",
+        ],
+        reach: Reach::Tests,
+        why: "the configurations of a release by name, which those of tests do not have; a run has them",
+    },
+    Argument {
+        programs: &["crds"],
+        rights: &["patch apiextensions.k8s.io/customresourcedefinitions/status"],
+        reach: Reach::Tests,
+        why: "each definition by name; tests migrate some, all in one way",
+    },
+    Argument {
         programs: &["lease-scope"],
         rights: &["delete coordination.k8s.io/leases"],
         reach: Reach::Run,

@@ -33,7 +33,7 @@ pub struct Orchestrators {
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Gpu {
-    /// Whether they are looked up. Asked only where one namespace is served; default true.
+    /// Whether they are looked up. Default true.
     pub discovery_enabled: bool,
 }
 

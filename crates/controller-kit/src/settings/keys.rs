@@ -72,6 +72,7 @@ const KNOWN: &[&str] = &[
     "logging.format",
     "security.enableHTTP2",
     "imagePullSecretDiscovery.enabled",
+    "dns.clusterDomain",
 ];
 
 /// Paths in `value` that nobody knows, in the order of the file's keys. The topmost unknown key stands for all below it.

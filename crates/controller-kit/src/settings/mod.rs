@@ -27,7 +27,7 @@ pub use self::checkpoint::Checkpoint;
 pub use self::duration::GoDuration;
 pub use self::features::{Feature, Gpu, Orchestrators};
 pub use self::grove::Grove;
-pub use self::network::{Ingress, Istio, ServiceMesh, TlsMode};
+pub use self::network::{Dns, Ingress, Istio, ServiceMesh, TlsMode};
 pub use self::server::{CertProvisionMode, Mpi, Server, Webhook};
 use crate::process::LogFormat;
 use crate::yaml;
@@ -63,6 +63,8 @@ pub struct OperatorConfiguration {
     pub ingress: Ingress,
     /// The service mesh.
     pub service_mesh: ServiceMesh,
+    /// Names of Services. Ours, unknown to the reference.
+    pub dns: Dns,
     /// What the chart has prepared for the accounts of pods.
     pub rbac: Rbac,
     /// Checkpoints of workers.

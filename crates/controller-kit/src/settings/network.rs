@@ -1,4 +1,4 @@
-//! How pods are reached from outside, and what stands between them.
+//! How pods are reached from outside, what stands between them, and what their Services are called.
 
 use serde::Deserialize;
 
@@ -95,5 +95,20 @@ impl TlsMode {
             Self::Mutual => "MUTUAL",
             Self::IstioMutual => "ISTIO_MUTUAL",
         }
+    }
+}
+
+/// Names of Services. Ours, unknown to the reference.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Dns {
+    /// The domain of the cluster. Default `cluster.local`.
+    pub cluster_domain: String,
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self { cluster_domain: "cluster.local".to_owned() }
     }
 }

@@ -55,6 +55,7 @@ gpu: {discoveryEnabled: false}
     assert_eq!((settings.service_mesh.enabled, settings.service_mesh.provider.as_str()), (None, "istio"));
     assert!(settings.checkpoint.enabled && !settings.gpu.discovery_enabled);
     assert!(!read("").0.checkpoint.enabled && read("").0.gpu.discovery_enabled);
+    assert_eq!(read("").0.dns.cluster_domain, "cluster.local");
 }
 
 #[test]

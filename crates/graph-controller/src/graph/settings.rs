@@ -1,6 +1,6 @@
 //! What the operator's configuration says about graphs.
 
-use controller_kit::settings::{self, Istio, OperatorConfiguration, Rbac};
+use controller_kit::settings::{self, Dns, Istio, OperatorConfiguration, Rbac};
 use controller_kit::store::Scope;
 use workload::grove::{GroveSettings, Scheduler};
 use workload::snapshot::SnapshotSettings;
@@ -16,6 +16,8 @@ pub struct Settings {
     pub discovery: DiscoveryBackend,
     /// ClusterRoles of planners and endpoint pickers; none where one namespace is served, because the chart has bound them.
     pub roles: Option<Rbac>,
+    /// The cluster's DNS.
+    pub dns: Dns,
     /// Istio's settings, if it is the service mesh.
     pub istio: Option<Istio>,
     /// The SSH key with which the nodes of one replica start each other's processes; none if there is no such key.
@@ -92,6 +94,7 @@ impl Settings {
                 settings::DiscoveryBackend::Etcd => DiscoveryBackend::Etcd,
             },
             roles: (*scope == Scope::Cluster).then(|| configuration.rbac.clone()),
+            dns: configuration.dns.clone(),
             istio: configuration.service_mesh.active_istio().cloned(),
             mpi_key: (!mpi.ssh_secret_name.is_empty()).then(|| MpiKey { name: mpi.ssh_secret_name.clone(), namespace }),
             leader_worker_sets: configuration.orchestrators.lws.enabled != Some(false),

@@ -68,7 +68,7 @@ impl Settings {
         Self {
             args,
             profiling_role: cluster.then(|| role.clone()),
-            gpu_discovery: cluster || configuration.gpu.discovery_enabled,
+            gpu_discovery: configuration.gpu.discovery_enabled,
             infrastructure: given.map(|(name, address)| (name, address.clone())).collect(),
         }
     }
@@ -100,11 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_looked_up_unless_an_install_for_one_namespace_says_no() {
+    fn gpus_are_looked_up_unless_the_configuration_says_no() {
         let (off, namespace) = ("gpu: {discoveryEnabled: false}", Scope::Namespace("team-a".into()));
-        assert!(read(off, &Scope::Cluster).gpu_discovery);
-        assert!(read("", &namespace).gpu_discovery);
-        assert!(!read(off, &namespace).gpu_discovery);
+        for scope in [Scope::Cluster, namespace] {
+            assert!(read("", &scope).gpu_discovery, "{scope:?}");
+            assert!(!read(off, &scope).gpu_discovery, "{scope:?}");
+        }
     }
 
     #[test]

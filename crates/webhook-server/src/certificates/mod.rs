@@ -53,6 +53,8 @@ pub struct Host {
     pub service: String,
     /// Its namespace, which is also that of the Secret.
     pub namespace: String,
+    /// The cluster's DNS domain.
+    pub domain: String,
 }
 
 impl Host {
@@ -65,12 +67,12 @@ impl Host {
     /// All names of the Service, the most important one first.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        let Self { service, namespace } = self;
+        let Self { service, namespace, domain } = self;
         vec![
             self.name(),
             service.clone(),
             format!("{service}.{namespace}"),
-            format!("{service}.{namespace}.svc.cluster.local"),
+            format!("{service}.{namespace}.svc.{domain}"),
         ]
     }
 }

@@ -50,7 +50,7 @@ pub fn features(offer: &Offer, settings: &OperatorConfiguration) -> Features {
         istio: unless_off(settings.service_mesh.enabled, mesh && offer.istio),
         inference_pool: group(INFERENCE),
         checkpoint: settings.checkpoint.enabled && offer.snapshots,
-        gpu_discovery: settings.restricted_namespace().is_none() || settings.gpu.discovery_enabled,
+        gpu_discovery: settings.gpu.discovery_enabled,
     }
 }
 
@@ -109,7 +109,6 @@ mod tests {
             "orchestrators: {grove: {enabled: false}, lws: {enabled: false}, kaiScheduler: {enabled: false}}
 dra: {enabled: false}
 serviceMesh: {provider: istio, enabled: false}
-namespace: {restricted: a}
 gpu: {discoveryEnabled: false}
 ",
         );

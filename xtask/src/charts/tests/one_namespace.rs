@@ -12,6 +12,15 @@ fn config(objects: &[Value]) -> &str {
     find(objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap()
 }
 
+const CONTROLLER: &str = "rel-dynamo-operator-graph-controller";
+
+/// What a role allows to be done with a resource.
+fn verbs(role: &Value, resource: &str) -> Vec<Value> {
+    let rules = role["rules"].as_array().unwrap().iter();
+    let about = rules.filter(|rule| rule["resources"].as_array().unwrap().contains(&json!(resource)));
+    about.flat_map(|rule| rule["verbs"].as_array().unwrap().clone()).collect()
+}
+
 /// The right to look at nodes is one in the cluster: an install for one namespace has it when it is asked for.
 #[test]
 fn gpus_are_looked_for_where_nodes_may_be_read() {
@@ -24,6 +33,10 @@ fn gpus_are_looked_for_where_nodes_may_be_read() {
         (restricted(&[on]), true, true),
     ] {
         assert!(config(&values).contains(&format!("discoveryEnabled: {looks}\n")), "{}", config(&values));
+        let kind = if names(&values, "ClusterRole").contains(&CONTROLLER) { "ClusterRole" } else { "Role" };
+        let nodes = verbs(find(&values, kind, CONTROLLER), "nodes");
+        assert!(nodes.contains(&json!("get")), "labels of nodes are another matter: {nodes:?}");
+        assert_eq!(nodes.contains(&json!("list")), looks, "{kind}: {nodes:?}");
         let name = "rel-dynamo-operator-dyn-gpu-discovery";
         assert_eq!(names(&values, "ClusterRole").contains(&name), role);
         assert_eq!(names(&values, "ClusterRoleBinding").contains(&name), role);

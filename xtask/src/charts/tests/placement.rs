@@ -1,6 +1,8 @@
-//! Where the operator's pods run.
+//! Where the operator's pods run, and what all of them have.
 
-use super::{find, render};
+use serde_json::Value;
+
+use super::{RESTRICTED, find, render};
 
 /// Two replicas on one node are away together.
 #[test]
@@ -20,4 +22,53 @@ fn replicas_are_on_several_nodes_where_there_are_several() {
         assert_eq!(constraints[0]["labelSelector"], selector, "{program}");
     }
     assert!(spread("model-controller").0.is_empty(), "one replica is nowhere else");
+}
+
+/// Name and template of the pods of all workloads.
+fn templates(values: &[&str]) -> Vec<(String, Value)> {
+    let objects = render(values).unwrap();
+    let workloads = objects.into_iter().filter(|object| object["kind"] == "Deployment" || object["kind"] == "Job");
+    let template =
+        |object: Value| (object["metadata"]["name"].as_str().unwrap().to_owned(), object["spec"]["template"].clone());
+    workloads.map(template).collect()
+}
+
+#[test]
+fn what_is_said_of_all_pods_is_true_of_each() {
+    let manager = "dynamo-operator.controllerManager";
+    for value in [
+        format!("{manager}.podLabels.team=a"),
+        format!("{manager}.podAnnotations.team=a"),
+        format!("{manager}.tolerations[0].key=a"),
+        format!("{manager}.affinity.nodeAffinity.a=b"),
+        format!("{manager}.manager.image.tag=a"),
+        format!("{manager}.manager.image.pullPolicy=Always"),
+        format!("{manager}.manager.image.repository=a"),
+        format!("{manager}.manager.resources.limits.memory=1Mi"),
+        format!("{manager}.manager.containerSecurityContext.privileged=false"),
+        "dynamo-operator.imagePullSecrets[0].name=a".to_owned(),
+        "dynamo-operator.env[0].name=A".to_owned(),
+    ] {
+        for install in [&[][..], &RESTRICTED] {
+            let (before, after) = (templates(install), templates(&[install, &[&value]].concat()));
+            assert_eq!(before.len(), after.len());
+            for ((name, before), (_, after)) in before.iter().zip(&after) {
+                assert_ne!(before, after, "{value} leaves no trace in {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_said_of_the_pods_of_one_program_is_true_of_them() {
+    for (program, install) in [("crds", &[][..]), ("graph-controller", &[]), ("lease-scope", &RESTRICTED)] {
+        for value in ["podLabels.team=a", "podAnnotations.team=a", "nodeSelector.a=b", "priorityClassName=a"] {
+            let value = format!("dynamo-operator.{program}.{value}");
+            let (before, after) = (templates(install), templates(&[install, &[&value]].concat()));
+            for ((name, before), (_, after)) in before.iter().zip(&after) {
+                let own = name.ends_with(program);
+                assert_eq!(before != after, own, "{value} in {name}");
+            }
+        }
+    }
 }

@@ -82,7 +82,7 @@ pub fn destination_rule(graph: &ValidGraph<'_>) -> Option<DestinationRule> {
     let picker = graph.endpoint_picker()?;
     let istio = graph.settings.istio.as_ref()?;
     let name = service(graph, picker);
-    let host = format!("{name}.{}.svc.cluster.local", graph.namespace);
+    let host = format!("{name}.{}.svc.{}", graph.namespace, graph.settings.dns.cluster_domain);
     let mut rule = DestinationRule {
         metadata: metadata(graph, picker, name),
         spec: DestinationRuleSpec { host, traffic_policy: TrafficPolicy { tls: client_tls(istio) } },
@@ -127,6 +127,7 @@ mod tests {
     use crate::graph::settings::Settings;
     use api_types::v1beta1::DynamoGraphDeployment;
     use controller_kit::settings::{API_VERSION, KIND, parse};
+    use controller_kit::store::Scope;
     use expect_test::expect;
 
     fn with_picker(config: serde_json::Value) -> DynamoGraphDeployment {
@@ -196,11 +197,11 @@ mod tests {
         let tls = |mode: &str| {
             let text = format!(
                 "apiVersion: {API_VERSION}\nkind: {KIND}\nserviceMesh: {{provider: istio, istio: {{tlsMode: {mode}, \
-                 clientCertificate: /cert, privateKey: /key}}}}"
+                 clientCertificate: /cert, privateKey: /key}}}}\ndns: {{clusterDomain: k8s.example}}"
             );
-            let istio = parse(&text).unwrap().0.service_mesh.active_istio().cloned();
-            let rule = destination_rule(&valid_with(&graph, &Settings { istio, ..Settings::default() })).unwrap();
-            assert_eq!(rule.spec.host, "chat-frontend.team-a.svc.cluster.local");
+            let settings = Settings::of(&parse(&text).unwrap().0, &Scope::Cluster, None);
+            let rule = destination_rule(&valid_with(&graph, &settings)).unwrap();
+            assert_eq!(rule.spec.host, "chat-frontend.team-a.svc.k8s.example");
             json!(rule.spec.traffic_policy.tls)
         };
         let mutual =

@@ -16,7 +16,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let host = Host { service: "webhook".to_owned(), namespace: "system".to_owned() };
+        let (service, namespace, domain) = ("webhook".to_owned(), "system".to_owned(), "k8s.example".to_owned());
+        let host = Host { service, namespace, domain };
         let places = [(PlaceKind::Validating, "a"), (PlaceKind::Definition, "b")].map(|(kind, name)| Place {
             kind,
             name: name.to_owned(),
@@ -102,6 +103,7 @@ fn a_new_install_has_a_certificate_in_one_step_and_then_nothing_to_do() {
     world.assert_steady();
     let pair = world.decide().serve.unwrap();
     assert!(world.policy.host.names().iter().all(|name| pair.is_for(name)));
+    assert!(pair.is_for("webhook.system.svc.k8s.example"), "with the domain of the cluster");
     world.pass(MINUTE);
     world.assert_steady();
     assert_eq!(world.authorities().len(), 1);

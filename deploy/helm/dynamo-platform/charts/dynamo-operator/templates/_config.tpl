@@ -16,7 +16,7 @@ server:
   webhook:
     port: 9443
     certProvisionMode: {{ ternary "manual" "auto" (or .Values.webhook.certManager.enabled .Values.webhook.certificateSecret.external) }}
-    secretName: {{ .Values.webhook.certificateSecret.name }}
+    secretName: {{ include "dynamo-operator.certificate" . }}
     serviceName: {{ $full }}-webhook-service
 leaderElection:
   enabled: true
@@ -30,6 +30,8 @@ namespace:
     leaseDuration: {{ .Values.namespaceRestriction.lease.duration }}
     leaseRenewInterval: {{ .Values.namespaceRestriction.lease.renewInterval }}
 {{- end }}
+dns:
+  clusterDomain: {{ .Values.kubernetesClusterDomain | quote }}
 orchestrators:
   grove:
     {{- if dig "grove" "enabled" false $global }}

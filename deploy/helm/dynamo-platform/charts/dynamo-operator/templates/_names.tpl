@@ -49,6 +49,17 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- default .Release.Namespace .Values.namespaceRestriction.targetNamespace -}}
 {{- end -}}
 
+{{/* Whether the namespace of the release is not the one that is served: then other releases may be there, too. */}}
+{{- define "dynamo-operator.elsewhere" -}}
+{{- if and (include "dynamo-operator.restricted" .) (ne (include "dynamo-operator.target" .) .Release.Namespace) }}true{{ end -}}
+{{- end -}}
+
+{{/* Secret with the certificate of the webhook server. */}}
+{{- define "dynamo-operator.certificate" -}}
+{{- $own := printf "%s-webhook-server-cert" (include "dynamo-operator.fullname" .) -}}
+{{- .Values.webhook.certificateSecret.name | default (ternary $own "webhook-server-cert" (not (empty (include "dynamo-operator.elsewhere" .)))) -}}
+{{- end -}}
+
 {{/* Where the leader election Leases are. */}}
 {{- define "dynamo-operator.leaseNamespace" -}}
 {{- if include "dynamo-operator.restricted" . -}}

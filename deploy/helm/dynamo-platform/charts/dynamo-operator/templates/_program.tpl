@@ -181,8 +181,8 @@ subjects:
 {{/*
 The role that a program asks for (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
 that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key and the one with which images
-of builds are looked for. ClusterRoles
-that it may bind have the names of this release; for one namespace they are bound below (component-accounts.yaml).
+of builds are looked for; so is the list of nodes where GPUs are not looked for. ClusterRoles that it may bind and webhook configurations that it may change have the names of this release;
+for one namespace, roles are bound below (component-accounts.yaml).
 */}}
 {{- define "dynamo-operator.role" -}}
 {{- $restricted := include "dynamo-operator.restricted" .root -}}
@@ -203,8 +203,14 @@ that it may bind have the names of this release; for one namespace they are boun
 {{- end -}}
 {{- $resources = without $resources "secrets" -}}
 {{- end -}}
+{{- if and (has "nodes" $resources) (not (include "dynamo-operator.gpuDiscovery" $.root)) -}}
+{{- /* Nodes are listed for their GPUs only. */ -}}
+{{- $rules = append $rules (dict "apiGroups" .apiGroups "resources" (list "nodes") "verbs" (without .verbs "list")) -}}
+{{- $resources = without $resources "nodes" -}}
+{{- end -}}
 {{- $rule := merge (dict "resources" $resources) . -}}
-{{- if has "bind" .verbs -}}
+{{- /* Programs print the names of an install that is called dynamo-operator. */ -}}
+{{- if and .resourceNames (or (has "bind" .verbs) (has "admissionregistration.k8s.io" .apiGroups)) -}}
 {{- $names := list -}}
 {{- range .resourceNames -}}
 {{- $names = append $names (printf "%s-%s" (include "dynamo-operator.fullname" $.root) (trimPrefix "dynamo-operator-" .)) -}}
@@ -285,7 +291,7 @@ spec:
     - {port: {{ (first $metrics.ports).name }}, path: /metrics, interval: 15s}
 {{- end }}
 {{- end }}
-{{- if and .sub.Values.pdb.enabled (gt (int .replicas) 1) }}
+{{- if and (gt (int .replicas) 1) .sub.Values.pdb.enabled }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget

@@ -1,0 +1,85 @@
+//! Rights on what several owners share.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{RESTRICTED, find, names, render};
+
+/// Kinds of which others have objects beside ours, wherever a right reaches.
+const SHARED: [&str; 4] =
+    ["validatingwebhookconfigurations", "mutatingwebhookconfigurations", "customresourcedefinitions", "leases"];
+
+fn texts(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// All rules of a rendered chart, with the names of their roles.
+fn rules(objects: &[Value]) -> impl Iterator<Item = (&str, &Value)> {
+    let roles = objects.iter().filter(|object| object["kind"] == "ClusterRole" || object["kind"] == "Role");
+    roles.flat_map(|role| {
+        let name = role["metadata"]["name"].as_str().unwrap();
+        role["rules"].as_array().unwrap().iter().map(move |rule| (name, rule))
+    })
+}
+
+/// Names that a rule about one resource gives a verb on.
+fn may(objects: &[Value], verb: &str, resource: &str) -> BTreeSet<String> {
+    let about = |rule: &Value| {
+        texts(&rule["resources"]).any(|one| one == resource) && texts(&rule["verbs"]).any(|one| one == verb)
+    };
+    let rules = rules(objects).filter(|(_, rule)| about(rule));
+    rules.flat_map(|(_, rule)| texts(&rule["resourceNames"]).map(str::to_owned)).collect()
+}
+
+/// A creation has no name to check; everything else that changes an object has.
+#[test]
+fn what_others_have_beside_us_is_written_by_name_only() {
+    let target = [&RESTRICTED[..], &["dynamo-operator.namespaceRestriction.targetNamespace=team"]].concat();
+    for values in [&[][..], &RESTRICTED, &target] {
+        for (role, rule) in rules(&render(values).unwrap()) {
+            let of_kind = |resource: &str| SHARED.iter().any(|kind| resource.split('/').next() == Some(kind));
+            let writes = texts(&rule["verbs"]).any(|verb| !["get", "list", "watch", "create"].contains(&verb));
+            if writes && texts(&rule["resources"]).any(of_kind) {
+                assert!(texts(&rule["resourceNames"]).next().is_some(), "{values:?}: {role} has {rule}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_names_are_those_of_the_release() {
+    let named = [&RESTRICTED[..], &["dynamo-operator.fullnameOverride=ours"]].concat();
+    for values in [&[][..], &RESTRICTED, &named] {
+        let objects = render(values).unwrap();
+        for (resource, kind) in [
+            ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+            ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+        ] {
+            let there: BTreeSet<String> = names(&objects, kind).into_iter().map(str::to_owned).collect();
+            assert_eq!(may(&objects, "patch", resource), there, "{values:?}");
+        }
+    }
+    let definitions = may(&render(&[]).unwrap(), "patch", "customresourcedefinitions");
+    assert_eq!(definitions.len(), 8, "{definitions:?}");
+    assert!(definitions.contains("dynamomodels.nvidia.com"), "{definitions:?}");
+    let leases = may(&render(&RESTRICTED).unwrap(), "update", "leases");
+    let controllers = ["graph-controller", "component-controller", "model-controller"];
+    let elections = controllers.iter().map(|controller| format!("dynamo-{controller}.dynamo.nvidia.com"));
+    assert_eq!(leases, elections.chain(["dynamo-operator-namespace-scope".to_owned()]).collect());
+}
+
+/// Whoever else makes the certificates tells the API server about them.
+#[test]
+fn an_install_for_one_namespace_changes_nothing_of_the_cluster_where_others_make_its_certificates() {
+    for value in ["webhook.certManager.enabled=true", "webhook.certificateSecret.external=true"] {
+        let objects = render(&[&RESTRICTED[..], &[&format!("dynamo-operator.{value}")]].concat()).unwrap();
+        let roles: Vec<&str> = names(&objects, "ClusterRole");
+        assert!(roles.is_empty(), "{value}: {roles:?}");
+    }
+    let injected = [&RESTRICTED[..], &["dynamo-operator.webhook.certManager.enabled=true"]].concat();
+    let objects = render(&injected).unwrap();
+    let configuration = find(&objects, "MutatingWebhookConfiguration", "rel-dynamo-operator-mutating-dyn");
+    let injects = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
+    assert_eq!(injects, "dyn/rel-dynamo-operator-serving-cert");
+}
