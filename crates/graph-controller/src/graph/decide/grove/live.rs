@@ -104,6 +104,13 @@ fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, author: &
     if own && !live.annotations.contains_key(annotations::ISTIO_INJECT) {
         kept.annotations.remove(annotations::ISTIO_INJECT);
     }
+    // So for the account of planners, which it leaves to their authors there.
+    if author.type_ == Some(ComponentType::Planner) {
+        let account = &live.spec.pod_spec.service_account_name;
+        if account.is_some() && *account == declared_account(author) {
+            kept.spec.pod_spec.service_account_name.clone_from(account);
+        }
+    }
     if runs_the_same(&kept, live) {
         *clique = kept;
     }
@@ -112,6 +119,10 @@ fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, author: &
 fn declared_secrets(author: &ComponentSpec) -> impl Iterator<Item = &LocalObjectReference> {
     let pod = author.pod_template.as_ref().and_then(|template| template.spec.as_ref());
     pod.into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten())
+}
+
+fn declared_account(author: &ComponentSpec) -> Option<String> {
+    author.pod_template.as_ref()?.spec.as_ref()?.service_account_name.clone()
 }
 
 fn author_says(author: &ComponentSpec, annotation: &str) -> bool {

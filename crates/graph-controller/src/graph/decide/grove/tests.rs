@@ -299,6 +299,22 @@ fn the_endpoint_picker_keeps_out_of_the_mesh_and_running_ones_are_not_replaced_f
     assert_eq!(switch(&set_of(&observed_with(&graph, theirs))).as_deref(), Some("false"));
 }
 
+/// The reference leaves the account of a planner to its author on Grove.
+#[test]
+fn a_running_planner_keeps_its_account_until_its_pods_are_replaced_for_another_reason() {
+    let graph = graph_with(|g| {
+        g["spec"]["components"][0]["type"] = json!("planner");
+        g["spec"]["components"][0]["podTemplate"]["spec"]["serviceAccountName"] = json!("mine");
+    });
+    let account = |set: &PodCliqueSet| find(set, "frontend").spec.pod_spec.service_account_name.clone();
+    let mut theirs = live_set(&graph);
+    assert_eq!(account(&theirs).as_deref(), Some("planner-serviceaccount"));
+    theirs.spec.template.cliques[0].spec.pod_spec.service_account_name = Some("mine".to_owned());
+    assert_eq!(account(&set_of(&observed_with(&graph, theirs.clone()))).as_deref(), Some("mine"));
+    theirs.spec.template.cliques[0].spec.pod_spec.containers[0].image = Some("older:1".to_owned());
+    assert_eq!(account(&set_of(&observed_with(&graph, theirs))).as_deref(), Some("planner-serviceaccount"));
+}
+
 #[test]
 fn a_live_order_and_restarts_stay() {
     let graph = graph();
