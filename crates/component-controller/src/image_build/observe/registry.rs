@@ -1,21 +1,25 @@
 //! Whether a registry has an image: one question to a server outside.
 //!
-//! That there is a manifest is all that matters, so none is read; of anything else, a registry is heard up to a limit. Each question
-//! has a client of its own: what one namespace may see is not shown to another.
-
-mod exchange;
+//! `oci_client` keeps credentials by registry for as long as it lives, so each question has a client of its own: what one namespace may
+//! see is not shown to another.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use exchange::{Answer, Failure, shown};
-use oci_spec::distribution::Reference;
-use reqwest::StatusCode;
-use serde::Deserialize;
+use oci_client::{
+    Client, Reference, RegistryOperation,
+    client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol},
+    errors::{OciDistributionError, OciEnvelope, OciErrorCode},
+    secrets::RegistryAuth,
+};
 use serde_json::Value;
-use std::{path::PathBuf, time::Duration};
+use std::{error::Error as _, path::PathBuf, time::Duration};
 use workload::RegistryHost;
 
 /// For all that one question takes.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// A server that listens accepts a connection at once, wherever it is.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How much is shown of what a server says.
+const LONGEST_WORDS: usize = 300;
 
 /// Why it is not known whether a registry has an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,14 +76,14 @@ impl Registries {
         let reference = reference(image)?;
         let registry = reference.registry().to_owned();
         let unreachable = |reason: String| Unanswered::Unreachable { registry: registry.clone(), reason };
-        let scheme = if secure { "https" } else { "http" };
+        let protocol = if secure { ClientProtocol::Https } else { ClientProtocol::Http };
         let authorities = self.authorities.clone();
-        let client = tokio::task::spawn_blocking(move || exchange::client(authorities, PATIENCE)).await;
+        // Reads files, and authorities take their time.
+        let client = tokio::task::spawn_blocking(move || client(protocol, authorities)).await;
         let client = client.unwrap_or_else(|error| Err(error.to_string())).map_err(unreachable)?;
-        match tokio::time::timeout(PATIENCE, exchange::ask(&client, scheme, &reference, login)).await {
-            Ok(outcome) => judge(outcome, &reference),
-            Err(_) => Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))),
-        }
+        let auth = login.map_or(RegistryAuth::Anonymous, |(user, password)| RegistryAuth::Basic(user, password));
+        let answer = tokio::time::timeout(PATIENCE, ask(&client, &reference, &auth)).await;
+        answer.unwrap_or_else(|_| Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))))
     }
 }
 
@@ -89,81 +93,95 @@ fn reference(image: &str) -> Result<Reference, Unanswered> {
     read.map_err(|error| Unanswered::Name { image: image.to_owned(), reason: error.to_string() })
 }
 
-/// What an answer says of the image.
-fn judge(outcome: Result<Answer, Failure>, image: &Reference) -> Result<bool, Unanswered> {
-    let registry = image.registry().to_owned();
-    let repository = image.repository().to_owned();
-    let answer = match outcome {
-        Ok(answer) => answer,
-        Err(Failure::NoAnswer(reason)) => return Err(Unanswered::Unreachable { registry, reason }),
-        Err(Failure::NoToken(Answer { status, body })) if status.is_client_error() => {
-            return Err(Unanswered::Unauthorised {
-                registry,
-                repository,
-                reason: shown(&String::from_utf8_lossy(&body)),
-            });
-        }
-        Err(Failure::NoToken(Answer { status, .. })) => {
-            let reason = format!("its server of tokens answered {}", status.as_u16());
-            return Err(Unanswered::Unreachable { registry, reason });
-        }
+fn client(protocol: ClientProtocol, authorities: Option<PathBuf>) -> Result<Client, String> {
+    // Without any, the library does not come to life, not even to speak without TLS.
+    if !outbound::provide_tls() {
+        return Err("this machine has no certificate authorities; give a file with them in SSL_CERT_FILE".to_owned());
+    }
+    let read = |path: PathBuf| {
+        let content = std::fs::read(&path);
+        content.map_err(|error| format!("DOCKER_REGISTRY_CA_FILE: {} cannot be read: {error}", path.display()))
     };
-    let errors: Errors = serde_json::from_slice(&answer.body).unwrap_or_default();
-    match answer.status {
-        StatusCode::OK => Ok(true),
-        StatusCode::UNAUTHORIZED => Err(Unanswered::Unauthorised { registry, repository, reason: errors.said() }),
-        status if status.is_client_error() && errors.tell(&ABSENT) => Ok(false),
-        StatusCode::NOT_FOUND if errors.errors.is_empty() => Ok(false),
-        status if status == StatusCode::FORBIDDEN || status.is_client_error() && errors.tell(&REFUSED) => {
-            Err(Unanswered::Unauthorised { registry, repository, reason: errors.said() })
-        }
-        status => {
-            let reason = format!("it answered {}{}", status.as_u16(), said(&errors.said()));
-            Err(Unanswered::Unreachable { registry, reason })
-        }
+    let more = authorities.map(read).transpose()?;
+    let config = ClientConfig {
+        protocol,
+        extra_root_certificates: more
+            .map(|data| Certificate { encoding: CertificateEncoding::Pem, data })
+            .into_iter()
+            .collect(),
+        connect_timeout: Some(CONNECT_PATIENCE),
+        read_timeout: Some(PATIENCE),
+        user_agent: concat!("dynamo-", env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")),
+        ..ClientConfig::default()
+    };
+    Client::try_from(config).map_err(|error| words(&error))
+}
+
+async fn ask(client: &Client, reference: &Reference, auth: &RegistryAuth) -> Result<bool, Unanswered> {
+    // What comes next would also ask for a token, but say nothing of what stood in the way.
+    let entered = client.auth(reference, auth, RegistryOperation::Pull).await;
+    let answer = match entered {
+        Ok(_) => client.fetch_manifest_digest(reference, auth).await.map(drop),
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(()) => Ok(true),
+        Err(error) => judge(&error, reference),
     }
 }
 
-/// What registries say of what is in the way.
-#[derive(Default, Deserialize)]
-struct Errors {
-    errors: Vec<OneError>,
-}
-
-#[derive(Deserialize)]
-struct OneError {
-    code: Code,
-    message: Option<String>,
-}
-
-#[derive(Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-enum Code {
-    ManifestUnknown,
-    NameUnknown,
-    NotFound,
-    ManifestBlobUnknown,
-    BlobUnknown,
-    Unauthorized,
-    Denied,
-    #[serde(other)]
-    Other,
+/// What an error says of the image.
+fn judge(error: &OciDistributionError, reference: &Reference) -> Result<bool, Unanswered> {
+    let registry = reference.registry().to_owned();
+    let unauthorised = |reason: &str| {
+        Err(Unanswered::Unauthorised {
+            registry: registry.clone(),
+            repository: reference.repository().to_owned(),
+            reason: shown(reason),
+        })
+    };
+    match error {
+        OciDistributionError::ImageManifestNotFoundError(_) => Ok(false),
+        OciDistributionError::ServerError { code: 404, .. } => Ok(false),
+        OciDistributionError::RegistryError { envelope, .. } if tells(envelope, &ABSENT) => Ok(false),
+        OciDistributionError::AuthenticationFailure(reason) => unauthorised(reason),
+        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::ServerError { code: 403, .. } => {
+            unauthorised("")
+        }
+        OciDistributionError::RegistryError { envelope, .. } if tells(envelope, &REFUSED) => {
+            unauthorised(&envelope.errors.iter().map(|one| one.message.as_str()).collect::<Vec<_>>().join("; "))
+        }
+        OciDistributionError::ServerError { code, .. } => {
+            Err(Unanswered::Unreachable { registry, reason: format!("it answered {code}") })
+        }
+        error => Err(Unanswered::Unreachable { registry, reason: words(error) }),
+    }
 }
 
 /// Codes for what is not there. Not all registries keep those for manifests to manifests.
-const ABSENT: [Code; 5] =
-    [Code::ManifestUnknown, Code::NameUnknown, Code::NotFound, Code::ManifestBlobUnknown, Code::BlobUnknown];
+const ABSENT: [OciErrorCode; 5] = [
+    OciErrorCode::ManifestUnknown,
+    OciErrorCode::NameUnknown,
+    OciErrorCode::NotFound,
+    OciErrorCode::ManifestBlobUnknown,
+    OciErrorCode::BlobUnknown,
+];
 /// Codes for what may not be seen.
-const REFUSED: [Code; 2] = [Code::Unauthorized, Code::Denied];
+const REFUSED: [OciErrorCode; 2] = [OciErrorCode::Unauthorized, OciErrorCode::Denied];
 
-impl Errors {
-    fn tell(&self, codes: &[Code]) -> bool {
-        self.errors.iter().any(|one| codes.contains(&one.code))
-    }
+fn tells(envelope: &OciEnvelope, codes: &[OciErrorCode]) -> bool {
+    envelope.errors.iter().any(|one| codes.contains(&one.code))
+}
 
-    fn said(&self) -> String {
-        shown(&self.errors.iter().filter_map(|one| one.message.as_deref()).collect::<Vec<_>>().join("; "))
-    }
+/// An error with its causes, which say more than it does.
+fn words(error: &OciDistributionError) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    shown(&causes.fold(error.to_string(), |all, cause| format!("{all}: {cause}")))
+}
+
+/// What others say, in one line that is not too long.
+fn shown(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST_WORDS).collect()
 }
 
 /// User and password for a registry from a docker configuration. Only the host itself counts: a Secret for `example.com` is not shown
