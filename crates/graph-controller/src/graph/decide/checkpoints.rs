@@ -12,7 +12,8 @@ use api_types::v1beta1::{
     BackendFramework, CheckpointDeletionPolicy, CheckpointIdentity, CheckpointStartupPolicy, CheckpointStatus,
     ComponentSpec, DEFAULT_DEVICE_CLASS,
 };
-use api_types::{LEGACY_FINALIZER, annotations, labels, names, names::GenerationSuffix};
+use api_types::{LEGACY_FINALIZER, annotations, conditions, labels, names, names::GenerationSuffix};
+use controller_kit::conditions::is_true;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -25,6 +26,7 @@ use workload::{CheckpointUse, RenderInput, ValidatedComponent, validate_on};
 
 use super::component::{Placement, component_deployment};
 use super::objects::mark;
+use super::rollout::Capture;
 use crate::graph::observe::Observed;
 use crate::graph::validate::ValidGraph;
 
@@ -43,6 +45,8 @@ pub struct ComponentCheckpoint {
     pub awaited: Option<String>,
     /// Whether it will not come without somebody's help.
     pub failed: bool,
+    /// How far its capture is, if pods wait for it.
+    pub capture: Capture,
     /// The checkpoint that the graph makes; `None` for one that its author names.
     pub wanted: Option<WantedCheckpoint>,
 }
@@ -59,12 +63,6 @@ pub struct WantedCheckpoint {
 }
 
 impl ComponentCheckpoint {
-    /// Whether pods wait for a capture that can still come, and that may need the GPUs of those before them.
-    pub fn is_under_way(&self) -> bool {
-        // The identifier is unknown of one that its author names and that nobody has made.
-        self.awaited.is_some() && !self.failed && self.id.is_some()
-    }
-
     /// The same for the graph's status.
     pub fn status(&self) -> CheckpointStatus {
         CheckpointStatus {
@@ -141,6 +139,7 @@ fn of_component(
             ready: live.is_some_and(is_ready),
             awaited: awaited(usage.policy, name, live),
             failed: live.is_some_and(has_failed),
+            capture: capture(usage.policy, live, Capture::Lost),
             wanted: None,
         });
     }
@@ -153,6 +152,7 @@ fn of_component(
         component: author.name.clone(),
         ready: live.is_some_and(is_ready),
         failed: live.is_some_and(has_failed),
+        capture: capture(usage.policy, live, Capture::Idle),
         awaited: match live {
             Some(_) => awaited(usage.policy, &name, live),
             None => waits(usage.policy).then(|| format!("DynamoCheckpoint {name}, which is being made")),
@@ -177,6 +177,24 @@ fn has_failed(checkpoint: &DynamoCheckpoint) -> bool {
 
 fn phase(checkpoint: &DynamoCheckpoint) -> CheckpointPhase {
     checkpoint.status.as_ref().and_then(|status| status.phase).unwrap_or(CheckpointPhase::Pending)
+}
+
+/// How far a capture is; `missing` if there is no checkpoint. Workers give way to what this calls running, so it has to be sure:
+/// one that is being deleted keeps its phase, and one that has begun can be stalled.
+fn capture(policy: CheckpointStartupPolicy, live: Option<&DynamoCheckpoint>, missing: Capture) -> Capture {
+    if !waits(policy) {
+        return Capture::Idle;
+    }
+    let Some(live) = live else { return missing };
+    let stalled = live.status.as_ref().is_some_and(|status| is_true(&status.conditions, conditions::STALLED));
+    match phase(live) {
+        _ if live.metadata.deletion_timestamp.is_some() => Capture::Lost,
+        CheckpointPhase::Ready => Capture::Done,
+        CheckpointPhase::Failed => Capture::Lost,
+        _ if stalled => Capture::Lost,
+        CheckpointPhase::Creating => Capture::Running,
+        CheckpointPhase::Pending => Capture::Idle,
+    }
 }
 
 /// Why pods wait. Without the checkpoint that its author names, no pod starts, whatever the policy.

@@ -212,12 +212,13 @@ fn a_checkpoint_that_the_author_names_is_not_made() {
         let live = found.then(|| serde_json::from_value(checkpoint).unwrap());
         let decision = decided_with(&graph, vec![], live.into_iter().collect());
         assert_eq!(decision.checkpoints[0].wanted, None);
-        (decision.checkpoints[0].awaited.is_some(), worker(&decision).spec.component.replicas)
+        let checkpoint = &decision.checkpoints[0];
+        (checkpoint.awaited.is_some(), worker(&decision).spec.component.replicas, checkpoint.capture)
     };
-    assert_eq!(of("Immediate", true), (false, Some(4)));
-    assert_eq!(of(WAIT, true), (false, Some(4)));
-    assert_eq!(of(WAIT, false), (true, Some(0)));
-    assert_eq!(of("Immediate", false), (true, Some(0)));
+    assert_eq!(of("Immediate", true), (false, Some(4), Capture::Idle));
+    assert_eq!(of(WAIT, true), (false, Some(4), Capture::Done));
+    assert_eq!(of(WAIT, false), (true, Some(0), Capture::Lost), "nobody makes it but its author");
+    assert_eq!(of("Immediate", false), (true, Some(0), Capture::Idle));
 }
 
 #[test]
@@ -300,45 +301,92 @@ fn workers_change_generation_together_or_wait_together() {
     assert!(new.into_iter().all(|d| d.spec.component.replicas == Some(0)), "{:?}", decision.components);
 }
 
-/// Two workers that are recreated, of which one waits for its capture.
+/// Two workers that are recreated, Decode and Prefill; the first so many of them wait for a capture.
+fn recreated(image: &str, captured: usize) -> DynamoGraphDeployment {
+    edited(json!({ "startupPolicy": WAIT }), |g| {
+        let recreate = json!({ "nvidia.com/deployment-strategy": "Recreate" });
+        g["spec"]["components"][1]["podTemplate"]["metadata"] = json!({ "annotations": recreate });
+        let mut other = g["spec"]["components"][1].clone();
+        other["name"] = json!("Prefill");
+        if captured < 2 {
+            other.as_object_mut().unwrap().remove("experimental");
+        }
+        g["spec"]["components"].as_array_mut().unwrap().push(other);
+        set_image(g, image);
+    })
+}
+
+/// Old replicas of Decode and Prefill after a step, from those before it. `told` has what is live of the new generation's
+/// checkpoints beside their spec, `null` if they are not there.
+fn step(before: [i32; 2], told: &[Value]) -> [i32; 2] {
+    let first = decided(&recreated("1", told.len()), vec![]);
+    let mut components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
+    for d in components.iter_mut().filter(|d| d.spec.component.is_worker()) {
+        let replicas = before[usize::from(d.spec.component.name == "Prefill")];
+        d.spec.component.replicas = Some(replicas);
+        crate::graph::fixtures::report(d, replicas);
+    }
+    let new = recreated("2", told.len());
+    let begun = decided_with(&new, components.clone(), vec![]);
+    assert_eq!(begun.checkpoints.len(), told.len());
+    let made = begun.checkpoints.iter().zip(told).filter(|(_, told)| !told.is_null());
+    let made = made.map(|(checkpoint, told)| {
+        let mut live = json!(checkpoint.wanted.as_ref().unwrap().object);
+        live["metadata"]["ownerReferences"] = json!([owner()]);
+        live["metadata"].as_object_mut().unwrap().extend(told["metadata"].as_object().cloned().unwrap_or_default());
+        live["status"] = told["status"].clone();
+        serde_json::from_value(live).unwrap()
+    });
+    let decision = decided_with(&new, components, made.collect());
+    assert!(decision.delete.is_empty());
+    let replicas = |name: &str| {
+        let old = decision.old.iter().find(|d| d.spec.component.name == name).unwrap();
+        old.spec.component.wanted_replicas()
+    };
+    [replicas("Decode"), replicas("Prefill")]
+}
+
+fn told(phase: CheckpointPhase) -> Value {
+    json!({ "status": { "phase": phase } })
+}
+
+fn told_stalled(phase: CheckpointPhase) -> Value {
+    let stalled = json!({ "type": "Stalled", "status": "True", "reason": "r", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" });
+    json!({ "status": { "phase": phase, "conditions": [stalled] } })
+}
+
 #[test]
 fn who_waits_for_no_capture_of_its_own_is_not_emptied_by_a_recreate() {
-    let two = |image: &str| {
-        edited(json!({ "startupPolicy": WAIT }), |g| {
-            let recreate = json!({ "nvidia.com/deployment-strategy": "Recreate" });
-            g["spec"]["components"][1]["podTemplate"]["metadata"] = json!({ "annotations": recreate });
-            let mut other = g["spec"]["components"][1].clone();
-            other["name"] = json!("Prefill");
-            other.as_object_mut().unwrap().remove("experimental");
-            g["spec"]["components"].as_array_mut().unwrap().push(other);
-            set_image(g, image);
-        })
-    };
-    let first = decided(&two("1"), vec![]);
-    let of_old = as_live(&first, CheckpointPhase::Ready);
-    let served = |captured: i32| -> Vec<_> {
-        let mut components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
-        for d in components.iter_mut().filter(|d| d.spec.component.is_worker()) {
-            let replicas = if d.spec.component.name == "Prefill" { 4 } else { captured };
-            d.spec.component.replicas = Some(replicas);
-            crate::graph::fixtures::report(d, replicas);
+    use CheckpointPhase::{Creating, Failed, Pending};
+    let mut deleted = told(Creating);
+    deleted["metadata"] = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
+    // what is told of the checkpoint -> old ones of whom it is, while they serve and after they were emptied
+    let steps = [
+        (Value::Null, 4, 0),
+        (json!({}), 4, 0),
+        (told(Pending), 4, 0),
+        (told_stalled(Pending), 4, 4),
+        (told(Creating), 0, 0),
+        (told_stalled(Creating), 4, 4),
+        (deleted, 4, 4),
+        (told(Failed), 4, 4),
+    ];
+    for (told, serving, emptied) in steps {
+        // The other one serves, or was at zero before.
+        for other in [4, 0] {
+            assert_eq!(step([4, other], std::slice::from_ref(&told)), [serving, other], "{told}");
+            assert_eq!(step([0, other], std::slice::from_ref(&told)), [emptied, other], "{told}");
         }
-        components
-    };
-    let old = |components: Vec<_>, checkpoints: Vec<_>| {
-        let decision = decided_with(&two("2"), components, checkpoints);
-        assert!(decision.delete.is_empty());
-        let replicas =
-            |d: &DynamoComponentDeployment| (d.spec.component.name.clone(), d.spec.component.wanted_replicas());
-        decision.old.iter().map(replicas).collect::<BTreeMap<_, _>>()
-    };
-    let counts = |decode: i32| BTreeMap::from([("Decode".to_owned(), decode), ("Prefill".to_owned(), 4)]);
-    assert_eq!(old(served(4), vec![of_old.clone()]), counts(0), "its capture begins");
-    let second = decided_with(&two("2"), served(4), vec![of_old.clone()]);
-    let creating = as_live(&second, CheckpointPhase::Creating);
-    assert_eq!(old(served(0), vec![of_old.clone(), creating]), counts(0));
-    let failed = as_live(&second, CheckpointPhase::Failed);
-    assert_eq!(old(served(0), vec![of_old, failed]), counts(4), "nothing comes of it, so the old ones serve again");
+    }
+}
+
+#[test]
+fn who_was_emptied_for_a_capture_that_came_is_back_if_another_one_is_lost() {
+    use CheckpointPhase::{Creating, Failed, Ready};
+    assert_eq!(step([0, 0], &[told(Ready), told(Creating)]), [0, 0], "it takes no room from the other one");
+    assert_eq!(step([0, 0], &[told(Ready), told(Failed)]), [4, 4]);
+    assert_eq!(step([0, 0], &[told(Creating), told(Failed)]), [0, 4]);
 }
 
 #[test]

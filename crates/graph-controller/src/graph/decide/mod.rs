@@ -36,7 +36,7 @@ use self::component::{Placement, component_deployment};
 use self::generation::Target;
 use self::grove::GroveDecision;
 use self::objects::Objects;
-use self::rollout::Live;
+use self::rollout::{Capture, Live};
 use super::observe::Observed;
 use super::program::Program;
 use super::validate::{Refusal, ValidGraph};
@@ -205,8 +205,9 @@ fn decide_workers(
     old.sort_by_key(|d| (d.metadata.creation_timestamp.clone(), d.name_any()));
 
     // Old and new workers do not talk to each other: none goes before all can come.
-    let awaited = |checkpoint: &ComponentCheckpoint| checkpoint.awaited.is_some();
-    let waits = graph.workers().any(|c| checkpoints::of(&decision.checkpoints, &c.name).is_some_and(awaited));
+    let own = |c: &ComponentSpec| checkpoints::of(&decision.checkpoints, &c.name);
+    let waits = graph.workers().filter_map(own).any(|checkpoint| checkpoint.awaited.is_some());
+    let lost = graph.workers().filter_map(own).any(|checkpoint| checkpoint.capture == Capture::Lost);
     let mut updated = Vec::new();
     for component in graph.workers() {
         let new = new.iter().copied().find(|d| d.spec.component.name == component.name);
@@ -228,8 +229,12 @@ fn decide_workers(
         let new_live = new.map(new_counts).unwrap_or_default();
         let plan = match waits {
             true => {
-                let room = checkpoint.is_some_and(ComponentCheckpoint::is_under_way);
-                rollout::hold(&strategy, desired, new_live, &counts, room)
+                let capture = match checkpoint.map(|checkpoint| checkpoint.capture).unwrap_or_default() {
+                    // What it was emptied for is of no use without the others.
+                    Capture::Done if lost => Capture::Lost,
+                    own => own,
+                };
+                rollout::hold(&strategy, desired, new_live, &counts, capture)
             }
             false => rollout::plan(&strategy, desired, new_live, &counts, drained),
         };

@@ -50,6 +50,20 @@ pub struct Targets {
     pub old: Vec<i32>,
 }
 
+/// How far the capture is that new workers of a component wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Capture {
+    /// They wait for none of their own, or for one that has not begun.
+    #[default]
+    Idle,
+    /// Its pod is there or waits for room, which the component's old workers may hold.
+    Running,
+    /// It is there; other components may wait for theirs.
+    Done,
+    /// It will not come without somebody's help.
+    Lost,
+}
+
 /// Plans one step for one component.
 ///
 /// `old` holds the other generations, oldest first; `drained` says that no pod of theirs is left (only `Recreate` asks).
@@ -81,19 +95,21 @@ pub fn plan(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], d
 }
 
 /// The same while new pods of the target generation must wait. Nobody gives way to pods that do not come: what serves goes on,
-/// as far as it is wanted. Only for a capture that needs `room` the old ones of a `Recreate` go at once, because both shall not be
-/// there together; if nothing comes of it, the generation that served last comes back.
-pub fn hold(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], room: bool) -> Targets {
+/// as far as it is wanted. Only for a capture of their own that runs the old ones of a `Recreate` go at once, because both shall
+/// not be there together; if it is lost, the generation that served last comes back.
+pub fn hold(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], capture: Capture) -> Targets {
     let new_target = new.spec.clamp(0, desired.max(0));
     let recreate = *strategy == RolloutStrategy::Recreate;
-    if recreate && room {
+    if recreate && capture == Capture::Running {
         return Targets { new: new_target, old: vec![0; old.len()] };
     }
     let old_spec: i32 = old.iter().map(|o| o.spec).sum();
     let needed = (desired - new.serving().min(desired)).max(0);
     let mut targets = spread(old_spec.min(needed), old);
+    // Whoever is at zero for another reason stays there: nobody takes the room that the capture of another one needs.
+    let emptied = recreate && capture == Capture::Lost && old_spec == 0 && new.spec <= 0;
     // All generations before it are deleted once one serves alone, so the oldest is the one that did.
-    if let Some(oldest) = targets.first_mut().filter(|_| recreate && old_spec == 0 && new.spec <= 0) {
+    if let Some(oldest) = targets.first_mut().filter(|_| emptied) {
         *oldest = needed;
     }
     Targets { new: new_target, old: targets }

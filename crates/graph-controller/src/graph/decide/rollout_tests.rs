@@ -43,26 +43,42 @@ fn nobody_gives_way_to_workers_that_wait() {
         (0, live(1, 1), live(1, 1), 0, 0),
     ];
     for (desired, old, new, old_target, new_target) in steps {
-        let got = hold(&quarter(), desired, new, &[old], true);
+        let got = hold(&quarter(), desired, new, &[old], Capture::Running);
         assert_eq!(got, Targets { new: new_target, old: vec![old_target] }, "{desired}: old {old:?}, new {new:?}");
     }
 }
 
-/// A capture may need the GPUs that its own old workers hold. Nobody else gives way, and not for a capture that failed.
+/// A capture may need the GPUs that its own old workers hold. Nobody else gives way, and nobody comes up but those who did.
 #[test]
-fn workers_are_emptied_for_their_own_capture_alone_and_come_back_if_it_fails() {
-    let steps: [(bool, Live, &[Live], &[i32]); 6] = [
-        (true, live(0, 0), &[live(4, 4)], &[0]),
-        (false, live(0, 0), &[live(4, 4)], &[4]),
-        (false, live(0, 0), &[live(3, 0)], &[3]),
-        (false, live(0, 0), &[live(0, 0)], &[4]),
-        (false, live(0, 0), &[live(0, 0), live(0, 0)], &[4, 0]),
+fn workers_are_emptied_for_their_own_capture_alone_and_come_back_if_it_is_lost() {
+    type Step<'a> = (RolloutStrategy, i32, i32, &'a [i32], [&'a [i32]; 4]);
+    let captures = [Capture::Idle, Capture::Running, Capture::Done, Capture::Lost];
+    // strategy, desired, replicas of the target generation and of the old ones -> of the old ones for each capture
+    let steps: [Step<'_>; 12] = [
+        (RolloutStrategy::Recreate, 4, 0, &[4], [&[4], &[0], &[4], &[4]]),
+        (RolloutStrategy::Recreate, 4, 0, &[0], [&[0], &[0], &[0], &[4]]),
+        (RolloutStrategy::Recreate, 4, 0, &[0, 0], [&[0, 0], &[0, 0], &[0, 0], &[4, 0]]),
+        (RolloutStrategy::Recreate, 4, 0, &[0, 3], [&[0, 3], &[0, 0], &[0, 3], &[0, 3]]),
         // New workers that are there are not joined by old ones.
-        (false, live(4, 0), &[live(0, 0)], &[0]),
+        (RolloutStrategy::Recreate, 4, 4, &[4], [&[4], &[0], &[4], &[4]]),
+        (RolloutStrategy::Recreate, 4, 4, &[0], [&[0]; 4]),
+        (RolloutStrategy::Recreate, 0, 0, &[4], [&[0]; 4]),
+        (RolloutStrategy::Recreate, 0, 0, &[0], [&[0]; 4]),
+        (quarter(), 4, 0, &[4], [&[4]; 4]),
+        (quarter(), 4, 0, &[0], [&[0]; 4]),
+        (quarter(), 4, 4, &[0], [&[0]; 4]),
+        (quarter(), 0, 0, &[0], [&[0]; 4]),
     ];
-    for (room, new, old, expected) in steps {
-        let got = hold(&RolloutStrategy::Recreate, 4, new, old, room);
-        assert_eq!(got, Targets { new: new.spec, old: expected.to_vec() }, "room {room}: old {old:?}, new {new:?}");
+    for (strategy, desired, new, old, expected) in steps {
+        for (capture, expected) in captures.into_iter().zip(expected) {
+            // Nobody of the target generation serves; whoever is left of the old ones does, or does not.
+            for serves in [true, false] {
+                let lives: Vec<_> = old.iter().map(|&spec| live(spec, if serves { spec } else { 0 })).collect();
+                let got = hold(&strategy, desired, live(new, 0), &lives, capture);
+                let case = format!("{strategy:?}, {desired} desired, {new} new, old {lives:?}, {capture:?}");
+                assert_eq!(got, Targets { new, old: expected.to_vec() }, "{case}");
+            }
+        }
     }
 }
 
