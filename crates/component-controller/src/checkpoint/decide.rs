@@ -13,7 +13,7 @@ use super::observe::Observed;
 use crate::snapshots::Place;
 use api_types::conditions::checkpoint as reason;
 use api_types::external::{CapturedPod, PodSnapshot, PodSnapshotSource, PodSnapshotSpec};
-use api_types::v1alpha1::CheckpointPhase;
+use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpointStatus};
 use api_types::{GROUP, annotations, labels, names};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
@@ -85,7 +85,7 @@ pub enum Stage {
 pub fn decide(observed: &Observed) -> Decision {
     let status = observed.checkpoint.status.as_ref();
     let wanted = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
-    let begun = status.and_then(|status| status.job_name.as_ref()) == Some(&wanted);
+    let begun = status.is_some_and(|status| status.job_name.as_ref() == Some(&wanted) && !gave_way(status));
     let phase = status.and_then(|status| status.phase).filter(|_| begun).unwrap_or(CheckpointPhase::Pending);
     match (phase, &observed.job) {
         (CheckpointPhase::Ready, _) => settled(observed, ended_well(observed)),
@@ -95,10 +95,24 @@ pub fn decide(observed: &Observed) -> Decision {
             let message = format!("checkpoint ID {} is already owned by {elder}", observed.id);
             give_up(observed, reason::DUPLICATE, message)
         }
+        // It was given up.
+        (CheckpointPhase::Pending, Some(job)) if job.metadata.deletion_timestamp.is_some() => {
+            let stage = Stage::Waiting("waiting for an earlier Job to go".to_owned());
+            Decision { delete_jobs: living(observed.other_jobs.iter()), stage, ..Decision::default() }
+        }
         (_, Some(job)) => capture(observed, job),
         (CheckpointPhase::Creating, None) => job_is_gone(observed),
         (CheckpointPhase::Pending, None) => begin(observed),
     }
+}
+
+/// Whether it failed for an older checkpoint of the same identifier. Such a status may still name a Job, where an operator wrote
+/// it that never looked again.
+fn gave_way(status: &DynamoCheckpointStatus) -> bool {
+    let is_duplicate = |condition: &Condition| {
+        condition.type_ == reason::JOB_COMPLETED && condition.reason == reason::DUPLICATE && condition.status == "False"
+    };
+    status.phase == Some(CheckpointPhase::Failed) && status.conditions.iter().any(is_duplicate)
 }
 
 /// Before operators told how a checkpoint became ready, its Job was kept.

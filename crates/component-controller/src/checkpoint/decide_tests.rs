@@ -227,3 +227,28 @@ fn the_younger_begins_when_the_elder_is_gone() {
         assert!(decide(&alone).make_job.is_some(), "{told:?}");
     }
 }
+
+/// An earlier version named the Job in the status of one that gave way, and never tried it again.
+#[test]
+fn one_that_gave_way_begins_though_its_status_names_a_job() {
+    let failed = |why: &str| {
+        json!({ "phase": "Failed", "jobName": JOB, "conditions": [{ "type": "JobCompleted", "status": "False",
+            "reason": why, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }] })
+    };
+    let mut younger = observed(failed(reason::DUPLICATE));
+    assert!(decide(&younger).make_job.is_some());
+    younger.elder = Some("first".to_owned());
+    assert!(matches!(decide(&younger).stage, Stage::Failed { reason: reason::DUPLICATE, .. }));
+    assert_eq!(decide(&observed(failed(reason::JOB_FAILED))).stage, Stage::Settled, "what failed by itself stays");
+}
+
+#[test]
+fn a_job_that_was_given_up_goes_before_another_is_made() {
+    let mut again = observed(Value::Null);
+    let mut going = job(JOB, "");
+    going.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+    again.job = Some(going);
+    let decision = decide(&again);
+    assert!(matches!(decision.stage, Stage::Waiting(_)), "{:?}", decision.stage);
+    assert!(decision.make_job.is_none());
+}

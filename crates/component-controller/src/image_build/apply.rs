@@ -43,7 +43,9 @@ pub async fn apply(
     decision: Decision,
 ) -> Result<Acted, Interruption> {
     for job in &decision.delete {
-        applier.delete(job, builder.uid).await?;
+        let deleted = applier.delete(job, builder.uid).await;
+        // Nobody waits for who cannot go on.
+        deleted.inspect_err(|_| slots.leave(builder.key, Instant::now()))?;
     }
     let mut acted = Acted { stage: decision.stage, made: false };
     let Some(job) = decision.make else {

@@ -62,11 +62,11 @@ impl Reconciler {
         if packed.metadata.deletion_timestamp.is_some() {
             return Ok(Action::await_change());
         }
-        let component = packed.unpack()?;
         let key = Key::of(packed.as_ref());
-        let observed = self.observer.observe(&component).await;
         // Nobody waits for who cannot go on.
-        let observed = observed.inspect_err(|_| self.slots.leave(&key, Instant::now()))?;
+        let leave = || self.slots.leave(&key, Instant::now());
+        let component = packed.unpack().inspect_err(|_| leave())?;
+        let observed = self.observer.observe(&component).await.inspect_err(|_| leave())?;
         let now = Timestamp::now();
         let decision = decide::decide(&observed, now);
         let uid = component.metadata.uid.clone().unwrap_or_default();

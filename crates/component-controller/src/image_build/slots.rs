@@ -14,23 +14,23 @@ use std::{
 /// A Job that no cache has shown after this long was never made, or is gone.
 const LOST: Duration = Duration::from_secs(60);
 
-/// Who has not asked again after this long waits no more.
-const GONE: Duration = Duration::from_secs(120);
-
 /// Leave to build, for as many as may at a time. The others get it in the order in which they came.
 pub struct Slots {
     most: usize,
     jobs: Store<Packed<Job>>,
     components: Store<Packed<DynamoComponent>>,
+    /// Whether another operator looks after a namespace: nobody there asks us again.
+    taken: Box<dyn Fn(&str) -> bool + Send + Sync>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Jobs that are made, and that the cache has not shown.
+    /// Jobs that are made, and that the cache has not shown. It may show one of the same name that has ended.
     given: HashMap<Key, Given>,
-    /// Components that have to wait, in the order in which they came, and when each of them asked last.
-    waiting: Vec<(Key, Instant)>,
+    /// Components that have to wait, in the order in which they came. They keep their places however long it takes until they ask
+    /// again: the queue may be long, and the registries slow.
+    waiting: Vec<Key>,
 }
 
 struct Given {
@@ -40,9 +40,14 @@ struct Given {
 }
 
 impl Slots {
-    /// Counts in these caches.
-    pub fn new(most: usize, jobs: Store<Packed<Job>>, components: Store<Packed<DynamoComponent>>) -> Self {
-        Self { most, jobs, components, state: Mutex::default() }
+    /// Counts in these caches. `taken` says whether another operator looks after a namespace.
+    pub fn new(
+        most: usize,
+        jobs: Store<Packed<Job>>,
+        components: Store<Packed<DynamoComponent>>,
+        taken: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { most, jobs, components, taken: Box::new(taken), state: Mutex::default() }
     }
 
     /// How many builds may run at a time.
@@ -54,16 +59,14 @@ impl Slots {
     /// place.
     pub fn take(&self, component: &Key, job: &Key, now: Instant) -> bool {
         let mut state = self.state(now);
-        let counts = state.given.contains_key(job) || self.jobs.get(job).is_some();
-        let before = state.waiting.iter().take_while(|(waiting, _)| waiting != component).count();
-        let may = counts || self.taken(&state) + before < self.most;
+        let counts = state.given.contains_key(job) || self.shows_running(job);
+        let before = state.waiting.iter().take_while(|waiting| *waiting != component).count();
+        let may = counts || self.in_use(&state) + before < self.most;
         if may {
-            state.waiting.retain(|(waiting, _)| waiting != component);
+            state.waiting.retain(|waiting| waiting != component);
             state.given.insert(job.clone(), Given { since: now, version: None });
-        } else if let Some((_, asked)) = state.waiting.iter_mut().find(|(waiting, _)| waiting == component) {
-            *asked = now;
-        } else {
-            state.waiting.push((component.clone(), now));
+        } else if !state.waiting.contains(component) {
+            state.waiting.push(component.clone());
         }
         may
     }
@@ -82,7 +85,7 @@ impl Slots {
 
     /// The component does not wait: it has no Job to make.
     pub fn leave(&self, component: &Key, now: Instant) {
-        self.state(now).waiting.retain(|(waiting, _)| waiting != component);
+        self.state(now).waiting.retain(|waiting| waiting != component);
     }
 
     /// The components whose turn it is.
@@ -91,15 +94,21 @@ impl Slots {
         if state.waiting.is_empty() {
             return Vec::new();
         }
-        let free = self.most.saturating_sub(self.taken(&state));
-        state.waiting.iter().take(free).map(|(component, _)| component.clone()).collect()
+        let free = self.most.saturating_sub(self.in_use(&state));
+        state.waiting.iter().take(free).cloned().collect()
     }
 
     /// Builds that run, and those that are being made.
-    fn taken(&self, state: &State) -> usize {
+    fn in_use(&self, state: &State) -> usize {
         let jobs = self.jobs.all();
         let running = jobs.iter().filter_map(|job| job.unpack().ok()).filter(|job| !has_ended(job)).count();
         running + state.given.len()
+    }
+
+    /// Whether the cache shows a Job of that name that counts by itself.
+    fn shows_running(&self, job: &Key) -> bool {
+        let found = self.jobs.get(job).and_then(|job| job.unpack().ok());
+        found.is_some_and(|job| !has_ended(&job))
     }
 
     /// What is given and who waits, without what is over.
@@ -107,12 +116,12 @@ impl Slots {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.given.retain(|job, given| {
             let passed = given.version.is_some_and(|version| self.jobs.latest() >= version);
-            !passed && self.jobs.get(job).is_none() && now.duration_since(given.since) < LOST
+            !passed && !self.shows_running(job) && now.duration_since(given.since) < LOST
         });
-        state.waiting.retain(|(component, asked)| {
+        state.waiting.retain(|component| {
             let found = self.components.get(component);
             let lives = found.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
-            lives && now.duration_since(*asked) < GONE
+            lives && !(self.taken)(&component.namespace)
         });
         state
     }

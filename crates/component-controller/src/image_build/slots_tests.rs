@@ -3,6 +3,10 @@
 use super::*;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 fn key(name: &str) -> Key {
     Key::new("team", name)
@@ -28,7 +32,16 @@ impl Bench {
         for name in ["a", "b", "c", "d", "e"] {
             components.handle(Event::Apply(component(name)));
         }
-        Self { slots: Slots::new(2, jobs.clone(), components.clone()), jobs, components, now: Instant::now() }
+        Self::beside(|_| false, jobs, components)
+    }
+
+    /// Another operator looks after the namespaces that are `taken`.
+    fn beside(
+        taken: impl Fn(&str) -> bool + Send + Sync + 'static,
+        jobs: Store<Packed<Job>>,
+        components: Store<Packed<DynamoComponent>>,
+    ) -> Self {
+        Self { slots: Slots::new(2, jobs.clone(), components.clone(), taken), jobs, components, now: Instant::now() }
     }
 
     /// Asks for the Job of the component's name.
@@ -93,7 +106,7 @@ fn those_that_wait_come_in_their_order() {
 
 #[test]
 fn nobody_waits_for_who_does_not_come() {
-    let mut bench = Bench::new();
+    let bench = Bench::new();
     assert!(bench.take("a") && bench.take("b") && !bench.take("c") && !bench.take("d") && !bench.take("e"));
     bench.slots.give_back(&key("a"), bench.now);
     assert!(!bench.take("e"));
@@ -101,8 +114,59 @@ fn nobody_waits_for_who_does_not_come() {
     assert_eq!(bench.next(), ["d"], "what is deleted builds nothing");
     bench.slots.leave(&key("d"), bench.now);
     assert_eq!(bench.next(), ["e"], "another has no Job to make any more");
-    bench.now += GONE;
-    assert!(bench.next().is_empty(), "who has not asked for long does not hold up the others");
+}
+
+/// In a long queue it takes long until each is asked for again, and slow registries make it longer.
+#[test]
+fn a_place_is_kept_however_long_it_takes_to_ask_again() {
+    let mut bench = Bench::new();
+    assert_eq!(["a", "b", "c", "d"].map(|name| bench.take(name)), [true, true, false, false]);
+    for name in ["a", "b"] {
+        bench.slots.made(&key(name), Some(10), bench.now);
+        bench.jobs.handle(Event::Apply(job(name, 10, false)));
+    }
+    bench.now += Duration::from_secs(24 * 3600);
+    assert!(!bench.take("e"));
+    bench.jobs.handle(Event::Apply(job("a", 11, true)));
+    assert_eq!(bench.next(), ["c"]);
+    assert_eq!(["e", "d", "c"].map(|name| bench.take(name)), [false, false, true]);
+}
+
+#[test]
+fn nobody_waits_for_a_component_of_another_operator() {
+    let (jobs, components) = (Store::new(), Store::new());
+    for name in ["a", "b", "c", "d"] {
+        components.handle(Event::Apply(component(name)));
+    }
+    let taken = Arc::new(AtomicBool::new(false));
+    let mark = Arc::clone(&taken);
+    let bench = Bench::beside(move |_| mark.load(Ordering::Relaxed), jobs, components);
+    assert_eq!(["a", "b", "c"].map(|name| bench.take(name)), [true, true, false]);
+    bench.slots.give_back(&key("a"), bench.now);
+    assert_eq!(bench.next(), ["c"]);
+    taken.store(true, Ordering::Relaxed);
+    assert!(bench.next().is_empty());
+    taken.store(false, Ordering::Relaxed);
+    assert!(bench.take("d"), "the place is nobody's any more");
+}
+
+#[test]
+fn a_job_of_the_same_name_that_has_ended_gives_no_leave() {
+    let bench = Bench::new();
+    bench.jobs.handle(Event::Apply(job("c", 5, true)));
+    assert_eq!(["a", "b", "c"].map(|name| bench.take(name)), [true, true, false]);
+    bench.slots.give_back(&key("a"), bench.now);
+    assert_eq!(
+        ["c", "d"].map(|name| bench.take(name)),
+        [true, false],
+        "its slot counts while the cache shows the old one"
+    );
+    bench.slots.made(&key("c"), Some(20), bench.now);
+    assert!(!bench.take("d"));
+    bench.jobs.handle(Event::Apply(job("c", 20, false)));
+    assert!(!bench.take("d"), "it counts by itself");
+    bench.jobs.handle(Event::Apply(job("c", 21, true)));
+    assert!(bench.take("d"));
 }
 
 #[test]

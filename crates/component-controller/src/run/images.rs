@@ -38,7 +38,9 @@ pub(super) async fn run(
     let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(&is_builder));
     let for_builders = format!("{}={}", labels::IMAGE_BUILDER_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&for_builders));
-    let slots = Arc::new(Slots::new(settings.most_builds, jobs.clone(), components.clone()));
+    let fence = context.fence.clone();
+    let taken = move |namespace: &str| fence.is_taken(namespace);
+    let slots = Arc::new(Slots::new(settings.most_builds, jobs.clone(), components.clone(), taken));
     let applier =
         Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(components), Arc::new(jobs.clone())]);
     let waiting = Arc::clone(&slots);

@@ -279,7 +279,7 @@ fn running_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<Stri
 }
 
 /// The DynamoComponentDeployment that a pod is of. LeaderWorkerSets select their pods by a label of their own.
-fn component_of(pod: &BTreeMap<String, String>) -> Option<&str> {
+pub(crate) fn component_of(pod: &BTreeMap<String, String>) -> Option<&str> {
     let set = || names::component_of_leader_worker_set(pod.get(labels::LEADER_WORKER_SET)?);
     pod.get(labels::SELECTOR).map(String::as_str).or_else(set)
 }

@@ -14,21 +14,39 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 /// Cleans places as they fall out of use. What fell out of use while no operator ran is not seen: there is no memory, and keys with
 /// a lease go by themselves.
-pub async fn clean(source: Source, places: Places) {
-    places.known().await;
-    let start = Instant::now();
-    let mut leftovers = Leftovers::default();
-    loop {
-        for place in leftovers.see(places.in_use(), start.elapsed()) {
-            match remove(&source, &place).await {
-                Ok(()) => leftovers.cleaned(&place),
-                Err(error) => {
-                    let again = leftovers.failed(&place, start.elapsed());
-                    warn!(?place, error, again, "cannot remove what is left in NATS or etcd");
+pub struct Cleaner {
+    places: Places,
+    start: Instant,
+    leftovers: Leftovers,
+}
+
+impl Cleaner {
+    /// Begins as soon as it is known what is in use. From then on, nothing falls out of use unseen.
+    pub async fn begin(places: Places) -> Self {
+        places.known().await;
+        let mut leftovers = Leftovers::default();
+        leftovers.see(places.in_use(), Duration::ZERO);
+        Self { places, start: Instant::now(), leftovers }
+    }
+
+    /// Cleans until it is dropped.
+    pub async fn run(mut self, source: Source) {
+        loop {
+            for place in self.due() {
+                match remove(&source, &place).await {
+                    Ok(()) => self.leftovers.cleaned(&place),
+                    Err(error) => {
+                        let again = self.leftovers.failed(&place, self.start.elapsed());
+                        warn!(?place, error, again, "cannot remove what is left in NATS or etcd");
+                    }
                 }
             }
+            tokio::time::sleep(PAUSE).await;
         }
-        tokio::time::sleep(PAUSE).await;
+    }
+
+    fn due(&mut self) -> Vec<Place> {
+        self.leftovers.see(self.places.in_use(), self.start.elapsed())
     }
 }
 
@@ -57,4 +75,40 @@ async fn remove(source: &Source, place: &Place) -> Result<(), String> {
         info!(?place, keys, streams, "removed what was left in NATS and etcd");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api_types::labels;
+    use controller_kit::store::Store;
+    use futures::FutureExt;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::core::PartialObjectMeta;
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    /// Only what it has seen in use is cleaned, so nobody may be told that it looks after the servers before it has seen all.
+    #[tokio::test]
+    async fn it_begins_once_every_pod_is_known() {
+        let pods = Store::<PartialObjectMeta<Pod>>::new();
+        let places = Places { graphs: Store::new(), components: Store::new(), pods: vec![pods.clone()] };
+        places.graphs.handle(Event::InitDone);
+        places.components.handle(Event::InitDone);
+        let mut begin = Box::pin(Cleaner::begin(places));
+        assert!((&mut begin).now_or_never().is_none(), "the pods are not known");
+        let labels = json!({ labels::SELECTOR: "x", labels::DYNAMO_NAMESPACE: "inference" });
+        let pod = json!({ "metadata": { "name": "x-1", "namespace": "team", "labels": labels } });
+        pods.handle(Event::Init);
+        pods.handle(Event::InitApply(serde_json::from_value(pod).unwrap()));
+        assert!((&mut begin).now_or_never().is_none(), "not all pods are known");
+        pods.handle(Event::InitDone);
+        let mut cleaner = begin.now_or_never().unwrap();
+        assert!(cleaner.due().is_empty());
+        pods.handle(Event::Init);
+        pods.handle(Event::InitDone);
+        assert!(cleaner.due().is_empty(), "what ends may still write");
+        cleaner.start -= Duration::from_secs(60);
+        assert_eq!(cleaner.due(), [Place::Namespace("team-x".to_owned())]);
+    }
 }

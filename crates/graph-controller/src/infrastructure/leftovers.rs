@@ -9,6 +9,8 @@ use std::time::Duration;
 use api_types::v1beta1::ComponentType;
 use api_types::{labels, names};
 
+use crate::graph::observe::component_of;
+
 /// How long after a place was last in use it is cleaned: what ends may still write.
 const GRACE: Duration = Duration::from_secs(15);
 /// How long after a failure it is tried again.
@@ -30,21 +32,31 @@ pub enum Place {
     },
 }
 
+impl Place {
+    fn namespace_of_component(&self) -> Option<&str> {
+        match self {
+            Self::Component { namespace, .. } => Some(namespace),
+            Self::Namespace(_) => None,
+        }
+    }
+}
+
 /// Where an object with these labels registers, or may register. `namespace` is the one of Kubernetes that it is in.
-pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> Vec<Place> {
+///
+/// Pods are told the namespace of their graph, or of their component if it stands alone. Theirs may be labelled with any other, where
+/// others live whom we need not know: of that one, they are a component and no more.
+pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet<Place> {
     let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
-    // Pods that stand alone are told a namespace of their component's, whatever they are labelled with.
-    let alone = labels.get(labels::SELECTOR).filter(|_| !labels.contains_key(labels::GRAPH));
-    let alone = alone.map(|component| names::dynamo_namespace(namespace, component, false));
-    let all: BTreeSet<String> = labels.get(labels::DYNAMO_NAMESPACE).cloned().into_iter().chain(alone).collect();
+    let graph = labels.get(labels::GRAPH).map(String::as_str).filter(|graph| !graph.is_empty());
+    let own = graph.or_else(|| component_of(labels)).map(|name| names::dynamo_namespace(namespace, name, false));
+    let own = own.map(|own| names::runtime_namespace(&own, generation));
+    let labelled = labels.get(labels::DYNAMO_NAMESPACE).filter(|labelled| !labelled.is_empty());
+    let labelled = labelled.map(|labelled| names::runtime_namespace(labelled, generation));
     let components = components_of(labels);
-    let places = all.into_iter().flat_map(|namespace| {
-        let namespace = names::runtime_namespace(&namespace, generation);
-        let of_component = |name: &String| Place::Component { namespace: namespace.clone(), name: name.clone() };
-        let components: Vec<Place> = components.iter().map(of_component).collect();
-        components.into_iter().chain([Place::Namespace(namespace)])
+    let components = own.iter().chain(&labelled).flat_map(|namespace| {
+        components.iter().map(|name| Place::Component { namespace: namespace.clone(), name: name.clone() })
     });
-    places.collect()
+    components.chain(own.clone().map(Place::Namespace)).collect()
 }
 
 /// The names that an object's pods may have as components. Programs of 2025 are called like their service; those after them like
@@ -70,6 +82,12 @@ struct Due {
     next: Duration,
 }
 
+impl Due {
+    fn from(now: Duration) -> Self {
+        Self { since: now, next: now + GRACE }
+    }
+}
+
 /// What was in use, and what is to be cleaned. Times count from any fixed moment.
 #[derive(Debug, Default)]
 pub struct Leftovers {
@@ -81,7 +99,7 @@ impl Leftovers {
     /// Takes in what is in use now, and says what is to be cleaned now.
     pub fn see(&mut self, in_use: BTreeSet<Place>, now: Duration) -> Vec<Place> {
         for place in self.known.difference(&in_use) {
-            self.due.insert(place.clone(), Due { since: now, next: now + GRACE });
+            self.due.insert(place.clone(), Due::from(now));
         }
         // One that is in use again, or goes with its whole namespace, has nothing of its own to clean.
         let namespaces: BTreeSet<Place> =
@@ -90,6 +108,13 @@ impl Leftovers {
             Place::Component { namespace, .. } if namespaces.contains(&Place::Namespace(namespace.clone())) => false,
             place => !in_use.contains(place),
         });
+        // Nor is a namespace cleaned while somebody may be a component of it.
+        let components: BTreeSet<&str> = in_use.iter().filter_map(Place::namespace_of_component).collect();
+        for (place, due) in &mut self.due {
+            if matches!(place, Place::Namespace(namespace) if components.contains(namespace.as_str())) {
+                *due = Due::from(now);
+            }
+        }
         self.known = in_use;
         self.due.iter().filter(|(_, due)| due.next <= now).map(|(place, _)| place.clone()).collect()
     }
@@ -127,14 +152,17 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn labelled(name: &str, type_: &str, generation: Option<&str>) -> Vec<Place> {
-        let mut all = BTreeMap::from([
-            (labels::DYNAMO_NAMESPACE.to_owned(), "a".to_owned()),
-            (labels::COMPONENT.to_owned(), name.to_owned()),
-            (labels::COMPONENT_TYPE.to_owned(), type_.to_owned()),
-        ]);
-        all.extend(generation.map(|suffix| (labels::WORKER_HASH.to_owned(), suffix.to_owned())));
-        places_of("team", &all)
+    /// Where an object of the namespace `team` registers that has these labels.
+    fn places(labels: &[(&str, &str)]) -> BTreeSet<Place> {
+        places_of("team", &labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
+    }
+
+    fn labelled(name: &str, type_: &str) -> BTreeSet<Place> {
+        places(&[(labels::DYNAMO_NAMESPACE, "a"), (labels::COMPONENT, name), (labels::COMPONENT_TYPE, type_)])
+    }
+
+    fn namespaces(labels: &[(&str, &str)]) -> Vec<Place> {
+        places(labels).into_iter().filter(|place| matches!(place, Place::Namespace(_))).collect()
     }
 
     /// Pods are told their type as the name to register under, and engines have names of their own.
@@ -145,27 +173,68 @@ mod tests {
                 Place::Component { name, .. } => Some(name),
                 Place::Namespace(_) => None,
             };
-            labelled(name, type_, None).into_iter().filter_map(component).collect()
+            labelled(name, type_).into_iter().filter_map(component).collect()
         };
         assert_eq!(names("VllmDecode", "decode"), ["VllmDecode", "backend", "decode", "vllmdecode"]);
         assert_eq!(names("P", "prefill"), ["P", "p", "prefill"]);
         assert_eq!(names("w", "worker"), ["backend", "encode", "prefill", "w", "worker"]);
         assert_eq!(names("Frontend", "frontend"), ["Frontend", "frontend"]);
-        assert!(labelled("w", "worker", Some("0badcafe")).contains(&namespace("a-0badcafe")));
-        assert_eq!(places_of("team", &BTreeMap::new()), []);
-        let alone = [(labels::SELECTOR, "x"), (labels::DYNAMO_NAMESPACE, "inference")];
-        let alone = alone.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        assert_eq!(places_of("team", &alone), [namespace("inference"), namespace("team-x")]);
+        assert!(places(&[]).is_empty());
+    }
+
+    /// What a label says may be where a graph lives that this operator does not know of.
+    #[test]
+    fn pods_use_the_namespace_that_they_are_told_and_not_that_of_their_label() {
+        let label = (labels::DYNAMO_NAMESPACE, "inference");
+        let (set, generation) = ((labels::LEADER_WORKER_SET, "x-0"), (labels::WORKER_HASH, "0badcafe"));
+        let of = |more: &[(&str, &str)]| namespaces(&[&[label], more].concat());
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[(labels::SELECTOR, "x")]), [namespace("team-x")]);
+        assert_eq!(of(&[set]), [namespace("team-x")], "these pods have no other label of their component");
+        assert_eq!(of(&[set, generation]), [namespace("team-x-0badcafe")]);
+        assert_eq!(of(&[(labels::SELECTOR, "chat-x"), (labels::GRAPH, "chat")]), [namespace("team-chat")]);
+        assert_eq!(of(&[set, generation, (labels::GRAPH, "chat.v1")]), [namespace("team-chat-v1-0badcafe")]);
+        let of_set = places(&[label, set, (labels::COMPONENT, "w")]);
+        for namespace in ["inference", "team-x"] {
+            let component = Place::Component { namespace: namespace.to_owned(), name: "w".to_owned() };
+            assert!(of_set.contains(&component), "{namespace}: its keys in etcd go with it");
+        }
+    }
+
+    #[test]
+    fn of_a_namespace_that_only_a_label_names_the_component_is_cleaned_alone() {
+        let label = [(labels::DYNAMO_NAMESPACE, "a"), (labels::SELECTOR, "w"), (labels::COMPONENT, "x")];
+        let mut leftovers = Leftovers::default();
+        leftovers.see(places(&label), at(0));
+        leftovers.see(BTreeSet::new(), at(1));
+        assert_eq!(leftovers.see(BTreeSet::new(), at(20)), [namespace("team-w"), component("x")]);
+    }
+
+    #[test]
+    fn the_namespace_of_a_graph_stays_while_pods_of_that_name_live() {
+        let set = places(&[(labels::DYNAMO_NAMESPACE, "inference"), (labels::LEADER_WORKER_SET, "chat-0")]);
+        let mut leftovers = Leftovers::default();
+        leftovers.see(set.iter().cloned().chain([namespace("team-chat")]).collect(), at(0));
+        leftovers.see(set.clone(), at(1));
+        assert!(leftovers.see(set, at(60)).is_empty());
+    }
+
+    #[test]
+    fn a_namespace_is_cleaned_only_when_nobody_is_labelled_with_it() {
+        let mut leftovers = Leftovers::default();
+        leftovers.see([namespace("a"), component("x")].into(), at(0));
+        assert!(leftovers.see([component("x")].into(), at(100)).is_empty());
+        assert!(leftovers.see(BTreeSet::new(), at(101)).is_empty(), "what ends may still write");
+        assert_eq!(leftovers.see(BTreeSet::new(), at(115)), [namespace("a")]);
     }
 
     #[test]
     fn what_two_components_share_goes_with_the_second() {
         let mut leftovers = Leftovers::default();
-        let (x, y) = (labelled("x", "decode", None), labelled("y", "decode", None));
-        let rest: BTreeSet<Place> = y.iter().cloned().collect();
-        leftovers.see(x.into_iter().chain(y).collect(), at(0));
-        leftovers.see(rest.clone(), at(1));
-        assert_eq!(leftovers.see(rest, at(20)), [component("x")]);
+        let (x, y) = (labelled("x", "decode"), labelled("y", "decode"));
+        leftovers.see(x.union(&y).cloned().collect(), at(0));
+        leftovers.see(y.clone(), at(1));
+        assert_eq!(leftovers.see(y, at(20)), [component("x")]);
     }
 
     #[test]

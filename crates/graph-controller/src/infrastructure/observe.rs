@@ -18,7 +18,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::apply::clean;
+use super::apply::Cleaner;
 use super::leftovers::{Place, places_of};
 use super::status::Verdict;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
@@ -178,8 +178,12 @@ pub fn start(
             watch_metadata_by::<Pod>(context.client.clone(), &context.scope, Some(&alone), Some(NOT_ENDED));
         places.pods.push(pods);
         let watching = watch.for_each(|_| std::future::ready(()));
-        let work =
-            futures::future::join3(follow(source.clone(), sender, graphs, wake), clean(source, places), watching);
+        let working = async move {
+            // Who is told that the servers can be used may rely on it that what is left in them from then on is cleared away.
+            let cleaner = Cleaner::begin(places).await;
+            futures::join!(follow(source.clone(), sender, graphs, wake), cleaner.run(source));
+        };
+        let work = futures::future::join(working, watching);
         tokio::spawn(async move {
             tokio::select! {
                 _ = work => {}

@@ -90,15 +90,16 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
     for key in stale.iter().chain(&others) {
         ask_etcd(&etcd, "put", &json!({ "key": encoded(key), "value": encoded("x") })).await;
     }
+    // Two components without a graph, which are workers of one namespace, as their labels say: there may be others.
+    let alone = format!("{}-alone", bed.namespace);
     let stream = format!("namespace_{workers}_component_decode_kv_events");
-    for (name, subject) in [(stream.as_str(), "a.>"), ("orders", "b.>")] {
+    let foreign = format!("namespace_{alone}_component_backend_kv_events");
+    for (name, subject) in [(stream.as_str(), "a.>"), ("orders", "b.>"), (foreign.as_str(), "c.>")] {
         let wanted = json!({ "name": name, "subjects": [subject] });
         let made = ask_nats(&nats, &format!("STREAM.CREATE.{name}"), &wanted).await;
         assert_eq!(made["error"], Value::Null);
     }
 
-    // Two components without a graph, which are workers of one namespace.
-    let alone = format!("{}-alone", bed.namespace);
     let key = |component: &str| format!("v1/instances/{alone}/{component}/generate/3");
     for name in ["VllmWorker", "Other"] {
         stands_alone(&bed, name, &alone).await;
@@ -128,7 +129,7 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
     nats.start_again().await.unwrap();
     let streams = async || {
         let names = ask_nats(&nats, "STREAM.NAMES", &json!({})).await["streams"].clone();
-        if names == json!(["orders"]) { Ok(()) } else { Err(names.to_string()) }
+        if names == json!([foreign, "orders"]) { Ok(()) } else { Err(names.to_string()) }
     };
     wait::until("the graph's stream to be gone, and no other", LIMIT, streams).await.unwrap();
 }
