@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use api_types::{GROUP, labels};
+use controller_kit::settings::CertProvisionMode;
 use controller_kit::store::{Key, Packed, Scope, Store, watch_api, watch_named};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Secret;
@@ -13,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource};
 use serde::Deserialize;
 
+use super::decide::Policy;
 use super::{Host, Place};
 use crate::changes::{Changes, ticks};
 use crate::configurations::CONVERTED;
@@ -45,22 +47,32 @@ pub(super) struct Sight {
     host: Host,
     secret_name: String,
     secrets: Store<Packed<Secret>>,
+    /// None where somebody else gives them their CA: an install for one namespace has no right to look at them then.
+    configurations: Option<Configurations>,
+    definitions: Vec<Store<Definition>>,
+}
+
+struct Configurations {
     validating: Store<ValidatingWebhookConfiguration>,
     mutating: Store<MutatingWebhookConfiguration>,
-    definitions: Vec<Store<Definition>>,
 }
 
 impl Sight {
     /// Begins to watch.
-    pub(super) fn new(client: &Client, host: &Host, secret_name: &str, converts: bool) -> (Self, Changes) {
+    pub(super) fn new(client: &Client, policy: &Policy, secret_name: &str, converts: bool) -> (Self, Changes) {
+        let host = &policy.host;
         let client = || client.clone();
         let (secrets, secret_watch) =
             watch_named::<Secret>(client(), &Scope::Namespace(host.namespace.clone()), secret_name);
-        let ours =
-            format!("{}={},{}={}", labels::PART_OF, labels::OPERATOR, labels::OPERATOR_NAMESPACE, host.namespace);
-        let (validating, validating_watch) = watch_api(Api::all(client()), Some(&ours), None);
-        let (mutating, mutating_watch) = watch_api(Api::all(client()), Some(&ours), None);
-        let mut changes = vec![ticks(secret_watch), ticks(validating_watch), ticks(mutating_watch)];
+        let mut changes = vec![ticks(secret_watch)];
+        let configurations = (policy.mode == CertProvisionMode::Auto).then(|| {
+            let ours =
+                format!("{}={},{}={}", labels::PART_OF, labels::OPERATOR, labels::OPERATOR_NAMESPACE, host.namespace);
+            let (validating, validating_watch) = watch_api(Api::all(client()), Some(&ours), None);
+            let (mutating, mutating_watch) = watch_api(Api::all(client()), Some(&ours), None);
+            changes.extend([ticks(validating_watch), ticks(mutating_watch)]);
+            Configurations { validating, mutating }
+        });
         let mut definitions = Vec::new();
         for plural in CONVERTED.iter().filter(|_| converts) {
             let field = format!("metadata.name={plural}.{GROUP}");
@@ -69,7 +81,7 @@ impl Sight {
             changes.push(ticks(watch));
         }
         let (host, secret_name) = (host.clone(), secret_name.to_owned());
-        (Self { host, secret_name, secrets, validating, mutating, definitions }, Changes::of(changes))
+        (Self { host, secret_name, secrets, configurations, definitions }, Changes::of(changes))
     }
 
     /// Returns once it is known whether there is a Secret.
@@ -79,8 +91,10 @@ impl Sight {
 
     /// Returns once all places are known.
     pub(super) async fn places_known(&self) {
-        self.validating.wait_until_ready().await;
-        self.mutating.wait_until_ready().await;
+        if let Some(Configurations { validating, mutating }) = &self.configurations {
+            validating.wait_until_ready().await;
+            mutating.wait_until_ready().await;
+        }
         for definitions in &self.definitions {
             definitions.wait_until_ready().await;
         }
@@ -95,12 +109,20 @@ impl Sight {
 
     /// All places with bundles of ours, if they are known.
     pub(super) fn places(&self) -> Option<Vec<Place>> {
-        let ready =
-            self.validating.is_ready() && self.mutating.is_ready() && self.definitions.iter().all(Store::is_ready);
-        let validating = || all(&self.validating).map(|object| Place::of_validating(&object, &self.host));
-        let mutating = || all(&self.mutating).map(|object| Place::of_mutating(&object, &self.host));
+        if !self.definitions.iter().all(Store::is_ready) {
+            return None;
+        }
         let definitions = self.definitions.iter().flat_map(all).map(|object| Place::of_definition(&object, &self.host));
-        ready.then(|| validating().chain(mutating()).chain(definitions).collect())
+        let mut places = Vec::new();
+        if let Some(Configurations { validating, mutating }) = &self.configurations {
+            if !validating.is_ready() || !mutating.is_ready() {
+                return None;
+            }
+            places.extend(all(validating).map(|object| Place::of_validating(&object, &self.host)));
+            places.extend(all(mutating).map(|object| Place::of_mutating(&object, &self.host)));
+        }
+        places.extend(definitions);
+        Some(places)
     }
 }
 

@@ -43,7 +43,7 @@ impl Keeper {
         serving: Serving,
         trusted: Gate,
     ) -> Self {
-        let (sight, changes) = Sight::new(&client, &policy.host, secret_name, converts);
+        let (sight, changes) = Sight::new(&client, &policy, secret_name, converts);
         let hand = Hand::new(client, policy.host.clone(), secret_name.to_owned());
         Self { policy, serving, trusted, sight, changes, hand }
     }

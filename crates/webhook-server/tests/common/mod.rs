@@ -55,20 +55,42 @@ pub async fn start_cluster(namespace: &str, front: u16) -> &'static Cluster {
 impl Install {
     /// Accounts, roles and the Service; no process yet.
     pub async fn new(cluster: &'static Cluster, namespace: &str, front: u16) -> Self {
-        let role = printed(&["access"]).remove(0);
+        let mut role = printed(&["access"]).remove(0);
+        role["metadata"]["name"] = json!(format!("webhook-server-{namespace}"));
+        // The chart puts the names of its configurations in their place, too.
+        for rule in role["rules"].as_array_mut().unwrap() {
+            for kind in ["validating", "mutating"] {
+                if rule["resourceNames"][0] == format!("dynamo-operator-{kind}") {
+                    rule["resourceNames"] =
+                        json!([format!("{namespace}-{kind}"), format!("{namespace}-{kind}-{namespace}")]);
+                }
+            }
+        }
+        Self::with_role(cluster, namespace, front, role).await
+    }
+
+    /// [`Self::new`] for an install that serves its own namespace and has no right beyond it.
+    pub async fn of_its_namespace(cluster: &'static Cluster, namespace: &str, front: u16) -> Self {
+        let role = printed(&["access", "--namespace", namespace]).remove(0);
+        Self::with_role(cluster, namespace, front, role).await
+    }
+
+    async fn with_role(cluster: &'static Cluster, namespace: &str, front: u16, role: Value) -> Self {
         let own = printed(&["access", "--of", "own", "--operator-namespace", namespace]).remove(0);
-        let subjects = json!([{ "kind": "ServiceAccount", "name": "webhook-server", "namespace": namespace }]);
-        let reference = |role: &Value| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"] });
-        let binding = |kind: &str, role: &Value| {
-            json!({
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
-                "metadata": { "name": format!("webhook-server-{namespace}"), "namespace": namespace },
-                "roleRef": reference(role), "subjects": subjects,
-            })
+        let binding = |role: &Value| {
+            let mut binding = json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": role["kind"].as_str().unwrap().to_owned() + "Binding",
+                "metadata": role["metadata"],
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"],
+                },
+                "subjects": [{ "kind": "ServiceAccount", "name": "webhook-server", "namespace": namespace }],
+            });
+            binding["metadata"].as_object_mut().unwrap().remove("labels");
+            binding
         };
-        let mut of_cluster = binding("ClusterRoleBinding", &role);
-        of_cluster["metadata"].as_object_mut().unwrap().remove("namespace");
-        let rules = [role, own.clone(), of_cluster, binding("RoleBinding", &own)];
+        let rules = [binding(&role), binding(&own), role, own];
         let kubeconfig = cluster.service_account_kubeconfig(namespace, "webhook-server", &rules).await.unwrap();
         let service = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": { "name": SERVICE, "namespace": namespace },

@@ -195,12 +195,16 @@ async fn a_secret_that_somebody_overwrites_comes_into_use_while_requests_run_and
     calls.assert_none_failed().await;
 }
 
-/// cert-manager, or somebody else: the Secret is theirs, and so are the bundles of webhook configurations.
+/// cert-manager, or somebody else: the Secret is theirs, and so are the bundles of webhook configurations. An install for one
+/// namespace needs no right in the cluster then.
 #[tokio::test]
 async fn certificates_of_somebody_else_are_served_and_followed() {
     let namespace = namespace("manual").await;
-    let install = own_install(&namespace).await;
-    let configuration = json!({ "server": { "webhook": { "certProvisionMode": "manual" } } });
+    let front = test_cluster::free_port().unwrap();
+    let install = Install::of_its_namespace(world().await.install.cluster, namespace.name(), front).await;
+    let configuration = json!({
+        "namespace": { "restricted": namespace.name() }, "server": { "webhook": { "certProvisionMode": "manual" } },
+    });
     let replica = install.start_at(address(install.front), Some(&configuration)).await;
     let waits = async || replica.ready().await.err().filter(|error| error.contains("certificate"));
     wait::until("the replica to wait for a certificate", LIMIT, waits).await.unwrap();

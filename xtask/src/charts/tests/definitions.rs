@@ -17,7 +17,8 @@ fn args(job: &Value) -> Vec<&str> {
 /// there.
 #[test]
 fn stored_objects_are_migrated_when_the_webhook_server_is_there() {
-    let objects = render(&["dynamo-operator.crds.timeoutSeconds=60"]).unwrap();
+    let team = "dynamo-operator.controllerManager.serviceAccount.annotations.team=a";
+    let objects = render(&["dynamo-operator.crds.timeoutSeconds=60", team]).unwrap();
     assert_eq!(names(&objects, "Job"), ["rel-dynamo-operator-crds", "rel-dynamo-operator-migrate-crds"]);
     for (name, events, migrates) in [
         ("rel-dynamo-operator-crds", "pre-install,pre-upgrade", false),
@@ -28,6 +29,7 @@ fn stored_objects_are_migrated_when_the_webhook_server_is_there() {
         assert_eq!(args.contains(&"--skip-migration"), !migrates, "{name}: {args:?}");
         assert!(args.contains(&"--timeout=60"), "{name}: {args:?}");
         assert_eq!(job["spec"]["template"]["spec"]["serviceAccountName"], name);
+        assert_eq!(find(&objects, "ServiceAccount", name)["metadata"]["annotations"]["team"], "a");
         for kind in ["Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"] {
             assert_eq!(hook(find(&objects, kind, name)), events, "{kind} {name}");
         }

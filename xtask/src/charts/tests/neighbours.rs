@@ -45,6 +45,8 @@ fn each_has_a_certificate_of_its_own() {
     assert_eq!(secret("one", &install("one", "team-a", &[])), "one-dynamo-operator-webhook-server-cert");
     assert_eq!(secret("one", &install("one", "dyn", &[])), "webhook-server-cert", "the name that the Go operator uses");
     assert_eq!(secret("rel", &render("rel", "dyn", &[]).unwrap()), "webhook-server-cert");
+    let external = ["dynamo-operator.webhook.certificateSecret.external=true", "dynamo-operator.webhook.caBundle=YQ=="];
+    assert_eq!(secret("one", &install("one", "team-a", &external)), "webhook-server-cert", "somebody else's");
     let named = ["dynamo-operator.webhook.certificateSecret.name=mine"];
     assert_eq!(secret("one", &install("one", "team-a", &named)), "mine");
 }

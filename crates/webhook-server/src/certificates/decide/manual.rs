@@ -23,9 +23,11 @@ pub(super) fn decide(observed: &Observed, now: Timestamp) -> Decision {
     let served = observed.remembered.as_ref().filter(|served| **served != stored && is_good(served, now));
     let serve = Pair::read(&stored.certificate, &stored.key).filter(|_| served.is_none() || all_known);
 
-    let spread = superseded(observed, served, &authorities, now);
-    let bundle = spread.iter().fold(stored.ca.clone(), |bundle, old| and(bundle, &old.authority));
     let places = definitions.as_deref().unwrap_or_default();
+    let spread = superseded(observed, served, &authorities, places, now);
+    let fresh = || spread.iter().filter(|old| age(old, now) < SETTLE);
+    let bundle = fresh().fold(stored.ca.clone(), |bundle, old| and(bundle, &old.authority));
+    let again = fresh().map(|old| SETTLE.saturating_sub(age(old, now))).min().unwrap_or(LOOK_AGAIN);
     let differing = differing(places, &bundle);
     Decision {
         trusted: serve.is_some() && definitions.is_some() && differing.is_empty(),
@@ -35,23 +37,32 @@ pub(super) fn decide(observed: &Observed, now: Timestamp) -> Decision {
         // Without a CA there is nothing to give.
         inject: if authorities.is_empty() { Vec::new() } else { differing },
         bundle,
-        again: spread.iter().map(|old| SETTLE.saturating_sub(age(old, now))).min().unwrap_or(LOOK_AGAIN),
         spread,
+        again,
     }
 }
 
-/// The CAs that are trusted beside those of the Secret, each with the time when the last certificate of it was served.
+/// The CAs that are trusted beside those of the Secret, each since when no certificate of it is served by this replica. Those that
+/// all CRDs hold are among them, whoever put them there: another replica may still serve a certificate of theirs.
 fn superseded(
     observed: &Observed,
     served: Option<&Contents>,
     authorities: &[Authority],
+    places: &[Place],
     now: Timestamp,
 ) -> Vec<Spread> {
     let of_served = served.map(|served| Authority::read_all(&served.ca)).unwrap_or_default();
-    let before = observed.spread.iter().filter(|old| age(old, now) < SETTLE && !of_served.contains(&old.authority));
-    let mut all: Vec<Spread> = before.cloned().collect();
+    let held = places.first().and_then(|place| place.bundles.first()).map(|(_, bundle)| Authority::read_all(bundle));
+    let held = held.unwrap_or_default().into_iter().filter(|authority| all_hold(places, authority));
+    let seen = |authority: &Authority| observed.spread.iter().find(|old| old.authority == *authority);
+    let mut all: Vec<Spread> = held
+        .filter(|authority| !of_served.contains(authority))
+        .map(|authority| Spread { since: seen(&authority).map_or(now, |old| old.since), authority })
+        .collect();
     all.extend(of_served.into_iter().map(|authority| Spread { authority, since: now }));
     all.retain(|old| !authorities.contains(&old.authority));
+    // The same in all replicas.
+    all.sort_by(|a, b| a.authority.der.cmp(&b.authority.der));
     all
 }
 

@@ -54,10 +54,10 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and (include "dynamo-operator.restricted" .) (ne (include "dynamo-operator.target" .) .Release.Namespace) }}true{{ end -}}
 {{- end -}}
 
-{{/* Secret with the certificate of the webhook server. */}}
+{{/* Secret with the certificate of the webhook server. One that somebody else makes has the usual name, wherever it serves. */}}
 {{- define "dynamo-operator.certificate" -}}
 {{- $own := printf "%s-webhook-server-cert" (include "dynamo-operator.fullname" .) -}}
-{{- .Values.webhook.certificateSecret.name | default (ternary $own "webhook-server-cert" (not (empty (include "dynamo-operator.elsewhere" .)))) -}}
+{{- .Values.webhook.certificateSecret.name | default (ternary $own "webhook-server-cert" (and (not (empty (include "dynamo-operator.elsewhere" .))) (not .Values.webhook.certificateSecret.external))) -}}
 {{- end -}}
 
 {{/* Where the leader election Leases are. */}}
