@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
@@ -61,13 +62,19 @@ fn is_established(crd: &CustomResourceDefinition) -> Result<(), String> {
     Err(format!("conditions {}", serde_json::to_string(&conditions).unwrap_or_default()))
 }
 
-/// A definition is established a moment before the API server answers for it.
+/// A definition is established a moment before the API server answers for it, and that a moment before it stands in the
+/// aggregated list, from which the garbage collector learns what there is.
 async fn is_listed(client: &Client, crd: &CustomResourceDefinition) -> Result<(), String> {
-    for version in crd.spec.versions.iter().filter(|version| version.served) {
-        let group_version = format!("{}/{}", crd.spec.group, version.name);
-        let list = client.list_api_group_resources(&group_version).await.map_err(|error| error.to_string())?;
-        if !list.resources.iter().any(|resource| resource.name == crd.spec.names.plural) {
-            return Err(format!("{} is not among the resources of {group_version}", crd.name_any()));
+    let listed = client.list_api_groups_aggregated().await.map_err(|error| error.to_string())?;
+    let spec = &crd.spec;
+    let is_ours = |meta: &ObjectMeta| meta.name.as_ref() == Some(&spec.group);
+    let group = listed.items.iter().find(|group| group.metadata.as_ref().is_some_and(is_ours));
+    let versions = group.map_or(&[][..], |group| &group.versions);
+    let of_version = |name: &str| versions.iter().find(|version| version.version.as_deref() == Some(name));
+    for version in spec.versions.iter().filter(|version| version.served) {
+        let mut resources = of_version(&version.name).into_iter().flat_map(|listed| &listed.resources);
+        if !resources.any(|resource| resource.resource.as_ref() == Some(&spec.names.plural)) {
+            return Err(format!("{} is not among the resources of {}/{}", crd.name_any(), spec.group, version.name));
         }
     }
     Ok(())

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use kube::api::{Api, ListParams, ObjectMeta, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Error, Options, Program, Signal, wait};
 
 mod common;
@@ -113,6 +115,52 @@ async fn a_program_that_ends_is_reported_with_its_log() {
     let error = Cluster::start(options).await.unwrap_err();
     assert!(matches!(&error, Error::Died { name, .. } if name == "kube-apiserver"), "{error}");
     assert!(error.to_string().contains("no-such-flag"), "{error}");
+}
+
+/// The garbage collector looks for new kinds only every 30 s; those of CRDs that were there before it are known to it.
+#[tokio::test]
+async fn children_of_custom_resources_are_collected_from_the_start() {
+    let controllers = Controllers::Only(vec!["garbage-collector-controller".to_owned()]);
+    let cluster = Cluster::start(Options { controllers, crds: vec![parents()], ..Options::default() }).await.unwrap();
+    let parent = json!({"apiVersion": "test-cluster.example/v1", "kind": "Parent",
+        "metadata": {"name": "parent", "namespace": "default"}});
+    cluster.apply(&[parent]).await.unwrap();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("test-cluster.example", "v1", "Parent"));
+    let client = cluster.client().unwrap();
+    let parents: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &resource);
+    let uid = parents.get("parent").await.unwrap().metadata.uid;
+    let owner = json!({"apiVersion": "test-cluster.example/v1", "kind": "Parent", "name": "parent", "uid": uid});
+    let child = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "child", "namespace": "default", "ownerReferences": [owner]}});
+    cluster.apply(&[child]).await.unwrap();
+
+    parents.delete("parent", &DeleteParams::background()).await.unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+    wait::until("the child to be collected", Duration::from_secs(25), async || match maps.get_opt("child").await {
+        Ok(None) => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await
+    .unwrap();
+}
+
+fn parents() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "parents.test-cluster.example"},
+        "spec": {
+            "group": "test-cluster.example",
+            "scope": "Namespaced",
+            "names": {"kind": "Parent", "plural": "parents", "singular": "parent"},
+            "versions": [{
+                "name": "v1",
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    })
 }
 
 fn mode(file: &fs::Metadata) -> u32 {

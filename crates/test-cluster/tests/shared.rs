@@ -6,35 +6,15 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::Client;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams};
+use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::{Value, json};
+use serde_json::json;
 use test_cluster::{Access, TestNamespace, shared, wait};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn cluster() -> &'static Access {
-    shared(&[crd()]).await.unwrap()
-}
-
-fn crd() -> Value {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "parents.test-cluster.example"},
-        "spec": {
-            "group": "test-cluster.example",
-            "scope": "Namespaced",
-            "names": {"kind": "Parent", "plural": "parents", "singular": "parent"},
-            "versions": [{
-                "name": "v1",
-                "served": true,
-                "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object"}},
-            }],
-        },
-    })
+    shared(&[]).await.unwrap()
 }
 
 #[tokio::test]
@@ -72,32 +52,6 @@ async fn a_namespace_is_deleted_when_its_test_ends() {
     let namespaces: Api<Namespace> = Api::all(cluster.client().unwrap());
     let left = namespaces.get_opt(&name).await.unwrap();
     assert!(left.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()));
-}
-
-/// The garbage collector looks for new kinds only every 30 s; that of a CRD which was there before is known to it.
-#[tokio::test]
-async fn children_of_custom_resources_are_collected_from_the_start() {
-    let cluster = cluster().await;
-    let namespace = TestNamespace::new(cluster, "collected").await.unwrap();
-    let meta = |name: &str| json!({"name": name, "namespace": namespace.name()});
-    let parent = json!({"apiVersion": "test-cluster.example/v1", "kind": "Parent", "metadata": meta("parent")});
-    cluster.apply(&[parent]).await.unwrap();
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("test-cluster.example", "v1", "Parent"));
-    let parents: Api<DynamicObject> = Api::namespaced_with(namespace.client(), namespace.name(), &resource);
-    let uid = parents.get("parent").await.unwrap().metadata.uid;
-    let mut child = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta("child")});
-    let owner = json!({"apiVersion": "test-cluster.example/v1", "kind": "Parent", "name": "parent", "uid": uid});
-    child["metadata"]["ownerReferences"] = json!([owner]);
-    cluster.apply(&[child]).await.unwrap();
-
-    parents.delete("parent", &DeleteParams::background()).await.unwrap();
-    let maps: Api<ConfigMap> = Api::namespaced(namespace.client(), namespace.name());
-    wait::until("the child to be collected", Duration::from_secs(15), async || match maps.get_opt("child").await {
-        Ok(None) => Ok(()),
-        other => Err(format!("{other:?}")),
-    })
-    .await
-    .unwrap();
 }
 
 #[tokio::test]

@@ -135,6 +135,8 @@ impl Reconciler {
         let refused = |observed: &Observed, refusal: &Refusal| {
             (status::of_obstacle(observed, refusal, now), Action::await_change())
         };
+        let namespace = packed.metadata.namespace.as_deref().unwrap_or_default();
+        observed.missing_key = observe::missing_key(&self.caches, &self.settings, namespace);
         match program::choose(observed, &self.settings) {
             Ok(program) => observed.program = program,
             Err(refusal) => return Ok(refused(observed, &refusal)),
@@ -144,8 +146,6 @@ impl Reconciler {
             Ok(Some((spec, expansion))) => (observed.graph.spec, observed.expansion) = (spec, expansion),
             Err(refusal) => return Ok(refused(observed, &refusal)),
         }
-        let namespace = packed.metadata.namespace.as_deref().unwrap_or_default();
-        observed.has_mpi_key = observe::has_mpi_key(&self.caches, &self.settings, namespace);
         if observed.program == Program::Component {
             // On Grove the reference leaves it to the engines.
             match expand::configured(&observed.graph.spec) {

@@ -27,7 +27,7 @@ use self::checkpoints::LiveCheckpoints;
 use self::grove::{GroveCaches, LiveGrove};
 use super::expand::{Expansion, build_of};
 use super::program::Program;
-use super::settings::Settings;
+use super::settings::{MpiKey, Settings};
 use super::validate::Facts;
 
 /// The caches of this controller.
@@ -115,8 +115,8 @@ pub struct Observed {
     pub expansion: Expansion,
     /// The program that runs it.
     pub program: Program,
-    /// Whether its namespace has the Secret with the SSH key for MPI.
-    pub has_mpi_key: bool,
+    /// The SSH key for MPI of which its namespace has no Secret.
+    pub missing_key: Option<MpiKey>,
 }
 
 impl Observed {
@@ -133,7 +133,7 @@ impl Observed {
             build: None,
             expansion: Expansion::default(),
             program: Program::default(),
-            has_mpi_key: false,
+            missing_key: None,
         }
     }
 
@@ -234,10 +234,10 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     Ok(Observed { components, adapters, running_pods, served, checkpoints, grove, build, ..nothing })
 }
 
-/// Whether a namespace has the Secret with the SSH key for MPI.
-pub fn has_mpi_key(caches: &Caches, settings: &Settings, namespace: &str) -> bool {
-    let key = settings.mpi_key.as_ref().map(|key| Key::new(namespace, &key.name));
-    key.is_some_and(|key| caches.mpi_keys.get(&key).is_some())
+/// The SSH key for MPI, if a namespace has no Secret with it.
+pub fn missing_key(caches: &Caches, settings: &Settings, namespace: &str) -> Option<MpiKey> {
+    let is_missing = |key: &MpiKey| caches.mpi_keys.get(&Key::new(namespace, &key.name)).is_none();
+    settings.mpi_key.clone().filter(is_missing)
 }
 
 /// Components that an earlier graph of this name left behind (`--cascade=orphan`).

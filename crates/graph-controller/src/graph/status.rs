@@ -29,7 +29,7 @@ pub fn of_decision(
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
     let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
-    tell_of_key(&mut status, &observed.graph, decision, now);
+    tell_of_key(&mut status, observed, now);
     status.restart = decision.restart.clone();
     let checkpoints = decision.checkpoints.iter();
     status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
@@ -91,21 +91,18 @@ pub fn of_decision(
     status
 }
 
-/// Says which Secret is missing, for its maker to hear. Pods that mount it wait for it by themselves.
-fn tell_of_key(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    decision: &Decision,
-    now: Timestamp,
-) {
-    let Some(key) = &decision.objects.mpi_key else {
+/// Says which Secret is missing for replicas that span nodes, for its maker to hear: the webhook server copies it. Pods that
+/// mount it wait for it by themselves.
+fn tell_of_key(status: &mut DynamoGraphDeploymentStatus, observed: &Observed, now: Timestamp) {
+    let graph = &observed.graph;
+    let namespace = graph.namespace().unwrap_or_default();
+    let spans_nodes = graph.spec.components.iter().any(|component| component.is_multinode());
+    let Some(key) = observed.missing_key.as_ref().filter(|key| spans_nodes && key.namespace != namespace) else {
         return status.conditions.retain(|condition| condition.type_ != c::MPI_KEY_AVAILABLE);
     };
     let message = format!(
-        "Secret {}/{}: it holds the SSH key for MPI and does not exist; the webhook server copies it from namespace {}",
-        graph.namespace().unwrap_or_default(),
-        key.name,
-        key.namespace
+        "Secret {namespace}/{}: it holds the SSH key for MPI and does not exist; the webhook server copies it from namespace {}",
+        key.name, key.namespace
     );
     set(status, graph, now, c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
 }
@@ -169,6 +166,7 @@ fn trouble_of(wanted: &[&DynamoComponentDeployment]) -> Option<(&'static str, St
 pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let graph = &observed.graph;
     let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
+    tell_of_key(&mut status, observed, now);
     // What is wanted cannot be told, so every object counts, the newest of a component as its present one.
     let mut live: Vec<_> = observed.present().collect();
     live.sort_by_key(|d| std::cmp::Reverse(d.metadata.creation_timestamp.clone()));

@@ -19,7 +19,6 @@ use super::discovery::{DiscoveryAccess, discovery_access};
 use super::endpoint_picker;
 use crate::graph::observe::Observed;
 use crate::graph::program::Program;
-use crate::graph::settings::MpiKey;
 use crate::graph::validate::{DiscoveryBackend, ValidGraph};
 
 /// What the graph needs beside its components, without owner.
@@ -56,8 +55,6 @@ pub struct Objects {
     pub model_services: Vec<Service>,
     /// The build of the graph's image, if it is the graph's own.
     pub build: Option<DynamoComponent>,
-    /// The Secret that the namespace needs because replicas span nodes, and lacks. The webhook server copies it.
-    pub mpi_key: Option<MpiKey>,
 }
 
 /// Decides what the graph needs beside its components.
@@ -85,8 +82,6 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
     }
     if graph.spec.components.iter().any(|component| component.is_multinode()) {
         objects.config_maps.push(wait_for_leader(graph));
-        let needed = |key: &MpiKey| key.namespace != graph.namespace && !observed.has_mpi_key;
-        objects.mpi_key = graph.settings.mpi_key.clone().filter(needed);
     }
     objects
 }
