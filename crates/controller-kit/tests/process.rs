@@ -103,7 +103,7 @@ fn without_an_api_server_it_is_alive_not_ready_and_stops_at_the_first_signal() {
     let (address, mut log) = address(&mut child);
     std::fs::remove_file(kubeconfig).unwrap();
     assert!(get(&address, "/healthz").starts_with("HTTP/1.1 200"), "alive");
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     let mut ready = get(&address, "/readyz");
     while !ready.contains("waiting for ConfigMap caches") && Instant::now() < deadline {
         ready = get(&address, "/readyz");
@@ -119,6 +119,6 @@ fn without_an_api_server_it_is_alive_not_ready_and_stops_at_the_first_signal() {
     log.read_to_string(&mut rest).unwrap();
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}\n{rest}");
-    assert!(asked.elapsed() < Duration::from_secs(5), "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < process::GRACE, "took {:?}", asked.elapsed());
     assert!(rest.contains("SIGTERM"), "{rest}");
 }

@@ -50,7 +50,7 @@ mod tests {
     #[tokio::test]
     async fn waits_until_the_answer_is_200() {
         let address = serving(&["HTTP/1.1 503 No\r\n\r\nnot synced", "HTTP/1.1 200 OK\r\n\r\nok"]).await;
-        until_ready(address, Duration::from_secs(10), || true).await.unwrap();
+        until_ready(address, Duration::from_secs(60), || true).await.unwrap();
     }
 
     #[tokio::test]

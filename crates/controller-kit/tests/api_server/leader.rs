@@ -20,8 +20,9 @@ use test_cluster::TestNamespace;
 use tokio::{sync::mpsc, task::JoinHandle};
 
 const LEASE: &str = "kit-leader.dynamo.nvidia.com";
-/// A retry period and a request, on a busy machine.
+/// A retry period and a request, on a busy machine; less than a Lease is valid.
 const SOON: Duration = Duration::from_secs(12);
+const LIMIT: Duration = Duration::from_secs(60);
 /// The name of a replica whose work does not end.
 const STUCK: &str = "stuck";
 
@@ -65,8 +66,8 @@ fn replica(namespace: &TestNamespace, name: &'static str, leads: &mpsc::Unbounde
     Replica { shutdown, readiness, task: tokio::spawn(lead(context, work)) }
 }
 
-async fn next(leaders: &mut mpsc::UnboundedReceiver<&'static str>) -> &'static str {
-    tokio::time::timeout(SOON, leaders.recv()).await.unwrap().unwrap()
+async fn next(leaders: &mut mpsc::UnboundedReceiver<&'static str>, limit: Duration) -> &'static str {
+    tokio::time::timeout(limit, leaders.recv()).await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -74,9 +75,9 @@ async fn one_replica_leads_and_the_next_takes_over_when_it_stops() {
     let namespace = super::Bench::new("leader").await.namespace;
     let (sender, mut leaders) = mpsc::unbounded_channel();
     let first = replica(&namespace, "first", &sender);
-    assert_eq!(next(&mut leaders).await, "first");
+    assert_eq!(next(&mut leaders, LIMIT).await, "first");
     let second = replica(&namespace, "second", &sender);
-    let waits = test_cluster::wait::until("the second replica is ready", SOON, async || {
+    let waits = test_cluster::wait::until("the second replica is ready", LIMIT, async || {
         second.readiness.missing().is_none().then_some(())
     });
     waits.await.unwrap();
@@ -84,7 +85,7 @@ async fn one_replica_leads_and_the_next_takes_over_when_it_stops() {
 
     first.shutdown.request();
     first.task.await.unwrap().unwrap();
-    assert_eq!(next(&mut leaders).await, "second", "a lease that was given back is free at once");
+    assert_eq!(next(&mut leaders, SOON).await, "second", "a lease that was given back is free at once");
     second.shutdown.request();
     second.task.await.unwrap().unwrap();
 }
@@ -94,7 +95,7 @@ async fn a_leader_that_cannot_stop_gives_its_lease_back_nevertheless() {
     let namespace = super::Bench::new("leader-stuck").await.namespace;
     let (sender, mut leaders) = mpsc::unbounded_channel();
     let stuck = replica(&namespace, STUCK, &sender);
-    assert_eq!(next(&mut leaders).await, STUCK);
+    assert_eq!(next(&mut leaders, LIMIT).await, STUCK);
     stuck.shutdown.request();
     tokio::time::timeout(GRACE, stuck.task).await.unwrap().unwrap().unwrap();
     let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
@@ -107,11 +108,11 @@ async fn a_leader_whose_lease_was_taken_ends() {
     let namespace = super::Bench::new("leader-lost").await.namespace;
     let (sender, mut leaders) = mpsc::unbounded_channel();
     let replica = replica(&namespace, "only", &sender);
-    next(&mut leaders).await;
+    next(&mut leaders, LIMIT).await;
     let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody-else"}}));
     let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
     api.patch(LEASE, &PatchParams::default(), &taken).await.unwrap();
-    let ended = tokio::time::timeout(SOON, replica.task).await.unwrap().unwrap();
+    let ended = tokio::time::timeout(LIMIT, replica.task).await.unwrap().unwrap();
     assert!(matches!(ended, Err(Ended::Lost { .. })), "{ended:?}");
     let lease = api.get(LEASE).await.unwrap();
     assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some("somebody-else"), "it took the lease of another");

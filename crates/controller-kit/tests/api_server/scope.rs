@@ -22,7 +22,7 @@ use kube::{
 use serde_json::json;
 use test_cluster::{TestNamespace, wait};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn owned_by(owner: &str) -> OperatorConfiguration {
     let head = format!("apiVersion: {}\nkind: {}\n", settings::API_VERSION, settings::KIND);
@@ -85,7 +85,7 @@ async fn a_marker_that_nobody_renews_expires() {
     let namespace = super::Bench::new("scope-expiry").await.namespace;
     let fence = Fence::new(&Scope::Cluster, &OperatorConfiguration::default());
     let mut released = fence.released();
-    mark(&namespace, Some("another install"), 2).await;
+    mark(&namespace, Some("another install"), 5).await;
     fence.follow(namespace.client(), &Scope::Cluster);
     until("the marker keeps us out", &fence, namespace.name(), |r| matches!(r, Err(Excluded::Marked { .. }))).await;
     let own = async { while released.next().await != Some(Released::Namespace(namespace.name().to_owned())) {} };

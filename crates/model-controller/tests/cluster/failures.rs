@@ -71,8 +71,8 @@ async fn a_load_that_takes_its_time_is_given_more_patience() {
     engines[0].set(Mode::Slow(Duration::from_millis(500)));
     bed.adapter("m", "a", "s3://1").await;
     bed.until_served("m", 1).await;
-    // 200 ms, 400 ms, 800 ms; the engine stops when its caller goes.
-    assert_eq!(engines[0].times("load"), 3, "{:?}", engines[0].asked());
+    // 200 ms, 400 ms, 800 ms and perhaps, on a busy machine, more; the engine stops when its caller goes.
+    assert!(engines[0].times("load") >= 3, "{:?}", engines[0].asked());
 }
 
 #[tokio::test]

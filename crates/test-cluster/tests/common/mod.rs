@@ -24,5 +24,5 @@ pub async fn wait_until_gone(dir: &Path) {
             seen => Err(format!("directory exists: {}, processes: {:?}", seen.0, seen.1)),
         }
     };
-    wait::until(format!("nothing to be left of {}", dir.display()), Duration::from_secs(20), gone).await.unwrap();
+    wait::until(format!("nothing to be left of {}", dir.display()), Duration::from_secs(60), gone).await.unwrap();
 }
