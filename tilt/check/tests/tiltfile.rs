@@ -101,9 +101,19 @@ fn image(via: &str, repository: &str, tag: &str, tail: &[&str]) -> Vec<String> {
     step.iter().chain(tail).map(|word| (*word).to_owned()).collect()
 }
 
-fn helm(calls: &[Call]) -> Vec<String> {
-    let command = calls.iter().find(|call| call.what == "local" && call.args[0][0] == "helm").unwrap();
-    words(&command.args[0])
+fn helm(calls: &[Call]) -> &Call {
+    calls.iter().find(|call| call.what == "local" && call.args[0][0] == "helm").unwrap()
+}
+
+/// The values of the chart: helm reads them from its input.
+fn values(calls: &[Call]) -> Value {
+    let helm = helm(calls);
+    assert!(words(&helm.args[0]).ends_with(&["--values".to_owned(), "-".to_owned()]), "{}", helm.args[0]);
+    serde_json::from_str(helm.named["stdin"].as_str().unwrap()).unwrap()
+}
+
+fn manager_image(calls: &[Call]) -> Value {
+    values(calls)["dynamo-operator"]["controllerManager"]["manager"]["image"].clone()
 }
 
 #[test]
@@ -135,19 +145,17 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
         assert_eq!(resource["port_forwards"], json!([format!("{}:8081", 8081 + index)]), "{name}");
     }
     assert_eq!(named(&calls, "k8s_resource", "dynamo-nats")["labels"], json!(["infrastructure"]));
-    let helm = helm(&calls);
-    for value in [
-        "dynamo-operator.controllerManager.manager.image.repository=registry.example.com/me/controller",
-        "dynamo-operator.controllerManager.manager.image.tag=tilt-dev",
-        // The next build is another image of the same name.
-        "dynamo-operator.graph-controller.image.pullPolicy=Always",
-        "dynamo-operator.upgradeCRD=false",
-        "global.nats.install=true",
-        "dynamo-operator.imagePullSecrets[0].name=pull",
-        "dynamo-operator.gpuDiscovery.enabled=false",
-    ] {
-        assert!(helm.contains(&value.to_owned()), "{value}");
-    }
+    let values = values(&calls);
+    let image = json!({"repository": repository, "tag": "tilt-dev", "pullPolicy": "IfNotPresent"});
+    assert_eq!(manager_image(&calls), image);
+    let operator = &values["dynamo-operator"];
+    // The next build is another image of the same name.
+    assert_eq!(operator["graph-controller"]["image"]["pullPolicy"], "Always");
+    assert_eq!((&operator["enabled"], &operator["upgradeCRD"]), (&json!(true), &json!(false)));
+    assert_eq!(operator["imagePullSecrets"], json!([{"name": "pull"}]));
+    assert_eq!(operator["gpuDiscovery"], json!({"enabled": false}));
+    assert_eq!(values["global"]["nats"]["install"], json!(true));
+    assert_eq!(values["global"]["grove"]["enabled"], json!(false));
 }
 
 /// Objects that an older version has stored are read through the webhook server, which the definitions come before.
@@ -204,11 +212,9 @@ fn the_k3d_loop_imports_and_never_pulls() {
     assert_eq!(build["outputs_image_ref_to"], json!("../target/tilt/graph-controller.ref"));
     let tail = ["--context", "k3d-dynamo", "graph-controller"];
     assert_eq!(command(build), image("k3d", "controller", "abc123", &tail));
-    let helm = helm(&calls);
-    for value in ["image.pullPolicy=Never", "image.tag=abc123", "image.repository=controller"] {
-        assert!(helm.contains(&format!("dynamo-operator.controllerManager.manager.{value}")), "{value}");
-    }
-    assert!(!helm.iter().any(|value| value.contains("Always")));
+    let image = json!({"repository": "controller", "tag": "abc123", "pullPolicy": "Never"});
+    assert_eq!(manager_image(&calls), image);
+    assert!(!values(&calls).to_string().contains("Always"));
     assert_eq!(named(&calls, "local_resource", "bootstrap")["labels"], json!(["infrastructure"]));
     assert_eq!(named(&calls, "k8s_resource", "webhook-echo")["resource_deps"], json!(["bootstrap"]));
     // The sink is where the Secret is that it may read.
@@ -225,7 +231,7 @@ fn kind_without_a_registry_gets_images_by_import() {
     let calls = evaluate(&Scene::default()).unwrap();
     let build = named(&calls, "custom_build", "controller/graph-controller");
     assert_eq!(command(build), image("kind", "controller", "abc123", &["--context", "kind-dev", "graph-controller"]));
-    assert!(helm(&calls).contains(&"dynamo-operator.controllerManager.manager.image.tag=abc123".to_owned()));
+    assert_eq!(manager_image(&calls)["tag"], "abc123");
 }
 
 #[test]
@@ -233,7 +239,7 @@ fn images_stay_where_the_cluster_runs_on_the_runtime_that_made_them() {
     let calls = evaluate(&Scene { context: "minikube", ..Scene::default() }).unwrap();
     let build = named(&calls, "custom_build", "controller/graph-controller");
     assert_eq!(command(build), image("docker", "controller", "tilt-dev", &["graph-controller"]));
-    assert!(!helm(&calls).iter().any(|value| value.contains("Always")));
+    assert!(!values(&calls).to_string().contains("Always"));
 }
 
 #[test]
@@ -263,10 +269,22 @@ fn live_updates_replace_the_program_in_a_volume_and_the_file_system_stays_read_o
 #[test]
 fn the_version_that_graphs_are_stamped_with_can_be_set() {
     let scene = |settings| Scene { settings, ..Scene::default() };
-    let told = |calls: &[Call]| helm(calls).into_iter().find(|value| value.contains("--operator-version"));
-    assert_eq!(told(&evaluate(&scene(json!({}))).unwrap()), None);
-    let calls = evaluate(&scene(json!({"operator_version": "1.4.0"}))).unwrap();
-    assert_eq!(told(&calls).unwrap(), "dynamo-operator.webhook-server.args[0]=--operator-version=1.4.0");
+    let told = |calls: &[Call]| values(calls)["dynamo-operator"]["webhook-server"]["args"].clone();
+    assert_eq!(told(&evaluate(&scene(json!({}))).unwrap()), json!(null));
+    let settings =
+        json!({"operator_version": "1.4.0", "helm_values": {"dynamo-operator.webhook-server.args[1]": "-v"}});
+    let calls = evaluate(&scene(settings)).unwrap();
+    assert_eq!(told(&calls), json!(["--operator-version=1.4.0", "-v"]));
+}
+
+/// Neither the process list nor the log shows what reaches a command in this way.
+#[track_caller]
+fn assert_shown_by_nothing_but(way: &str, secret: &str, calls: &[Call]) {
+    for call in calls {
+        let mut shown = json!([call.args, call.named]);
+        shown[1].as_object_mut().unwrap().remove(way);
+        assert!(!shown.to_string().contains(secret), "{}", call.what);
+    }
 }
 
 #[test]
@@ -278,14 +296,9 @@ fn credentials_reach_one_step_by_its_environment_and_nothing_else() {
     let calls = evaluate(&Scene { arguments, ..Scene::default() }).unwrap();
     let secret = named(&calls, "local_resource", "registry-secret");
     assert_eq!(secret["env"]["REGISTRY_PASSWORD"], json!("hunter2"));
-    for call in &calls {
-        let mut shown = json!([call.args, call.named]);
-        shown[1].as_object_mut().unwrap().remove("env");
-        assert!(!shown.to_string().contains("hunter2"), "{}", call.what);
-    }
-    let helm = helm(&calls);
-    assert!(helm.contains(&"dynamo-operator.imagePullSecrets[0].name=registry-secret".to_owned()));
-    assert!(helm.windows(2).any(|pair| pair == ["--namespace", "mine"]));
+    assert_shown_by_nothing_but("env", "hunter2", &calls);
+    assert_eq!(values(&calls)["dynamo-operator"]["imagePullSecrets"], json!([{"name": "registry-secret"}]));
+    assert!(words(&helm(&calls).args[0]).windows(2).any(|pair| pair == ["--namespace", "mine"]));
     // The cluster cannot pull before.
     let dependencies = json!(["manager-build", "crds", "registry-secret"]);
     assert_eq!(named(&calls, "k8s_resource", "operator")["resource_deps"], dependencies);
@@ -293,8 +306,51 @@ fn credentials_reach_one_step_by_its_environment_and_nothing_else() {
     let repository = "registry.example.com/me/controller";
     let build = named(&calls, "custom_build", &format!("{repository}/graph-controller"));
     assert_eq!(command(build), image("podman", repository, "abc123", &["--push", "graph-controller"]));
-    assert!(helm.contains(&"dynamo-operator.controllerManager.manager.image.tag=abc123".to_owned()));
-    assert!(helm.contains(&"dynamo-operator.graph-controller.image.pullPolicy=Always".to_owned()));
+    assert_eq!(manager_image(&calls)["tag"], "abc123");
+    assert_eq!(values(&calls)["dynamo-operator"]["graph-controller"]["image"]["pullPolicy"], "Always");
+}
+
+#[test]
+fn values_of_the_chart_reach_helm_by_its_input_and_nothing_else() {
+    let helm_values =
+        json!({"dynamo-operator.nats.password": "hunter2", "dynamo-operator": {"etcd": {"token": "hunter2"}}});
+    let calls = evaluate(&Scene { settings: json!({"helm_values": helm_values}), ..Scene::default() }).unwrap();
+    assert_shown_by_nothing_but("stdin", "hunter2", &calls);
+    let operator = &values(&calls)["dynamo-operator"];
+    assert_eq!((&operator["nats"]["password"], &operator["etcd"]["token"]), (&json!("hunter2"), &json!("hunter2")));
+    assert_eq!(operator["enabled"], json!(true), "maps are joined");
+    assert_eq!((&helm(&calls).named["quiet"], &helm(&calls).named["echo_off"]), (&json!(true), &json!(true)));
+}
+
+#[test]
+fn keys_and_texts_of_values_are_read_as_helm_reads_them_on_its_command_line() {
+    for (key, given, path, read) in [
+        ("dynamo-operator.natsAddr", json!("nats://x:4222"), "/dynamo-operator/natsAddr", json!("nats://x:4222")),
+        ("a.b", json!("TRUE"), "/a/b", json!(true)),
+        ("a.b", json!("false"), "/a/b", json!(false)),
+        ("a.b", json!("null"), "/a", json!({"b": null})),
+        ("a.b", json!("-12"), "/a/b", json!(-12)),
+        ("a.b", json!("0"), "/a/b", json!(0)),
+        ("a.b", json!("007"), "/a/b", json!("007")),
+        ("a.b", json!("1.5"), "/a/b", json!("1.5")),
+        ("a.b", json!(""), "/a/b", json!("")),
+        ("a.b", json!(r"c\,d\\é=f"), "/a/b", json!(r"c,d\é=f")),
+        ("a.b", json!(r"{c,1,d\,e}"), "/a/b", json!(["c", 1, "d,e"])),
+        ("a.b", json!("{}"), "/a/b", json!([])),
+        (r"a.x\.io/y.b", json!("c"), "/a", json!({"x.io/y": {"b": "c"}})),
+        ("a[1].b", json!("c"), "/a", json!([null, {"b": "c"}])),
+        ("a[0][1]", json!("c"), "/a", json!([[null, "c"]])),
+        // What is no text stands as it is.
+        ("a.b", json!(false), "/a/b", json!(false)),
+        ("a.b", json!(7), "/a/b", json!(7)),
+        ("a.b", json!(["1", {"c.d": 2}]), "/a/b", json!(["1", {"c.d": 2}])),
+        ("a.b", json!({"c.d": "1"}), "/a/b", json!({"c.d": "1"})),
+        // The developer has the last word.
+        ("dynamo-operator.upgradeCRD", json!("true"), "/dynamo-operator/upgradeCRD", json!(true)),
+    ] {
+        let calls = evaluate(&Scene { settings: json!({"helm_values": {key: given}}), ..Scene::default() }).unwrap();
+        assert_eq!(values(&calls).pointer(path), Some(&read), "{key}: {given}");
+    }
 }
 
 #[test]
