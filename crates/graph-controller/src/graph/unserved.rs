@@ -45,10 +45,20 @@ pub fn unserved_fields(graph: &DynamoGraphDeployment, program: Program, served: 
 }
 
 fn of_component(component: &ComponentSpec, as_components: bool) -> Vec<&'static str> {
+    let [leader, worker] = [true, false].map(|leads| {
+        let nodes = component.multinode.as_ref();
+        let role = nodes.and_then(|nodes| if leads { nodes.leader.as_ref() } else { nodes.worker.as_ref() });
+        role.is_some_and(|role| role.provider_override.is_some())
+    });
+    let grove = component.experimental.as_ref().and_then(|experimental| experimental.grove.as_ref());
+    let forced = grove.is_some_and(|grove| grove.force_scaling_group == Some(true));
     let fields = [
         (as_components && component.provider_override.is_some(), "providerOverride"),
         (as_components && component.min_available.is_some(), "minAvailable"),
+        (as_components && leader, "multinode.leader.providerOverride"),
+        (as_components && worker, "multinode.worker.providerOverride"),
         (as_components && component.topology_constraint.is_some(), "topologyConstraint"),
+        (as_components && forced, "experimental.grove.forceScalingGroup"),
     ];
     fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field).collect()
 }
@@ -69,12 +79,18 @@ mod tests {
         let graph = graph_with(|g| {
             g["spec"]["priorityClassName"] = json!("high");
             g["spec"]["components"][0]["minAvailable"] = json!(1);
-            g["spec"]["components"][1]["topologyConstraint"] = json!({ "packDomain": "rack" });
+            let worker = &mut g["spec"]["components"][1];
+            worker["topologyConstraint"] = json!({ "packDomain": "rack" });
+            worker["experimental"] = json!({ "grove": { "forceScalingGroup": true } });
+            let fragment = json!({ "apiVersion": "grove.io/v1alpha1", "target": "PodClique", "value": {} });
+            worker["multinode"] = json!({ "nodeCount": 2, "leader": { "providerOverride": fragment } });
         });
         let expected = [
             "spec.priorityClassName",
             "spec.components[Frontend].minAvailable",
+            "spec.components[Decode].multinode.leader.providerOverride",
             "spec.components[Decode].topologyConstraint",
+            "spec.components[Decode].experimental.grove.forceScalingGroup",
         ];
         assert_eq!(unserved_fields(&graph, Program::Component, Served::default()), expected);
     }

@@ -1,5 +1,8 @@
-//! What the Go operator reads on a graph, so that it can take the graph back without rolling a pod. Nothing is decided on it
-//! here: it is written from the children, and written again if somebody takes it away.
+//! What is noted on the graph itself: the program that runs it, and what the Go operator reads, so that it can take the graph
+//! back without rolling a pod. All of it is written from what is live, and written again if somebody takes it away.
+//!
+//! Admission notes the program on every new graph. A graph that is older than the note, or came while admission was away, gets it
+//! here: without it, admission would judge the graph by what the cluster serves today.
 //!
 //! The Go operator knows two notes. The first holds the suffix of the live generation, opaque; the second a digest of the
 //! spec, which only it can compute. With the first note alone it computes the digest, and lets run what runs. A digest that
@@ -7,24 +10,28 @@
 
 use std::collections::BTreeMap;
 
-use api_types::annotations::{CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2};
+use api_types::annotations::{CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2, WORKLOAD_PROVIDER};
 use api_types::v1beta1::DynamoGraphDeployment;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::Rollout;
+use crate::graph::program::Program;
 
-/// The changes of the graph's annotations, as a JSON patch; empty if they tell what is live, or while generations change.
-pub fn bookkeeping(graph: &DynamoGraphDeployment, rollout: &Rollout) -> Vec<Value> {
-    let Some(suffix) = rollout.target.as_ref().filter(|_| !rollout.in_progress()) else { return Vec::new() };
-    let told = graph.annotations().get(CURRENT_WORKER_HASH);
-    let told = told.or_else(|| graph.annotations().get(CURRENT_WORKER_HASH_V2));
-    if told.is_some_and(|told| *told == suffix.to_string()) {
+/// The changes of the graph's annotations, as a JSON patch; empty if they tell what is live. Of generations nothing is noted
+/// while they change.
+pub fn bookkeeping(graph: &DynamoGraphDeployment, program: Program, rollout: &Rollout) -> Vec<Value> {
+    let mut all: BTreeMap<_, _> = graph.annotations().clone();
+    all.entry(WORKLOAD_PROVIDER.to_owned()).or_insert_with(|| program.as_str().to_owned());
+    let suffix = rollout.target.as_ref().filter(|_| !rollout.in_progress()).map(ToString::to_string);
+    let told = all.get(CURRENT_WORKER_HASH).or_else(|| all.get(CURRENT_WORKER_HASH_V2));
+    if let Some(suffix) = suffix.filter(|suffix| told != Some(suffix)) {
+        all.remove(CURRENT_WORKER_HASH_V2);
+        all.insert(CURRENT_WORKER_HASH.to_owned(), suffix);
+    }
+    if all == *graph.annotations() {
         return Vec::new();
     }
-    let mut all: BTreeMap<_, _> = graph.annotations().clone();
-    all.remove(CURRENT_WORKER_HASH_V2);
-    all.insert(CURRENT_WORKER_HASH.to_owned(), suffix.to_string());
     vec![
         // Notes that others have written meanwhile must stay.
         json!({ "op": "test", "path": "/metadata/resourceVersion", "value": graph.resource_version() }),
@@ -38,14 +45,29 @@ mod tests {
     use crate::graph::fixtures::graph_with;
     use api_types::names::GenerationSuffix;
 
-    fn written(annotations: Value, target: Option<&str>, old: &[&str]) -> Option<Value> {
+    fn written(mut annotations: Value, target: Option<&str>, old: &[&str]) -> Option<Value> {
+        annotations[WORKLOAD_PROVIDER] = json!("component");
         let graph = graph_with(|g| g["metadata"]["annotations"] = annotations);
         let rollout = Rollout {
             target: target.map(GenerationSuffix::from_label),
             old: old.iter().map(|name| (*name).to_owned()).collect(),
             ..Rollout::default()
         };
-        bookkeeping(&graph, &rollout).last().map(|operation| operation["value"].clone())
+        let mut value = bookkeeping(&graph, Program::Component, &rollout).last()?["value"].clone();
+        assert_eq!(value.as_object_mut()?.remove(WORKLOAD_PROVIDER), Some(json!("component")));
+        Some(value)
+    }
+
+    #[test]
+    fn a_graph_without_a_program_is_told_the_one_that_runs_it_also_while_generations_change() {
+        let graph = |annotations: Value| graph_with(|g| g["metadata"]["annotations"] = annotations);
+        let changing = Rollout { old: vec!["old".to_owned()], ..Rollout::default() };
+        for (program, rollout) in [(Program::Grove, Rollout::default()), (Program::Component, changing)] {
+            let told = bookkeeping(&graph(json!({ "team": "a" })), program, &rollout);
+            assert_eq!(told[1]["value"], json!({ "team": "a", WORKLOAD_PROVIDER: program.as_str() }));
+            let known = graph(json!({ WORKLOAD_PROVIDER: "component" }));
+            assert!(bookkeeping(&known, program, &rollout).is_empty(), "it is never changed");
+        }
     }
 
     #[test]

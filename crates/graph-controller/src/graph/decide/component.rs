@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use api_types::conversion::preserved::PreservedComponent;
 use api_types::v1beta1::{
-    ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoGraphDeployment,
-    KvTransferPolicy, MAIN_CONTAINER,
+    ComponentExperimental, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoComponentDeploymentSpec,
+    DynamoGraphDeployment, KvTransferPolicy, MAIN_CONTAINER,
 };
 use api_types::{annotations, labels, names, names::GenerationSuffix};
 use k8s_openapi::api::core::v1::{EnvVar, PodTemplateSpec};
@@ -44,7 +44,7 @@ pub fn component_deployment(
     let mut object_labels = template_labels(component);
     object_labels.extend(fixed_labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
 
-    let mut spec = component.clone();
+    let mut spec = without_grove(component);
     spec.replicas = Some(placement.replicas);
     let template = spec.pod_template.get_or_insert_default();
     *template = canonical(template);
@@ -75,6 +75,22 @@ pub fn component_deployment(
         spec: DynamoComponentDeploymentSpec { backend_framework: graph.framework, component: spec },
         status: None,
     }
+}
+
+/// A component without what only Grove serves: its own object may not have it, and the graph's status names it.
+fn without_grove(component: &ComponentSpec) -> ComponentSpec {
+    let mut spec = component.clone();
+    (spec.min_available, spec.provider_override) = (None, None);
+    if let Some(nodes) = &mut spec.multinode {
+        (nodes.leader, nodes.worker) = (None, None);
+    }
+    if let Some(experimental) = &mut spec.experimental
+        && experimental.grove.take_if(|grove| grove.force_scaling_group == Some(true)).is_some()
+        && *experimental == ComponentExperimental::default()
+    {
+        spec.experimental = None;
+    }
+    spec
 }
 
 /// Annotations of the object itself: its generation, what only v1alpha1 can say, and how its pods learn where they are.

@@ -56,6 +56,28 @@ fn what_does_not_reach_pods_is_no_new_generation() {
     }
 }
 
+/// A graph that runs as components is judged by what the cluster serves when it is applied again, and then named by its status.
+#[test]
+fn what_only_grove_serves_stays_out_of_components() {
+    let base = target_of(&graph(), &[]).fingerprint;
+    let graph = graph_with(|g| {
+        let fragment = json!({ "apiVersion": "grove.io/v1alpha1", "target": "PodClique", "value": {} });
+        for component in g["spec"]["components"].as_array_mut().unwrap() {
+            component["minAvailable"] = json!(1);
+            component["providerOverride"] = fragment.clone();
+            component["experimental"] = json!({ "grove": { "forceScalingGroup": true } });
+        }
+    });
+    for d in decide(&valid(&graph), &observed(&graph, vec![])).components {
+        let spec = json!(d.spec);
+        for field in ["minAvailable", "providerOverride"] {
+            assert_eq!(spec.get(field), None, "{}", d.name_any());
+        }
+        assert_eq!(spec.pointer("/experimental/grove"), None, "{}", d.name_any());
+    }
+    assert_eq!(target_of(&graph, &[]).fingerprint, base);
+}
+
 #[test]
 fn what_reaches_worker_pods_is_a_new_generation() {
     let base = target_of(&graph(), &[]).fingerprint;

@@ -66,7 +66,7 @@ pub struct Decision {
     pub grove: Option<GroveDecision>,
     /// Components on Grove whose engine could not be told how the nodes of a replica find each other.
     pub unjoined: Vec<String>,
-    /// What the graph's annotations shall tell the Go operator, as a JSON patch.
+    /// What the graph's annotations shall tell, as a JSON patch.
     pub bookkeeping: Vec<Value>,
     /// Why nothing else than [`Self::objects`] is decided on; what is live of the components stays.
     pub obstacle: Option<Refusal>,
@@ -111,7 +111,7 @@ pub fn decide(graph: &ValidGraph<'_>, observed: &Observed) -> Decision {
         Program::Component => decide_components(graph, observed, &mut decision),
         Program::Grove => grove::decide(graph, observed, &mut decision),
     }
-    decision.bookkeeping = bookkeeping::bookkeeping(&observed.graph, &decision.rollout);
+    decision.bookkeeping = bookkeeping::bookkeeping(&observed.graph, graph.program, &decision.rollout);
     decision
 }
 
