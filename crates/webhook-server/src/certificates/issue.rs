@@ -33,8 +33,7 @@ pub enum IssueError {
 /// If the CA that is to sign cannot be used.
 pub fn carry_out(write: &Write, host: &Host, now: Timestamp) -> Result<Contents, IssueError> {
     let (authority, ca_key, issuer) = signer(&write.signer, now)?;
-    let trust = write.trust.iter().map(Authority::to_pem);
-    let ca = std::iter::once(authority).chain(trust).collect::<String>().into_bytes();
+    let ca = Authority::add_all(authority.into_bytes(), &write.trust);
     let (certificate, key) = match &write.serving {
         Serving::Keep { chain, key } => (chain.clone(), key.0.clone()),
         Serving::Make => serving(&issuer, host, now)?,

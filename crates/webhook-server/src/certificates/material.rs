@@ -28,6 +28,18 @@ impl Authority {
         certificates(bundle).iter().filter_map(|der| Self::read(der)).collect()
     }
 
+    /// The bundle with these CAs after what it holds.
+    #[must_use]
+    pub fn add_all<'a>(mut bundle: Vec<u8>, authorities: impl IntoIterator<Item = &'a Self>) -> Vec<u8> {
+        for authority in authorities {
+            if !bundle.is_empty() && !bundle.ends_with(b"\n") {
+                bundle.push(b'\n');
+            }
+            bundle.extend(authority.to_pem().into_bytes());
+        }
+        bundle
+    }
+
     fn read(der: &[u8]) -> Option<Self> {
         let parsed = parse(der)?;
         let (not_before, not_after) = validity(&parsed)?;

@@ -38,14 +38,14 @@ pub(super) fn decide(observed: &Observed, policy: &Policy, now: Timestamp) -> De
     let (usable, spread) = usable(observed, &stored, policy, now);
     let (write, wait) = next_step(&usable, &stored, &spread, now);
     let added = usable.authorities.iter().filter(|authority| !stored.contains(authority));
-    let bundle: String = stored.iter().chain(added).map(Authority::to_pem).collect();
+    let bundle = Authority::add_all(Vec::new(), stored.iter().chain(added));
     let places = observed.places.as_deref();
     Decision {
         trusted: usable.serving().is_some_and(|pair| trusted(pair, &usable.authorities, places)),
         remember: remember(&usable, &stored, observed),
         serve: usable.serving().cloned(),
-        inject: if stored.is_empty() { Vec::new() } else { differing(places.unwrap_or_default(), bundle.as_bytes()) },
-        bundle: bundle.into_bytes(),
+        inject: if stored.is_empty() { Vec::new() } else { differing(places.unwrap_or_default(), &bundle) },
+        bundle,
         write,
         spread,
         again: usable.holds_back.map_or(wait, |left| wait.min(left)),

@@ -26,7 +26,7 @@ pub(super) fn decide(observed: &Observed, now: Timestamp) -> Decision {
     let places = definitions.as_deref().unwrap_or_default();
     let spread = superseded(observed, served, &authorities, places, now);
     let fresh = || spread.iter().filter(|old| age(old, now) < SETTLE);
-    let bundle = fresh().fold(stored.ca.clone(), |bundle, old| and(bundle, &old.authority));
+    let bundle = Authority::add_all(stored.ca.clone(), fresh().map(|old| &old.authority));
     let again = fresh().map(|old| SETTLE.saturating_sub(age(old, now))).min().unwrap_or(LOOK_AGAIN);
     let differing = differing(places, &bundle);
     Decision {
@@ -74,13 +74,4 @@ fn age(old: &Spread, now: Timestamp) -> Duration {
 /// Whether what the Secret held is worth being served on.
 fn is_good(contents: &Contents, now: Timestamp) -> bool {
     Pair::read(&contents.certificate, &contents.key).is_some_and(|pair| pair.is_valid(now))
-}
-
-/// A bundle, and one CA more.
-fn and(mut bundle: Vec<u8>, authority: &Authority) -> Vec<u8> {
-    if !bundle.is_empty() && !bundle.ends_with(b"\n") {
-        bundle.push(b'\n');
-    }
-    bundle.extend(authority.to_pem().into_bytes());
-    bundle
 }
