@@ -29,14 +29,7 @@ pub const ACCESS: &[Access] = &[
         verbs: &[Verb::Patch],
         why: "says how far a component is",
     },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocomponentdeployments",
-        subresource: Some("finalizers"),
-        verbs: &[Verb::Update],
-        why: "children block the deletion of their owner in the foreground; clusters with the admission plugin \
-              OwnerReferencesPermissionEnforcement ask for this right before they accept such an owner",
-    },
+    Access::owner(api_types::GROUP, "dynamocomponentdeployments"),
     Access {
         group: "apps",
         resource: "deployments",
@@ -100,13 +93,7 @@ pub const ACCESS: &[Access] = &[
         verbs: &[Verb::Patch],
         why: "says how far a checkpoint is",
     },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocheckpoints",
-        subresource: Some("finalizers"),
-        verbs: &[Verb::Update],
-        why: "children block the deletion of their owner in the foreground; see components",
-    },
+    Access::owner(api_types::GROUP, "dynamocheckpoints"),
     Access {
         group: api_types::GROUP,
         resource: "dynamocomponents",
@@ -121,13 +108,7 @@ pub const ACCESS: &[Access] = &[
         verbs: &[Verb::Patch],
         why: "says whether an image exists",
     },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocomponents",
-        subresource: Some("finalizers"),
-        verbs: &[Verb::Update],
-        why: "children block the deletion of their owner in the foreground; see components",
-    },
+    Access::owner(api_types::GROUP, "dynamocomponents"),
     Access {
         group: api_types::GROUP,
         resource: "podsnapshots",

@@ -82,6 +82,19 @@ pub struct Access {
 }
 
 impl Access {
+    /// The right to make objects of this kind the controllers of others.
+    #[must_use]
+    pub const fn owner(group: &'static str, resource: &'static str) -> Self {
+        Self {
+            group,
+            resource,
+            subresource: Some("finalizers"),
+            verbs: &[Verb::Update],
+            why: "children block the deletion of their owner in the foreground; clusters with the admission plugin \
+                  OwnerReferencesPermissionEnforcement ask for this right before they accept such an owner",
+        }
+    }
+
     fn path(&self) -> String {
         match self.subresource {
             Some(subresource) => format!("{}/{subresource}", self.resource),

@@ -29,14 +29,7 @@ pub(super) const GRAPHS: &[Access] = &[
         verbs: &[Verb::Patch],
         why: "says how far a graph is",
     },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamographdeployments",
-        subresource: Some("finalizers"),
-        verbs: &[Verb::Update],
-        why: "children block the deletion of their owner in the foreground; clusters with the admission plugin \
-              OwnerReferencesPermissionEnforcement ask for this right before they accept such an owner",
-    },
+    Access::owner(api_types::GROUP, "dynamographdeployments"),
     Access {
         group: api_types::GROUP,
         resource: "dynamocomponentdeployments",
@@ -58,13 +51,7 @@ pub(super) const GRAPHS: &[Access] = &[
         verbs: Verb::OWN,
         why: "the checkpoints that components of a graph start from, one for each generation",
     },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocheckpoints",
-        subresource: Some("finalizers"),
-        verbs: &[Verb::Update],
-        why: "the same for the claims of captured pods as for the children of graphs",
-    },
+    Access::owner(api_types::GROUP, "dynamocheckpoints"),
     Access {
         group: api_types::GROUP,
         resource: "dynamographdeploymentscalingadapters",

@@ -17,13 +17,7 @@ pub(super) const REQUESTS: &[Access] = &[
         verbs: &[Verb::Patch],
         why: "says how far a request is",
     },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamographdeploymentrequests",
-        subresource: Some("finalizers"),
-        verbs: &[Verb::Update],
-        why: "the same for the Jobs of requests as for the children of graphs",
-    },
+    Access::owner(api_types::GROUP, "dynamographdeploymentrequests"),
     Access { group: "batch", resource: "jobs", subresource: None, verbs: Verb::OWN, why: "profile for requests" },
     Access {
         group: "",
