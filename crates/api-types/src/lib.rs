@@ -7,6 +7,7 @@
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
 //! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`], [`gms`] | the vocabulary, each string once |
 //! | [`external`] | kinds of other projects, as far as we write them |
+//! | [`owner`] | the references by which objects belong to others |
 //! | [`grove`] | the kinds of Grove that a graph may run as |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
 //! | [`refusals`] | why objects are refused, in words |
@@ -25,6 +26,7 @@ pub mod gms;
 pub mod grove;
 pub mod labels;
 pub mod names;
+pub mod owner;
 pub mod ports;
 pub mod refusals;
 #[cfg(feature = "schema")]

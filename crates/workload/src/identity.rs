@@ -1,13 +1,12 @@
 //! Who a component is: its name, its graph, its namespaces, its generation, its type.
 
 use crate::{RenderInput, ValidatedComponent, Workload};
-use api_types::v1beta1::ComponentType;
-use api_types::{GROUP, labels, names};
+use api_types::v1beta1::{ComponentType, DynamoComponentDeployment};
+use api_types::{labels, names, owner};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
 
-const KIND: &str = "DynamoComponentDeployment";
 const GRAPH_KIND: &str = "DynamoGraphDeployment";
 
 impl<'a> ValidatedComponent<'a> {
@@ -69,14 +68,7 @@ impl<'a> ValidatedComponent<'a> {
 
     /// Reference that makes the component the controller of an object.
     pub(crate) fn owner_reference(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: format!("{GROUP}/v1beta1"),
-            kind: KIND.to_owned(),
-            name: self.name.to_owned(),
-            uid: self.uid.to_owned(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        }
+        owner::controller::<DynamoComponentDeployment>(self.name, self.uid)
     }
 
     /// A non-empty label of the component's own metadata.

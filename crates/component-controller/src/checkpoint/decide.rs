@@ -13,11 +13,11 @@ use super::observe::Observed;
 use crate::snapshots::Place;
 use api_types::conditions::checkpoint as reason;
 use api_types::external::{CapturedPod, PodSnapshot, PodSnapshotSource, PodSnapshotSpec};
-use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpointStatus};
-use api_types::{GROUP, annotations, labels, names};
+use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint, DynamoCheckpointStatus};
+use api_types::{annotations, labels, names, owner};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use std::collections::BTreeMap;
 use workload::snapshot::{
     CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job, render_storage_claim,
@@ -319,14 +319,8 @@ fn name_of_capture(observed: &Observed) -> String {
 }
 
 fn owned(metadata: ObjectMeta, observed: &Observed) -> ObjectMeta {
-    let owner = OwnerReference {
-        api_version: format!("{GROUP}/v1alpha1"),
-        kind: "DynamoCheckpoint".to_owned(),
-        name: observed.checkpoint.metadata.name.clone().unwrap_or_default(),
-        uid: observed.uid.clone(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    };
+    let name = observed.checkpoint.metadata.name.as_deref().unwrap_or_default();
+    let owner = owner::controller::<DynamoCheckpoint>(name, &observed.uid);
     ObjectMeta { owner_references: Some(vec![owner]), ..metadata }
 }
 

@@ -5,7 +5,7 @@ use super::{
     settings::{BuildSettings, Engine},
 };
 use api_types::v1alpha1::{BuildTimeout, DynamoComponent};
-use api_types::{annotations, labels};
+use api_types::{annotations, labels, owner};
 use controller_kit::{pull_secrets::DATA_KEY, settings::GoDuration};
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
@@ -17,7 +17,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::{
     api::resource::Quantity,
-    apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
+    apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -81,13 +81,15 @@ pub fn timeout(component: &DynamoComponent) -> Result<Option<i64>, String> {
 /// The mistake in the spec or in the operator's settings.
 pub fn render(input: Input<'_>) -> Result<Job, String> {
     let pod = pod(input)?;
+    let component = &input.component.metadata;
+    let (name, uid) = (component.name.as_deref().unwrap_or_default(), component.uid.as_deref().unwrap_or_default());
     let request = BTreeMap::from([(annotations::BUILD_REQUEST.to_owned(), input.name.to_owned())]);
     let metadata = ObjectMeta {
         name: Some(input.name.to_owned()),
         namespace: Some(input.namespace.to_owned()),
         labels: Some(own_labels(input)),
         annotations: Some(request),
-        owner_references: Some(vec![owner(input.component)]),
+        owner_references: Some(vec![owner::controller::<DynamoComponent>(name, uid)]),
         ..ObjectMeta::default()
     };
     let on_exit_codes = PodFailurePolicyOnExitCodesRequirement {
@@ -107,17 +109,6 @@ pub fn render(input: Input<'_>) -> Result<Job, String> {
         ..JobSpec::default()
     };
     Ok(Job { metadata, spec: Some(spec), status: None })
-}
-
-fn owner(component: &DynamoComponent) -> OwnerReference {
-    OwnerReference {
-        api_version: format!("{}/v1alpha1", api_types::GROUP),
-        kind: "DynamoComponent".to_owned(),
-        name: component.metadata.name.clone().unwrap_or_default(),
-        uid: component.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }
 
 fn own_labels(input: Input<'_>) -> BTreeMap<String, String> {

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use api_types::names;
 use api_types::v1beta1::DynamoGraphDeploymentRequest;
+use api_types::{names, owner};
 use controller_kit::apply::{Applier, Desired, Error, Outcome};
 use controller_kit::metrics::Metrics;
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::{Client, Resource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 
 use crate::request::decide::generated::tracking_labels;
 
@@ -69,20 +69,12 @@ impl HandOver {
 
     fn config_map(&self, data: &BTreeMap<String, String>) -> ConfigMap {
         let Recipient { name, namespace, uid } = &self.recipient;
-        let owner = OwnerReference {
-            api_version: DynamoGraphDeploymentRequest::api_version(&()).into_owned(),
-            kind: DynamoGraphDeploymentRequest::kind(&()).into_owned(),
-            name: name.clone(),
-            uid: uid.clone(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        };
         ConfigMap {
             metadata: ObjectMeta {
                 name: Some(names::profiling_output(name)),
                 namespace: Some(namespace.clone()),
                 labels: Some(tracking_labels(name, namespace)),
-                owner_references: Some(vec![owner]),
+                owner_references: Some(vec![owner::controller::<DynamoGraphDeploymentRequest>(name, uid)]),
                 ..ObjectMeta::default()
             },
             data: Some(data.clone()),

@@ -5,15 +5,14 @@
 
 use api_types::conditions::request as reason;
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest};
-use api_types::{LEGACY_FINALIZER, labels};
+use api_types::{LEGACY_FINALIZER, labels, owner};
 use controller_kit::apply::{Applier, Desired, Error, ObjectId, Outcome};
 use controller_kit::failure::Class;
 use controller_kit::store::Packed;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::ResourceExt;
 use kube::core::ApiResource;
-use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
 use super::decide::{Decision, HandOver, Learnt, Stage, taken};
@@ -180,15 +179,14 @@ async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, acted:
 /// Makes ConfigMaps the graph's, as they are.
 async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> Result<(), Error> {
     let graph = hand_over.graph.as_ref();
-    let Some(owner) = graph.controller_owner_ref(&()) else { return Ok(()) };
-    let owner = OwnerReference { block_owner_deletion: Some(true), ..owner };
+    let uid = graph.metadata.uid.as_deref().unwrap_or_default();
+    let owner = owner::controller::<DynamoGraphDeployment>(&graph.name_any(), uid);
     for map in &hand_over.config_maps {
         let mut map = map.clone();
         map.metadata.owner_references = Some(vec![owner.clone()]);
         let live = serde_json::to_value(&map).unwrap_or_default();
         let key = labels::REQUEST_NAME;
         let value = map.labels().get(key).cloned().unwrap_or_default();
-        let uid = graph.metadata.uid.as_deref().unwrap_or_default();
         let desired = Desired::of(&map, uid)?.adopt_if_labelled(key, &value);
         let mut before = live;
         if let Some(metadata) = before.get_mut("metadata").and_then(Value::as_object_mut) {

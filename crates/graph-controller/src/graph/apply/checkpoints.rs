@@ -1,11 +1,10 @@
 //! Writes the checkpoints that a graph makes, and what their captures need.
 
-use api_types::labels;
 use api_types::v1alpha1::DynamoCheckpoint;
+use api_types::{labels, owner};
 use controller_kit::apply::{Desired, Error};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use serde_json::Value;
 
 use super::writer::{Writer, Written, unserved};
@@ -50,14 +49,7 @@ async fn write_claim(
         return Ok(Some(unserved(claim)));
     }
     let mut claim = claim.clone();
-    claim.metadata.owner_references = Some(vec![OwnerReference {
-        api_version: DynamoCheckpoint::api_version(&()).into_owned(),
-        kind: DynamoCheckpoint::kind(&()).into_owned(),
-        name: checkpoint.to_owned(),
-        uid: uid.to_owned(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }]);
+    claim.metadata.owner_references = Some(vec![owner::controller::<DynamoCheckpoint>(checkpoint, uid)]);
     let live = live_value(&caches.claim_templates, &claim.namespace().unwrap_or_default(), &claim.name_any());
     let written = writer.send(&Desired::of(&claim, uid)?, live.as_ref()).await;
     // Nothing is decided on a cache for the checkpoint here: the memory of this write is not needed.

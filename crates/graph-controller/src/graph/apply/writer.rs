@@ -1,11 +1,11 @@
 //! Writes one child, and says what became of it.
 
-use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{labels, owner};
 use controller_kit::apply::{Applier, Desired, Error, Outcome};
 use controller_kit::store::{Packed, Store};
 use futures::future::join_all;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -103,10 +103,8 @@ impl Writer<'_> {
 
     pub(super) fn owned<K: Resource<DynamicType = ()> + Clone>(&self, wanted: &K) -> K {
         let mut wanted = wanted.clone();
-        // A deletion in the foreground waits for children that say so.
-        let owner = self.graph.controller_owner_ref(&());
-        let owner = owner.map(|owner| OwnerReference { block_owner_deletion: Some(true), ..owner });
-        wanted.meta_mut().owner_references = owner.map(|owner| vec![owner]);
+        let owner = owner::controller::<DynamoGraphDeployment>(&self.graph.name_any(), self.uid());
+        wanted.meta_mut().owner_references = Some(vec![owner]);
         wanted
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{annotations, env, labels, names};
+use api_types::v1beta1::DynamoGraphDeploymentRequest;
+use api_types::{annotations, env, labels, names, owner};
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
 };
@@ -11,8 +12,8 @@ use k8s_openapi::api::core::v1::{
     PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec, SecretKeySelector, Volume,
     VolumeMount,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::{Resource, ResourceExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 
 use super::config::{profiled_spec, profiler_config};
 use super::{override_tool, overrides};
@@ -76,15 +77,9 @@ fn metadata(observed: &Observed) -> ObjectMeta {
         namespace: Some(observed.namespace.clone()),
         labels: Some(labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
         annotations: Some(BTreeMap::from([(annotations::PROFILED_SPEC.to_owned(), profiled_spec(&observed.spec))])),
-        owner_references: owner(observed),
+        owner_references: Some(vec![owner::controller::<DynamoGraphDeploymentRequest>(&observed.name, &observed.uid)]),
         ..ObjectMeta::default()
     }
-}
-
-/// The request as the owner that a deletion in the foreground waits for.
-fn owner(observed: &Observed) -> Option<Vec<OwnerReference>> {
-    let owner = observed.request.controller_owner_ref(&())?;
-    Some(vec![OwnerReference { block_owner_deletion: Some(true), ..owner }])
 }
 
 fn pod(request: &ValidRequest<'_>, observed: &Observed) -> PodSpec {
