@@ -1,8 +1,4 @@
 //! Kubernetes quantities by value.
-//!
-//! The apply engine of `controller-kit` has a reading of its own, for this crate may depend on nothing that knows a
-//! client. They differ where their inputs do: it compares what an API server took, with white space around it; here an
-//! author wrote the text, and what is no plain quantity is a mistake to be told.
 
 const NANO_DIGITS: i32 = 9;
 
@@ -97,13 +93,31 @@ mod tests {
 
     #[test]
     fn equal_values_are_equal_in_every_notation() {
-        for (one, other) in
-            [("1Gi", "1024Mi"), ("0.5", "500m"), ("1e3", "1k"), ("2E", "2e18"), ("-1", "-1000m"), (".5", "0.50")]
-        {
+        for (one, other) in [
+            ("1Gi", "1024Mi"),
+            ("0.5", "500m"),
+            ("1e3", "1k"),
+            ("2E", "2e18"),
+            ("-1", "-1000m"),
+            (".5", "0.50"),
+            ("+2", "2.0"),
+            ("12E-1", "1200m"),
+            ("0.5Gi", "512Mi"),
+            ("1Ei", "1024Pi"),
+            ("0", "0m"),
+            ("0.1n", "1n"),
+        ] {
             assert_eq!(nanos(one).unwrap(), nanos(other).unwrap(), "{one} {other}");
         }
         assert_eq!(nanos("0"), Some(0));
         assert_eq!(nanos("0.1n"), Some(1), "rounded up");
+    }
+
+    #[test]
+    fn different_values_differ() {
+        for (one, other) in [("1G", "1Gi"), ("1", "1m"), ("100m", "101m"), ("1E", "1e1")] {
+            assert_ne!(nanos(one).unwrap(), nanos(other).unwrap(), "{one} {other}");
+        }
     }
 
     #[test]
@@ -131,7 +145,21 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_told_apart() {
-        for text in ["", "Gi", "8 Gi", "8GB", "1.2.3", "--1", "1e", "1e999999999999", "eight", "1-2"] {
+        for text in [
+            "",
+            "Gi",
+            "8 Gi",
+            "8GB",
+            "1.2.3",
+            "--1",
+            "1e",
+            "1e999999999999",
+            "eight",
+            "1-2",
+            "1Qi",
+            ".",
+            "99999999999999999999999999999999999999999",
+        ] {
             assert_eq!(nanos(text), None, "{text}");
         }
     }

@@ -4,8 +4,7 @@
 //! values to a canonical form; both must not look like a difference, or every reconcile would write.
 
 use serde_json::{Map, Value};
-
-use super::quantity;
+use workload::quantity::nanos;
 
 /// Object fields that identify a list element, in the order they are tried; the first one an element has decides.
 ///
@@ -167,7 +166,7 @@ fn same_leaf(live: &Value, desired: &Value, quantity: bool) -> bool {
     if live == desired {
         return true;
     }
-    quantity && matches!((quantity::nanos(&live), quantity::nanos(&desired)), (Some(a), Some(b)) if a == b)
+    quantity && matches!((nanos(live.trim()), nanos(desired.trim())), (Some(a), Some(b)) if a == b)
 }
 
 /// Numbers and strings as text, so that an int-or-string compares by what it says.

@@ -14,7 +14,6 @@ mod desired;
 mod error;
 mod memory;
 mod plan;
-mod quantity;
 mod removal;
 mod root;
 mod scale;
