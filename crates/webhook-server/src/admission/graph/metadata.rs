@@ -2,10 +2,10 @@
 
 use api_types::v1beta1::EngineMode;
 use api_types::{annotations, labels, names};
-use workload::DiscoveryBackend;
 
 use super::super::Operation;
 use super::super::field::{Findings, Node};
+use super::super::shared::discovery_backend;
 use super::super::version::Version;
 use super::super::view::Graph;
 
@@ -25,14 +25,7 @@ pub(super) fn check(graph: &Graph<'_>, operation: Operation, out: &mut Findings)
     }
     executor(&graph.annotation(annotations::VLLM_EXECUTOR_BACKEND), out);
     one_of(&graph.annotation(annotations::GROVE_UPDATE_STRATEGY), &GROVE_UPDATES, out);
-    let backend = graph.annotation(annotations::DISCOVERY_BACKEND);
-    if !backend.text().is_empty() && DiscoveryBackend::from_name(backend.text()).is_none() {
-        out.not_supported(
-            &backend,
-            &["kubernetes", "etcd"],
-            "leave the annotation out to follow the operator's setting",
-        );
-    }
+    discovery_backend(&graph.annotation(annotations::DISCOVERY_BACKEND), out);
     let mode = graph.annotation(annotations::DISCOVERY_MODE);
     one_of(&mode, &DISCOVERY_MODES, out);
     one_of(&graph.annotation(annotations::WORKLOAD_PROVIDER), &PROVIDERS, out);

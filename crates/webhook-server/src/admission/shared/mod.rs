@@ -9,6 +9,7 @@ mod template;
 mod update;
 
 pub(super) use power::{power_limit, power_limit_update};
+pub(super) use template::discovery_backend;
 pub(super) use update::{Change, check_update, provider_override as provider_override_update};
 
 pub(super) use checkpoint::warn;

@@ -55,15 +55,16 @@ fn follow<'a>(from: &Node<'a>, path: &serde_path_to_error::Path) -> Node<'a> {
     })
 }
 
-fn annotations_of(component: &Component<'_>, out: &mut Findings) {
-    let backend = component.annotation(annotations::DISCOVERY_BACKEND);
-    if !backend.text().is_empty() && DiscoveryBackend::from_name(backend.text()).is_none() {
-        out.not_supported(
-            &backend,
-            &["kubernetes", "etcd"],
-            "leave the annotation out to follow the operator's setting",
-        );
+/// How the pods of a graph or of a component find each other.
+pub(in crate::admission) fn discovery_backend(annotation: &Node<'_>, out: &mut Findings) {
+    if !annotation.text().is_empty() && DiscoveryBackend::from_name(annotation.text()).is_none() {
+        let remedy = "leave the annotation out to follow the operator's setting";
+        out.not_supported(annotation, &["kubernetes", "etcd"], remedy);
     }
+}
+
+fn annotations_of(component: &Component<'_>, out: &mut Findings) {
+    discovery_backend(&component.annotation(annotations::DISCOVERY_BACKEND), out);
     let all = component.fields(&["podTemplate", "metadata", "annotations"]);
     let Ok(all) = std::collections::BTreeMap::<String, String>::deserialize(all.value()) else { return };
     for mistake in RolloutStrategy::from_annotations(Some(&all)).err().into_iter().flatten() {
