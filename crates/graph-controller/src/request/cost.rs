@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
+use workload::JobEnd;
 
 /// How often is counted while the graphs stay the same. Counting is a write.
 const STEP: SignedDuration = SignedDuration::from_secs(30);
@@ -104,8 +105,7 @@ pub fn counted(before: Option<&TrialGraphs>, found: &Trials, now: Timestamp) -> 
 pub fn minutes(job: &Job, trials: Option<&TrialGraphs>, now: Timestamp) -> Option<i64> {
     let status = job.status.as_ref()?;
     let start = status.start_time.as_ref()?.0;
-    let failed = status.conditions.iter().flatten().find(|c| c.type_ == "Failed" && c.status == "True");
-    let failed = failed.and_then(|condition| condition.last_transition_time.as_ref());
+    let failed = JobEnd::Failed.of(job).and_then(|condition| condition.last_transition_time.as_ref());
     let end = status.completion_time.as_ref().or(failed).map_or(now, |time| time.0);
     let spec = job.spec.as_ref()?;
     let gpus: i64 = spec.template.spec.as_ref().map_or(0, |pod| gpus(&pod.containers));
