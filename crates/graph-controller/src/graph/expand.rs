@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use workload::Invalid;
 use workload::archive::{self, Awaited, names_image, pull_with, use_image};
 
-use super::validate::{Refusal, invalid, refusal};
+use super::validate::{Refusal, refusal};
 
 /// Annotations that a graph hands on to the build of its image.
 const HANDED_ON: [&str; 3] = [annotations::FORCE_BUILD, annotations::INSECURE_REGISTRY, annotations::STORAGE_NAMESPACE];
@@ -97,7 +97,7 @@ fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Inva
     problems.extend(archive::check_source(source).err());
     if spec.components.is_empty() {
         let problem = "names no service, and the manifest in the archive is not read";
-        problems.push(invalid("spec.services", "", problem, "name each service that shall run"));
+        problems.push(Invalid::new("spec.services", "", problem, "name each service that shall run"));
     }
 }
 

@@ -106,7 +106,7 @@ pub fn validate<'a>(
     let program = facts.program;
     let mut problems = Vec::new();
     if graph.spec.components.is_empty() {
-        problems.push(invalid("spec.components", "", "is empty", "add at least one component"));
+        problems.push(Invalid::new("spec.components", "", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);
     match program {
@@ -175,17 +175,13 @@ fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Optio
     })
 }
 
-pub(super) fn invalid(field: impl Into<String>, value: &str, problem: impl Into<String>, remedy: &str) -> Invalid {
-    Invalid { field: field.into(), value: value.to_owned(), problem: problem.into(), remedy: remedy.to_owned() }
-}
-
 /// Domains of a cluster topology are Grove's; without it, a node label says where a worker is.
 fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invalid>) {
     let policy = spec.experimental.as_ref().and_then(|experimental| experimental.kv_transfer_policy.as_ref());
     if let Some(topology) = policy.and_then(|policy| policy.cluster_topology_name.as_deref()) {
         let field = "spec.experimental.kvTransferPolicy.clusterTopologyName";
         let remedy = "name a node label in labelKey instead, or run the graph on Grove";
-        problems.push(invalid(field, topology, "needs Grove, and the graph runs as components", remedy));
+        problems.push(Invalid::new(field, topology, "needs Grove, and the graph runs as components", remedy));
     }
 }
 
@@ -220,7 +216,8 @@ fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
             labels::DYNAMO_NAMESPACE,
             names::LABEL_MAX
         );
-        problems.push(invalid("metadata.name", &name, problem, "shorten the name of the graph or of its namespace"));
+        let remedy = "shorten the name of the graph or of its namespace";
+        problems.push(Invalid::new("metadata.name", name, problem, remedy));
     }
 }
 
@@ -263,14 +260,14 @@ fn check_components(
         if component.type_ == Some(ComponentType::Epp) && component.epp_config.is_none() {
             let field = format!("spec.components[{}].eppConfig", component.name);
             let remedy = "give config, or configMapRef with a ConfigMap that holds it";
-            problems.push(invalid(field, "", "is missing; an endpoint picker does not start without one", remedy));
+            problems.push(Invalid::new(field, "", "is missing; an endpoint picker does not start without one", remedy));
         }
     }
     found.sort_unstable();
     found.dedup();
     if let (None, [first, second, ..]) = (explicit, &found[..]) {
         let problem = format!("is not set, and the workers start {first} and {second}");
-        problems.push(invalid("spec.backendFramework", "", problem, "set it, or run one framework in a graph"));
+        problems.push(Invalid::new("spec.backendFramework", "", problem, "set it, or run one framework in a graph"));
     }
     Checked { framework: explicit.or(found.first().copied()), claim_templates, gpu_claims }
 }
@@ -282,7 +279,7 @@ fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGra
     let field = format!("spec.components[{name}].experimental.checkpoint");
     let problem = "is of an engine that cannot be told from the component's command";
     let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";
-    (!known && graph.settings.snapshots.is_some()).then(|| invalid(field, "", problem, remedy))
+    (!known && graph.settings.snapshots.is_some()).then(|| Invalid::new(field, "", problem, remedy))
 }
 
 /// The component as the component controller would see it, the graph's own settings merged in.

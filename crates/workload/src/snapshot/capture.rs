@@ -96,14 +96,14 @@ fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result
         None => {
             let problem = format!("holds no container named {target}");
             let remedy = "name the container whose processes are captured in spec.job.targetContainerName";
-            mistakes.push(invalid(format!("{POD}.containers"), "", &problem, remedy));
+            mistakes.push(Invalid::new(format!("{POD}.containers"), "", problem, remedy));
         }
         Some(container) => check_gpus(container, settings, &mut mistakes),
     }
     let size = checkpoint.spec.job.shared_memory.as_ref().and_then(|memory| memory.size.as_ref());
     if let Some(size) = size.filter(|size| quantity::nanos(&size.0).is_none_or(|size| size < 0)) {
         let remedy = "give a size such as 8Gi";
-        mistakes.push(invalid("spec.job.sharedMemory.size".to_owned(), &size.0, "is no size", remedy));
+        mistakes.push(Invalid::new("spec.job.sharedMemory.size", &size.0, "is no size", remedy));
     }
     mistakes.keep_all(prepared::check_shared_gpu_memory(checkpoint));
     let mistakes = mistakes.into_inner();
@@ -115,11 +115,16 @@ fn check_gpus(container: &Container, settings: CaptureSettings<'_>, mistakes: &m
     match gpus::count(container.resources.as_ref()) {
         Err(wrong) => {
             let field = format!("{at}.resources.{}[{}]", wrong.list, wrong.resource);
-            mistakes.push(invalid(field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"));
+            mistakes.push(Invalid::new(field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"));
         }
         Ok(count) if count + settings.claimed_gpus > 1 && container.command.iter().flatten().next().is_none() => {
             let problem = "is empty, and several GPUs are captured together by what starts the command";
-            mistakes.push(invalid(format!("{at}.command"), "", problem, "write the command that starts the engine"));
+            mistakes.push(Invalid::new(
+                format!("{at}.command"),
+                "",
+                problem,
+                "write the command that starts the engine",
+            ));
         }
         Ok(_) => {}
     }
@@ -186,8 +191,4 @@ pub fn claims_of(checkpoint: &DynamoCheckpoint) -> Vec<Claim> {
     let Some(pod) = &job.pod_template_spec.spec else { return Vec::new() };
     let target = pod.containers.iter().find(|container| container.name == job.target_container());
     target.map(|container| claims::of(pod, container)).unwrap_or_default()
-}
-
-fn invalid(field: String, value: &str, problem: &str, remedy: &str) -> Invalid {
-    Invalid { field, value: value.to_owned(), problem: problem.to_owned(), remedy: remedy.to_owned() }
 }

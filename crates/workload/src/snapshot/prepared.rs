@@ -20,7 +20,7 @@ pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<
     let mut mistakes = Mistakes::default();
     if service.mode == EngineMode::InterPod {
         let problem = "is not served for checkpoints";
-        mistakes.push(invalid(&format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
+        mistakes.push(Invalid::new(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
         return Err(mistakes.into_inner());
     }
     let empty = PodSpec::default();
@@ -63,9 +63,5 @@ fn check_client(all: &[Container], list: &str, name: &str, mistakes: &mut Mistak
 
 fn missing(field: &str, name: &str) -> Invalid {
     let remedy = "prepare the pod as it runs in its graph, or remove spec.gpuMemoryService";
-    invalid(field, "", &format!("has no {name}, without which its processes share no GPU memory"), remedy)
-}
-
-fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {
-    Invalid { field: field.to_owned(), value: value.to_owned(), problem: problem.to_owned(), remedy: remedy.to_owned() }
+    Invalid::new(field, "", format!("has no {name}, without which its processes share no GPU memory"), remedy)
 }

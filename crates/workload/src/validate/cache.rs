@@ -67,10 +67,5 @@ fn check_volumes(cache: CacheMount<'_>, pod: &PodSpec) -> Result<(), Invalid> {
 }
 
 fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {
-    Invalid {
-        field: format!("spec.compilationCache.{field}"),
-        value: value.to_owned(),
-        problem: problem.to_owned(),
-        remedy: remedy.to_owned(),
-    }
+    Invalid::new(format!("spec.compilationCache.{field}"), value, problem, remedy)
 }

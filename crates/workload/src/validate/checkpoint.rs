@@ -81,10 +81,5 @@ fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String],
 }
 
 fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {
-    Invalid {
-        field: format!("{FIELD}{field}"),
-        value: value.to_owned(),
-        problem: problem.to_owned(),
-        remedy: remedy.to_owned(),
-    }
+    Invalid::new(format!("{FIELD}{field}"), value, problem, remedy)
 }

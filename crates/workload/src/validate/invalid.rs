@@ -16,6 +16,18 @@ pub struct Invalid {
     pub remedy: String,
 }
 
+impl Invalid {
+    /// A mistake, from its parts in the order in which they are read.
+    pub fn new(
+        field: impl Into<String>,
+        value: impl Into<String>,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { field: field.into(), value: value.into(), problem: problem.into(), remedy: remedy.into() }
+    }
+}
+
 /// The value on one line of bearable length, whatever it holds.
 fn shown(value: &str) -> String {
     const MAX_CHARS: usize = 80;

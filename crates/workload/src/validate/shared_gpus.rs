@@ -39,13 +39,13 @@ pub(super) fn check<'a>(
     let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
     let Some(service) = experimental.and_then(|experimental| experimental.gpu_memory_service.as_ref()) else {
         let problem = "needs the GPU memory service";
-        let alone = |_| invalid(FAILOVER, "", problem, &format!("set {SERVICE}, or remove the field"));
+        let alone = |_| Invalid::new(FAILOVER, "", problem, format!("set {SERVICE}, or remove the field"));
         return failover.map_or(Ok(None), |failover| Err(vec![alone(failover)]));
     };
     let mut mistakes = Mistakes::default();
     if !spec.is_worker() {
         let problem = "is for components of type worker, prefill or decode";
-        mistakes.push(invalid(SERVICE, "", problem, "remove the field, or change the type"));
+        mistakes.push(Invalid::new(SERVICE, "", problem, "remove the field, or change the type"));
     }
     let count = mistakes.keep(count(main));
     check_clients(service, pod, &mut mistakes);
@@ -70,12 +70,12 @@ fn count(main: &Container) -> Result<u32, Invalid> {
     match gpus::count(main.resources.as_ref()) {
         Ok(0) => {
             let problem = format!("needs GPUs to share, and container {MAIN_CONTAINER} asks for none");
-            Err(invalid(SERVICE, "", &problem, &format!("set {resources}.limits[{}]", api_types::GPU)))
+            Err(Invalid::new(SERVICE, "", problem, format!("set {resources}.limits[{}]", api_types::GPU)))
         }
         Ok(count) => Ok(count),
         Err(wrong) => {
             let field = format!("{resources}.{}[{}]", wrong.list, wrong.resource);
-            Err(invalid(&field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"))
+            Err(Invalid::new(field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"))
         }
     }
 }
@@ -91,7 +91,7 @@ fn check_clients(service: &GpuMemoryService, pod: &PodSpec, mistakes: &mut Mista
             continue;
         };
         let field = format!("{SERVICE}.extraClientContainers[{index}]");
-        mistakes.push(invalid(&field, client, problem, "name containers that run beside the engine, each once"));
+        mistakes.push(Invalid::new(field, client, problem, "name containers that run beside the engine, each once"));
     }
 }
 
@@ -105,16 +105,12 @@ fn standbys(
     if failover.mode != service.mode {
         let problem = format!("differs from {SERVICE}.mode, which is {:?}", service.mode);
         let remedy = "give both the same mode: engines take over from each other where they share memory";
-        mistakes.push(invalid(&format!("{FAILOVER}.mode"), &format!("{:?}", failover.mode), &problem, remedy));
+        mistakes.push(Invalid::new(format!("{FAILOVER}.mode"), format!("{:?}", failover.mode), problem, remedy));
     }
     if framework != Some(BackendFramework::Vllm) {
         let runs = framework.map_or("no engine that is known", BackendFramework::as_str);
         let problem = format!("is served for vLLM only, and the component runs {runs}");
-        mistakes.push(invalid(FAILOVER, "", &problem, "remove the field, or run vLLM"));
+        mistakes.push(Invalid::new(FAILOVER, "", problem, "remove the field, or run vLLM"));
     }
     u32::try_from(failover.num_shadows).unwrap_or(0).max(1)
-}
-
-fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {
-    Invalid { field: field.to_owned(), value: value.to_owned(), problem: problem.to_owned(), remedy: remedy.to_owned() }
 }
