@@ -14,14 +14,31 @@ fn configuration(objects: &[Value]) -> OperatorConfiguration {
     settings::parse(file.as_str().unwrap()).unwrap().0
 }
 
-/// In the reference, the chart says four hours and the code fifteen minutes, and a `false` that nobody asked for switches off what
-/// the operator would find by itself.
+/// In the reference, a `false` that nobody asked for switches off what the operator would find by itself.
 #[test]
 fn what_nobody_sets_is_what_the_programs_do_by_themselves() {
-    let told = configuration(&render(&[]).unwrap());
-    assert_eq!(told.orchestrators, OperatorConfiguration::default().orchestrators);
+    let mut told = configuration(&render(&[]).unwrap());
+    let by_itself = OperatorConfiguration::default().orchestrators;
+    // What the chart says of its own accord; see below.
+    told.orchestrators.grove.termination_delay = by_itself.grove.termination_delay;
+    assert_eq!(told.orchestrators, by_itself);
     assert_eq!(told.orchestrators.grove.enabled, None, "Grove is found by itself");
     assert_eq!(told.orchestrators.kai_scheduler.enabled, None, "and so is the KAI scheduler");
+}
+
+/// In the reference, the chart ships four hours, and without a word of it the code takes fifteen minutes. Running graphs have what the
+/// chart ships: another delay would rewrite the PodCliqueSet of each of them on takeover.
+#[test]
+fn the_configuration_always_says_how_long_grove_waits() {
+    let delay = "dynamo-operator.dynamo.groveTerminationDelay";
+    for (values, expected) in [(vec![], "4h0m0s"), (vec![format!("{delay}=15m")], "15m0s")] {
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let objects = render(&values).unwrap();
+        let text = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].to_string();
+        assert!(text.contains("terminationDelay: "), "{text}");
+        let told = configuration(&objects).orchestrators.grove.termination_delay;
+        assert_eq!(told.to_string(), expected, "{values:?}");
+    }
 }
 
 /// In the reference, a variable and some values are read by nobody.
