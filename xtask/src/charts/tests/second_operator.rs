@@ -24,6 +24,14 @@ fn role(name: &str, labels: &Value) -> Value {
     json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": [] })
 }
 
+/// The cluster roles of a release, as the chart makes them.
+fn roles_of(release: &str, values: &[&str]) -> Vec<Value> {
+    let objects = crate::charts::render(release, "theirs", values).unwrap();
+    let roles: Vec<_> = objects.into_iter().filter(|object| object["kind"] == "ClusterRole").collect();
+    assert!(!roles.is_empty(), "{release}: {values:?}");
+    roles
+}
+
 #[tokio::test]
 async fn an_operator_for_the_whole_cluster_is_found() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
@@ -41,12 +49,17 @@ async fn an_operator_for_the_whole_cluster_is_found() {
     // Roles of others, and those of the release itself, are in nobody's way.
     cluster.apply(&[role("cert-manager-role", &json!({})), ours("rel")]).await.unwrap();
     assert_eq!(refusal(&cluster, &[]), "");
-    cluster.apply(&[ours("other")]).await.unwrap();
-    assert!(refusal(&cluster, &[]).contains("release \"other\" has installed the operator"));
-    cluster.apply(&[ours("rel"), go("theirs-dynamo-operator-manager-role")]).await.unwrap();
+    // Neither are those with which an install for one namespace reads what belongs to the cluster.
+    let reads = ["dynamo-operator.gpuDiscovery.enabled=true", "dynamo-operator.namespaceRestriction.clusterReads=true"];
+    cluster.apply(&roles_of("team", &[&RESTRICTED[..], &reads].concat())).await.unwrap();
+    assert_eq!(refusal(&cluster, &[]), "");
+    cluster.apply(&[go("theirs-dynamo-operator-manager-role")]).await.unwrap();
     let said = refusal(&cluster, &[]);
     assert!(said.contains("release \"theirs\" has installed the Go operator"), "{said}");
     assert!(said.contains("docs/upgrade.md") && said.contains("allowSecondOperator=true"), "{said}");
     assert_eq!(refusal(&cluster, &["dynamo-operator.allowSecondOperator=true"]), "");
     assert_eq!(refusal(&cluster, &RESTRICTED), "", "one namespace beside it is served");
+    cluster.apply(&roles_of("other", &[])).await.unwrap();
+    let said = refusal(&cluster, &[]);
+    assert!(said.contains("release \"other\" has installed the operator"), "{said}");
 }

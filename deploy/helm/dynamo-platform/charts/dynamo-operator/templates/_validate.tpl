@@ -20,7 +20,8 @@
 {{- if not .Values.allowSecondOperator }}
 {{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "").items }}
 {{- $labels := .metadata.labels | default dict }}
-{{- if and (eq (index $labels "app.kubernetes.io/component" | default "") "graph-controller") (eq (index $labels "app.kubernetes.io/part-of" | default "") "dynamo-operator") (ne (index $labels "app.kubernetes.io/instance" | default "") $.Release.Name) }}
+{{- /* Of an install for one namespace, the graph controller may have ClusterRoles too (cluster-reads.yaml), of other names. */}}
+{{- if and (hasSuffix "-graph-controller" .metadata.name) (eq (index $labels "app.kubernetes.io/component" | default "") "graph-controller") (eq (index $labels "app.kubernetes.io/part-of" | default "") "dynamo-operator") (ne (index $labels "app.kubernetes.io/instance" | default "") $.Release.Name) }}
 {{- fail (printf "release %q has installed the operator for the whole cluster already (ClusterRole %s); uninstall it, or set dynamo-operator.namespaceRestriction.enabled=true" (index $labels "app.kubernetes.io/instance") .metadata.name) }}
 {{- end }}
 {{- /* The role of the Go operator, where it serves the whole cluster. */}}
