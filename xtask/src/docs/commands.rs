@@ -65,6 +65,13 @@ impl Checker {
 
     fn kubectl(&self, words: &[&str]) -> Result<()> {
         explained(&self.kubectl, words)?;
+        if words[0] == "delete" && words.contains(&"--selector") && !words.contains(&"--namespace") {
+            let of_release = words.iter().any(|word| word.contains("app.kubernetes.io/instance="));
+            ensure!(
+                of_release,
+                "it deletes what other releases have in the cluster, too; select by app.kubernetes.io/instance"
+            );
+        }
         let ours = |kind: &str| kind.starts_with("dynamo") || kind.starts_with("dgd") || kind.starts_with("dcd");
         for word in words.iter().skip(1).filter(|word| !word.starts_with('-')) {
             let kind = word.split(['/', '.']).next().unwrap_or_default();

@@ -167,6 +167,8 @@ mod tests {
             ("kubectl wait --for=condition=Ready dynamomodels/a", true),
             ("kubectl wait --for=condition=Ready dynamothing/a", false),
             ("kubectl get pods --no-such-flag", false),
+            ("kubectl delete clusterroles --selector app.kubernetes.io/instance=dynamo,a=b", true),
+            ("kubectl delete clusterroles --selector app.kubernetes.io/name=dynamo-operator", false),
             ("cargo xtask up --watch -f a.yaml", true),
             ("cargo xtask up --no-such-flag", false),
             ("cargo xtask no-such-command", false),
