@@ -3,7 +3,7 @@
 pub mod dcgm;
 pub mod sku;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::labels;
 use api_types::v1beta1::{GpuSku, Hardware};
@@ -99,6 +99,12 @@ pub fn of_labels(node: &str, node_labels: &BTreeMap<String, String>) -> Option<N
     })
 }
 
+/// Adds what labels tell of nodes that no exporter spoke for.
+pub fn add_labelled(nodes: &mut Vec<NodeGpus>, labelled: impl Iterator<Item = NodeGpus>) {
+    let told: BTreeSet<String> = nodes.iter().map(|node| node.node.clone()).collect();
+    nodes.extend(labelled.filter(|node| !told.contains(&node.node)));
+}
+
 /// Whether a node says that RDMA is possible.
 pub fn says_rdma(node_labels: &BTreeMap<String, String>) -> bool {
     labels::NODE_RDMA.iter().any(|key| node_labels.get(*key).is_some_and(|value| value == labels::TRUE))
@@ -137,6 +143,25 @@ mod tests {
         assert_eq!(found.hardware.total_gpus, Some(32));
         let given = Hardware { total_gpus: Some(72), ..Hardware::default() };
         assert_eq!(fill(given, &found.hardware).total_gpus, Some(72));
+    }
+
+    /// component.md §3.8: labels tell where exporters do not, node by node.
+    #[test]
+    fn labels_speak_for_nodes_without_an_exporter_and_for_no_others() {
+        let exported = || vec![NodeGpus { interconnect: Some("nvlink"), ..node("a", "NVIDIA H100 80GB HBM3", 8, 2.0) }];
+        let labelled = || [node("a", "NVIDIA-H100-80GB-HBM3", 4, 1.0), node("b", "NVIDIA-L4", 4, 24_000.0)].into_iter();
+        let mut nodes = exported();
+        add_labelled(&mut nodes, labelled());
+        let found = |wanted| choose(&nodes, wanted, |_| false).unwrap().hardware;
+        let l4 = found(Some(GpuSku::L4));
+        assert_eq!((l4.gpu_sku, l4.num_gpus_per_node, l4.total_gpus), (Some(GpuSku::L4), Some(4), Some(4)));
+        let h100 = found(Some(GpuSku::H100Sxm));
+        assert_eq!((h100.num_gpus_per_node, h100.total_gpus), (Some(8), Some(8)), "the exporter is believed, once");
+        assert_eq!(h100.interconnect.as_deref(), Some("nvlink"));
+        assert_eq!(found(None).gpu_sku, Some(GpuSku::H100Sxm));
+        let mut alone = Vec::new();
+        add_labelled(&mut alone, labelled());
+        assert_eq!(alone, labelled().collect::<Vec<_>>());
     }
 
     /// The reference writes the maker's text into a field that takes names of a list, and fails (defect 23).

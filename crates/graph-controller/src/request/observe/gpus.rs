@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use super::Search;
-use crate::request::hardware::{NodeGpus, choose, dcgm, of_labels, says_rdma};
+use crate::request::hardware::{NodeGpus, add_labelled, choose, dcgm, of_labels, says_rdma};
 
 /// By one of these, the pods of exporters are known.
 const EXPORTERS: [&str; 3] = ["app=nvidia-dcgm-exporter", "app=dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"];
@@ -107,11 +107,10 @@ impl Gpus {
         };
         survey.rdma = nodes.iter().filter(|node| says_rdma(node.labels())).map(ResourceExt::name_any).collect();
         self.ask_exporters(&mut survey).await?;
-        if survey.nodes.is_empty() {
-            survey.nodes = nodes.iter().filter_map(|node| of_labels(&node.name_any(), node.labels())).collect();
-            if survey.nodes.is_empty() && !nodes.is_empty() {
-                survey.notes.push("no node has the labels of GPU feature discovery".to_owned());
-            }
+        let labelled = nodes.iter().filter_map(|node| of_labels(&node.name_any(), node.labels()));
+        add_labelled(&mut survey.nodes, labelled);
+        if survey.nodes.is_empty() && !nodes.is_empty() {
+            survey.notes.push("no node has the labels of GPU feature discovery".to_owned());
         }
         if !survey.nodes.is_empty() {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), NETWORK_OPERATOR);
