@@ -2,6 +2,15 @@
 
 use std::fmt;
 
+/// How the API server's answer to a server-side apply ends, line by line, that has a field which the schema of the served kind does
+/// not declare.
+pub(crate) const NOT_DECLARED: &str = "field not declared in schema";
+
+/// Whether that is the answer.
+pub(crate) fn is_not_declared(status: &kube::core::Status) -> bool {
+    status.message.contains(NOT_DECLARED)
+}
+
 /// Why something failed. The names are the values of the metric label `error_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorType {
@@ -91,6 +100,8 @@ impl ErrorType {
             .as_ref()
             .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
         match (status.code, status.reason.as_str()) {
+            // Refused for good, although the API server calls it its own mistake.
+            _ if is_not_declared(status) => Self::Validation,
             // The namespace is on its way out, and everything in it. Nobody's mistake.
             (403, _) if terminating => Self::NotFound,
             (404 | 410, _) => Self::NotFound,
@@ -163,6 +174,13 @@ mod tests {
             let found = ErrorType::of(&api(code, reason));
             assert_eq!((found, found.class()), (expected, class), "{code} {reason}");
         }
+    }
+
+    #[test]
+    fn a_field_that_is_not_declared_does_not_go_away_by_itself() {
+        let message = "failed to create typed patch object (n/d; g/v, Kind=K): .spec.x: field not declared in schema";
+        let error = kube::Error::Api(Status::failure(message, "").with_code(500).boxed());
+        assert_eq!(ErrorType::of(&error).class(), Class::Invalid);
     }
 
     #[test]

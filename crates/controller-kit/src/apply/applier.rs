@@ -22,7 +22,8 @@ use super::{
     error::Error,
     memory::Memory,
     plan::{APPLIED_ANNOTATION, fingerprint_of, plan_write, text},
-    root::PACE,
+    report::PACE,
+    undeclared::Undeclared,
 };
 use crate::{
     failure::{ErrorType, Failure},
@@ -61,6 +62,7 @@ pub struct Applier {
     pub(super) metrics: Metrics,
     caches: Arc<[Arc<dyn CacheView>]>,
     memory: Arc<Mutex<Memory>>,
+    undeclared: Arc<Mutex<Undeclared>>,
     /// Annotations by which a predecessor marked what it made.
     pub(super) marks: Arc<[String]>,
     /// Least time between two statuses that differ in counts and wording only.
@@ -74,10 +76,10 @@ impl Applier {
     /// decisions are based on: [`Applier::stale`] waits for writes of these kinds to come back through them.
     #[must_use]
     pub fn new(client: Client, field_manager: &str, metrics: Metrics, caches: Vec<Arc<dyn CacheView>>) -> Self {
-        let memory = Arc::default();
+        let (memory, undeclared) = (Arc::default(), Arc::default());
         let (field_manager, caches, marks) = (field_manager.into(), caches.into(), Arc::default());
         let first_word_after = Duration::ZERO;
-        Self { client, field_manager, metrics, caches, memory, marks, pace: PACE, first_word_after }
+        Self { client, field_manager, metrics, caches, memory, undeclared, marks, pace: PACE, first_word_after }
     }
 
     /// Sets the least time between two statuses of one object that differ in counts and wording only. For kinds whose
@@ -276,6 +278,10 @@ impl Applier {
 
     pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn undeclared(&self) -> MutexGuard<'_, Undeclared> {
+        self.undeclared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

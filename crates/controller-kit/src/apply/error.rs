@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{ObjectId, STEP_TIMEOUT};
-use crate::failure::{Class, ErrorType, Failure};
+use crate::failure::{Class, ErrorType, Failure, is_not_declared};
 
 /// A step against the API server that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -82,6 +82,17 @@ impl Error {
         }
     }
 
+    /// The API server's own words; empty if it gave none.
+    pub(super) fn answer(&self) -> &str {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => &status.message,
+                _ => "",
+            },
+            _ => "",
+        }
+    }
+
     /// True if the API server says that the object, its namespace or its kind does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
@@ -105,6 +116,10 @@ impl Failure for Error {
 /// The server's own words; kube prints the whole status a second time.
 fn message(error: &kube::Error) -> String {
     match error {
+        kube::Error::Api(status) if is_not_declared(status) => format!(
+            "{}; the cluster serves another version of this kind: if a CustomResourceDefinition defines it, apply a newer one",
+            status.message
+        ),
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),
     }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use controller_kit::{
-    apply::Error,
+    apply::{Desired, Error},
+    failure::Class,
     store::{CacheView, Key, Packed, Shown},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::DeleteParams;
+use kube::api::{ApiResource, DeleteParams};
 use serde_json::{Value, json};
 
 use crate::{Bench, version};
@@ -67,6 +68,66 @@ async fn a_status_of_an_object_that_is_gone_is_not_written_and_no_error() {
     predecessor.metadata.uid = Some("of-the-one-before".to_owned());
     assert!(!bench.applier.patch_status(&predecessor, &status("True", "a", 1)).await.unwrap());
     assert!(!live(&bench).await.status().to_string().contains("Available"));
+}
+
+/// The schema may be another operator's, or an older one of ours. A pod's has never had these fields.
+#[tokio::test]
+async fn fields_that_the_served_schema_lacks_do_not_keep_the_rest_from_being_told() {
+    let bench = Bench::new("undeclared").await;
+    pod(&bench).await;
+    let with = |available: &str| {
+        let mut status = status(available, "a", 1);
+        status["conditions"][0]["adapterOf"] = json!("x");
+        (status["adapter"], status["observedBy"]) = (json!({ "name": "x" }), json!(1));
+        status
+    };
+    let attempts = |accepted: bool| {
+        let line = format!("api_writes_total{{verb=\"status\",kind=\"Pod\",accepted=\"{accepted}\"}} ");
+        let text = bench.metrics.text();
+        let count = text.lines().find_map(|found| found.split_once(&line)).map(|(_, count)| count.to_owned());
+        count.map_or(0, |count| count.parse::<u64>().unwrap())
+    };
+    assert!(!bench.applier.cannot_store::<Pod>("adapter"), "nobody has asked yet");
+    assert!(write(&bench, with("False")).await);
+    assert_eq!(shown(&bench).await.0, json!("a"));
+    assert!(bench.applier.cannot_store::<Pod>("adapter"));
+    assert!(!bench.applier.cannot_store::<Pod>("conditions"));
+    let refused = attempts(false);
+    assert!((1..=3).contains(&refused), "{refused}");
+    assert!(!write(&bench, with("False")).await, "nothing that can be told is new");
+    assert!(write(&bench, with("True")).await);
+    assert_eq!((attempts(false), attempts(true)), (refused, 2), "nothing is refused twice");
+}
+
+#[tokio::test]
+async fn a_field_that_the_served_schema_lacks_is_told_with_the_remedy() {
+    let bench = Bench::new("unknown").await;
+    let mut object = bench.desired::<Pod>(json!({ "metadata": { "name": "p" } })).object().clone();
+    object["spec"] = json!({ "containers": [{ "name": "main", "image": "i", "inventedLately": 1 }] });
+    let desired = Desired::dynamic(ApiResource::erase::<Pod>(&()), object, &bench.uid()).unwrap();
+    let error = bench.applier.apply(&desired, None).await.unwrap_err();
+    assert_eq!(error.class(), Class::Invalid, "{error}");
+    assert!(
+        error.to_string().contains("inventedLately: field not declared in schema; the cluster serves another"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn one_annotation_is_set_and_taken_away_and_those_of_others_stay() {
+    let bench = Bench::new("annotate").await;
+    bench.meddle::<ConfigMap>("parent", json!({ "metadata": { "annotations": { "test.io/theirs": "x" } } })).await;
+    let parent = async || bench.api::<ConfigMap>().get("parent").await.unwrap();
+    let set = async |value: Option<&str>| bench.applier.annotate(&parent().await, "test.io/ours", value).await.unwrap();
+    assert!(!set(None).await);
+    assert!(set(Some("1")).await && set(Some("2")).await && !set(Some("2")).await);
+    let annotations = |map: ConfigMap| serde_json::to_value(map.metadata.annotations).unwrap();
+    assert_eq!(annotations(parent().await), json!({ "test.io/theirs": "x", "test.io/ours": "2" }));
+    let stale = parent().await;
+    assert!(set(None).await);
+    assert_eq!(annotations(parent().await), json!({ "test.io/theirs": "x" }));
+    let error = bench.applier.annotate(&stale, "test.io/ours", None).await.unwrap_err();
+    assert!(matches!(error, Error::Changed { .. }), "{error}");
 }
 
 #[tokio::test]

@@ -1,0 +1,190 @@
+//! Writes of the reconciled object's status.
+
+use std::time::{Duration, Instant};
+
+use kube::{
+    Resource,
+    api::{Patch, PatchParams},
+    core::ApiResource,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use super::{
+    Applier, Difference, Error, ObjectId,
+    applier::{timed, to_value, uid_of, version_of},
+    carry_transition_times, is_urgent, only_begins,
+    plan::fingerprint,
+    same_status,
+};
+use crate::{metrics::WriteVerb, store::Packed};
+
+/// Least time between two statuses of one object that differ in counts and wording only, unless told otherwise.
+pub(super) const PACE: Duration = Duration::from_millis(500);
+
+/// What [`Applier::report_status`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reported {
+    /// The status was written.
+    Written,
+    /// It says nothing new.
+    Unchanged,
+    /// It can wait this long; more may have changed by then.
+    Later(Duration),
+}
+
+impl Applier {
+    /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while its
+    /// pods come up: what nobody waits for is written at most every 500 ms, or as [`Applier::with_pace`] says. A first word
+    /// that says only that work has begun waits for as long as [`Applier::with_first_word_after`] says: what is ready by then
+    /// needs one status and not two.
+    ///
+    /// # Errors
+    /// As [`Applier::patch_status`].
+    pub async fn report_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<Reported, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+        S: Serialize + Sync,
+    {
+        let id = ObjectId::of(object);
+        let uid = uid_of(&id, &object.metadata)?;
+        let (live, wanted) = (object.status(), self.storable(&id, status)?);
+        if only_begins(&live, &wanted)
+            && let held = self.memory().held_back(uid, Instant::now())
+            && let Some(rest) = self.first_word_after.checked_sub(held).filter(|rest| !rest.is_zero())
+        {
+            return Ok(Reported::Later(rest));
+        }
+        let early = self.memory().since_report(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
+        if let Some(rest) = early.filter(|_| !same_status(&live, &wanted) && !is_urgent(&live, &wanted)) {
+            return Ok(Reported::Later(rest));
+        }
+        Ok(if self.patch_status(object, status).await? { Reported::Written } else { Reported::Unchanged })
+    }
+
+    /// Writes the whole status of the reconciled object, if it says anything new. Transition times stay where the status
+    /// of a condition stays. Returns whether something was written.
+    ///
+    /// Fields that the served CustomResourceDefinition does not declare, because it is another operator's or an older one, are
+    /// left out: they do not keep the rest from being told. [`Applier::cannot_store`] says which.
+    ///
+    /// # Errors
+    /// What the API server answered. An object that is gone, or replaced by another of its name, is no error: there is
+    /// nothing left to tell.
+    pub async fn patch_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<bool, Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+        S: Serialize + Sync,
+    {
+        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
+        let id = ObjectId::of(object);
+        let uid = uid_of(&id, &object.metadata)?;
+        let live = object.status();
+        let mut wanted = self.storable(&id, status)?;
+        carry_transition_times(&mut wanted, &live);
+        let left = status_difference(&live, &wanted);
+        if left.is_empty() || self.memory().is_settled(uid, &id, &fingerprint(&wanted), &left) {
+            self.metrics.write_skipped(&id.kind);
+            return Ok(false);
+        }
+        // A write is due anyway: the moment to see whether what is missing has come.
+        if self.undeclared().try_again(&id, Instant::now()) {
+            wanted = to_value(&id, status)?;
+            carry_transition_times(&mut wanted, &live);
+        }
+        // Each turn takes at least one field away.
+        let answer = loop {
+            match self.send_status(&resource, &id, uid, &wanted).await {
+                Err(error) if self.goes_without(&id, &error, &mut wanted) => {
+                    if same_status(&live, &wanted) {
+                        return Ok(false);
+                    }
+                }
+                answer => break answer,
+            }
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) if error.is_not_found() || matches!(error, Error::Changed { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let declared = self.undeclared().accepted(&id, &wanted);
+        if !declared.is_empty() {
+            info!(
+                kind = id.kind,
+                fields = declared.join(" "),
+                "the CustomResourceDefinition has status fields it lacked"
+            );
+        }
+        let mut memory = self.memory();
+        memory.reported(uid, Instant::now());
+        memory.settle(uid, &id, &fingerprint(&wanted), &status_difference(&answer["status"], &wanted));
+        if let Some(version) = version_of(&answer) {
+            memory.wrote(uid, &id, version, Instant::now());
+        }
+        Ok(true)
+    }
+
+    /// True if the API server has refused this field of the status of this kind as not declared, so that statuses go without
+    /// it. What such a field is to remember needs another place.
+    #[must_use]
+    pub fn cannot_store<K>(&self, field: &str) -> bool
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
+        self.undeclared().lacks(&ObjectId::new(&resource, "", ""), field)
+    }
+
+    /// The status without the fields that are known to be refused.
+    fn storable<S: Serialize>(&self, id: &ObjectId, status: &S) -> Result<Value, Error> {
+        let mut wanted = to_value(id, status)?;
+        self.undeclared().strip(id, &mut wanted);
+        Ok(wanted)
+    }
+
+    async fn send_status(
+        &self,
+        resource: &ApiResource,
+        id: &ObjectId,
+        uid: &str,
+        wanted: &Value,
+    ) -> Result<Value, Error> {
+        let body = json!({
+            "apiVersion": resource.api_version, "kind": resource.kind,
+            "metadata": { "name": id.name, "namespace": id.namespace, "uid": uid },
+            "status": wanted,
+        });
+        let params = PatchParams::apply(&format!("{}/status", self.field_manager)).force();
+        let api = self.api(resource, id);
+        let answer = timed("write the status of", id, api.patch_status(&id.name, &params, &Patch::Apply(&body))).await;
+        self.metrics.write(WriteVerb::Status, &id.kind, answer.is_ok());
+        to_value(id, &answer?)
+    }
+
+    /// Takes the fields off a status that the API server has just refused as not declared. False if it refused it for anything
+    /// else.
+    fn goes_without(&self, id: &ObjectId, error: &Error, wanted: &mut Value) -> bool {
+        let refused = self.undeclared().refused(id, error.answer(), wanted, Instant::now());
+        if !refused.news.is_empty() {
+            let fields = refused.news.join(" ");
+            warn!(
+                kind = id.kind,
+                fields, "the CustomResourceDefinition lacks status fields; apply those of this operator"
+            );
+        }
+        refused.taken
+    }
+}
+
+/// A status is compared as a whole: one difference or none.
+fn status_difference(live: &Value, wanted: &Value) -> Vec<Difference> {
+    if same_status(live, wanted) {
+        return Vec::new();
+    }
+    vec![Difference { path: "status".to_owned(), live: Some(live.clone()) }]
+}
