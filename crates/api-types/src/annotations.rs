@@ -99,6 +99,9 @@ pub const PROFILED_SPEC: &str = "operator.dynamo/profiled-spec";
 /// Uid of the DynamoGraphDeploymentRequest that a graph was made for.
 pub const REQUEST_UID: &str = "operator.dynamo/request-uid";
 
+/// On a DynamoModel: what was loaded for it, where the served CustomResourceDefinition has no `status.adapter`.
+pub const ADAPTER: &str = "operator.dynamo/adapter";
+
 /// What a build was made from; another value makes a new build.
 pub const BUILD_REQUEST: &str = "nvidia.com/dynamo-request-hash";
 /// The same, on the build's pod.

@@ -17,7 +17,8 @@ pub const ACCESS: &[Access] = &[
         resource: "dynamomodels",
         subresource: None,
         verbs: &[Verb::Patch],
-        why: "its finalizer: adapters are unloaded before their model goes",
+        why: "its finalizer: adapters are unloaded before their model goes; and the memory of what was loaded, where the status \
+              has no field for it",
     },
     Access {
         group: api_types::GROUP,

@@ -2,7 +2,7 @@
 
 use api_types::v1beta1::{
     ComponentKind, ComponentReplicaStatus, DynamoComponentDeployment, DynamoComponentDeploymentStatus,
-    DynamoGraphDeployment,
+    DynamoGraphDeployment, DynamoGraphDeploymentRequest,
 };
 use controller_kit::access::{RoleScope, Verb, role};
 use controller_kit::metrics::Metrics;
@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::{TestNamespace, account, open_definition, shared, wait};
+use test_cluster::{Access, TestNamespace, account, open_definition, shared, wait};
 
 /// How long anything may take; generous, because the machine may have much to do.
 pub const LIMIT: Duration = Duration::from_secs(90);
@@ -83,7 +83,17 @@ impl Bed {
     }
 
     async fn without_controller(prefix: &str, grove: bool) -> Self {
-        let access = shared(&definitions()).await.unwrap();
+        Self::of(shared(&definitions()).await.unwrap(), prefix, grove).await
+    }
+
+    /// A namespace with a running controller, in a cluster of one's own. It does not use Grove.
+    pub async fn on(access: &Access, prefix: &str) -> Self {
+        let bed = Self::of(access, prefix, false).await;
+        bed.start();
+        bed
+    }
+
+    async fn of(access: &Access, prefix: &str, grove: bool) -> Self {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let namespace = guard.name().to_owned();
         access
@@ -138,6 +148,20 @@ impl Bed {
     /// Writes of a kind that the API server has accepted.
     pub fn writes_of(&self, kind: &str) -> u64 {
         self.counter("api_writes_total", &format!("kind=\"{kind}\""))
+    }
+
+    /// Waits until the controller has finished a reconcile of a request that began after now.
+    pub async fn until_request_reconciled(&self, request: &str) {
+        let kind = "resource_type=\"DynamoGraphDeploymentRequest\"";
+        // The first one may have begun before.
+        for _ in 0..2 {
+            let before = self.counter("reconcile_total", kind);
+            let patch = json!({ "metadata": { "annotations": { "example.com/poked": before.to_string() } } });
+            let requests = self.api::<DynamoGraphDeploymentRequest>();
+            requests.patch(request, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+            let look = async || Some(()).filter(|()| self.counter("reconcile_total", kind) > before);
+            wait::until("a reconcile", LIMIT, look).await.unwrap();
+        }
     }
 
     /// Sum of a counter of the controller over all label sets that contain `label`.
@@ -302,12 +326,16 @@ pub fn graph(name: &str, edit: impl FnOnce(&mut Value)) -> Value {
 }
 
 fn definitions() -> Vec<Value> {
+    let pools = open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools");
+    own_definitions().into_iter().chain([pools]).chain(grove().unwrap_or_default()).collect()
+}
+
+/// The definitions of our own kinds.
+pub fn own_definitions() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let own = files.filter(|path| path.extension().is_some_and(|ending| ending == "yaml"));
-    let own = own.map(|path| read(&path));
-    let pools = open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools");
-    own.chain([pools]).chain(grove().unwrap_or_default()).collect()
+    own.map(|path| read(&path)).collect()
 }
 
 /// The definitions of Grove; says so if they cannot be had.

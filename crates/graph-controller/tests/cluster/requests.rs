@@ -11,9 +11,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use test_cluster::wait;
+use test_cluster::{Cluster, Controllers, Options, wait};
 
-use crate::bed::{Bed, LIMIT, graph};
+use crate::bed::{Bed, LIMIT, graph, own_definitions};
 
 const PROPOSED: &str = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: profile-data}\ndata: {a: b}\n";
 
@@ -180,4 +180,37 @@ async fn graphs_that_the_profiler_starts_are_counted_and_not_forgotten() {
     profile(&bed, &request, proposal()).await;
     let ended = bed.until("chat", "deploying", in_phase(RequestPhase::Deploying)).await;
     assert!(counts(&[])(&ended), "{:?}", ended.status);
+}
+
+/// The definitions of the Go operator, which does not declare all of our status (api.md §1.9).
+fn theirs() -> Vec<Value> {
+    let mut definitions = own_definitions();
+    let requests =
+        definitions.iter_mut().find(|d| d["spec"]["names"]["kind"] == "DynamoGraphDeploymentRequest").unwrap();
+    let mut versions = requests["spec"]["versions"].as_array_mut().unwrap().iter_mut();
+    let version = versions.find(|version| version["name"] == "v1beta1").unwrap();
+    let status = version.pointer_mut("/schema/openAPIV3Schema/properties/status/properties").unwrap();
+    for field in ["hardware", "gpuMinutes", "trialGraphs"] {
+        assert!(status.as_object_mut().unwrap().remove(field).is_some(), "{field}");
+    }
+    definitions
+}
+
+#[tokio::test]
+async fn a_request_goes_its_way_under_the_definitions_of_the_go_operator() {
+    let options = Options { controllers: Controllers::Off, crds: theirs(), ..Options::default() };
+    let cluster = Cluster::start(options).await.unwrap();
+    let bed = Bed::on(&cluster, "theirs").await;
+    let request = apply(&bed, |_| ()).await;
+    let profiling = bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
+    let status = profiling.status.unwrap();
+    assert_eq!((status.hardware, status.observed_generation), (None, Some(1)));
+    profile(&bed, &request, proposal()).await;
+    bed.until("chat-dgd", "made", |_: &DynamoGraphDeployment| true).await;
+    bed.ready("chat-dgd").await;
+    bed.until("chat", "deployed", in_phase(RequestPhase::Deployed)).await;
+    bed.until_request_reconciled("chat").await;
+    let writes = bed.writes_of("DynamoGraphDeploymentRequest");
+    bed.until_request_reconciled("chat").await;
+    assert_eq!(bed.writes_of("DynamoGraphDeploymentRequest"), writes);
 }

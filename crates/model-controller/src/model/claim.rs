@@ -1,6 +1,9 @@
 //! What each model claims of the engines of its base model, and who comes first when two claim the same name. Pure.
 
-use super::validate::{Valid, validate};
+use super::{
+    note,
+    validate::{Valid, validate},
+};
 use crate::engine::{
     AdapterName, PoolId, Source,
     wishes::{Trust, Wanted, Wishes},
@@ -30,7 +33,7 @@ pub struct Claim {
     pub created: Option<Timestamp>,
     /// What its spec asks for.
     pub asks: Asks,
-    /// What its status remembers.
+    /// What its status remembers, or its annotation where the status cannot.
     pub memory: AdapterMemory,
     /// Which copies count that were there before this process.
     pub trust: Trust,
@@ -70,7 +73,8 @@ impl Claim {
             (false, Err(_)) => Asks::Nonsense,
         };
         let status = model.status.as_ref();
-        let memory = status.and_then(|status| status.adapter.clone()).unwrap_or_default();
+        let memory = status.and_then(|status| status.adapter.clone()).or_else(|| note::read(model));
+        let memory = memory.unwrap_or_default();
         let key = Key::of(model);
         let hash = names::base_model_hash(&model.spec.base_model_name);
         Self {
@@ -84,7 +88,7 @@ impl Claim {
         }
     }
 
-    /// The adapter that the model wants, if its status and its finalizer say so: only then may engines be asked for it, so
+    /// The adapter that the model wants, if its memory and its finalizer say so: only then may engines be asked for it, so
     /// that whatever happens in between, somebody knows what to unload.
     fn remembered(&self) -> Option<(&AdapterName, &Source)> {
         let Asks::Adapter { name, source } = &self.asks else { return None };

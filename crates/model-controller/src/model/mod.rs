@@ -5,12 +5,16 @@ pub mod decide;
 pub mod endpoints;
 pub mod events;
 pub mod fallback;
+pub mod note;
 pub mod observe;
 pub mod status;
 pub mod survey;
 pub mod validate;
 
-use api_types::v1alpha1::{DynamoModel, DynamoModelStatus};
+use api_types::{
+    annotations,
+    v1alpha1::{DynamoModel, DynamoModelStatus},
+};
 use claim::FINALIZER;
 use controller_kit::{
     apply::{Applier, Reported},
@@ -19,9 +23,10 @@ use controller_kit::{
     read::Interruption,
     store::{Packed, UnpackError},
 };
-use decide::Farewell;
+use decide::{Decision, Farewell};
 use jiff::Timestamp;
 use kube::Resource;
+use note::Keep;
 use observe::Observer;
 use status::{Facts, Standing};
 use std::{
@@ -63,7 +68,29 @@ impl Reconciler {
         if decision.needs_finalizer {
             self.applier.add_finalizer(packed.as_ref(), FINALIZER).await?;
         }
-        self.report(&packed, observed.live.as_ref(), &decision.status).await
+        let action = self.report(&packed, observed.live.as_ref(), &decision.status).await?;
+        if action == Action::await_change() {
+            self.note(&packed, &model, &decision).await?;
+        }
+        Ok(action)
+    }
+
+    /// Keeps the memory of what is loaded on the model where its status cannot hold it. After the status: the endpoints in there
+    /// that are ready hold what the memory says.
+    async fn note(
+        &self,
+        packed: &Packed<DynamoModel>,
+        model: &DynamoModel,
+        decision: &Decision,
+    ) -> Result<(), Interruption> {
+        let refused = self.applier.cannot_store::<DynamoModel>(note::FIELD);
+        let said = match note::decide(model, decision.status.adapter.as_ref(), refused) {
+            Keep::AsItIs => return Ok(()),
+            Keep::Say(text) => Some(text),
+            Keep::Nothing => None,
+        };
+        self.applier.annotate(packed, annotations::ADAPTER, said.as_deref()).await?;
+        Ok(())
     }
 
     /// The model is being deleted: its adapter is unloaded first. Nothing is loaded any more, and nothing waits for ever.

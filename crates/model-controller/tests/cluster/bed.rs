@@ -31,7 +31,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
-use test_cluster::{TestNamespace, account, shared, wait};
+use test_cluster::{Access, TestNamespace, account, shared, wait};
 use tokio::task::JoinHandle;
 
 /// How long anything may take; generous, because the machine may have much to do.
@@ -73,7 +73,11 @@ impl Bed {
 
     /// A namespace whose controller is still to be started.
     pub async fn without_controller(prefix: &str) -> Self {
-        let access = shared(&crds()).await.unwrap();
+        Self::on(shared(&[crd()]).await.unwrap(), prefix).await
+    }
+
+    /// The same in a cluster of one's own.
+    pub async fn on(access: &Access, prefix: &str) -> Self {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let client = guard.client();
         let namespace = guard.name().to_owned();
@@ -331,7 +335,9 @@ pub fn condition(model: &DynamoModel, type_: &str) -> Option<(String, String, St
 
 /// Whether the status speaks of the present spec.
 fn is_current(model: &DynamoModel) -> bool {
-    model.status.as_ref().is_some_and(|status| status.observed_generation == model.metadata.generation)
+    let conditions = model.status.iter().flat_map(|status| &status.conditions);
+    let mut ready = conditions.filter(|condition| condition.type_ == "Ready");
+    ready.any(|condition| condition.observed_generation == model.metadata.generation)
 }
 
 /// Waits until an engine is as it shall be.
@@ -340,7 +346,8 @@ pub async fn until_engine(engine: &Engine, what: &str, fits: impl Fn(&Engine) ->
     wait::until(format!("an engine to {what}"), LIMIT, look).await.unwrap();
 }
 
-fn crds() -> Vec<Value> {
+/// The definition of models.
+pub fn crd() -> Value {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds/nvidia.com_dynamomodels.yaml");
-    vec![serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()]
+    serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }

@@ -17,6 +17,8 @@ async fn an_adapter_is_loaded_once_on_every_worker() {
         assert_eq!(engine.asked(), ["list", "load org/adapter s3://bucket/adapter", "list"]);
     }
     let status = model.status.as_ref().unwrap();
+    assert_eq!(status.observed_generation, model.metadata.generation);
+    assert!(status.adapter.is_some() && model.metadata.annotations.is_none(), "the status remembers");
     let endpoints: Vec<String> = status
         .endpoints
         .iter()

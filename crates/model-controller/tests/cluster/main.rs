@@ -9,6 +9,7 @@ mod deletion;
 mod engine;
 mod failures;
 mod fallback;
+mod foreign_definition;
 mod loading;
 mod mistakes;
 mod scale;
