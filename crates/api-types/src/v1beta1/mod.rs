@@ -38,8 +38,8 @@ pub use request::{
     RequestBackend, RequestFeatures, RequestOverrides, SearchStrategy, Sla, Workload,
 };
 pub use request_status::{
-    DeploymentInfo, DynamoGraphDeploymentRequestStatus, ParetoConfig, ProfilingPhase, ProfilingResults, RequestPhase,
-    TrialGraphs,
+    DeploymentInfo, DynamoGraphDeploymentRequestStatus, ParetoConfig, ProfilerRuns, ProfilingPhase, ProfilingResults,
+    RequestPhase, TrialGraphs,
 };
 pub use scaling_adapter::{
     DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,

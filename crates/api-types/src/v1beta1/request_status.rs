@@ -36,15 +36,35 @@ pub struct DynamoGraphDeploymentRequestStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
     /// What profiling has cost: minutes times the GPUs that were held by the pod of the profiling Job, and by the pods of graphs that the
-    /// profiler itself starts to measure them; rounded up.
+    /// profiler itself starts to measure them; rounded up. It never falls: Jobs that are made again add to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_minutes: Option<i64>,
+    /// What is known of the runs of profiling Jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiler_runs: Option<ProfilerRuns>,
     /// What is known of the graphs that the profiler starts to measure them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_graphs: Option<TrialGraphs>,
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+}
+
+/// What profiling Jobs cost. A Job may be gone before its request is done, so this is remembered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProfilerRuns {
+    /// When the Job started that was counted last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    pub started: Option<Time>,
+    /// Seconds times the GPUs that its pod has held since.
+    #[serde(default)]
+    pub gpu_seconds: i64,
+    /// The same of all that ran before it.
+    #[serde(default)]
+    pub earlier_gpu_seconds: i64,
 }
 
 /// What graphs cost that a profiler starts to measure them. They are gone when it has ended, so this is remembered.

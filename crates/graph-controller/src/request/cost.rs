@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use api_types::v1beta1::TrialGraphs;
+use api_types::v1beta1::{ProfilerRuns, TrialGraphs};
 use api_types::{GPU, labels, names};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Container, Pod};
@@ -101,16 +101,67 @@ pub fn counted(before: Option<&TrialGraphs>, found: &Trials, now: Timestamp) -> 
     })
 }
 
-/// Minutes of the profiling Job's pod and of the graphs, rounded up. None while the Job has not started.
-pub fn minutes(job: &Job, trials: Option<&TrialGraphs>, now: Timestamp) -> Option<i64> {
-    let status = job.status.as_ref()?;
-    let start = status.start_time.as_ref()?.0;
-    let failed = JobEnd::Failed.of(job).and_then(|condition| condition.last_transition_time.as_ref());
-    let end = status.completion_time.as_ref().or(failed).map_or(now, |time| time.0);
-    let spec = job.spec.as_ref()?;
-    let gpus: i64 = spec.template.spec.as_ref().map_or(0, |pod| gpus(&pod.containers));
-    let seconds = end.duration_since(start).as_secs().max(0);
-    let own = seconds.saturating_mul(gpus).saturating_mul(i64::from(spec.parallelism.unwrap_or(1)));
+/// A run of the profiling Job: from its start until it ends, is suspended, or is gone.
+struct Run {
+    start: Timestamp,
+    /// Of all its pods.
+    gpus: i64,
+    seconds: i64,
+    has_ended: bool,
+}
+
+impl Run {
+    /// None while the Job has not started.
+    fn of(job: &Job, now: Timestamp) -> Option<Self> {
+        let status = job.status.as_ref()?;
+        let start = status.start_time.as_ref()?.0;
+        let failed = JobEnd::Failed.of(job).and_then(|condition| condition.last_transition_time.as_ref());
+        let end = status.completion_time.as_ref().or(failed);
+        let spec = job.spec.as_ref()?;
+        let of_pod: i64 = spec.template.spec.as_ref().map_or(0, |pod| gpus(&pod.containers));
+        Some(Self {
+            start,
+            gpus: of_pod.saturating_mul(i64::from(spec.parallelism.unwrap_or(1))),
+            seconds: end.map_or(now, |time| time.0).duration_since(start).as_secs().max(0),
+            has_ended: end.is_some(),
+        })
+    }
+
+    fn gpu_seconds(&self) -> i64 {
+        self.seconds.saturating_mul(self.gpus)
+    }
+}
+
+/// Counts the Job as it is now. What the runs before its present one have taken stays: of Jobs that are gone, and of one that was suspended,
+/// whose time begins anew. None if there never was a run to count.
+///
+/// A Job that somebody else deletes is counted as far as it was before. One that is deleted in this step does not go on
+/// (`goes_on`), and is counted to this moment.
+pub fn profiled(
+    before: Option<&ProfilerRuns>,
+    job: Option<&Job>,
+    goes_on: bool,
+    now: Timestamp,
+) -> Option<ProfilerRuns> {
+    let Some(run) = job.and_then(|job| Run::of(job, now)) else { return before.cloned() };
+    let started = Some(Time(run.start));
+    let (last, earlier) = match before {
+        Some(before) if before.started == started => (before.gpu_seconds, before.earlier_gpu_seconds),
+        Some(before) => (0, before.earlier_gpu_seconds.saturating_add(before.gpu_seconds)),
+        None => (0, 0),
+    };
+    let gpu_seconds = run.gpu_seconds().max(last);
+    let same = before.is_some_and(|before| before.started == started);
+    if same && goes_on && !run.has_ended && gpu_seconds - last < STEP.as_secs().saturating_mul(run.gpus) {
+        return before.cloned();
+    }
+    Some(ProfilerRuns { started, gpu_seconds, earlier_gpu_seconds: earlier })
+}
+
+/// Minutes of the profiling Job's pods and of the graphs, rounded up. None while no Job has started.
+pub fn minutes(runs: Option<&ProfilerRuns>, trials: Option<&TrialGraphs>) -> Option<i64> {
+    let runs = runs?;
+    let own = runs.earlier_gpu_seconds.saturating_add(runs.gpu_seconds);
     let all = own.saturating_add(trials.map_or(0, |trials| trials.gpu_seconds));
     Some(all.saturating_add(59) / 60)
 }

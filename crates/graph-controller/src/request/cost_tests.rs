@@ -15,7 +15,7 @@ fn of_job(gpus: &str, end: Option<&str>, trials: Option<&TrialGraphs>) -> Option
         "status": { "startTime": "2026-01-01T00:00:00Z", "completionTime": end },
     }))
     .unwrap();
-    minutes(&job, trials, at("01:00:00"))
+    minutes(profiled(None, Some(&job), true, at("01:00:00")).as_ref(), trials)
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn gpu_minutes_are_those_of_the_jobs_pod() {
     assert_eq!(of_job("8", Some("2026-01-01T00:10:01Z"), None), Some(81), "rounded up");
     assert_eq!(of_job("8", None, None), Some(480), "while it runs");
     assert_eq!(of_job("0", None, None), Some(0));
-    assert_eq!(minutes(&Job::default(), None, Timestamp::UNIX_EPOCH), None, "not started");
+    assert_eq!(profiled(None, Some(&Job::default()), true, Timestamp::UNIX_EPOCH), None, "not started");
 }
 
 #[test]

@@ -39,6 +39,10 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
             *status = DynamoGraphDeploymentRequestStatus {
                 conditions: std::mem::take(&mut status.conditions),
                 observed_generation: status.observed_generation,
+                // What is spent stays spent.
+                gpu_minutes: status.gpu_minutes,
+                profiler_runs: status.profiler_runs.take(),
+                trial_graphs: status.trial_graphs.take(),
                 ..DynamoGraphDeploymentRequestStatus::default()
             };
         }
@@ -63,7 +67,9 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
         status.trial_graphs = cost::counted(status.trial_graphs.as_ref(), found, now);
     }
     let job = acted.job.as_ref().filter(|job| observed.is_ours(*job));
-    if let Some(minutes) = job.and_then(|job| cost::minutes(job, status.trial_graphs.as_ref(), now)) {
+    let goes_on = matches!(acted.stage, Stage::Profiling(_));
+    status.profiler_runs = cost::profiled(status.profiler_runs.as_ref(), job, goes_on, now);
+    if let Some(minutes) = cost::minutes(status.profiler_runs.as_ref(), status.trial_graphs.as_ref()) {
         status.gpu_minutes = Some(minutes);
     }
     match &acted.stage {
@@ -269,3 +275,7 @@ fn summary(conditions: &[Condition], phase: Option<RequestPhase>) -> (String, St
         }
     }
 }
+
+#[cfg(test)]
+#[path = "status_tests.rs"]
+mod tests;

@@ -19,7 +19,7 @@ const ALPHA_ONLY: [Path; 6] = [
 const CONFIG: Path = &["spec", "profilingConfig", "config"];
 
 /// Places that v1alpha1 cannot say at all.
-const BETA_ONLY: [Path; 10] = [
+const BETA_ONLY: [Path; 11] = [
     &["spec", "hardware"],
     &["spec", "searchStrategy"],
     &["spec", "workload", "concurrency"],
@@ -29,6 +29,7 @@ const BETA_ONLY: [Path; 10] = [
     &["status", "profilingResults", "pareto"],
     &["status", "hardware"],
     &["status", "gpuMinutes"],
+    &["status", "profilerRuns"],
     &["status", "trialGraphs"],
 ];
 const JOB: Path = &["spec", "overrides", "profilingJob"];
