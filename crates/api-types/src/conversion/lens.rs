@@ -25,6 +25,10 @@ pub(super) trait Side {
 
     /// How saved data is put back into an object of this version, one change for each thing that may be put back or not.
     fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>>;
+
+    /// Adds the defaults that the API server would add to an object of this version into which saved data was put back. Unlike
+    /// saved data they may be visible in the other version: they come with the next write at the latest.
+    fn complete(&self, _object: &mut Object) {}
 }
 
 /// Data of one version that is kept with an object of the other version.
@@ -71,6 +75,7 @@ pub(super) fn convert(
     for edit in from.edits(&sparse) {
         edit(&mut rebuilt);
     }
+    from.complete(&mut rebuilt);
     let exact = difference(&rebuilt, source);
     let mut new = Saved { sparse, exact, seals: BTreeMap::new() };
     // Everything put back is exactly the source, by what a difference is. That it is put back goes without saying where
@@ -86,24 +91,39 @@ pub(super) fn convert(
 
 /// What `live` is in the version of `to`, with saved data put back; and what that looks like in the version of `live`.
 fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Object, Object) {
+    let sparse = to.edits(&saved.sparse);
     let exact =
         saved.exact.iter().map(|residue| Box::new(move |object: &mut Object| residue.apply(object)) as Edit<'_>);
-    let edits: Vec<Edit<'_>> = to.edits(&saved.sparse).into_iter().chain(exact).collect();
+    let exact: Vec<Edit<'_>> = exact.collect();
     let mut all = from.project(live);
-    for edit in &edits {
-        edit(&mut all);
-    }
+    sparse.iter().for_each(|edit| edit(&mut all));
+    to.complete(&mut all);
+    // What is exact may say that a default was not there.
+    exact.iter().for_each(|edit| edit(&mut all));
     let all_seen = to.project(&all);
     let untouched = || saved.seals.get(WHOLE).is_some_and(|saved| *saved == seal(live));
     if equivalent_objects(&all_seen, live) || untouched() {
         return (all, all_seen);
     }
-    let mut kept = from.project(live);
-    let mut seen = to.project(&kept);
-    if invisible(&all_seen, &seen, live) {
+    let bare = from.project(live);
+    let bare_seen = to.project(&bare);
+    if invisible(&all_seen, &bare_seen, live) {
         return (all, all_seen);
     }
-    for edit in &edits {
+    let (mut kept, _) = put_back((bare, bare_seen), &sparse, live, to);
+    to.complete(&mut kept);
+    let seen = to.project(&kept);
+    put_back((kept, seen), &exact, live, to)
+}
+
+/// Applies, one by one, the edits that stay invisible in `live`, to an object and what it looks like.
+fn put_back(
+    (mut kept, mut seen): (Object, Object),
+    edits: &[Edit<'_>],
+    live: &Object,
+    to: &dyn Side,
+) -> (Object, Object) {
+    for edit in edits {
         let mut candidate = kept.clone();
         edit(&mut candidate);
         let candidate_seen = to.project(&candidate);

@@ -52,6 +52,12 @@ impl Side for Beta {
     fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
         saved::beta_edits(saved)
     }
+
+    fn complete(&self, body: &mut Object) {
+        if let Some(Value::Object(spec)) = body.get_mut("spec") {
+            spec::fill_defaults(spec);
+        }
+    }
 }
 
 fn each_part(body: &Object, spec: fn(&Object) -> Object, status: fn(&Object) -> Object) -> Object {

@@ -20,7 +20,7 @@ pub(super) fn to_beta(alpha: &Object) -> Object {
 
 /// Adds the defaults of what v1alpha1 cannot say or has not said. The API server adds them to all that it reads from storage: so
 /// what is stored is what is read, and writing back what was read changes nothing.
-fn fill_defaults(beta: &mut Object) {
+pub(super) fn fill_defaults(beta: &mut Object) {
     beta.entry("searchStrategy").or_insert_with(|| json!(SearchStrategy::default()));
     let (workload, cache) = (Workload::default(), ModelCache::default());
     for (part, field, default) in [

@@ -64,6 +64,37 @@ fn what_v1alpha1_leaves_out_has_defaults_in_v1beta1() {
     assert_eq!(up(&down(&edited))["spec"], edited["spec"]);
 }
 
+/// What v1alpha1 cannot say stays when what it can say of the workload is taken away. A workload has lengths, so the defaults come
+/// with it in the same write, and not with the next one.
+#[test]
+fn a_workload_without_its_lengths_is_stored_with_the_defaults() {
+    for kept in
+        [json!({ "concurrency": 8.5 }), json!({ "requestRate": 2 }), json!({ "concurrency": 1, "requestRate": 3 })]
+    {
+        let mut stored = object(
+            ApiVersion::V1Beta1,
+            KIND,
+            &json!({ "model": "m", "autoApply": true, "searchStrategy": "thorough", "sla": { "ttft": 200 } }),
+        );
+        stored["spec"]["workload"] = kept.clone();
+        stored["spec"]["workload"]["isl"] = json!(3000);
+        stored["spec"]["workload"]["osl"] = json!(500);
+        for gone in [&["isl", "osl"] as &[&str], &["isl"], &["osl"]] {
+            let mut edited = down(&stored);
+            let sla = edited["spec"]["profilingConfig"]["config"]["sla"].as_object_mut().unwrap();
+            gone.iter().for_each(|length| drop(sla.remove(*length).unwrap()));
+            let mut wanted = stored["spec"].clone();
+            for (length, default) in [("isl", 4000), ("osl", 1000)].into_iter().filter(|(it, _)| gone.contains(it)) {
+                wanted["workload"][length] = json!(default);
+            }
+            let written = up(&edited);
+            assert_eq!(written["spec"], wanted, "without {gone:?}");
+            assert_eq!(down(&written)["spec"], edited["spec"], "v1alpha1 is read as it was written");
+            assert_eq!(up(&down(&written)), written, "writing what was read changes nothing");
+        }
+    }
+}
+
 #[test]
 fn odd_specs_come_back() {
     for config in [
