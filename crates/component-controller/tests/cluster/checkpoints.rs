@@ -37,6 +37,15 @@ pub fn checkpoint() -> Value {
     })
 }
 
+/// One that a graph made and takes with it, with the finalizer that it has from then on.
+fn automatic() -> Value {
+    let mut automatic = checkpoint();
+    automatic["metadata"]["labels"] = json!({ "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" });
+    automatic["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-auto-checkpoint": "true" });
+    automatic["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+    automatic
+}
+
 fn template_labels(deployment: &Deployment) -> Value {
     json!(deployment.spec.as_ref().unwrap().template.metadata.as_ref().unwrap().labels)
 }
@@ -118,11 +127,7 @@ async fn a_checkpoint_is_ready_when_its_pod_is_captured_and_its_job_has_ended() 
     let mut bed = Bed::without_controller("capture").await;
     bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
     bed.start();
-    let mut wanted = checkpoint();
-    wanted["metadata"]["labels"] = json!({ "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" });
-    wanted["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-auto-checkpoint": "true" });
-    wanted["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
-    bed.apply::<DynamoCheckpoint>(&wanted).await;
+    bed.apply::<DynamoCheckpoint>(&automatic()).await;
     let job = until::<Job>(&bed, JOB, "there", |job| job.is_some()).await.unwrap();
     let capture = until::<PodSnapshot>(&bed, "ckpt", "there", |capture| capture.is_some()).await.unwrap();
     assert_eq!(capture.spec.source.pod_ref.containers, ["main"]);
@@ -169,11 +174,7 @@ async fn what_a_graphs_checkpoint_kept_is_removed_before_it_goes() {
                 "volumes": [{ "name": "checkpoints", "persistentVolumeClaim": { "claimName": "kept" } }] } } },
     });
     bed.apply::<DaemonSet>(&agent).await;
-    let mut wanted = checkpoint();
-    wanted["metadata"]["labels"] = json!({ "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" });
-    wanted["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-auto-checkpoint": "true" });
-    wanted["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
-    bed.apply::<DynamoCheckpoint>(&wanted).await;
+    bed.apply::<DynamoCheckpoint>(&automatic()).await;
     bed.start();
     bed.api::<DynamoCheckpoint>().delete("ckpt", &DeleteParams::foreground()).await.unwrap();
     let name = "checkpoint-cleanup-0123456789abcdef";
@@ -197,10 +198,7 @@ async fn a_checkpoint_does_not_hold_up_its_namespace() {
     let mut bed = Bed::without_controller("going").await;
     bed.settings().checkpoint = serde_saphyr::from_str(SETTINGS).unwrap();
     bed.with_rights_from_outside();
-    let mut wanted = checkpoint();
-    wanted["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-auto-checkpoint": "true" });
-    wanted["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
-    bed.apply::<DynamoCheckpoint>(&wanted).await;
+    bed.apply::<DynamoCheckpoint>(&automatic()).await;
     let namespaces: Api<Namespace> = Api::all(bed.client.clone());
     namespaces.delete(&bed.namespace, &DeleteParams::default()).await.unwrap();
     let is_going = |found: Option<&DynamoCheckpoint>| found.unwrap().metadata.deletion_timestamp.is_some();
