@@ -89,9 +89,9 @@ impl Trouble {
         Self { cause: Cause::Volume, message: cut(&format!("pod {name}: {message}")) }
     }
 
-    /// The StatefulSet of a group of pods gets no pods; `message` is its controller's.
-    pub fn of_refusal(stateful_set: &str, message: &str) -> Self {
-        Self { cause: Cause::Refused, message: cut(&format!("StatefulSet {stateful_set}: {message}")) }
+    /// What makes pods, for example `StatefulSet w-0`, gets none; `message` is its controller's.
+    pub fn of_refusal(owner: &str, message: &str) -> Self {
+        Self { cause: Cause::Refused, message: cut(&format!("{owner}: {message}")) }
     }
 }
 

@@ -15,7 +15,8 @@
 use super::job::BUILDER;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
-use workload::JobEnd;
+use std::time::Duration;
+use workload::{JobEnd, Trouble};
 
 /// How long after it failed a build is tried again.
 const RETRY: SignedDuration = SignedDuration::from_mins(10);
@@ -37,6 +38,17 @@ pub struct Observed {
     pub rendered: Option<Result<Job, Hindrance>>,
     /// The end of the log of a build that failed.
     pub log: Option<String>,
+    /// Why the pod of a build does not run, as far as is known.
+    pub waits: Waits,
+}
+
+/// What is known of a build whose pod does not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Why not.
+    pub trouble: Option<Trouble>,
+    /// When to look again; none if the pod runs, or there is no build.
+    pub look_again: Option<Duration>,
 }
 
 /// Why the registry cannot be asked, or no Job made.
@@ -84,8 +96,10 @@ pub enum Stage {
     Queued(String),
     /// The Job is there, or being made.
     Building {
-        /// Whether its pod runs.
+        /// Whether it has a pod.
         active: bool,
+        /// Why that does not run.
+        trouble: Option<Trouble>,
     },
     /// The build failed.
     Failed {
@@ -118,9 +132,9 @@ fn begin(observed: &Observed, make: &mut Option<Box<Job>>) -> Stage {
         Some(Err(hindrance)) => hindrance.stage(),
         Some(Ok(job)) => {
             *make = Some(Box::new(job.clone()));
-            Stage::Building { active: false }
+            Stage::Building { active: false, trouble: None }
         }
-        None => Stage::Building { active: false },
+        None => Stage::Building { active: false, trouble: None },
     }
 }
 
@@ -131,7 +145,7 @@ fn of_job(observed: &Observed, job: &Job, now: Timestamp, delete: &mut Vec<Job>)
     }
     let Some(failed) = JobEnd::Failed.of(job) else {
         let active = job.status.as_ref().and_then(|status| status.active).unwrap_or_default() > 0;
-        return Stage::Building { active };
+        return Stage::Building { active, trouble: observed.waits.trouble.clone() };
     };
     if retry_after(job, now).is_none() && job.metadata.deletion_timestamp.is_none() {
         delete.push(job.clone());

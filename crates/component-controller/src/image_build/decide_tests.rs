@@ -2,6 +2,7 @@
 
 use super::*;
 use serde_json::json;
+use workload::Cause;
 
 fn job(name: &str, condition: Option<(&str, &str)>) -> Job {
     let conditions = condition.map(|(type_, reason)| {
@@ -26,6 +27,7 @@ fn observed() -> Observed {
         other_jobs: Vec::new(),
         rendered: Some(Ok(job("j", None))),
         log: None,
+        waits: Waits::default(),
     }
 }
 
@@ -38,7 +40,7 @@ fn decided(edit: impl FnOnce(&mut Observed)) -> Decision {
 #[test]
 fn an_image_is_built_where_the_registry_has_none() {
     let decision = decided(|_| {});
-    assert_eq!((decision.stage, decision.make.is_some()), (Stage::Building { active: false }, true));
+    assert_eq!((decision.stage, decision.make.is_some()), (Stage::Building { active: false, trouble: None }, true));
     for known in [None, Some(Ok(true))] {
         let decision = decided(|o| o.exists = known);
         assert_eq!((decision.stage, decision.make), (Stage::Available, None));
@@ -61,8 +63,14 @@ fn mistakes_are_told_and_nothing_is_made() {
 
 #[test]
 fn the_job_tells_how_far_the_build_is() {
-    assert_eq!(decided(|o| o.job = Some(job("j", None))).stage, Stage::Building { active: true });
+    assert_eq!(decided(|o| o.job = Some(job("j", None))).stage, Stage::Building { active: true, trouble: None });
     assert_eq!(decided(|o| o.job = Some(job("j", Some(("Complete", ""))))).stage, Stage::Available);
+    let trouble = Some(Trouble { cause: Cause::Unschedulable, message: "pod j-1: no node".to_owned() });
+    let waits = decided(|o| {
+        o.job = Some(job("j", None));
+        o.waits.trouble = trouble.clone();
+    });
+    assert_eq!((waits.stage, waits.delete), (Stage::Building { active: true, trouble }, Vec::new()));
     let late = decided(|o| o.job = Some(job("j", Some(("Failed", "DeadlineExceeded")))));
     assert!(matches!(late.stage, Stage::Failed { late: true, .. }));
 }

@@ -1,7 +1,7 @@
 //! A DynamoComponent becomes an image: looked for in its registry, and built by a Job where it is not there. The API of 2025.
 //!
 //! ```text
-//! observe   Jobs; the registry, the API store and the log of a failed build, each only where it matters
+//! observe   Jobs; the registry, the API store, pods that do not start and the log of a failed build, each only where it matters
 //! decide    pure
 //! apply     the Job, once there is a slot for it
 //! status    whether the image exists; its name is the message of the condition
@@ -93,6 +93,10 @@ impl Reconciler {
             }
             Stage::Failed { message, .. } => self.tell(packed, EventType::Warning, "BuildFailed", message),
             Stage::Mistaken(message) => self.tell(packed, EventType::Warning, "InvalidSpec", message),
+            // It is over with the Job's deadline, and its pod with it: what it waited for is told before.
+            Stage::Building { trouble: Some(trouble), .. } if !trouble.cause.is_ordinary() => {
+                self.tell(packed, EventType::Warning, trouble.cause.reason(), &trouble.message);
+            }
             Stage::Unreachable(_) | Stage::Blocked(_) | Stage::Queued(_) | Stage::Building { .. } => {}
         }
     }
@@ -112,6 +116,6 @@ fn next(observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
             Action::requeue(rest.and_then(|rest| Duration::try_from(rest).ok()).unwrap_or(LOOK_AGAIN))
         }
         Stage::Available => Action::requeue(ASK_AGAIN),
-        Stage::Building { .. } => Action::await_change(),
+        Stage::Building { .. } => observed.waits.look_again.map_or_else(Action::await_change, Action::requeue),
     }
 }

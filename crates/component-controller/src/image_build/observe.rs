@@ -1,9 +1,10 @@
 //! I/O in: one snapshot of everything that a decision on an image build needs.
 
+mod pods;
 mod registry;
 
 use super::{
-    decide::{Hindrance, Observed, has_failed},
+    decide::{Hindrance, Observed, Waits, has_failed},
     defaults::{CONFIG_MAP, Defaults},
     image::{image, source},
     job::{self, BUILDER, docker_secret},
@@ -15,11 +16,13 @@ use api_types::{annotations, labels, names};
 use bytes::Bytes;
 use controller_kit::{
     failure::ErrorType,
+    pods::PodWatcher,
     pull_secrets::DATA_KEY,
     read::{Interruption, read},
     store::{Packed, Store},
 };
 use http::{Method, Request};
+use jiff::Timestamp;
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Pod, Secret, ServiceAccount},
@@ -34,7 +37,7 @@ pub use registry::Registries;
 use registry::{Unanswered, login};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
-use workload::RegistryHost;
+use workload::{RegistryHost, Trouble};
 
 /// For one question to an API store.
 const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 1 << 20 };
@@ -63,6 +66,8 @@ pub struct Observer {
     pub outbound: Outbound,
     /// Asks registries.
     pub registries: Registries,
+    /// Looks at pods that do not start.
+    pub pods: PodWatcher<Trouble>,
 }
 
 impl Observer {
@@ -75,8 +80,16 @@ impl Observer {
         let image = image(component, &namespace, &self.settings);
         let image = image.and_then(|image| job::timeout(component).map(|_| image));
         let job_name = names::image_build_job(&uid, &self.fingerprint(component, image.as_deref().unwrap_or_default()));
-        let mut observed =
-            Observed { image, exists: None, job: None, other_jobs: Vec::new(), rendered: None, log: None, job_name };
+        let mut observed = Observed {
+            image,
+            exists: None,
+            job: None,
+            other_jobs: Vec::new(),
+            rendered: None,
+            log: None,
+            waits: Waits::default(),
+            job_name,
+        };
         for packed in self.caches.jobs.children_of(&uid) {
             let found = packed.unpack()?;
             match found.name_any() == observed.job_name {
@@ -86,6 +99,9 @@ impl Observer {
         }
         if let Some(job) = observed.job.as_ref().filter(|job| has_failed(job)) {
             observed.log = self.log(&namespace, &job.name_any()).await;
+        }
+        if let Some(job) = &observed.job {
+            observed.waits = pods::waits(&self.pods, job, Timestamp::now()).await;
         }
         let Ok(image) = observed.image.clone() else { return Ok(observed) };
         if observed.job.is_none() {

@@ -23,12 +23,14 @@ fn observer(api_store: &str) -> Observer {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let endpoint = format!("http://{api_store}");
     let settings = BuildSettings::read(|name| (name == "API_STORE_ENDPOINT").then(|| endpoint.clone()));
+    let client = Client::try_from(nowhere).unwrap();
     Observer {
-        client: Client::try_from(nowhere).unwrap(),
+        client: client.clone(),
         caches: Caches { jobs: Store::new(), accounts: Store::new() },
         settings: Arc::new(settings),
         outbound: Outbound::new(&outbound::Trust::default()).unwrap(),
         registries: Registries::default(),
+        pods: PodWatcher::new(client),
     }
 }
 

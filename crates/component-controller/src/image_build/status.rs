@@ -25,8 +25,8 @@ pub fn status(
         set(reason::CHECKED, Status::from(exists), plain, image);
     }
     let (building, exists) = match stage {
-        Stage::Building { active: true } => (Status::True, Status::False),
-        Stage::Building { active: false } | Stage::Queued(_) => (Status::Unknown, Status::False),
+        Stage::Building { active: true, .. } => (Status::True, Status::False),
+        Stage::Building { active: false, .. } | Stage::Queued(_) => (Status::Unknown, Status::False),
         Stage::Available => (Status::False, Status::True),
         Stage::Failed { .. } => (Status::False, Status::False),
         Stage::Mistaken(_) | Stage::Unreachable(_) | Stage::Blocked(_) => (Status::False, Status::Unknown),
@@ -41,12 +41,18 @@ pub fn status(
             }
         }
         Stage::Failed { message, .. } => set(reason::BUILDING, building, why, message),
+        Stage::Building { trouble: Some(trouble), .. } => {
+            set(reason::BUILDING, building, why, &format!("Job {job}: {}", trouble.message));
+        }
         _ => set(reason::BUILDING, building, plain, job),
     }
     set(reason::EXISTS, exists, plain, image);
     let (available, message) = match stage {
         Stage::Available => (Status::True, String::new()),
-        Stage::Building { .. } => (Status::Unknown, format!("building {image}")),
+        Stage::Building { trouble: None, .. } => (Status::Unknown, format!("building {image}")),
+        Stage::Building { trouble: Some(trouble), .. } => {
+            (Status::Unknown, format!("building {image}; {}", trouble.message))
+        }
         Stage::Queued(message) | Stage::Unreachable(message) => (Status::Unknown, message.clone()),
         Stage::Mistaken(message) | Stage::Blocked(message) | Stage::Failed { message, .. } => {
             (Status::False, message.clone())
@@ -61,7 +67,8 @@ pub fn status(
 
 fn reason_of(stage: &Stage) -> &'static str {
     match stage {
-        Stage::Available | Stage::Building { .. } => reason::RECONCILING,
+        Stage::Building { trouble: Some(trouble), .. } => trouble.cause.reason(),
+        Stage::Available | Stage::Building { trouble: None, .. } => reason::RECONCILING,
         Stage::Queued(_) => reason::QUEUED,
         Stage::Unreachable(_) => reason::UNREACHABLE,
         Stage::Mistaken(_) => reason::INVALID,
@@ -101,8 +108,9 @@ fn told<'a>(all: &'a [Condition], type_: &str) -> Option<&'a Condition> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decide::Hindrance;
+    use super::super::decide::{Hindrance, Waits};
     use super::*;
+    use workload::{Cause, Trouble};
 
     fn observed(exists: Option<Result<bool, Hindrance>>) -> Observed {
         Observed {
@@ -113,6 +121,7 @@ mod tests {
             other_jobs: Vec::new(),
             rendered: None,
             log: None,
+            waits: Waits::default(),
         }
     }
 
@@ -142,6 +151,25 @@ mod tests {
         assert_eq!(one(&failed, reason::BUILDING), "False Timeout Job j: late");
         assert_eq!(one(&failed, reason::AVAILABLE), "False Timeout Job j: late");
         assert_eq!(one(&failed, conditions::STALLED), "True Timeout Job j: late");
+    }
+
+    #[test]
+    fn what_the_pod_of_a_build_waits_for_is_told() {
+        let message = "pod j-1: container builder: image r/engine:1 cannot be pulled: not found".to_owned();
+        let trouble = Some(Trouble { cause: Cause::ImagePull, message: message.clone() });
+        let mut building = observed(None);
+        building.job = Some(Default::default());
+        let stage = Stage::Building { active: true, trouble };
+        let waits = status(&DynamoComponentStatus::default(), None, &building, &stage, Timestamp::UNIX_EPOCH);
+        assert_eq!(one(&waits, reason::BUILDING), format!("True ImagePullFailed Job j: {message}"));
+        let told = format!("ImagePullFailed building r/i:t; {message}");
+        assert_eq!(one(&waits, reason::AVAILABLE), format!("Unknown {told}"));
+        assert_eq!(one(&waits, conditions::READY), format!("False {told}"));
+        assert_eq!(one(&waits, conditions::RECONCILING), format!("True {told}"));
+        let stage = Stage::Building { active: true, trouble: None };
+        let runs = status(&waits, None, &building, &stage, Timestamp::UNIX_EPOCH);
+        assert_eq!(one(&runs, reason::BUILDING), "True Reconciling j");
+        assert_eq!(one(&runs, reason::AVAILABLE), "Unknown Reconciling building r/i:t");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use controller_kit::{
     apply::Applier,
     controller::{Controller, owner_key},
     events::EventSink,
+    pods::PodWatcher,
     process::Context,
     store::{Packed, Store, Watch, watch, watch_metadata},
 };
@@ -57,6 +58,7 @@ pub(super) async fn run(
             client: client.clone(),
             caches: Caches { jobs, accounts },
             registries: Registries { authorities: settings.authorities.clone() },
+            pods: PodWatcher::new(client.clone()),
             settings: Arc::new(settings),
             outbound,
         },

@@ -173,3 +173,25 @@ async fn a_mistake_is_told_with_its_field() {
     assert!(message.starts_with("spec.imageBuildTimeout"), "{message}");
     assert!(jobs(&bed).await.is_empty());
 }
+
+/// A build that no node takes.
+#[tokio::test]
+async fn a_build_that_cannot_start_says_why_and_has_a_deadline() {
+    let bed = Bed::new("images-stuck").await;
+    let mut stuck = component("stuck", "r.example/stuck:v1");
+    stuck["metadata"]["annotations"] = json!({ "nvidia.com/force-build-image": "true" });
+    stuck["spec"]["imageBuilderExtraPodSpec"] = json!({ "nodeSelector": { "example.com/none": "such" } });
+    bed.apply::<DynamoComponent>(&stuck).await;
+    let look = || async {
+        let found: DynamoComponent = bed.api().get("stuck").await.map_err(|error| error.to_string())?;
+        let conditions = found.status.map(|status| status.conditions).unwrap_or_default();
+        let said = ["ImageBuilding", "DynamoComponentAvailable", "Ready"].map(|type_| {
+            find(&conditions, type_)
+                .is_some_and(|c| c.reason == "Unschedulable" && c.message.contains("nodes are available"))
+        });
+        if said == [true; 3] { Ok(()) } else { Err(format!("{conditions:?}")) }
+    };
+    wait::until("the build to say what it waits for", LIMIT, look).await.unwrap();
+    let deadline = jobs(&bed).await.first().and_then(|job| job.spec.as_ref()?.active_deadline_seconds);
+    assert_eq!(deadline, Some(7200));
+}

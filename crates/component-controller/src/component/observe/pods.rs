@@ -57,7 +57,7 @@ fn refusal(set: &str, pods: &[Pod], told: &[Warning]) -> Option<Trouble> {
         })
     };
     let latest = told.iter().find(|warning| is_ours(&warning.object) && warning.last >= newest)?;
-    Some(Trouble::of_refusal(&latest.object, &latest.message))
+    Some(Trouble::of_refusal(&format!("StatefulSet {}", latest.object), &latest.message))
 }
 
 #[cfg(test)]
