@@ -186,6 +186,7 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
     let values = [
         format!("{builds}.engine=buildkit"),
         format!("{builds}.concurrency=2"),
+        format!("{builds}.timeout=90m"),
         format!("{builds}.registry.secure=false"),
     ];
     let secret = [format!("{servers}.secretName=servers"), format!("{servers}.secretNamespace=team")];
@@ -201,8 +202,12 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
         found.collect::<Vec<_>>().join("\n").replace('"', "")
     };
     let objects = render(&values).unwrap();
-    let wanted =
-        ["DOCKER_REGISTRY_SECURE=false", "DYNAMO_IMAGE_BUILD_CONCURRENCY=2", "DYNAMO_IMAGE_BUILD_ENGINE=buildkit"];
+    let wanted = [
+        "DOCKER_REGISTRY_SECURE=false",
+        "DYNAMO_IMAGE_BUILD_CONCURRENCY=2",
+        "DYNAMO_IMAGE_BUILD_ENGINE=buildkit",
+        "DYNAMO_IMAGE_BUILD_TIMEOUT=90m",
+    ];
     assert_eq!(told(&objects), wanted.map(|one| format!("component-controller {one}")).join("\n"));
     let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
     assert!(config.contains("secretName: \"servers\"\n  secretNamespace: \"team\"\n"), "{config}");

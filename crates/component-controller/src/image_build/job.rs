@@ -2,7 +2,7 @@
 
 use super::{
     defaults::Defaults,
-    settings::{BuildSettings, Engine},
+    settings::{BuildSettings, Engine, whole_seconds},
 };
 use api_types::v1alpha1::{BuildTimeout, DynamoComponent};
 use api_types::{annotations, labels, owner};
@@ -59,7 +59,7 @@ pub fn docker_secret<'a>(component: &'a DynamoComponent, settings: &'a BuildSett
     own.or(settings.secret.as_deref())
 }
 
-/// How long a build may take, in whole seconds.
+/// How long a build may take, in whole seconds; none if the component does not say.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -72,7 +72,18 @@ pub fn timeout(component: &DynamoComponent) -> Result<Option<i64>, String> {
             Duration::from_nanos(u64::try_from(*count).map_err(|_| wrong(format!("{count} is negative")))?)
         }
     };
-    Ok(i64::try_from(duration.as_secs()).ok().filter(|seconds| *seconds > 0))
+    Ok(whole_seconds(duration))
+}
+
+/// When a build is given up, in seconds after it began. Every Job has such an end: one that hangs holds up others.
+fn deadline(input: Input<'_>) -> Result<i64, String> {
+    let all = || {
+        let all = input.settings.timeout.clone();
+        all.map_err(|given| {
+            format!("DYNAMO_IMAGE_BUILD_TIMEOUT is {given:?}; give for example 90m, and no less than 1s")
+        })
+    };
+    timeout(input.component)?.map_or_else(all, Ok)
 }
 
 /// The Job.
@@ -100,7 +111,7 @@ pub fn render(input: Input<'_>) -> Result<Job, String> {
     let rule =
         PodFailurePolicyRule { action: "FailJob".to_owned(), on_exit_codes: Some(on_exit_codes), ..Default::default() };
     let spec = JobSpec {
-        active_deadline_seconds: timeout(input.component)?,
+        active_deadline_seconds: Some(deadline(input)?),
         completions: Some(1),
         parallelism: Some(1),
         ttl_seconds_after_finished: Some(KEPT),

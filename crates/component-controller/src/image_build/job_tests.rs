@@ -57,7 +57,6 @@ fn kaniko_builds_in_the_pod() {
         script(downloader)
     );
     assert_eq!(pod.service_account_name.as_deref(), Some("default"));
-    assert_eq!(job.spec.as_ref().unwrap().active_deadline_seconds, None);
 }
 
 #[test]
@@ -102,12 +101,18 @@ fn credentials_come_from_the_secret_or_from_google() {
 }
 
 #[test]
-fn a_build_has_a_deadline_if_it_is_given_one() {
-    let deadline = |timeout: BuildTimeout| {
-        let edit = |component: &mut DynamoComponent| component.spec.image_build_timeout = Some(timeout);
-        made(edit, &settings(&[]), "i:t").map(|job| job.spec.unwrap().active_deadline_seconds)
+fn every_build_has_a_deadline() {
+    let under = |timeout: Option<BuildTimeout>, all: &[(&'static str, &'static str)]| {
+        let edit = |component: &mut DynamoComponent| component.spec.image_build_timeout = timeout;
+        made(edit, &settings(all), "i:t").map(|job| job.spec.unwrap().active_deadline_seconds)
     };
+    let deadline = |timeout: BuildTimeout| under(Some(timeout), &[("DYNAMO_IMAGE_BUILD_TIMEOUT", "90m")]);
+    assert_eq!(under(None, &[]), Ok(Some(7200)));
+    assert_eq!(under(None, &[("DYNAMO_IMAGE_BUILD_TIMEOUT", "90m")]), Ok(Some(5400)));
+    let wrong = under(None, &[("DYNAMO_IMAGE_BUILD_TIMEOUT", "soon")]).unwrap_err();
+    assert!(wrong.starts_with("DYNAMO_IMAGE_BUILD_TIMEOUT is \"soon\""), "{wrong}");
     assert_eq!(deadline(BuildTimeout::Text("20m".to_owned())), Ok(Some(1200)));
+    assert_eq!(deadline(BuildTimeout::Text("0s".to_owned())), Ok(Some(5400)), "no time at all is none that was given");
     assert_eq!(deadline(BuildTimeout::Nanoseconds(90_000_000_000)), Ok(Some(90)));
     assert!(deadline(BuildTimeout::Text("soon".to_owned())).unwrap_err().starts_with("spec.imageBuildTimeout"));
     assert!(deadline(BuildTimeout::Nanoseconds(-1)).unwrap_err().contains("negative"));

@@ -1,6 +1,7 @@
 //! The operator's settings for image builds: environment variables under the names of 2025, with their defaults.
 
-use std::path::PathBuf;
+use controller_kit::settings::GoDuration;
+use std::{path::PathBuf, time::Duration};
 
 /// Image that downloads archives.
 const DOWNLOADER: &str = "rapidfort/curl:latest";
@@ -14,6 +15,8 @@ const BUILDKIT_ROOTLESS: &str = "moby/buildkit:v0.20.2-rootless";
 const REPOSITORY: &str = "dynamo-components";
 /// How many builds run at a time.
 const MOST_BUILDS: usize = 4;
+/// How long a build may take, in seconds. Large images take their time.
+const TIMEOUT: i64 = 2 * 60 * 60;
 
 /// The program that builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,14 @@ pub struct BuildSettings {
     pub defaults_namespace: Option<String>,
     /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time. Ours, unknown to the reference.
     pub most_builds: usize,
+    /// `DYNAMO_IMAGE_BUILD_TIMEOUT`: how long a build may take whose component does not say, in seconds; default two hours; as given if it
+    /// cannot be read. Without an end, a build that never starts would keep others from theirs. Ours, unknown to the reference.
+    pub timeout: Result<i64, String>,
+}
+
+/// A duration in whole seconds; none if there is not one of them.
+pub fn whole_seconds(duration: Duration) -> Option<i64> {
+    i64::try_from(duration.as_secs()).ok().filter(|seconds| *seconds > 0)
 }
 
 impl BuildSettings {
@@ -83,6 +94,10 @@ impl BuildSettings {
             Ok(Engine::BuildkitRootless) => or("INTERNAL_IMAGES_BUILDKIT_ROOTLESS", BUILDKIT_ROOTLESS),
             Ok(Engine::Kaniko) | Err(_) => or("INTERNAL_IMAGES_KANIKO", KANIKO),
         };
+        let timeout = given("DYNAMO_IMAGE_BUILD_TIMEOUT").map_or(Ok(TIMEOUT), |text| {
+            let read = text.parse::<GoDuration>().ok().and_then(|duration| whole_seconds(duration.0));
+            read.ok_or(text)
+        });
         let most = given("DYNAMO_IMAGE_BUILD_CONCURRENCY").and_then(|text| text.parse().ok()).filter(|most| *most > 0);
         Self {
             engine,
@@ -102,6 +117,7 @@ impl BuildSettings {
             api_store: given("API_STORE_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
             defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE"),
             most_builds: most.unwrap_or(MOST_BUILDS),
+            timeout,
         }
     }
 }
@@ -126,5 +142,8 @@ mod tests {
         assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "make").engine, Err("make".to_owned()));
         assert_eq!(read("API_STORE_ENDPOINT", "http://store/").api_store.as_deref(), Some("http://store"));
         assert!(!read("DOCKER_REGISTRY_SECURE", "false").secure);
+        let timeout = |value: &'static str| read("DYNAMO_IMAGE_BUILD_TIMEOUT", value).timeout;
+        assert_eq!((timeout(""), timeout("90m")), (Ok(7200), Ok(5400)));
+        assert_eq!((timeout("soon"), timeout("0s")), (Err("soon".to_owned()), Err("0s".to_owned())));
     }
 }

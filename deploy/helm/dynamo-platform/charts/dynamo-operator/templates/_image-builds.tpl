@@ -4,6 +4,7 @@
 {{- $settings := dict
   "DYNAMO_IMAGE_BUILD_ENGINE" $builds.engine
   "DYNAMO_IMAGE_BUILD_CONCURRENCY" (ternary "" $builds.concurrency (kindIs "invalid" $builds.concurrency))
+  "DYNAMO_IMAGE_BUILD_TIMEOUT" $builds.timeout
   "DOCKER_REGISTRY_SERVER" $builds.registry.server
   "DOCKER_REGISTRY_DYNAMO_COMPONENTS_REPOSITORY_NAME" $builds.registry.repository
   "DOCKER_REGISTRY_SECRET_NAME" $builds.registry.secretName
