@@ -12,7 +12,6 @@
 //! Whether there is a slot for the Job is known only when it is made (`slots.rs`); until there is, the build is queued.
 //! An image that is available is asked for again from time to time, and built again when the registry has it no longer.
 
-use super::job::BUILDER;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 use std::time::Duration;
@@ -37,9 +36,18 @@ pub struct Observed {
     /// The Job as it would be made; only where none is there. Mistakes, and what cannot be reached, are errors.
     pub rendered: Option<Result<Job, Hindrance>>,
     /// The end of the log of a build that failed.
-    pub log: Option<String>,
+    pub log: Option<Log>,
     /// Why the pod of a build does not run, as far as is known.
     pub waits: Waits,
+}
+
+/// The end of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Whose.
+    pub container: String,
+    /// What it says.
+    pub text: String,
 }
 
 /// What is known of a build whose pod does not run.
@@ -153,8 +161,8 @@ fn of_job(observed: &Observed, job: &Job, now: Timestamp, delete: &mut Vec<Job>)
     let late = failed.reason.as_deref() == Some("DeadlineExceeded");
     let why = failed.message.as_deref().unwrap_or("it failed");
     let mut message = format!("Job {}: {why}", observed.job_name);
-    if let Some(log) = observed.log.as_ref().filter(|log| !log.is_empty()) {
-        message = format!("{message}; the end of the log of container {BUILDER}:\n{log}");
+    if let Some(Log { container, text }) = observed.log.as_ref().filter(|log| !log.text.is_empty()) {
+        message = format!("{message}; the end of the log of container {container}:\n{text}");
     }
     Stage::Failed { late, message }
 }

@@ -80,12 +80,16 @@ fn the_job_tells_how_far_the_build_is() {
 fn a_failed_build_says_so_with_its_log_and_is_tried_again() {
     let failed = |now: &str| {
         let job = Some(job("j", Some(("Failed", "BackoffLimitExceeded"))));
-        let observed = Observed { job, log: Some("error: no space left".to_owned()), ..observed() };
+        let log = Some(Log { container: "builder".to_owned(), text: "error: no space left".to_owned() });
+        let observed = Observed { job, log, ..observed() };
         decide(&observed, at(now))
     };
     let early = failed("2026-01-01T00:01:00Z");
     let Stage::Failed { late: false, message } = &early.stage else { panic!("{:?}", early.stage) };
-    assert!(message.contains("Job j: m") && message.ends_with("error: no space left"), "{message}");
+    assert!(
+        message.starts_with("Job j: m") && message.ends_with("container builder:\nerror: no space left"),
+        "{message}"
+    );
     assert!(early.delete.is_empty());
     let later = failed("2026-01-01T00:10:01Z");
     assert_eq!(later.delete.len(), 1);

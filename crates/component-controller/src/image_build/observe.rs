@@ -1,5 +1,6 @@
 //! I/O in: one snapshot of everything that a decision on an image build needs.
 
+mod log;
 mod pods;
 mod registry;
 
@@ -7,7 +8,7 @@ use super::{
     decide::{Hindrance, Observed, Waits, has_failed},
     defaults::{CONFIG_MAP, Defaults},
     image::{image, source},
-    job::{self, BUILDER, docker_secret},
+    job::{self, docker_secret},
     settings::BuildSettings,
     status::{is_known, was_built_by, was_found},
 };
@@ -25,13 +26,9 @@ use http::{Method, Request};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ConfigMap, Pod, Secret, ServiceAccount},
+    core::v1::{ConfigMap, Secret, ServiceAccount},
 };
-use kube::{
-    Api, Client, ResourceExt,
-    api::{ListParams, LogParams},
-    core::PartialObjectMeta,
-};
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
 pub use registry::Registries;
 use registry::{Unanswered, login};
@@ -41,9 +38,6 @@ use workload::{RegistryHost, Trouble};
 
 /// For one question to an API store.
 const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 1 << 20 };
-/// How much of a log is shown.
-const LOG_LINES: i64 = 20;
-const LOG_BYTES: usize = 2000;
 
 /// The caches that decisions rest on.
 #[derive(Clone)]
@@ -98,7 +92,7 @@ impl Observer {
             }
         }
         if let Some(job) = observed.job.as_ref().filter(|job| has_failed(job)) {
-            observed.log = self.log(&namespace, &job.name_any()).await;
+            observed.log = log::of_failed(&self.client, &namespace, &job.name_any()).await;
         }
         if let Some(job) = &observed.job {
             observed.waits = pods::waits(&self.pods, job, Timestamp::now()).await;
@@ -249,22 +243,6 @@ impl Observer {
             return Err(format!("{url} answered {}", answer.status()));
         }
         serde_json::from_slice(answer.body()).map_err(|error| format!("{url} answered no JSON: {error}"))
-    }
-
-    /// The end of the log of a Job's newest pod, as far as it can be had.
-    async fn log(&self, namespace: &str, job: &str) -> Option<String> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let selector = ListParams::default().labels(&format!("{}={job}", labels::JOB_NAME));
-        let found = read(|| format!("list pods of Job {namespace}/{job}"), pods.list(&selector)).await.ok()?;
-        let newest = found.items.into_iter().max_by_key(|pod| pod.metadata.creation_timestamp.clone())?;
-        let parameters =
-            LogParams { container: Some(BUILDER.to_owned()), tail_lines: Some(LOG_LINES), ..LogParams::default() };
-        let name = newest.name_any();
-        let log =
-            read(|| format!("read the log of pod {namespace}/{name}"), pods.logs(&name, &parameters)).await.ok()?;
-        let log = log.trim_end();
-        let from = log.char_indices().rev().nth(LOG_BYTES).map_or(0, |(index, _)| index);
-        log.get(from..).map(str::to_owned)
     }
 }
 

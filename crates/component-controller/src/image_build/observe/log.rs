@@ -1,0 +1,65 @@
+//! What a build that failed said last.
+
+use super::super::{decide::Log, job::BUILDER};
+use api_types::labels;
+use controller_kit::read::read;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, LogParams},
+};
+
+/// How much of a log is shown.
+const LINES: i64 = 20;
+const BYTES: usize = 2000;
+
+/// The end of the log of a Job's newest pod, as far as it can be had.
+pub(super) async fn of_failed(client: &Client, namespace: &str, job: &str) -> Option<Log> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let selector = ListParams::default().labels(&format!("{}={job}", labels::JOB_NAME));
+    let found = read(|| format!("list pods of Job {namespace}/{job}"), pods.list(&selector)).await.ok()?;
+    let newest = found.items.into_iter().max_by_key(|pod| pod.metadata.creation_timestamp.clone())?;
+    let (name, container) = (newest.name_any(), failed_container(&newest).to_owned());
+    let parameters = LogParams { container: Some(container.clone()), tail_lines: Some(LINES), ..LogParams::default() };
+    let text = read(|| format!("read the log of pod {namespace}/{name}"), pods.logs(&name, &parameters)).await.ok()?;
+    let text = text.trim_end();
+    let from = text.char_indices().rev().nth(BYTES).map_or(0, |(index, _)| index);
+    Some(Log { container, text: text.get(from..)?.to_owned() })
+}
+
+/// The container because of which a pod failed. Those of before it ended well, and those of after it never began.
+fn failed_container(pod: &Pod) -> &str {
+    let status = pod.status.as_ref();
+    let before = status.and_then(|status| status.init_container_statuses.as_ref()).into_iter().flatten();
+    let all = before.chain(status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten());
+    let failed = |container: &&ContainerStatus| {
+        let ended = container.state.as_ref().and_then(|state| state.terminated.as_ref());
+        ended.is_some_and(|ended| ended.exit_code != 0)
+    };
+    all.into_iter().find(failed).map_or(BUILDER, |container| container.name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn the_container_that_failed_has_the_log() {
+        let container = |name: &str, state: Value| json!({ "name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state });
+        let ended = |code: i32| json!({ "terminated": { "exitCode": code } });
+        let later = || json!({ "waiting": { "reason": "PodInitializing" } });
+        let named = |download: Value, login: Value, build: Value| {
+            let before =
+                [container("dynamocomponent-downloader", download), container("gcp-init-docker-config", login)];
+            let status = json!({ "initContainerStatuses": before, "containerStatuses": [container("builder", build)] });
+            let pod: Pod = serde_json::from_value(json!({ "metadata": {}, "status": status })).unwrap();
+            failed_container(&pod).to_owned()
+        };
+        assert_eq!(named(ended(22), later(), later()), "dynamocomponent-downloader");
+        assert_eq!(named(ended(0), ended(1), later()), "gcp-init-docker-config");
+        assert_eq!(named(ended(0), ended(0), ended(42)), "builder");
+        assert_eq!(named(ended(0), ended(0), json!({ "running": {} })), "builder", "nobody has failed");
+        assert_eq!(failed_container(&Pod::default()), "builder");
+    }
+}
