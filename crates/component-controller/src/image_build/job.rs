@@ -59,6 +59,11 @@ pub fn docker_secret<'a>(component: &'a DynamoComponent, settings: &'a BuildSett
     own.or(settings.secret.as_deref())
 }
 
+/// Whether nodes have an identity of their own that may push the image: at Google, where no Secret is named.
+pub fn nodes_log_in(component: &DynamoComponent, image: &str, settings: &BuildSettings) -> bool {
+    is_google(image) && docker_secret(component, settings).is_none()
+}
+
 /// How long a build may take, in whole seconds; none if the component does not say.
 ///
 /// # Errors
@@ -252,7 +257,7 @@ fn init_containers(input: Input<'_>) -> Vec<Container> {
         volume_mounts: Some(mounts()),
         ..Container::default()
     };
-    let google = is_google(input.image) && docker_secret(input.component, input.settings).is_none();
+    let google = nodes_log_in(input.component, input.image, input.settings);
     let login = google.then(|| Container {
         name: "gcp-init-docker-config".to_owned(),
         image: Some("google/cloud-sdk:slim".to_owned()),

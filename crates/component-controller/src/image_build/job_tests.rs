@@ -98,6 +98,11 @@ fn credentials_come_from_the_secret_or_from_google() {
     let own = |component: &mut DynamoComponent| component.spec.docker_config_json_secret_name = Some("own".to_owned());
     assert_eq!(names(&made(own, &with, "r.io/d:t").unwrap()), (1, Some("own".to_owned())));
     assert_eq!(names(&made(|_| {}, &settings(&[]), "eu.gcr.io/d:t").unwrap()), (2, None));
+
+    let chat = DynamoComponent::new("chat", DynamoComponentSpec::default());
+    assert!(nodes_log_in(&chat, "europe-docker.pkg.dev/team/d:t", &settings(&[])));
+    assert!(!nodes_log_in(&chat, "europe-docker.pkg.dev/team/d:t", &with), "the Secret logs in");
+    assert!(!nodes_log_in(&chat, "r.io/gcr.io/d:t", &settings(&[])));
 }
 
 #[test]

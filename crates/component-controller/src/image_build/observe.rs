@@ -130,9 +130,12 @@ impl Observer {
         if is_forced(component) {
             return Ok(if known && was_built_by(&live, job) { None } else { Some(Ok(false)) });
         }
-        let answer = self.ask_registry(component, namespace, image).await?;
-        let gone = answer == Ok(false) && was_found(&live, image);
-        Ok((!known || gone || answer == Ok(true)).then_some(answer))
+        let before = Before {
+            known,
+            found: was_found(&live, image),
+            nodes_log_in: job::nodes_log_in(component, image, &self.settings),
+        };
+        Ok(weigh(self.ask_registry(component, namespace, image).await?, before))
     }
 
     async fn ask_registry(
@@ -255,6 +258,26 @@ impl From<Unanswered> for Hindrance {
             Unanswered::Unreachable { .. } => Self::Unreachable(text),
         }
     }
+}
+
+/// What stands before a registry answers.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Whether the image was told to exist.
+    known: bool,
+    /// Whether the registry was the one that told.
+    found: bool,
+    /// Whether nodes may push it without a Secret, and the operator, which asks without one, need not be let in.
+    nodes_log_in: bool,
+}
+
+/// What an answer means. Nobody can tell where nodes alone are let in: it is built, and an image that is there becomes the same again.
+fn weigh(answer: Result<bool, Hindrance>, before: Before) -> Option<Result<bool, Hindrance>> {
+    if before.nodes_log_in && matches!(answer, Err(Hindrance::Blocked(_))) {
+        return (!before.known).then_some(Ok(false));
+    }
+    let gone = answer == Ok(false) && before.found;
+    (!before.known || gone || answer == Ok(true)).then_some(answer)
 }
 
 fn is_forced(component: &DynamoComponent) -> bool {

@@ -57,3 +57,27 @@ async fn the_api_store_says_where_the_archive_is() {
     assert_eq!(place("chat:v2").await, Ok("s3://b/k".to_owned()));
     assert!(matches!(place("chat:v3").await, Err(Hindrance::Unreachable(why)) if why.contains("404")));
 }
+
+/// In a registry that lets nodes in by who they are, the operator sees nothing.
+#[test]
+fn where_nodes_log_in_by_themselves_a_refusal_is_no_hindrance() {
+    let refused = || Err(Hindrance::Blocked("no".to_owned()));
+    let away = || Err(Hindrance::Unreachable("no".to_owned()));
+    let table = [
+        // answer, known, found, nodes log in: what it means
+        (refused(), false, false, true, Some(Ok(false))),
+        (refused(), true, false, true, None),
+        (refused(), true, true, true, None),
+        (refused(), false, false, false, Some(refused())),
+        (refused(), true, true, false, None),
+        (away(), false, false, true, Some(away())),
+        (Ok(true), false, false, true, Some(Ok(true))),
+        (Ok(false), false, false, true, Some(Ok(false))),
+        (Ok(false), true, false, false, None),
+        (Ok(false), true, true, false, Some(Ok(false))),
+    ];
+    for (answer, known, found, nodes_log_in, expected) in table {
+        let before = Before { known, found, nodes_log_in };
+        assert_eq!(weigh(answer.clone(), before), expected, "{answer:?} {before:?}");
+    }
+}
