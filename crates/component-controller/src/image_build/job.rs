@@ -330,9 +330,12 @@ fn builder(input: Input<'_>) -> Result<Container, String> {
     })
 }
 
-fn is_insecure(component: &DynamoComponent) -> bool {
+/// Whether the registry is spoken to without TLS, when it is asked and when it is pushed to: the component or the operator's settings say
+/// so.
+pub fn is_insecure(component: &DynamoComponent, settings: &BuildSettings) -> bool {
     let annotations = component.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(annotations::INSECURE_REGISTRY)).is_some_and(|value| value == labels::TRUE)
+    let said = annotations.and_then(|all| all.get(annotations::INSECURE_REGISTRY));
+    !settings.secure || said.is_some_and(|value| value == labels::TRUE)
 }
 
 /// Arguments of the Dockerfile: those of all builds, then the component's.
@@ -356,7 +359,7 @@ fn kaniko(input: Input<'_>) -> String {
         "--compression=zstd".to_owned(),
         "--compression-level=-7".to_owned(),
         format!("--dockerfile={DOCKERFILE}"),
-        format!("--insecure={}", is_insecure(input.component)),
+        format!("--insecure={}", is_insecure(input.component, settings)),
         format!("--destination={}", quoted(input.image)),
     ];
     words.extend(settings.kaniko_snapshots.as_ref().map(|mode| format!("--snapshot-mode={}", quoted(mode))));
@@ -370,8 +373,8 @@ fn buildkit(input: Input<'_>) -> Result<String, String> {
     let daemon = settings.buildkit_url.as_deref();
     let daemon =
         daemon.ok_or("BUILDKIT_URL is not set; give the address of the BuildKit daemon, or build with kaniko")?;
-    let mut output =
-        format!("type=image,name={},push=true,registry.insecure={}", input.image, is_insecure(input.component));
+    let insecure = is_insecure(input.component, settings);
+    let mut output = format!("type=image,name={},push=true,registry.insecure={insecure}", input.image);
     if settings.estargz {
         output += ",oci-mediatypes=true,compression=estargz,force-compression=true";
     }

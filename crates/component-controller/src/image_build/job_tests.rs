@@ -86,6 +86,25 @@ fn buildkit_builds_elsewhere() {
     assert!(made(|_| {}, &settings(&[("DYNAMO_IMAGE_BUILD_ENGINE", "make")]), "i").unwrap_err().contains("\"make\""));
 }
 
+/// The settings and the component say it for all that goes to the registry: a push by TLS to one that was asked without it only fails.
+#[test]
+fn a_registry_without_tls_is_pushed_to_without_it() {
+    let annotated = |component: &mut DynamoComponent| {
+        component.metadata.annotations = Some([(annotations::INSECURE_REGISTRY.to_owned(), "true".to_owned())].into());
+    };
+    let pushed = |edit: fn(&mut DynamoComponent), secure: &'static str| {
+        let kaniko = [("DOCKER_REGISTRY_SECURE", secure)];
+        let buildkit = [kaniko[0], ("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit"), ("BUILDKIT_URL", "tcp://b:1234")];
+        let says = |all: &[(&'static str, &'static str)], flag: &str| {
+            script(&pod(&made(edit, &settings(all), "r:5000/d:t").unwrap()).containers[0]).contains(flag)
+        };
+        (says(&kaniko, "--insecure=true"), says(&buildkit, "registry.insecure=true"))
+    };
+    assert_eq!(pushed(|_| {}, "false"), (true, true));
+    assert_eq!(pushed(annotated, "true"), (true, true));
+    assert_eq!(pushed(|_| {}, "true"), (false, false));
+}
+
 #[test]
 fn credentials_come_from_the_secret_or_from_google() {
     let names = |job: &Job| {

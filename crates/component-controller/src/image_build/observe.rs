@@ -151,8 +151,8 @@ impl Observer {
                 Err(hindrance) => return Ok(Err(hindrance)),
             },
         };
-        let insecure = component.annotations().get(annotations::INSECURE_REGISTRY).is_some_and(|v| v == labels::TRUE);
-        let answer = self.registries.has(image, self.settings.secure && !insecure, login).await;
+        let secure = !job::is_insecure(component, &self.settings);
+        let answer = self.registries.has(image, secure, login).await;
         Ok(answer.map_err(Hindrance::from))
     }
 
