@@ -74,6 +74,71 @@ fn replicas_that_an_adapter_has_set_are_kept() {
     assert_eq!(replicas(with(json!(5), json!({})), with(json!(2), json!({}))), 2);
 }
 
+/// The graph with workers of the second component in its configuration.
+fn with_workers(graph: &Value, workers: Value) -> Value {
+    let config =
+        json!({ graph["spec"]["components"][1]["name"].as_str().unwrap(): { "ServiceArgs": { "workers": workers } } });
+    edited(graph, |g| g["spec"]["env"] = json!([{ "name": "DYN_DEPLOYMENT_CONFIG", "value": config.to_string() }]))
+}
+
+fn replicas(request: &Request, facts: &Facts) -> Value {
+    defaulted(request, facts)["spec"]["components"][1]["replicas"].clone()
+}
+
+/// The main container of the second component.
+fn main(graph: &mut Value) -> &mut Value {
+    let containers = graph["spec"]["components"][1]["podTemplate"]["spec"]["containers"].as_array_mut().unwrap();
+    containers.iter_mut().find(|container| container["name"] == "main").unwrap()
+}
+
+/// `DYN_DEPLOYMENT_CONFIG` of 2025 gives replicas where nobody else does.
+#[test]
+fn workers_of_the_configuration_become_replicas() {
+    let three = with_workers(&bare(), json!(3));
+    assert_eq!(replicas(&creation(three.clone()), &facts()), 3);
+    let first = defaulted(&creation(three.clone()), &facts())["spec"]["components"][0]["replicas"].clone();
+    assert_eq!(first, 1, "it speaks of another");
+    for unusable in [json!(-1), json!("3"), json!(null)] {
+        assert_eq!(replicas(&creation(with_workers(&bare(), unusable.clone())), &facts()), 1, "{unusable}");
+    }
+    let given = edited(&three, |g| g["spec"]["components"][1]["replicas"] = json!(2));
+    assert_eq!(replicas(&creation(given), &facts()), 2, "the author's number wins");
+
+    let name = bare()["spec"]["components"][1]["name"].as_str().unwrap().to_owned();
+    let own = edited(&three, |g| {
+        let config = json!({ name.as_str(): { "ServiceArgs": { "workers": 5 } } }).to_string();
+        main(g)["env"] = json!([{ "name": "DYN_DEPLOYMENT_CONFIG", "value": config }]);
+    });
+    assert_eq!(replicas(&creation(own), &facts()), 5, "the component's own configuration wins");
+
+    // On Grove engines read it themselves, unless the image is built from an archive.
+    assert_eq!(replicas(&creation(three.clone()), &grove()), 1);
+    let built = edited(&three, |g| {
+        let said = json!({ "dynamoComponent": "chat:v1" }).to_string();
+        g["metadata"]["annotations"] = json!({ "nvidia.com/dgd-spec": said });
+        main(g)["image"] = json!(null);
+    });
+    assert_eq!(replicas(&creation(built), &grove()), 3);
+}
+
+#[test]
+fn replicas_of_the_configuration_follow_it() {
+    let with = |workers: i64, replicas: Value| {
+        let bare = edited(&bare(), |g| g["metadata"]["annotations"] = graph()["metadata"]["annotations"].clone());
+        edited(&with_workers(&bare, json!(workers)), |g| g["spec"]["components"][1]["replicas"] = replicas)
+    };
+    let updated = |old: &Value, new: Value| replicas(&change(old.clone(), new), &facts());
+    let stored = with(3, json!(3));
+    assert_eq!(updated(&stored, with(3, json!(null))), 3, "a manifest without replicas says nothing new");
+    assert_eq!(updated(&stored, with(5, json!(null))), 5);
+    assert_eq!(updated(&stored, with(5, json!(3))), 5, "what was filled in comes back with an apply");
+    assert_eq!(updated(&stored, with(3, json!(4))), 4, "somebody scales it");
+    assert_eq!(updated(&with(3, json!(4)), with(5, json!(4))), 4, "somebody has scaled it");
+    let scaled = |graph: &Value| edited(graph, |g| g["spec"]["components"][1]["scalingAdapter"] = json!({}));
+    assert_eq!(updated(&scaled(&stored), scaled(&with(5, json!(3)))), 3, "the adapter's number stands");
+    assert_eq!(updated(&scaled(&with(3, json!(7))), scaled(&with(5, json!(null)))), 7);
+}
+
 #[test]
 fn fragments_get_their_target() {
     let graph = edited(&bare(), |g| {

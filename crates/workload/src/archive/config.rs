@@ -16,9 +16,7 @@ use std::collections::BTreeMap;
 /// It is no JSON; the field is below the component.
 pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<(), Invalid> {
     let own = component.main_container().and_then(|main| main.env.as_deref()).unwrap_or_default();
-    let Some(text) = own.iter().find(is_it).or_else(|| inherited.iter().find(is_it)).and_then(given) else {
-        return Ok(());
-    };
+    let Some(text) = text(own, inherited) else { return Ok(()) };
     let mut config: Value = serde_json::from_str(text).map_err(|error| Invalid {
         field: format!("envs[{}]", env_names::DYN_DEPLOYMENT_CONFIG),
         value: text.to_owned(),
@@ -29,9 +27,7 @@ pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<
     let service = service_of(&config, &component.name, is_frontend);
     if let Some(Value::Object(service)) = service.as_ref().and_then(|service| config.get_mut(service)) {
         if let Some(args) = service.get("ServiceArgs") {
-            if let (None, Some(workers)) = (component.replicas, args.get("workers").and_then(Value::as_i64)) {
-                component.replicas = i32::try_from(workers).ok().filter(|workers| *workers >= 0);
-            }
+            component.replicas = component.replicas.or_else(|| workers_of(args));
             let resources = args.get("resources").map(quantities).unwrap_or_default();
             if !resources.is_empty() {
                 require(component, &resources);
@@ -53,6 +49,17 @@ pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<
     Ok(())
 }
 
+/// How many replicas it gives a component of this name. `own` is the component's environment, `inherited` that of the whole graph.
+pub fn workers(component: &str, is_frontend: bool, own: &[EnvVar], inherited: &[EnvVar]) -> Option<i32> {
+    let config: Value = serde_json::from_str(text(own, inherited)?).ok()?;
+    workers_of(config.get(service_of(&config, component, is_frontend)?)?.get("ServiceArgs")?)
+}
+
+fn workers_of(args: &Value) -> Option<i32> {
+    let workers = args.get("workers").and_then(Value::as_i64)?;
+    i32::try_from(workers).ok().filter(|workers| *workers >= 0)
+}
+
 /// Whether a component has such a configuration, of its own or `inherited` from the graph.
 pub fn is_configured(component: &ComponentSpec, inherited: &[EnvVar]) -> bool {
     let own = component.main_container().and_then(|main| main.env.as_deref()).unwrap_or_default();
@@ -61,6 +68,11 @@ pub fn is_configured(component: &ComponentSpec, inherited: &[EnvVar]) -> bool {
 
 fn is_it(variable: &&EnvVar) -> bool {
     variable.name == env_names::DYN_DEPLOYMENT_CONFIG
+}
+
+/// The configuration. The component's own wins, even if it is empty.
+fn text<'a>(own: &'a [EnvVar], inherited: &'a [EnvVar]) -> Option<&'a str> {
+    own.iter().find(is_it).or_else(|| inherited.iter().find(is_it)).and_then(given)
 }
 
 fn given(variable: &EnvVar) -> Option<&str> {

@@ -9,8 +9,9 @@ mod privileges;
 mod serve;
 
 pub use check::{check_source, check_told};
-pub use config::{configure, is_configured};
+pub use config::{configure, is_configured, workers};
 pub use image::{Awaited, Image, Running, image};
+pub use serve::is_entry;
 
 use crate::Invalid;
 use api_types::conversion::preserved::PreservedClaim;

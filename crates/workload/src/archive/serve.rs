@@ -6,10 +6,9 @@ use api_types::{env as env_names, ports};
 use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, HTTPGetAction, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// Starts a service in `main`, unless the author says what it runs. The service that the graph is entered by, whose tag ends
-/// with its name, is a frontend.
+/// Starts a service in `main`, unless the author says what it runs. The service that the graph is entered by is a frontend.
 pub(super) fn serve(component: &mut ComponentSpec, tag: &str, config: bool) {
-    if component.type_.is_none() && tag.ends_with(component.name.as_str()) {
+    if component.type_.is_none() && is_entry(&component.name, tag) {
         component.type_ = Some(ComponentType::Frontend);
     }
     let command = command(component, tag, config);
@@ -40,6 +39,11 @@ pub(super) fn serve(component: &mut ComponentSpec, tag: &str, config: bool) {
     if type_ == Some(ComponentType::Planner) {
         pod(component).service_account_name.get_or_insert_with(|| api_types::names::PLANNER_SERVICE_ACCOUNT.to_owned());
     }
+}
+
+/// Whether the graph is entered by a service of this name: its tag ends with it.
+pub fn is_entry(name: &str, tag: &str) -> bool {
+    tag.ends_with(name)
 }
 
 fn command(component: &ComponentSpec, tag: &str, config: bool) -> String {

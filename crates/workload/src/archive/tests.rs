@@ -113,6 +113,11 @@ fn a_configuration_says_how_many_and_how_large() {
     let mut fixed = component(json!({ "name": "Worker", "replicas": 1 }));
     configure(&mut fixed, &inherited).unwrap();
     assert_eq!(fixed.replicas, Some(1), "the author's number wins");
+    let asked = |name: &str, own: &[EnvVar]| workers(name, false, own, &inherited);
+    assert_eq!((asked("Worker", &[]), asked("Frontend", &[]), asked("Other", &[])), (Some(3), None, None));
+    let own = [variable("DYN_DEPLOYMENT_CONFIG", r#"{ "Worker": { "ServiceArgs": { "workers": 0 } } }"#)];
+    assert_eq!(asked("Worker", &own), Some(0));
+    assert_eq!(asked("Worker", &[variable("DYN_DEPLOYMENT_CONFIG", "")]), None, "its own says nothing");
 
     let mut frontend = component(json!({ "name": "Frontend", "type": "frontend" }));
     configure(&mut frontend, &inherited).unwrap();

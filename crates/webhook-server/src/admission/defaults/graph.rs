@@ -3,7 +3,7 @@
 use api_types::annotations;
 use serde_json::{Value, json};
 
-use super::object_at;
+use super::{object_at, replicas::replicas};
 use crate::admission::field::{FieldPath, Node};
 use crate::admission::provider_override::{self, Scope};
 use crate::admission::view::{Graph, Provider};
@@ -42,7 +42,7 @@ fn put_back(object: &mut Value, old: &Value) {
     }
 }
 
-/// Fields that are not set, and what they get.
+/// Fields that the author left to others, and what they get.
 fn missing(object: &Value, old: Option<&Value>) -> Vec<(FieldPath, Value)> {
     let graph = Graph::new(Node::root(object));
     let old = old.map(|old| Graph::new(Node::root(old)));
@@ -54,14 +54,8 @@ fn missing(object: &Value, old: Option<&Value>) -> Vec<(FieldPath, Value)> {
     };
     found.extend(target(&graph.spec().field("providerOverride"), Scope::Root));
     for component in graph.components().iter().filter(|component| component.node().value().is_object()) {
-        let replicas = component.field("replicas");
-        if !replicas.is_set() {
-            // Replicas that a scaling adapter has set are not undone by leaving them out.
-            let before = old.as_ref().and_then(|old| old.component(component.name()));
-            let scaled = before
-                .filter(|before| before.field("scalingAdapter").is_set() && component.field("scalingAdapter").is_set());
-            found.push((replicas.path().clone(), json!(scaled.map_or(1, |before| before.replicas()))));
-        }
+        let replicas = replicas(&graph, component, old.as_ref());
+        found.extend(replicas.map(|replicas| (component.field("replicas").path().clone(), json!(replicas))));
         let min_available = component.field("minAvailable");
         if provider == Provider::Grove && !min_available.is_set() {
             found.push((min_available.path().clone(), json!(1)));

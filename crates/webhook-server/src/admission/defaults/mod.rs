@@ -2,6 +2,7 @@
 
 mod component_deployment;
 mod graph;
+mod replicas;
 mod request;
 
 use api_types::conversion::{ApiVersion, convert};

@@ -54,9 +54,14 @@ impl<'a> Graph<'a> {
 
     /// Whether the image of its components is built from an archive, unless they name one.
     pub(in crate::admission) fn is_built(&self) -> bool {
+        self.archive().is_some()
+    }
+
+    /// What it says of an archive from which its image is built.
+    pub(in crate::admission) fn archive(&self) -> Option<PreservedGraph> {
         let kept = self.annotation(PreservedGraph::ANNOTATION).text().to_owned();
         let said = PreservedGraph::of(&[(PreservedGraph::ANNOTATION.to_owned(), kept)].into());
-        said.is_some_and(|said| said.source.is_some())
+        said.filter(|said| said.source.is_some())
     }
 
     /// What the graph's annotation says about the program that runs it.
