@@ -2,6 +2,7 @@
 
 mod definitions;
 mod neighbours;
+mod nulls;
 mod one_namespace;
 mod placement;
 mod reference;
@@ -297,7 +298,11 @@ fn what_cannot_work_is_refused_with_the_remedy() {
 #[test]
 fn schemas_and_readme_are_those_of_the_values() {
     let files = super::values::files(&chart()).unwrap();
-    assert_eq!(files.len(), 11, "a schema for each of ten charts, and a README");
+    assert_eq!(
+        files.len(),
+        25,
+        "for each of ten charts a schema and what stands for null, four templates, and a README"
+    );
     for (path, wanted) in files {
         let found = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(found == wanted, "{}: run `cargo xtask charts generate`", path.display());

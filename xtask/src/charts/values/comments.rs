@@ -1,7 +1,7 @@
 //! The comments of a `values.yaml`, which a parser of YAML throws away.
 
 /// The types that a comment may name.
-const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
 /// What stands above a key.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,10 +1,12 @@
-//! What the values of the charts are: read from each `values.yaml` and its comments, and written as `values.schema.json` and as
-//! the chart's README.
+//! What the values of the charts are: read from each `values.yaml` and its comments, and written as `values.schema.json`, as
+//! the chart's README, and as what stands for null.
 //!
 //! A comment that begins with `# --` is the meaning of the key below it. A type in brackets may come first, as in
 //! `# -- (integer) …`; where the default is null, it has to. A map that has a meaning of its own is one value, whatever it holds.
+//! The type `null`, as in `# -- (boolean|null) …`, says that null is not the want of a value, but means something itself.
 
 mod comments;
+mod defaults;
 mod readme;
 mod schema;
 
@@ -37,6 +39,8 @@ struct Setting {
     meaning: String,
     /// JSON types that it may have.
     types: Vec<&'static str>,
+    /// Null has a meaning of its own.
+    null_means: bool,
     default: Value,
 }
 
@@ -50,6 +54,11 @@ pub(super) fn files(platform: &Path) -> Result<Vec<(PathBuf, String)>> {
         (chart.dir.join("values.schema.json"), schema::of(&chart.values, &open))
     });
     let mut files: Vec<_> = schemas.collect();
+    files.extend(charts.iter().map(|chart| (chart.dir.join("files/defaults.json"), defaults::of(&chart.values))));
+    let with_templates = charts.iter().filter(|chart| chart.dir.join("templates").is_dir());
+    files.extend(
+        with_templates.map(|chart| (chart.dir.join("templates/_complete.tpl"), defaults::template(&chart.name))),
+    );
     files.push((platform.join("README.md"), readme::of(&charts)));
     Ok(files)
 }
@@ -78,12 +87,27 @@ fn open(chart: &Chart, charts: &[Chart], elsewhere: &[String]) -> Vec<Vec<String
 
 /// The whole names of all values of the platform's chart and of those in it.
 pub(crate) fn names(platform: &Path) -> Result<Vec<String>> {
+    Ok(defaults(platform)?.into_iter().map(|(name, _)| name).collect())
+}
+
+/// The same, with the default of each.
+pub(crate) fn defaults(platform: &Path) -> Result<Vec<(String, Value)>> {
     let mut charts = Vec::new();
     collect(platform, "", &mut charts)?;
-    let of = |chart: &Chart| -> Vec<String> {
-        chart.values.iter().map(|value| format!("{}{}", chart.prefix, value.path.join("."))).collect()
+    let of = |chart: Chart| {
+        let prefix = chart.prefix;
+        let values = chart.values.into_iter();
+        values.map(move |value| (format!("{prefix}{}", value.path.join(".")), value.default))
     };
-    Ok(charts.iter().flat_map(of).collect())
+    Ok(charts.into_iter().flat_map(of).collect())
+}
+
+/// Under which names the charts in the platform's have their values.
+#[cfg(test)]
+pub(crate) fn prefixes(platform: &Path) -> Result<Vec<String>> {
+    let mut charts = Vec::new();
+    collect(platform, "", &mut charts)?;
+    Ok(charts.into_iter().map(|chart| chart.prefix.trim_end_matches('.').to_owned()).collect())
 }
 
 /// The chart in a directory, and those in its `charts`, in the order of their names.
@@ -136,7 +160,9 @@ fn walk(value: &Value, path: &mut Vec<String>, all: &[Comment], found: &mut Vec<
         (value, Some(comment)) => {
             let types = types(value, &comment.types).with_context(|| path.join("."))?;
             let meaning = comment.meaning.clone();
-            found.push((comment.line, Setting { path: path.clone(), meaning, types, default: value.clone() }));
+            let null_means = comment.types.contains(&"null");
+            let setting = Setting { path: path.clone(), meaning, types, null_means, default: value.clone() };
+            found.push((comment.line, setting));
         }
         (Value::Object(fields), None) if !fields.is_empty() => {
             for (key, value) in fields {
@@ -163,7 +189,8 @@ fn types(default: &Value, named: &[&'static str]) -> Result<Vec<&'static str>> {
         Value::Object(_) => (vec!["object"], true),
     };
     let types = if named.is_empty() { own } else { named.to_vec() };
-    Ok(types.into_iter().chain(nullable.then_some("null")).collect())
+    let null = (nullable && !types.contains(&"null")).then_some("null");
+    Ok(types.into_iter().chain(null).collect())
 }
 
 #[cfg(test)]
@@ -186,17 +213,21 @@ limit: null
 # -- One value.
 resources:
   limits: {memory: 1Mi}
+# -- (boolean|null) Null: as it comes.
+mesh: false
 ";
         let found = settings(source).unwrap();
         let rows: Vec<_> = found.iter().map(|s| (s.path.join("."), s.meaning.as_str(), s.types.as_slice())).collect();
-        let expected: [(&str, &str, &[&str]); 4] = [
+        let expected: [(&str, &str, &[&str]); 5] = [
             ("replicas", "How many.", &["integer"]),
             ("image.tag", "Which one, of all.", &["string", "number", "null"]),
             ("limit", "Null: none.", &["integer", "null"]),
             ("resources", "One value.", &["object", "null"]),
+            ("mesh", "Null: as it comes.", &["boolean", "null"]),
         ];
         assert_eq!(rows, expected.map(|(path, meaning, types)| (path.to_owned(), meaning, types)));
         assert_eq!(found[3].default, json!({"limits": {"memory": "1Mi"}}));
+        assert_eq!(found.iter().filter(|s| s.null_means).count(), 1);
     }
 
     #[test]

@@ -10,7 +10,8 @@ use super::{Chart, Setting};
 const INTRODUCTION: &str = "\
 [docs/install.md](../../../docs/install.md) tells how to install the chart, and what the operator needs and does. This page names
 every value, its default and its meaning. Each stands in the `values.yaml` of its chart, whose comments this page is made from by
-`cargo xtask charts generate`.
+`cargo xtask charts generate`. A value that is null is the default, a list or a map that is null is empty, unless its meaning tells
+what null is.
 ";
 
 /// The page for the platform's chart, which is the first, and all charts in it.
@@ -61,6 +62,7 @@ mod tests {
             path: vec!["a".to_owned(), key.to_owned()],
             meaning: "One | other.".to_owned(),
             types: vec![],
+            null_means: false,
             default,
         };
         let chart = |prefix: &str, values| Chart {

@@ -62,7 +62,8 @@ mod tests {
     }
 
     fn value(keys: &[&str], types: &[&'static str]) -> Setting {
-        Setting { path: path(keys), meaning: "M".to_owned(), types: types.to_vec(), default: Value::Null }
+        let path = path(keys);
+        Setting { path, meaning: "M".to_owned(), types: types.to_vec(), null_means: false, default: Value::Null }
     }
 
     #[test]

@@ -256,7 +256,7 @@ subjects:
 {{- $metrics := .root.Values.metricsService -}}
 {{- $wanted := $metrics.enabled -}}
 {{- $served := .root.Capabilities.APIVersions.Has "monitoring.coreos.com/v1" -}}
-{{- if not (eq (toString $wanted) "false") }}
+{{- if and $metrics.ports (ne (toString $wanted) "false") }}
 ---
 apiVersion: v1
 kind: Service

@@ -1,0 +1,88 @@
+//! What stands for null: `files/defaults.json` of a chart, and the template that puts it into the values.
+//!
+//! Helm takes null for the wish that a key be not there, so templates would have to mind for each key that it may be missing.
+
+use serde_json::{Value, json};
+
+use super::Setting;
+
+/// The template, for a chart of a name.
+const TEMPLATE: &str = r#"{{/*
+Made by `cargo xtask charts generate`. Puts what stands for null into the values of this chart and of those in it. Every template that
+is not a part of another one begins with it.
+*/}}
+{{- define "CHART.complete" -}}
+{{- include "CHART.fill" (dict "values" .Values "defaults" (.Files.Get "files/defaults.json" | fromJson)) -}}
+{{- range $inner := .Subcharts -}}
+{{- include "CHART.complete" $inner -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "CHART.fill" -}}
+{{- range $key, $default := .defaults -}}
+{{- $value := index $.values $key -}}
+{{- if kindIs "invalid" $value -}}
+{{- $_ := set $.values $key $default -}}
+{{- else if and (kindIs "map" $value) (kindIs "map" $default) -}}
+{{- include "CHART.fill" (dict "values" $value "defaults" $default) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+"#;
+
+/// The template for a chart.
+pub(super) fn template(chart: &str) -> String {
+    TEMPLATE.replace("CHART", chart)
+}
+
+/// What stands for null in the values of a chart: of a list and of a map that is one value, that it is empty; of everything else its
+/// default, unless null means something itself.
+pub(super) fn of(values: &[Setting]) -> String {
+    let mut defaults = json!({});
+    for value in values {
+        let [outer @ .., key] = value.path.as_slice() else { continue };
+        let place = outer.iter().fold(&mut defaults, |inner, key| &mut inner[key.as_str()]);
+        if place.is_null() {
+            *place = json!({});
+        }
+        match &value.default {
+            Value::Null => {}
+            _ if value.null_means => {}
+            Value::Array(_) => place[key.as_str()] = json!([]),
+            Value::Object(_) => place[key.as_str()] = json!({}),
+            scalar => place[key.as_str()] = scalar.clone(),
+        }
+    }
+    format!("{defaults:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_stands_for_nothing_where_there_can_be_nothing_and_for_the_default_elsewhere() {
+        let value = |path: &[&str], default: Value, null_means: bool| Setting {
+            path: path.iter().map(|&key| key.to_owned()).collect(),
+            meaning: "M".to_owned(),
+            types: vec![],
+            null_means,
+            default,
+        };
+        let defaults = of(&[
+            value(&["a", "count"], json!(1), false),
+            value(&["a", "on"], json!(true), false),
+            value(&["a", "resources"], json!({"cpu": 1}), false),
+            value(&["list"], json!(["x"]), false),
+            value(&["b", "c", "tristate"], json!(false), true),
+            value(&["d", "none"], Value::Null, false),
+        ]);
+        let expected = json!({
+            "a": { "count": 1, "on": true, "resources": {} },
+            "list": [],
+            "b": { "c": {} },
+            "d": {},
+        });
+        assert_eq!(serde_json::from_str::<Value>(&defaults).unwrap(), expected);
+    }
+}
