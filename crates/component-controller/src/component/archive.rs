@@ -2,6 +2,7 @@
 //!
 //! Components of graphs do not need this: their graph knows the image.
 
+use api_types::conversion::preserved::PreservedComponent;
 use api_types::conversion::preserved::archive::PreservedService;
 use api_types::names;
 use api_types::v1alpha1::DynamoComponent;
@@ -77,6 +78,7 @@ fn run(
     expansion: &mut Expansion,
     problems: &mut Vec<Invalid>,
 ) {
+    let registers = PreservedComponent::of_component_deployment(component.annotations()).dynamo_namespace;
     let component = &mut component.spec.component;
     if names_image(component) {
         return;
@@ -86,6 +88,9 @@ fn run(
     expansion.awaited = running.awaited.map(|awaited| awaited.message);
     use_image(component, &facts.said, &running.image, &[]);
     pull_with(component, &running.pull_secrets);
+    if let Some(dynamo_namespace) = registers.filter(|name| !name.is_empty()) {
+        archive::register_under(component, &dynamo_namespace);
+    }
     let checked = [archive::check_told(component, "component"), archive::configure(component, &[])];
     let mistakes = checked.into_iter().filter_map(Result::err);
     problems.extend(mistakes.map(|wrong| Invalid { field: format!("spec.{}", wrong.field), ..wrong }));
@@ -150,6 +155,38 @@ mod tests {
         assert!(expand(&mut other, &facts).unwrap().lacks_claim.unwrap().contains("chat-frontend"));
         facts.claim_exists = true;
         assert_eq!(expand(&mut other, &facts), Ok(Expansion::default()));
+    }
+
+    /// What of `DYN_NAMESPACE` and the like its author and this module say to the pods.
+    fn told(spec: Value) -> Vec<(String, Option<String>)> {
+        let (mut component, facts) = component(spec);
+        expand(&mut component, &facts).unwrap();
+        let env = component.spec.component.main_container().and_then(|main| main.env.clone()).unwrap_or_default();
+        let named = env.into_iter().filter(|variable| variable.name.starts_with("DYN_NAMESPACE"));
+        named.map(|variable| (variable.name, variable.value)).collect()
+    }
+
+    #[test]
+    fn a_program_of_2025_on_its_own_registers_where_its_author_says() {
+        let spec = |tag: &str, more: Value| {
+            let mut spec = json!({ "serviceName": "Worker", "dynamoComponent": "chat:v1", "dynamoTag": tag });
+            spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            spec
+        };
+        let is = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
+        let shared = json!({ "dynamoNamespace": "shared" });
+        assert_eq!(told(spec("m:Frontend", shared.clone())), [is("DYN_NAMESPACE", "shared")]);
+        let entry = [is("DYN_NAMESPACE", "shared"), is("DYN_NAMESPACE_PREFIX", "shared")];
+        assert_eq!(told(spec("m:Worker", shared)), entry, "as the frontend");
+        let own = json!({ "dynamoNamespace": "shared", "envs": [{ "name": "DYN_NAMESPACE", "value": "own" }] });
+        assert_eq!(told(spec("m:Frontend", own)), [is("DYN_NAMESPACE", "own")]);
+        for more in [
+            json!({}),
+            json!({ "dynamoNamespace": "" }),
+            json!({ "dynamoNamespace": "shared", "extraPodSpec": { "mainContainer": { "image": "own:1" } } }),
+        ] {
+            assert_eq!(told(spec("m:Frontend", more.clone())), [], "{more}");
+        }
     }
 
     #[test]

@@ -42,12 +42,23 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, request: &Request, fa
     shared::check_update(&new, &old, Change { owner: KIND, may_scale: true }, out);
 }
 
-/// Where the component of a v1alpha1 object registers: with the graph that owns it, or by its own name.
+/// Where the component of a v1alpha1 object registers: with the graph that owns it, where its author says if its image is built, or by
+/// its own name.
 pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
     let metadata = object.field("metadata");
     let is_graph = |owner: &Node<'_>| owner.field("kind").text() == Kind::Graph.name();
     let graph = metadata.field("ownerReferences").items().find(is_graph);
+    let given = object.fields(&["spec", "dynamoNamespace"]);
+    if graph.is_none() && !given.text().is_empty() && is_built(object) {
+        return given.text().to_owned();
+    }
     let owner = graph.unwrap_or_else(|| metadata.clone());
     let is_global = object.fields(&["spec", "globalDynamoNamespace"]).is_true();
     names::dynamo_namespace(metadata.field("namespace").text(), owner.field("name").text(), is_global)
+}
+
+/// Whether the image of a v1alpha1 object's component is built from an archive.
+fn is_built(object: &Node<'_>) -> bool {
+    let is_empty = |path: &[&str]| object.fields(path).text().is_empty();
+    !is_empty(&["spec", "dynamoComponent"]) && is_empty(&["spec", "extraPodSpec", "mainContainer", "image"])
 }

@@ -213,6 +213,31 @@ fn what_2025_asked_for_and_nobody_does_is_told() {
     assert_eq!(told(&component(None)), [""; 0]);
 }
 
+/// In 2025 it was where the program registers, and there it still is.
+#[test]
+fn the_dynamo_namespace_of_a_built_component_on_its_own_is_heard() {
+    let told = |more: Value, owners: Value| {
+        let mut object = json!({
+            "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment",
+            "metadata": { "name": "decode", "namespace": "team", "ownerReferences": owners },
+            "spec": { "dynamoNamespace": "mine", "componentType": "worker" },
+        });
+        object["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = validate(&converted(&object), &facts());
+        assert_eq!(mistakes(&answer), [""; 0], "{}", words(&answer));
+        warnings(&answer).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let built = json!({ "dynamoComponent": "chat:v1", "dynamoTag": "m:Decode" });
+    assert_eq!(told(built.clone(), json!([])), [""; 0]);
+    let graph =
+        json!([{ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "name": "llama", "uid": "u" }]);
+    let image = json!({ "dynamoComponent": "chat:v1", "extraPodSpec": { "mainContainer": { "image": "vllm:1.5.0" } } });
+    for (more, owners, instead) in [(built, graph, "team-llama"), (image, json!([]), "team-decode")] {
+        let warnings = told(more, owners);
+        assert!(warnings[0].contains(&format!("\"mine\" is replaced by {instead:?}")), "{warnings:?}");
+    }
+}
+
 #[test]
 fn a_further_compilation_cache_is_admitted_and_told() {
     let told = |mounts: Value| {

@@ -17,7 +17,7 @@ use crate::Invalid;
 use api_types::conversion::preserved::PreservedClaim;
 use api_types::conversion::preserved::archive::{PreservedService, PreservedVolume};
 use api_types::env;
-use api_types::v1beta1::{ComponentSpec, MAIN_CONTAINER};
+use api_types::v1beta1::{ComponentSpec, ComponentType, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec, VolumeMount,
     VolumeResourceRequirements,
@@ -42,6 +42,18 @@ pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: 
 /// Whether the author names the image of `main`. It is run then, and none is built for the component.
 pub fn names_image(component: &ComponentSpec) -> bool {
     component.main_container().and_then(|main| main.image.as_deref()).is_some_and(|image| !image.is_empty())
+}
+
+/// Tells the pods of a component on its own that they register under this Dynamo namespace, unless the author tells them another.
+pub fn register_under(component: &mut ComponentSpec, dynamo_namespace: &str) {
+    let is_frontend = component.type_ == Some(ComponentType::Frontend);
+    let told = main(component).env.get_or_insert_default();
+    for name in [Some(env::DYN_NAMESPACE), is_frontend.then_some(env::DYN_NAMESPACE_PREFIX)].into_iter().flatten() {
+        if !told.iter().any(|variable| variable.name == name) {
+            let value = Some(dynamo_namespace.to_owned());
+            told.push(EnvVar { name: name.to_owned(), value, value_from: None });
+        }
+    }
 }
 
 /// Makes pods pull with these Secrets too.

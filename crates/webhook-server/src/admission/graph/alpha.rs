@@ -56,7 +56,7 @@ pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &s
 /// Fields that say something which nobody hears any more.
 fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
     let namespace = component.field("dynamoNamespace");
-    if !namespace.text().is_empty() {
+    if !["", dynamo_namespace].contains(&namespace.text()) {
         out.warn(format!(
             "{}: deprecated and ignored; {:?} is replaced by {dynamo_namespace:?}; remove the field",
             namespace.path(),
