@@ -1,24 +1,41 @@
-//! `DynamoGraphDeploymentScalingAdapter`: one field has another name.
+//! `DynamoGraphDeploymentScalingAdapter`: one field has another name, and v1alpha1 leaves a count of zero out of the status.
 
 use super::lens::{self, Edit, Saved, Side};
 use super::value::{Object, put};
 use super::{ApiVersion, Source};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The field that names the component, in v1alpha1 and v1beta1.
 const TARGET: (&str, &str) = ("serviceName", "componentName");
 
-struct Rename {
-    from: &'static str,
-    to: &'static str,
-}
+/// Replicas in the status: required in v1beta1, left out by clients of v1alpha1 when they are zero.
+const COUNT: &str = "replicas";
 
-impl Side for Rename {
+/// One version of the adapter.
+struct Adapter(ApiVersion);
+
+impl Side for Adapter {
     fn project(&self, object: &Object) -> Object {
         let mut projected = object.clone();
+        let (from, to) = match self.0 {
+            ApiVersion::V1Alpha1 => TARGET,
+            ApiVersion::V1Beta1 => (TARGET.1, TARGET.0),
+        };
         if let Some(Value::Object(target)) = projected.get_mut("spec").and_then(|spec| spec.get_mut("dgdRef")) {
-            let name = target.remove(self.from);
-            put(target, &[self.to], name);
+            let name = target.remove(from);
+            put(target, &[to], name);
+        }
+        if let Some(Value::Object(status)) = projected.get_mut("status") {
+            let count = status.get(COUNT);
+            match self.0 {
+                ApiVersion::V1Alpha1 if count.is_none_or(Value::is_null) => {
+                    status.insert(COUNT.to_owned(), json!(0));
+                }
+                ApiVersion::V1Beta1 if count == Some(&json!(0)) => {
+                    status.remove(COUNT);
+                }
+                _ => {}
+            }
         }
         projected
     }
@@ -33,8 +50,7 @@ impl Side for Rename {
 }
 
 pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
-    let alpha = Rename { from: TARGET.0, to: TARGET.1 };
-    let beta = Rename { from: TARGET.1, to: TARGET.0 };
+    let (alpha, beta) = (Adapter(ApiVersion::V1Alpha1), Adapter(ApiVersion::V1Beta1));
     let (from, to) = match source.to {
         ApiVersion::V1Beta1 => (alpha, beta),
         ApiVersion::V1Alpha1 => (beta, alpha),

@@ -1,6 +1,7 @@
 //! Rules of conversion, one table row each, and the laws that hold for every object.
 
 use super::{ApiVersion, ConversionError, convert};
+use crate::v1beta1::DynamoGraphDeploymentScalingAdapterStatus;
 use serde_json::{Value, json};
 
 mod components;
@@ -153,6 +154,32 @@ fn the_scaling_adapter_only_renames() {
     let alpha = object(ApiVersion::V1Alpha1, kind, &spec("serviceName"));
     assert_eq!(up(&alpha), object(ApiVersion::V1Beta1, kind, &spec("componentName")));
     assert_comes_back(&alpha);
+}
+
+/// Clients of v1alpha1 leave a count of zero out of the status. In v1beta1, which is stored and read, it is required.
+#[test]
+fn a_scaling_adapter_without_a_count_has_no_replicas() {
+    let adapter = |version: ApiVersion, status: &Value| {
+        let mut adapter = object(version, "DynamoGraphDeploymentScalingAdapter", &json!({}));
+        adapter["status"] = status.clone();
+        adapter
+    };
+    let (alpha, beta) = (ApiVersion::V1Alpha1, ApiVersion::V1Beta1);
+    for (status, stored) in [
+        (json!({}), json!({ "replicas": 0 })),
+        (json!({ "selector": "a=b" }), json!({ "replicas": 0, "selector": "a=b" })),
+        (json!({ "replicas": 3 }), json!({ "replicas": 3 })),
+    ] {
+        assert_eq!(up(&adapter(alpha, &status)), adapter(beta, &stored), "nothing is kept beside it");
+        assert_eq!(down(&adapter(beta, &stored)), adapter(alpha, &status));
+        assert_comes_back(&adapter(alpha, &status));
+        assert_comes_back(&adapter(beta, &status));
+    }
+    assert_comes_back(&adapter(alpha, &json!({ "replicas": 0 })));
+    assert_comes_back(&adapter(alpha, &json!({ "replicas": null })));
+    // What was stored before, or by another conversion, is read all the same.
+    let status = serde_json::from_value::<DynamoGraphDeploymentScalingAdapterStatus>(json!({ "selector": "a=b" }));
+    assert_eq!(status.unwrap().replicas, 0);
 }
 
 /// Found by fuzzing: read and written once more, this number was another one.

@@ -51,6 +51,9 @@ pub struct ScalingTarget {
 #[serde(rename_all = "camelCase")]
 pub struct DynamoGraphDeploymentScalingAdapterStatus {
     /// Replicas of the component.
+    // Clients of v1alpha1 leave a zero out, and their objects are stored.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(!default))]
     pub replicas: i32,
     /// Selects the pods of the component; autoscalers read their metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
