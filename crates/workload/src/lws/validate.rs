@@ -4,27 +4,33 @@ use crate::{Invalid, ValidatedComponent};
 use api_types::names;
 use api_types::v1beta1::{ComponentType, MAIN_CONTAINER};
 
-/// Most characters of a host name, which is the name of the pod.
-const HOST_NAME_MAX: usize = 63;
+/// Most characters of the name of a StatefulSet. Its pods carry a label with this name, a hyphen and a hash of at most ten
+/// characters; names of pods, which are host names too, add less. (kubernetes/kubernetes#64023, kubernetes-sigs/lws#410)
+const STATEFUL_SET_MAX: usize = names::LABEL_MAX - 11;
 
 /// Looks for every mistake that keeps a LeaderWorkerSet from running the component.
 ///
 /// # Errors
 /// All of them at once.
 pub fn validate_leader_worker_set(valid: &ValidatedComponent<'_>) -> Result<(), Vec<Invalid>> {
-    let mistakes: Vec<Invalid> = host_name_too_long(valid).into_iter().chain(nothing_to_run(valid)).collect();
+    let mistakes: Vec<Invalid> = name_too_long(valid).into_iter().chain(nothing_to_run(valid)).collect();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// A pod is called after its set, its group and its place in it; a longer name is refused for every pod.
-fn host_name_too_long(valid: &ValidatedComponent<'_>) -> Option<Invalid> {
-    let (groups, pods) = (valid.spec().wanted_replicas() - 1, valid.spec().node_count() - 1);
-    let longest = format!("{}-{}-{}", names::leader_worker_set(valid.name), groups.max(0), pods);
-    (longest.len() > HOST_NAME_MAX).then(|| Invalid {
+/// The workers of a group are a StatefulSet that is called after the set and the group. One with a longer name is made, but
+/// each of its pods is refused.
+fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Invalid> {
+    let groups = valid.spec().wanted_replicas() - 1;
+    let longest = format!("{}-{}", names::leader_worker_set(valid.name), groups.max(0));
+    let excess = longest.len().checked_sub(STATEFUL_SET_MAX).filter(|excess| *excess > 0)?;
+    Some(Invalid {
         field: "metadata.name".to_owned(),
         value: valid.name.to_owned(),
-        problem: format!("gives pods such as {longest}, whose host names have more than {HOST_NAME_MAX} characters"),
-        remedy: "shorten the name of the component or of its graph".to_owned(),
+        problem: format!(
+            "gives StatefulSets such as {longest}, and with more than {STATEFUL_SET_MAX} characters in its name none of their \
+             pods can be created"
+        ),
+        remedy: format!("shorten the name of the component or of its graph, by {excess} at least"),
     })
 }
 

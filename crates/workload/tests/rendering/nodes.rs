@@ -67,13 +67,29 @@ fn an_engine_that_flags_cannot_reach_is_noticed() {
     assert!(validate(&component(spec("worker", json!({}), json!({})))).unwrap().joins_nodes(0), "there is one node");
 }
 
+/// Pods of a StatefulSet carry a label with its name and a hash. A longer one than fits gets no worker pods, and no word.
 #[test]
 fn a_name_too_long_for_its_pods_is_a_mistake_before_there_are_any() {
     let mut component = spanning("sglang", json!({"args": ["python3 -m dynamo.sglang"]}));
-    for (length, fits) in [(56, true), (57, true), (58, false)] {
+    for (length, replicas, fits) in [
+        (47, 1, true),
+        (48, 1, true),
+        (48, 0, true),
+        (48, 10, true),
+        (48, 11, false),
+        (47, 11, true),
+        (49, 1, false),
+        (57, 1, false),
+    ] {
         component.metadata.name = Some("n".repeat(length));
-        assert_eq!(validate_leader_worker_set(&validate(&component).unwrap()).is_ok(), fits, "{length}");
+        component.spec.component.replicas = Some(replicas);
+        let found = validate_leader_worker_set(&validate(&component).unwrap());
+        assert_eq!(found.is_ok(), fits, "{length} {replicas}");
     }
+    component.metadata.name = Some("n".repeat(51));
+    let mistakes = validate_leader_worker_set(&validate(&component).unwrap()).unwrap_err();
+    let told = mistakes[0].to_string();
+    assert!(told.contains("more than 52 characters") && told.contains("by 3 at least"), "{told}");
 }
 
 /// The claims of a worker with GPUs of a ResourceClaimTemplate, changed as told.

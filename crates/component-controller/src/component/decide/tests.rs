@@ -424,8 +424,8 @@ fn what_keeps_a_group_from_running_is_told_with_its_field() {
         main.as_object_mut().unwrap().retain(|key, _| key != "command" && key != "args");
     });
     assert!(nothing.starts_with("spec.podTemplate.spec.containers[main].args: is empty"), "{nothing}");
-    let long = mistake(|component| component["metadata"]["name"] = json!("a".repeat(58)));
-    assert!(long.starts_with("metadata.name (") && long.contains("63 characters"), "{long}");
+    let long = mistake(|component| component["metadata"]["name"] = json!("a".repeat(49)));
+    assert!(long.starts_with("metadata.name (") && long.contains("52 characters"), "{long}");
 }
 
 /// The same, with as many GPUs as a claim has.
