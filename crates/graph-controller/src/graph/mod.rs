@@ -165,7 +165,7 @@ impl Reconciler {
         };
         observe::grove::count_gpus(&self.applier, &mut valid).await?;
         let decision = decide::decide(&valid, observed);
-        let mut applied = apply::apply(&self.applier, &self.caches, observed, &decision).await?;
+        let mut applied = apply::apply(&self.applier, &self.events, &self.caches, observed, &decision).await?;
         let look_again = self.look_at_pods(observed, &decision, &mut applied, now).await;
         let status = match &decision.obstacle {
             Some(obstacle) => status::of_obstacle(observed, obstacle, now),

@@ -14,10 +14,21 @@ use super::observe::Observed;
 pub struct Decision {
     /// The change of the graph, if it needs one.
     pub scale: Option<Scale>,
-    /// The adapter's status.
-    pub status: Option<Status>,
+    /// The adapter's status, as long as the graph is not changed.
+    status: Option<Status>,
     /// Why the adapter has no effect.
     pub idle: Option<String>,
+}
+
+/// What became of the change of the graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It needed none, or it is gone.
+    Unchanged,
+    /// The component has its replicas.
+    Scaled,
+    /// The API server does not take the change, in its words; trying again soon does not help.
+    Refused(String),
 }
 
 /// A component that gets another number of replicas.
@@ -34,7 +45,7 @@ pub struct Scale {
 }
 
 /// Decides on an adapter that is not being deleted.
-pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
+pub fn decide(observed: &Observed) -> Decision {
     let (wanted, target) = (observed.adapter.spec.replicas, &observed.adapter.spec.dgd_ref);
     let idle = |why: String| Decision { scale: None, status: None, idle: Some(why) };
     let Some(graph) = &observed.graph else {
@@ -59,24 +70,37 @@ pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
     let status = Status {
         replicas: counted.map_or(before.replicas, |counted| counted.replicas),
         selector: Some(format!("{}={},{}={}", labels::COMPONENT, component.name, labels::GRAPH, target.name)),
-        last_scale_time: if scale.is_some() { Some(Time(now)) } else { before.last_scale_time },
+        last_scale_time: before.last_scale_time,
     };
     Decision { scale, status: Some(status), idle: None }
 }
 
 impl Decision {
-    /// What to tell about it. `scaled` is whether the graph was changed.
-    pub fn event(&self, scaled: bool) -> Option<Told> {
+    /// The adapter's status. `scaled` is when the graph was changed just now; none if it was not.
+    pub fn status(&self, scaled: Option<Timestamp>) -> Option<Status> {
+        let status = self.status.clone()?;
+        Some(Status { last_scale_time: scaled.map(Time).or(status.last_scale_time), ..status })
+    }
+
+    /// What to tell about it and what became of it.
+    pub fn event(&self, outcome: &Outcome) -> Option<Told> {
+        let warning = |reason, note| Some(Told { type_: EventType::Warning, reason, note });
         if let Some(why) = &self.idle {
-            return Some(Told { type_: EventType::Warning, reason: "NoTarget", note: why.clone() });
+            return warning("NoTarget", why.clone());
         }
-        let Scale { component, from, to, .. } = self.scale.as_ref().filter(|_| scaled)?;
+        let Scale { component, from, to, .. } = self.scale.as_ref()?;
         let from = from.unwrap_or(1);
-        Some(Told {
-            type_: EventType::Normal,
-            reason: "Scaled",
-            note: format!("component {component} goes from {from} to {to} replicas"),
-        })
+        match outcome {
+            Outcome::Unchanged => None,
+            Outcome::Scaled => {
+                let note = format!("component {component} goes from {from} to {to} replicas");
+                Some(Told { type_: EventType::Normal, reason: "Scaled", note })
+            }
+            Outcome::Refused(why) => {
+                let note = format!("component {component} cannot go from {from} to {to} replicas: {why}");
+                warning("UpdateFailed", note)
+            }
+        }
     }
 }
 
@@ -97,14 +121,14 @@ mod tests {
             "metadata": { "name": "chat-decode", "namespace": "team-a" },
             "spec": { "replicas": replicas, "dgdRef": { "name": "chat", "componentName": "Decode" } },
         }));
-        decide(&Observed { adapter: adapter.unwrap(), graph: Some(graph) }, NOW)
+        decide(&Observed { adapter: adapter.unwrap(), graph: Some(graph) })
     }
 
     #[test]
     fn the_adapter_is_the_source_of_truth() {
-        let Decision { scale, status, .. } = decided(7, |_| {});
-        assert_eq!(scale, Some(Scale { index: 1, component: "Decode".into(), from: Some(4), to: 7 }));
-        assert_eq!(status.unwrap().last_scale_time, Some(Time(NOW)));
+        let decision = decided(7, |_| {});
+        assert_eq!(decision.status(Some(NOW)).unwrap().last_scale_time, Some(Time(NOW)));
+        assert_eq!(decision.scale, Some(Scale { index: 1, component: "Decode".into(), from: Some(4), to: 7 }));
         assert_eq!(decided(4, |_| {}).scale, None);
         assert_eq!(decided(1, |g| g["spec"]["components"][1]["replicas"] = json!(null)).scale, None, "none means one");
         assert_eq!(decided(0, |_| {}).scale.unwrap().to, 0, "zero is a number like any other");
@@ -116,7 +140,7 @@ mod tests {
             g["status"] = json!({ "state": "pending", "components": { "Decode": {
                 "componentKind": "Deployment", "replicas": 2, "updatedReplicas": 2 } } });
         };
-        let status = decided(4, counts).status.unwrap();
+        let status = decided(4, counts).status(None).unwrap();
         assert_eq!((status.replicas, status.last_scale_time), (2, None));
         let selector = "nvidia.com/dynamo-component=Decode,nvidia.com/dynamo-graph-deployment-name=chat";
         assert_eq!(status.selector.as_deref(), Some(selector));
@@ -124,10 +148,20 @@ mod tests {
 
     #[test]
     fn an_adapter_without_effect_says_why() {
-        let why = |edit: fn(&mut Value)| decided(7, edit).event(false).unwrap().note;
+        let why = |edit: fn(&mut Value)| decided(7, edit).event(&Outcome::Unchanged).unwrap().note;
         assert!(why(|g| g["spec"]["components"][1]["scalingAdapter"] = json!(null)).contains("has no scalingAdapter"));
         assert!(why(|g| g["spec"]["components"][1]["name"] = json!("Other")).contains("has no component Decode"));
-        assert_eq!(decided(7, |_| {}).event(true).unwrap().note, "component Decode goes from 4 to 7 replicas");
-        assert_eq!(decided(7, |_| {}).event(false), None, "told when it is done");
+        let done = decided(7, |_| {}).event(&Outcome::Scaled).unwrap();
+        assert_eq!(done.note, "component Decode goes from 4 to 7 replicas");
+        assert_eq!(decided(7, |_| {}).event(&Outcome::Unchanged), None, "told when it is done");
+    }
+
+    #[test]
+    fn a_refused_scale_is_told_and_has_no_time() {
+        let decision = decided(7, |_| {});
+        let told = decision.event(&Outcome::Refused("spec: too many".into())).unwrap();
+        assert_eq!((told.type_, told.reason), (EventType::Warning, "UpdateFailed"));
+        assert_eq!(told.note, "component Decode cannot go from 4 to 7 replicas: spec: too many");
+        assert_eq!(decision.status(None).unwrap().last_scale_time, None);
     }
 }

@@ -9,6 +9,7 @@ pub mod decide;
 pub mod observe;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
 use controller_kit::apply::{Applier, Error};
@@ -19,7 +20,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use tracing::warn;
 
+use self::decide::Outcome;
 use self::observe::Caches;
+
+/// After how long a graph that refused to be scaled is asked again, if neither it nor the adapter changes: what refuses may be a
+/// policy or a quota.
+const REFUSED_RETRY: Duration = Duration::from_secs(60);
 
 /// What reconciling needs beside the adapter.
 #[derive(Clone)]
@@ -36,7 +42,7 @@ impl Reconciler {
     /// Gives the component the replicas that the adapter asks for, and says in the adapter's status how many it has.
     ///
     /// # Errors
-    /// What the API server answered.
+    /// What goes away by itself; what does not is told in an event.
     pub async fn reconcile(&self, packed: Arc<Packed<Adapter>>) -> Result<Action, Error> {
         if packed.metadata.deletion_timestamp.is_some() {
             return Ok(Action::await_change());
@@ -48,12 +54,15 @@ impl Reconciler {
                 return Ok(Action::await_change());
             }
         };
-        let decision = decide::decide(&observed, Timestamp::now());
-        let applied = apply::apply(&self.applier, &packed, &observed, &decision).await?;
-        if let Some(told) = decision.event(applied) {
+        let decision = decide::decide(&observed);
+        let outcome = apply::apply(&self.applier, &packed, &observed, &decision, Timestamp::now()).await?;
+        if let Some(told) = decision.event(&outcome) {
             self.events.publish(&packed.object_ref(&()), told.type_, told.reason, "Scale", &told.note);
         }
-        Ok(Action::await_change())
+        Ok(match outcome {
+            Outcome::Refused(_) => Action::requeue(REFUSED_RETRY),
+            Outcome::Unchanged | Outcome::Scaled => Action::await_change(),
+        })
     }
 }
 

@@ -2,10 +2,12 @@
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use test_cluster::wait;
 
-use crate::bed::{Bed, graph};
+use crate::bed::{Bed, LIMIT, graph};
 
 type Adapter = DynamoGraphDeploymentScalingAdapter;
 
@@ -21,6 +23,19 @@ fn replicas(graph: &DynamoGraphDeployment) -> Option<i32> {
 async fn scale(bed: &Bed, adapter: &str, replicas: i32) {
     let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
     bed.api::<Adapter>().patch_scale(adapter, &PatchParams::default(), &patch).await.unwrap();
+}
+
+/// Waits until something is said about an object, and gives all that was said of this reason.
+async fn told(bed: &Bed, about: &str, reason: &str) -> Vec<Event> {
+    let events = bed.api::<Event>();
+    let look = async || {
+        let mut all = events.list(&ListParams::default()).await.unwrap().items;
+        let is_about =
+            |event: &Event| event.regarding.as_ref().and_then(|object| object.name.as_deref()) == Some(about);
+        all.retain(|event| event.reason.as_deref() == Some(reason) && is_about(event));
+        Some(all).filter(|all| !all.is_empty())
+    };
+    wait::until(format!("{reason} of {about}"), LIMIT, look).await.unwrap()
 }
 
 #[tokio::test]
@@ -73,6 +88,11 @@ async fn an_adapter_goes_with_its_marker_and_others_stay() {
     bed.until("chat-decode", "there", |_: &Adapter| true).await;
     bed.edit("chat", &json!({ "spec": { "components": graph("chat", |_| {})["spec"]["components"] } })).await;
     bed.gone::<Adapter>("chat-decode").await;
+    for reason in ["AdapterCreated", "AdapterDeleted"] {
+        let events = told(&bed, "chat", reason).await;
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert!(events[0].note.as_deref().unwrap().contains("chat-decode"), "{events:?}");
+    }
     bed.ready("chat").await;
     let left = bed.api::<Adapter>().get("chat-frontend").await.unwrap();
     assert_eq!((left.spec.replicas, left.status), (5, None), "the component does not ask for it");

@@ -16,6 +16,7 @@ use api_types::grove::PodCliqueSet;
 use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use controller_kit::apply::{Applier, Desired, Error};
+use controller_kit::events::EventSink;
 use controller_kit::store::{Key, Packed, controller_owner};
 use futures::future::join_all;
 use futures::join;
@@ -45,11 +46,12 @@ pub struct Applied {
 /// The first step that failed.
 pub async fn apply(
     applier: &Applier,
+    events: &EventSink,
     caches: &Caches,
     observed: &Observed,
     decision: &Decision,
 ) -> Result<Applied, Error> {
-    let writer = Writer { applier, graph: &observed.graph };
+    let writer = Writer { applier, events, graph: &observed.graph };
     let mut applied = Applied { live: observed.present().cloned().collect(), ..Applied::default() };
     let rest = async {
         let mut waiting = objects::before_pods(writer, caches, &decision.objects).await?;

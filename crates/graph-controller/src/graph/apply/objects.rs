@@ -5,6 +5,7 @@
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
 use controller_kit::apply::{Desired, Error, ObjectId};
 use controller_kit::failure::Class;
+use controller_kit::store::Key;
 use futures::future::join_all;
 use futures::join;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
@@ -58,16 +59,30 @@ pub(super) async fn rights(writer: Writer<'_>, caches: &Caches, objects: &Object
     Ok(role.into_iter().chain(binding).collect())
 }
 
-/// Others scale by them meanwhile: what was decided on an older count must not be written.
 async fn write_adapters(writer: Writer<'_>, caches: &Caches, adapters: &[Adapter]) -> Waits {
-    let write = |adapter| writer.write_as(&caches.adapters, adapter, Desired::only_if_unchanged);
-    let written = join_all(adapters.iter().map(write)).await;
-    Ok(written.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().filter_map(Written::reason).collect())
+    all(join_all(adapters.iter().map(|adapter| write_adapter(writer, caches, adapter))).await)
+}
+
+/// Others scale by it meanwhile: what was decided on an older count must not be written.
+async fn write_adapter(writer: Writer<'_>, caches: &Caches, wanted: &Adapter) -> Waits {
+    let is_there = caches.adapters.get(&Key::of(wanted)).is_some();
+    let written = writer.write_as(&caches.adapters, wanted, Desired::only_if_unchanged).await?;
+    if matches!(written, Written::As(_)) {
+        let reason = if is_there { "AdapterUpdated" } else { "AdapterCreated" };
+        let (name, component) = (wanted.name_any(), &wanted.spec.dgd_ref.component_name);
+        writer.tell(reason, &format!("component {component} is scaled by DynamoGraphDeploymentScalingAdapter {name}"));
+    }
+    Ok(written.reason().into_iter().collect())
 }
 
 /// Deletes the adapters of components that no longer ask for one.
 pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Result<(), Error> {
-    writer.prune(&caches.adapters, |name| objects.adapters.wanted.iter().any(|wanted| wanted == name)).await
+    let is_wanted = |name: &str| objects.adapters.wanted.iter().any(|wanted| wanted == name);
+    let tell = |name: &str| {
+        let note = format!("nothing is scaled by DynamoGraphDeploymentScalingAdapter {name} any more");
+        writer.tell("AdapterDeleted", &note);
+    };
+    writer.prune_and_tell(&caches.adapters, is_wanted, tell).await
 }
 
 /// Deletes what is no longer wanted and nothing runs on.

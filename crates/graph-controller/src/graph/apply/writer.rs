@@ -2,7 +2,8 @@
 
 use api_types::v1beta1::DynamoGraphDeployment;
 use api_types::{labels, owner};
-use controller_kit::apply::{Applier, Desired, Error, Outcome};
+use controller_kit::apply::{Applier, Desired, Error, Outcome, Removed};
+use controller_kit::events::{EventSink, EventType};
 use controller_kit::store::{Packed, Store};
 use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -48,12 +49,18 @@ impl Written {
 #[derive(Clone, Copy)]
 pub(super) struct Writer<'a> {
     pub(super) applier: &'a Applier,
+    pub(super) events: &'a EventSink,
     pub(super) graph: &'a DynamoGraphDeployment,
 }
 
 impl Writer<'_> {
     pub(super) fn uid(&self) -> &str {
         self.graph.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Says on the graph what was done to a child.
+    pub(super) fn tell(&self, reason: &str, note: &str) {
+        self.events.publish(&self.graph.object_ref(&()), EventType::Normal, reason, "Reconcile", note);
     }
 
     /// Applies one child.
@@ -133,9 +140,26 @@ impl Writer<'_> {
     where
         K: Resource<DynamicType = ()> + Send + Sync,
     {
+        self.prune_and_tell(store, is_wanted, |_| {}).await
+    }
+
+    /// The same, and tells the name of each that was deleted.
+    pub(super) async fn prune_and_tell<K>(
+        &self,
+        store: &Store<Packed<K>>,
+        is_wanted: impl Fn(&str) -> bool,
+        tell: impl Fn(&str),
+    ) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = ()> + Send + Sync,
+    {
         for child in store.children_of(self.uid()) {
-            if child.metadata.deletion_timestamp.is_none() && !is_wanted(&child.name_any()) {
-                self.applier.delete(child.as_ref(), self.uid()).await?;
+            let name = child.name_any();
+            if child.metadata.deletion_timestamp.is_none()
+                && !is_wanted(&name)
+                && self.applier.delete(child.as_ref(), self.uid()).await? == Removed::Accepted
+            {
+                tell(&name);
             }
         }
         Ok(())
