@@ -38,6 +38,36 @@ async fn told(bed: &Bed, about: &str, reason: &str) -> Vec<Event> {
     wait::until(format!("{reason} of {about}"), LIMIT, look).await.unwrap()
 }
 
+/// The reference tells the refusal, and again with each try. In silence, an autoscaler would go on by an old count for ever.
+#[tokio::test]
+async fn a_scale_that_the_graph_refuses_is_told_once_and_holds_up_no_status() {
+    let bed = Bed::new("refused").await;
+    let mut graph = with_adapter("chat");
+    let worker = &mut graph["spec"]["components"][1];
+    (worker["replicas"], worker["minAvailable"]) = (json!(3), json!(2));
+    bed.apply(&graph).await;
+    let selects = |a: &Adapter| {
+        let selector = a.status.as_ref().and_then(|status| status.selector.as_deref());
+        selector.is_some_and(|selector| selector.starts_with("nvidia.com/dynamo-component=Decode"))
+    };
+    bed.until("chat-decode", "there", selects).await;
+
+    scale(&bed, "chat-decode", 1).await;
+    let events = told(&bed, "chat-decode", "UpdateFailed").await;
+    let note = events[0].note.as_deref().unwrap();
+    assert!(note.contains("cannot go from 3 to 1 replicas") && note.contains("minAvailable"), "{note}");
+
+    let stale = Patch::Merge(json!({ "status": { "replicas": 0, "selector": "of=before" } }));
+    bed.api::<Adapter>().patch_status("chat-decode", &PatchParams::default(), &stale).await.unwrap();
+    let adapter = bed.until("chat-decode", "up to date", selects).await;
+    assert_eq!(adapter.status.unwrap().last_scale_time, None, "nothing was scaled");
+    let events = told(&bed, "chat-decode", "UpdateFailed").await;
+    assert!(events.len() == 1 && events[0].series.is_none(), "{events:?}");
+
+    scale(&bed, "chat-decode", 4).await;
+    bed.until("chat", "scaled", |g: &DynamoGraphDeployment| replicas(g) == Some(4)).await;
+}
+
 #[tokio::test]
 async fn what_is_asked_of_the_adapter_reaches_the_workers_and_the_status() {
     let bed = Bed::new("scaling").await;
