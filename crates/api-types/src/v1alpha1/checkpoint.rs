@@ -32,6 +32,15 @@ pub struct DynamoCheckpointSpec {
     pub job: CheckpointJobSpec,
 }
 
+impl DynamoCheckpoint {
+    /// Whether new pods may start from it: it is ready, and what it kept is not being removed. One that is being deleted keeps
+    /// its phase.
+    pub fn can_be_restored(&self) -> bool {
+        let phase = self.status.as_ref().and_then(|status| status.phase);
+        self.metadata.deletion_timestamp.is_none() && phase == Some(CheckpointPhase::Ready)
+    }
+}
+
 /// The Job whose pod is captured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint, EngineMode};
+use api_types::v1alpha1::{DynamoCheckpoint, EngineMode};
 use api_types::{annotations, labels};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::PodSpec;
@@ -82,7 +82,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-/// The pod as it starts from its checkpoint; `None` if that is not ready yet.
+/// The pod as it starts from its checkpoint; `None` if nothing can start from that.
 fn restored(pod: &Value, candidate: &Candidate<'_>, facts: &Facts) -> Result<Option<Value>, String> {
     let object = match facts.found.get(&candidate.checkpoint()) {
         Some(Found::Object(object)) => object,
@@ -90,7 +90,7 @@ fn restored(pod: &Value, candidate: &Candidate<'_>, facts: &Facts) -> Result<Opt
         Some(Found::Missing) | None => return Ok(None),
     };
     let checkpoint: DynamoCheckpoint = read(object)?;
-    if checkpoint.status.as_ref().and_then(|status| status.phase) != Some(CheckpointPhase::Ready) {
+    if !checkpoint.can_be_restored() {
         return Ok(None);
     }
     let targets = candidate.containers()?;

@@ -198,6 +198,9 @@ fn what_was_found_decides() {
     };
     admits(&|facts| facts.features.checkpoint = false, false);
     admits(&|facts| drop(facts.found.insert(warm(), Found::Object(checkpoint("Creating")))), false);
+    // What it kept is being removed.
+    let going = edited(&checkpoint("Ready"), |c| c["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    admits(&|facts| drop(facts.found.insert(warm(), Found::Object(going.clone()))), false);
     admits(&|facts| drop(facts.found.insert(warm(), Found::Missing)), false);
     admits(&|facts| drop(facts.found.insert(warm(), Found::Unreadable("not allowed".to_owned()))), true);
     admits(&|facts| drop(facts.found.insert(of_team(), Found::Missing)), true);

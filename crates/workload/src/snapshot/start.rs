@@ -70,9 +70,8 @@ pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<
     if !waits {
         return Ok(Start::AtAdmission(name));
     }
-    let phase = live.status.as_ref().and_then(|status| status.phase).unwrap_or(CheckpointPhase::Pending);
-    if phase != CheckpointPhase::Ready {
-        return Ok(Start::Awaited(format!("waiting for DynamoCheckpoint {name}, which is {phase:?}")));
+    if !live.can_be_restored() {
+        return Ok(Start::Awaited(format!("waiting for DynamoCheckpoint {name}, which is {}", state(live))));
     }
     let Some(storage) = facts.place.storage() else {
         let why = facts.place.hindrance(&facts.namespace).unwrap_or_default();
@@ -86,6 +85,15 @@ pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<
         seccomp_profile: settings.seccomp_profile.clone(),
         shares_gpu_memory: shares,
     })))
+}
+
+/// What a checkpoint is, in words.
+fn state(checkpoint: &DynamoCheckpoint) -> String {
+    if checkpoint.metadata.deletion_timestamp.is_some() {
+        return "being deleted".to_owned();
+    }
+    let phase = checkpoint.status.as_ref().and_then(|status| status.phase).unwrap_or(CheckpointPhase::Pending);
+    format!("{phase:?}")
 }
 
 fn shares_gpu_memory(checkpoint: &DynamoCheckpoint) -> bool {

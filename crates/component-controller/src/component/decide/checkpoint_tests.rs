@@ -5,6 +5,8 @@ use crate::component::observe::Observed;
 use crate::component::pull_secrets::NamedPullSecrets;
 use crate::snapshots::Place;
 use api_types::v1alpha1::DynamoCheckpoint;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use workload::snapshot::{CheckpointFacts, SnapshotSettings, SnapshotStorage, StorageSettings};
@@ -74,7 +76,10 @@ fn without_waiting_pods_are_candidates_whatever_the_phase() {
 
 #[test]
 fn those_that_wait_start_from_a_checkpoint_that_is_ready_and_can_be_reached() {
+    let mut going = live("Ready", false);
+    going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let table = [
+        (facts(Some(going), Place::OfAgent(storage())), "which is being deleted"),
         (facts(None, Place::OfAgent(storage())), "does not exist"),
         (facts(Some(live("Creating", false)), Place::OfAgent(storage())), "which is Creating"),
         (facts(Some(live("Ready", false)), Place::Unknown), "no agent"),

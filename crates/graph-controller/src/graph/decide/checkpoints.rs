@@ -136,7 +136,7 @@ fn of_component(
             component: author.name.clone(),
             name: name.to_owned(),
             id: live.map(checkpoint_id),
-            ready: live.is_some_and(is_ready),
+            ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
             awaited: awaited(usage.policy, name, live),
             failed: live.is_some_and(has_failed),
             capture: capture(usage.policy, live, Capture::Lost),
@@ -150,7 +150,7 @@ fn of_component(
     let made = Made { graph, observed, author, running: &running, usage, generation, id: &id, name: &name, live };
     Some(ComponentCheckpoint {
         component: author.name.clone(),
-        ready: live.is_some_and(is_ready),
+        ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
         failed: live.is_some_and(has_failed),
         capture: capture(usage.policy, live, Capture::Idle),
         awaited: match live {
@@ -165,10 +165,6 @@ fn of_component(
 
 fn waits(policy: CheckpointStartupPolicy) -> bool {
     policy == CheckpointStartupPolicy::WaitForCheckpoint
-}
-
-fn is_ready(checkpoint: &DynamoCheckpoint) -> bool {
-    checkpoint.metadata.deletion_timestamp.is_none() && phase(checkpoint) == CheckpointPhase::Ready
 }
 
 fn has_failed(checkpoint: &DynamoCheckpoint) -> bool {
@@ -200,7 +196,7 @@ fn capture(policy: CheckpointStartupPolicy, live: Option<&DynamoCheckpoint>, mis
 /// Why pods wait. Without the checkpoint that its author names, no pod starts, whatever the policy.
 fn awaited(policy: CheckpointStartupPolicy, name: &str, live: Option<&DynamoCheckpoint>) -> Option<String> {
     let Some(live) = live else { return Some(format!("DynamoCheckpoint {name}, which does not exist")) };
-    if !waits(policy) || is_ready(live) {
+    if !waits(policy) || live.can_be_restored() {
         return None;
     }
     if live.metadata.deletion_timestamp.is_some() {

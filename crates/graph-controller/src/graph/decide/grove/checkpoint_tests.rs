@@ -8,6 +8,8 @@ use crate::graph::settings::Settings;
 use crate::graph::validate::validate;
 use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::DynamoGraphDeployment;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use workload::snapshot::{Place, SnapshotStorage};
 
@@ -107,6 +109,10 @@ fn who_serves_on_grove_goes_on_when_its_checkpoint_is_made_anew_or_is_gone() {
         let kept = decided(&after(&graph, &live, 4, phase));
         assert!(on_grove(&kept).held_back && scaled(&kept).is_empty(), "{phase}");
     }
+    let mut going = after(&graph, &live, 4, "Ready");
+    going.checkpoints.all[0].metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let kept = decided(&going);
+    assert!(on_grove(&kept).held_back && scaled(&kept).is_empty(), "being deleted");
     let mut gone = after(&graph, &live, 4, "Ready");
     gone.checkpoints.all.clear();
     let kept = decided(&gone);
