@@ -81,7 +81,7 @@ impl Plan<'_> {
     }
 }
 
-/// Plans one step. `rolling` says that workers change generation.
+/// Plans one step. `rolling` says that workers of another generation come beside those that serve.
 pub(super) fn plan<'a>(graph: &'a DynamoGraphDeployment, told: &[Told<'_>], rolling: bool) -> Plan<'a> {
     let before = graph.status.as_ref().and_then(|status| status.restart.clone());
     let Some(restart) = &graph.spec.restart else {

@@ -7,7 +7,7 @@ use crate::graph::fixtures::{graph_with, owner, set_image};
 use crate::graph::settings::Settings;
 use crate::graph::validate::validate;
 use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::v1beta1::{DynamoGraphDeployment, RestartPhase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -152,6 +152,20 @@ fn who_serves_on_grove_goes_on_while_the_next_checkpoint_is_made() {
     done.grove.sets[0].status = serde_json::from_value(json!({ "observedGeneration": 1 })).unwrap();
     let stale: Vec<_> = decided(&done).stale_checkpoints.iter().map(ResourceExt::name_any).collect();
     assert_eq!(stale, [first.checkpoints[0].name.clone()]);
+}
+
+#[test]
+fn a_restart_waits_with_the_edit_that_it_came_with() {
+    let first = decided(&observed(&graph(WAIT, "1")));
+    let mut serving = after(&graph(WAIT, "1"), &first, 4, "Ready");
+    let live = decided(&serving);
+    serving = after(&graph(WAIT, "1"), &live, 4, "Ready");
+    serving.graph = graph(WAIT, "2");
+    serving.graph.spec.restart = serde_json::from_value(json!({ "id": "r1" })).unwrap();
+    let held = decided(&serving);
+    assert!(on_grove(&held).held_back);
+    let restart = held.restart.unwrap();
+    assert_eq!((restart.phase, restart.in_progress), (Some(RestartPhase::Restarting), Some(vec!["Decode".to_owned()])));
 }
 
 #[test]

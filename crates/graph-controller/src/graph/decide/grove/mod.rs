@@ -98,7 +98,8 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     let told = told(graph, observed);
     let live = observed.grove.set();
     let changes = graph.workers().next().is_some() && !target.unchanged;
-    let plan = restart::plan(&observed.graph, &told, live.is_some() && changes);
+    // A restart rolls with whatever else changes in the template: there is no second generation that would overtake it.
+    let plan = restart::plan(&observed.graph, &told, false);
     let marks: Vec<_> = told.iter().map(|told| plan.mark_of(told)).collect();
     let rendered = match render(graph, observed, &target, &marks) {
         Ok(Some(rendered)) => rendered,

@@ -356,6 +356,45 @@ fn a_restart_goes_from_component_to_component_and_scales_and_regenerates_nothing
     assert_eq!(marked(&observed).1, RestartPhase::Completed);
 }
 
+/// A restart that gave way to an edit would leave out everybody but the workers: Grove replaces no other pods for it.
+#[test]
+fn a_restart_that_comes_with_an_edit_of_workers_is_carried_out() {
+    let in_order = |names: &[&str]| {
+        graph_with(|g| {
+            g["spec"]["restart"] = json!({ "id": "r1", "strategy": { "type": "Sequential", "order": names } });
+            set_image(g, "2");
+        })
+    };
+    let looked_at = |mut set: PodCliqueSet, hash: &str| {
+        let status = json!({ "observedGeneration": 1, "currentGenerationHash": hash });
+        set.status = serde_json::from_value(status).unwrap();
+        as_live(set)
+    };
+    for order in [["Decode", "Frontend"], ["Frontend", "Decode"]] {
+        let mut observed = observed_with(&in_order(&order), looked_at(live_set(&graph()), "hash"));
+        observed.grove.cliques = vec![clique("Frontend", 1), clique("Decode", 4)];
+        let mut step = |hash: &str| {
+            let decision = decided(&observed);
+            let set = decision.grove.unwrap().set;
+            assert_ne!(generation(&set), generation(&live_set(&graph())), "the edit comes with the first step");
+            let told: Vec<_> = order.iter().filter(|name| is_marked(&set, name)).copied().collect();
+            observed.grove.sets = vec![looked_at(set, hash)];
+            (told, decision.restart.unwrap().phase.unwrap())
+        };
+        let first = (vec![order[0]], RestartPhase::Restarting);
+        assert_eq!(step("newer"), first);
+        assert_eq!(step("hash"), first, "its pods are of the older template still");
+        let both = order.to_vec();
+        assert_eq!(step("newer"), (both.clone(), RestartPhase::Restarting));
+        assert_eq!(step("hash"), (both.clone(), RestartPhase::Restarting), "so are those of the other");
+        assert_eq!(step("hash"), (both, RestartPhase::Completed));
+    }
+}
+
+fn is_marked(set: &PodCliqueSet, component: &str) -> bool {
+    find(set, &component.to_lowercase()).annotations.get(annotations::RESTART_AT).is_some_and(|id| id == "r1")
+}
+
 #[test]
 fn a_graph_without_workers_is_restarted_too() {
     let frontend_only = |restart: Value| {
