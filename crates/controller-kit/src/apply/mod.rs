@@ -14,6 +14,7 @@ mod desired;
 mod error;
 mod memory;
 mod plan;
+mod release;
 mod removal;
 mod report;
 mod root;

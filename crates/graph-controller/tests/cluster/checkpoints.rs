@@ -108,3 +108,44 @@ async fn what_is_retained_belongs_to_nobody_and_stays() {
     assert!(!is_going(&checkpoints(&bed).await[0]));
     let_go(&bed, &kept.name_any()).await;
 }
+
+/// Another operator makes its objects by plain updates: what it set, no apply of ours takes away.
+async fn made_elsewhere(bed: &Bed, name: &str) {
+    let mut fields = json!(bed.api::<DynamoCheckpoint>().get(name).await.unwrap().metadata.managed_fields);
+    for entry in fields.as_array_mut().unwrap() {
+        (entry["manager"], entry["operation"]) = (json!("manager"), json!("Update"));
+    }
+    let theirs = Patch::Merge(json!({ "metadata": { "managedFields": fields } }));
+    bed.api::<DynamoCheckpoint>().patch(name, &PatchParams::default(), &theirs).await.unwrap();
+}
+
+fn policy(checkpoint: &DynamoCheckpoint) -> &str {
+    &checkpoint.annotations()["nvidia.com/dynamo-checkpoint-deletion-policy"]
+}
+
+#[tokio::test]
+async fn what_is_retained_later_stays_whoever_made_it() {
+    let bed = Bed::with_checkpoints("retained-later").await;
+    let image = "registry.example.com/decode:1";
+    bed.apply(&chat(image, "Delete")).await;
+    let [made] = <[_; 1]>::try_from(until(&bed, "made", |all| all.len() == 1).await).unwrap();
+    assert_eq!(made.owner_references().len(), 1);
+    bed.until("chat", "waiting", |g| reason(g) == Some("waiting_for_checkpoint")).await;
+    bed.until_reconciled("chat").await;
+    made_elsewhere(&bed, &made.name_any()).await;
+
+    bed.apply(&chat(image, "Retain")).await;
+    let released = |all: &[DynamoCheckpoint]| all.len() == 1 && all[0].owner_references().is_empty();
+    let [kept] =
+        <[_; 1]>::try_from(until(&bed, "nobody's", |all| released(all) && policy(&all[0]) == "Retain").await).unwrap();
+    assert_eq!((kept.uid(), &kept.spec), (made.uid(), &made.spec));
+    bed.until_reconciled("chat").await;
+    let writes = bed.writes_of("DynamoCheckpoint");
+    bed.until_reconciled("chat").await;
+    assert_eq!(bed.writes_of("DynamoCheckpoint"), writes, "once");
+
+    bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::foreground()).await.unwrap();
+    bed.gone::<DynamoGraphDeployment>("chat").await;
+    assert!(!is_going(&checkpoints(&bed).await[0]));
+    let_go(&bed, &kept.name_any()).await;
+}

@@ -66,7 +66,8 @@ pub(super) async fn prune(writer: Writer<'_>, stale: &[DynamoCheckpoint]) -> Res
 }
 
 impl Writer<'_> {
-    /// One that is kept when the graph goes has no owner; its labels say whose it is.
+    /// One that is kept when the graph goes has no owner; its labels say whose it is. It loses the owner before anything else is
+    /// said of it: whatever happens in between, it is there still.
     async fn write_checkpoint(&self, wanted: &WantedCheckpoint, live: Option<&Value>) -> Result<Written, Error> {
         let object = if wanted.goes_with_graph { self.owned(&wanted.object) } else { wanted.object.clone() };
         let mut desired = Desired::of(&object, self.uid())?;
@@ -74,6 +75,9 @@ impl Writer<'_> {
             if let Some(value) = object.labels().get(key) {
                 desired = desired.adopt_if_labelled(key, value);
             }
+        }
+        if let Some(live) = live.filter(|_| !wanted.goes_with_graph) {
+            self.applier.release(&desired, live).await?;
         }
         self.send(&desired, live).await
     }
