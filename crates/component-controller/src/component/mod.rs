@@ -81,7 +81,8 @@ impl Reconciler {
             Err(message) => return self.report_invalid(&packed, &observed, message).await,
         }
         let observed = observed;
-        let valid = match validate::validate(&observed.component) {
+        let set = observed.leader_worker_set.as_ref().map(|live| &live.object);
+        let valid = match validate::validate(&observed.component, set) {
             Ok(valid) => valid,
             Err(message) => return self.report_invalid(&packed, &observed, message).await,
         };

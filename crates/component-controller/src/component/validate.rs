@@ -2,16 +2,20 @@
 
 use super::workload::WorkloadKind;
 use api_types::v1beta1::DynamoComponentDeployment;
-use workload::{Invalid, ValidatedComponent, validate_leader_worker_set};
+use workload::{Invalid, LeaderWorkerSet, ValidatedComponent, validate_leader_worker_set};
 
-/// The component without mistakes.
+/// The component without mistakes. `live` is the LeaderWorkerSet of its name, whoever it belongs to.
 ///
 /// # Errors
 /// The message for the author: all mistakes, each with the field, its value and the remedy.
-pub fn validate(component: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_>, String> {
+pub fn validate<'a>(
+    component: &'a DynamoComponentDeployment,
+    live: Option<&LeaderWorkerSet>,
+) -> Result<ValidatedComponent<'a>, String> {
     let valid = workload::validate(component).map_err(|mistakes| message(&mistakes))?;
     if WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet {
-        validate_leader_worker_set(&valid).map_err(|mistakes| message(&mistakes))?;
+        let serves = live.and_then(|set| set.status.as_ref()).is_some_and(|status| status.ready_replicas > 0);
+        validate_leader_worker_set(&valid, serves).map_err(|mistakes| message(&mistakes))?;
     }
     Ok(valid)
 }

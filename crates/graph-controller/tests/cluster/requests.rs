@@ -190,7 +190,7 @@ fn theirs() -> Vec<Value> {
     let mut versions = requests["spec"]["versions"].as_array_mut().unwrap().iter_mut();
     let version = versions.find(|version| version["name"] == "v1beta1").unwrap();
     let status = version.pointer_mut("/schema/openAPIV3Schema/properties/status/properties").unwrap();
-    for field in ["hardware", "gpuMinutes", "trialGraphs"] {
+    for field in ["hardware", "gpuMinutes", "profilerRuns", "trialGraphs"] {
         assert!(status.as_object_mut().unwrap().remove(field).is_some(), "{field}");
     }
     definitions

@@ -165,7 +165,7 @@ fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
     };
     let name = dcd.metadata.name.as_deref().unwrap();
     let mut differences = if case.name.starts_with("lws/") && dcd.spec.component.is_multinode() {
-        if let Err(mistakes) = validate_leader_worker_set(&valid) {
+        if let Err(mistakes) = validate_leader_worker_set(&valid, false) {
             return Verdict::Rejected(mistakes);
         }
         let set = serde_json::to_value(render_leader_worker_set(&input, &valid)).unwrap();

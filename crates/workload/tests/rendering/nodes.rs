@@ -83,11 +83,12 @@ fn a_name_too_long_for_its_pods_is_a_mistake_before_there_are_any() {
     ] {
         component.metadata.name = Some("n".repeat(length));
         component.spec.component.replicas = Some(replicas);
-        let found = validate_leader_worker_set(&validate(&component).unwrap());
-        assert_eq!(found.is_ok(), fits, "{length} {replicas}");
+        let valid = validate(&component).unwrap();
+        assert_eq!(validate_leader_worker_set(&valid, false).is_ok(), fits, "{length} {replicas}");
+        assert!(validate_leader_worker_set(&valid, true).is_ok(), "what serves goes on: {length} {replicas}");
     }
     component.metadata.name = Some("n".repeat(51));
-    let mistakes = validate_leader_worker_set(&validate(&component).unwrap()).unwrap_err();
+    let mistakes = validate_leader_worker_set(&validate(&component).unwrap(), false).unwrap_err();
     let told = mistakes[0].to_string();
     assert!(told.contains("more than 52 characters") && told.contains("by 3 at least"), "{told}");
 }

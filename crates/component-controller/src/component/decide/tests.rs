@@ -78,7 +78,7 @@ fn decision(observed: &Observed, settings: &PodSettings) -> Decision {
 }
 
 fn decision_with(observed: &Observed, settings: &PodSettings, claimed_gpus: Option<u32>) -> Decision {
-    let valid = validate(&observed.component).unwrap();
+    let valid = validate(&observed.component, None).unwrap();
     let start = checkpoint::start(&valid, &observed.checkpoint).unwrap();
     decide(observed, &valid, settings, &start, claimed_gpus).unwrap()
 }
@@ -417,7 +417,7 @@ fn what_keeps_a_group_from_running_is_told_with_its_field() {
     let mistake = |change: fn(&mut Value)| {
         let mut component = spanning("worker");
         change(&mut component);
-        validate(&serde_json::from_value(component).unwrap()).unwrap_err()
+        validate(&serde_json::from_value(component).unwrap(), None).unwrap_err()
     };
     let nothing = mistake(|component| {
         let main = &mut component["spec"]["podTemplate"]["spec"]["containers"][0];

@@ -14,6 +14,7 @@ use kube::ResourceExt;
 
 use super::canonical::canonical;
 use super::endpoint_picker;
+use crate::graph::program::Program;
 use crate::graph::validate::ValidGraph;
 
 type StringMap = BTreeMap<String, String>;
@@ -44,7 +45,10 @@ pub fn component_deployment(
     let mut object_labels = template_labels(component);
     object_labels.extend(fixed_labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
 
-    let mut spec = without_grove(component);
+    let mut spec = match graph.program {
+        Program::Component => without_grove(component),
+        Program::Grove => component.clone(),
+    };
     spec.replicas = Some(placement.replicas);
     let template = spec.pod_template.get_or_insert_default();
     *template = canonical(template);

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::graph::decide::decide;
-use crate::graph::fixtures::{graph, graph_with, live, observed, set_image, valid};
+use crate::graph::fixtures::{graph, graph_with, grove, live, observed, set_image, valid};
+use crate::graph::validate::validate;
 use api_types::v1beta1::{BackendFramework, DynamoGraphDeployment};
 
 /// What an edit is about, and the edit of the graph's JSON.
@@ -76,6 +77,16 @@ fn what_only_grove_serves_stays_out_of_components() {
         assert_eq!(spec.pointer("/experimental/grove"), None, "{}", d.name_any());
     }
     assert_eq!(target_of(&graph, &[]).fingerprint, base);
+
+    // On Grove they make pods what they are.
+    let fingerprint = |graph: &DynamoGraphDeployment| {
+        let observed = grove::observed(graph);
+        target(&validate(graph, grove::settings(), observed.facts()).unwrap(), &[]).fingerprint
+    };
+    let forced = graph_with(|g| {
+        g["spec"]["components"][1]["experimental"] = json!({ "grove": { "forceScalingGroup": true } });
+    });
+    assert_ne!(fingerprint(&forced), fingerprint(&crate::graph::fixtures::graph()));
 }
 
 #[test]
