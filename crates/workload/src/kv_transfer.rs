@@ -6,8 +6,8 @@ use crate::pod::env;
 use api_types::v1beta1::{KvTransferEnforcement, KvTransferPolicy, MAIN_CONTAINER};
 use api_types::{annotations, env as names, labels};
 use k8s_openapi::api::core::v1::{
-    Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EnvVar, ObjectFieldSelector, PodTemplateSpec, Volume,
-    VolumeMount,
+    Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EnvVar, ObjectFieldSelector, PodSpec, PodTemplateSpec,
+    Volume, VolumeMount,
 };
 use std::collections::BTreeMap;
 
@@ -74,6 +74,13 @@ fn environment(policy: &KvTransferPolicy) -> Vec<EnvVar> {
     let weight = policy.preferred_weight.map(|weight| weight.to_string());
     all.extend(weight.map(|weight| env::value(names::DYN_KV_TRANSFER_PREFERRED_WEIGHT, weight)));
     all
+}
+
+/// The domains that a pod was told of; none if it has no such volume.
+pub fn topology_domains(pod: &PodSpec) -> Option<Vec<String>> {
+    let volume = pod.volumes.iter().flatten().find(|volume| volume.name == VOLUME)?;
+    let files = volume.downward_api.as_ref()?.items.as_ref()?;
+    Some(files.iter().map(|file| file.path.clone()).collect())
 }
 
 fn volume(policy: &KvTransferPolicy, domains: &[String]) -> Volume {

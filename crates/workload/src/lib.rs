@@ -72,7 +72,7 @@ pub use gpu_claims::render_claim_template;
 pub use identity::{has_legacy_type, legacy_type_is_worker};
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};
 pub use job_end::JobEnd;
-pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations};
+pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains};
 pub use live::Workload;
 pub use lws::{
     GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,

@@ -290,10 +290,10 @@ fn is_google(image: &str) -> bool {
 }
 
 fn google_script(image: &str) -> String {
-    let host = image.split('/').next().unwrap_or_default();
+    let host = quoted(image.split('/').next().unwrap_or_default());
     format!(
         "set -e\ntoken=$(gcloud auth print-access-token)\nauth=$(printf 'oauth2accesstoken:%s' \"$token\" | base64 -w0)\n\
-         printf '{{\"auths\":{{\"{host}\":{{\"auth\":\"%s\"}}}}}}' \"$auth\" > {DOCKER_CONFIG}/config.json\n"
+         printf '{{\"auths\":{{\"%s\":{{\"auth\":\"%s\"}}}}}}' {host} \"$auth\" > {DOCKER_CONFIG}/config.json\n"
     )
 }
 

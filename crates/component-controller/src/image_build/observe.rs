@@ -72,6 +72,8 @@ impl Observer {
     pub async fn observe(&self, component: &DynamoComponent) -> Result<Observed, Interruption> {
         let (namespace, uid) = (component.namespace().unwrap_or_default(), component.uid().unwrap_or_default());
         let image = image(component, &namespace, &self.settings);
+        let image =
+            image.and_then(|image| registry::reference(&image).map(|_| image).map_err(|error| error.to_string()));
         let image = image.and_then(|image| job::timeout(component).map(|_| image));
         let job_name = names::image_build_job(&uid, &self.fingerprint(component, image.as_deref().unwrap_or_default()));
         let mut observed = Observed {

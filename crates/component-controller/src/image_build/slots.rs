@@ -3,6 +3,7 @@
 
 use super::decide::has_ended;
 use api_types::v1alpha1::DynamoComponent;
+use controller_kit::controller::owner_key;
 use controller_kit::store::{CacheView, Key, Packed, Store};
 use k8s_openapi::api::batch::v1::Job;
 use std::{
@@ -98,17 +99,19 @@ impl Slots {
         state.waiting.iter().take(free).cloned().collect()
     }
 
-    /// Builds that run, and those that are being made.
+    /// Builds that run, and those that are being made. A label makes no build: the Job has to be a component's.
     fn in_use(&self, state: &State) -> usize {
         let jobs = self.jobs.all();
-        let running = jobs.iter().filter_map(|job| job.unpack().ok()).filter(|job| !has_ended(job)).count();
-        running + state.given.len()
+        let built_here = jobs.iter().filter(|job| {
+            owner_key::<DynamoComponent, _>(job.as_ref()).is_some_and(|component| !(self.taken)(&component.namespace))
+        });
+        built_here.filter_map(|job| job.unpack().ok()).filter(runs).count() + state.given.len()
     }
 
     /// Whether the cache shows a Job of that name that counts by itself.
     fn shows_running(&self, job: &Key) -> bool {
         let found = self.jobs.get(job).and_then(|job| job.unpack().ok());
-        found.is_some_and(|job| !has_ended(&job))
+        found.is_some_and(|job| runs(&job))
     }
 
     /// What is given and who waits, without what is over.
@@ -125,6 +128,11 @@ impl Slots {
         });
         state
     }
+}
+
+/// Whether a Job has pods, or gets some. One that is suspended waits for whoever did that, and holds up nobody.
+fn runs(job: &Job) -> bool {
+    !has_ended(job) && job.spec.as_ref().and_then(|spec| spec.suspend) != Some(true)
 }
 
 #[cfg(test)]

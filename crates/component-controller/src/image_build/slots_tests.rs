@@ -1,6 +1,7 @@
 //! However many ask, and whatever the cache shows of it, no more get a slot than there are.
 
 use super::*;
+use api_types::owner;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use std::sync::{
@@ -13,9 +14,17 @@ fn key(name: &str) -> Key {
 }
 
 fn job(name: &str, version: u64, ended: bool) -> Packed<Job> {
+    job_with(name, version, ended, |_| ())
+}
+
+fn job_with(name: &str, version: u64, ended: bool, edit: impl Fn(&mut Value)) -> Packed<Job> {
     let conditions = if ended { json!([{ "type": "Complete", "status": "True" }]) } else { Value::Null };
-    let metadata = json!({ "name": name, "namespace": "team", "uid": name, "resourceVersion": version.to_string() });
-    Packed::from_value(json!({ "metadata": metadata, "status": { "conditions": conditions } })).unwrap()
+    let owner = owner::controller::<DynamoComponent>(name, name);
+    let metadata = json!({ "name": name, "namespace": "team", "uid": name, "resourceVersion": version.to_string(),
+        "ownerReferences": [owner] });
+    let mut job = json!({ "metadata": metadata, "spec": { "template": {} }, "status": { "conditions": conditions } });
+    edit(&mut job);
+    Packed::from_value(job).unwrap()
 }
 
 /// The components `a` to `e` and two slots.
@@ -177,4 +186,24 @@ fn an_answer_that_never_came_does_not_take_a_slot_for_ever() {
     assert!(!bench.take("c"));
     bench.now += Duration::from_secs(1);
     assert_eq!(["c", "d", "e"].map(|name| bench.take(name)), [true, true, false]);
+}
+
+/// Anybody may make a Job with the label of builds, and it may be suspended for ever.
+#[test]
+fn what_is_no_build_of_ours_or_does_not_run_takes_no_place() {
+    let (jobs, components) = (Store::new(), Store::new());
+    for name in ["a", "b", "c"] {
+        components.handle(Event::Apply(component(name)));
+    }
+    let bench = Bench::beside(|namespace| namespace == "theirs", jobs, components);
+    type Edit = fn(&mut Value);
+    let edits: [(&str, Edit); 3] = [
+        ("nobody-s", |job| job["metadata"]["ownerReferences"] = json!([])),
+        ("suspended", |job| job["spec"]["suspend"] = json!(true)),
+        ("theirs", |job| job["metadata"]["namespace"] = json!("theirs")),
+    ];
+    for (name, edit) in edits {
+        bench.jobs.handle(Event::Apply(job_with(name, 5, false, edit)));
+    }
+    assert_eq!(["a", "b", "c"].map(|name| bench.take(name)), [true, true, false]);
 }

@@ -88,7 +88,10 @@ impl Registries {
 }
 
 /// Reads the name of an image.
-fn reference(image: &str) -> Result<Reference, Unanswered> {
+///
+/// # Errors
+/// It is none, with the reason.
+pub(super) fn reference(image: &str) -> Result<Reference, Unanswered> {
     let read: Result<Reference, _> = image.parse();
     read.map_err(|error| Unanswered::Name { image: image.to_owned(), reason: error.to_string() })
 }
@@ -144,10 +147,10 @@ fn judge(error: &OciDistributionError, reference: &Reference) -> Result<bool, Un
         OciDistributionError::ImageManifestNotFoundError(_) => Ok(false),
         OciDistributionError::ServerError { code: 404, .. } => Ok(false),
         OciDistributionError::RegistryError { envelope, .. } if tells(envelope, &ABSENT) => Ok(false),
-        OciDistributionError::AuthenticationFailure(reason) => unauthorised(reason),
-        OciDistributionError::UnauthorizedError { .. } | OciDistributionError::ServerError { code: 403, .. } => {
-            unauthorised("")
-        }
+        // Its text is what the token service answered, wherever the registry says that this is: no affair of a status.
+        OciDistributionError::AuthenticationFailure(_)
+        | OciDistributionError::UnauthorizedError { .. }
+        | OciDistributionError::ServerError { code: 403, .. } => unauthorised(""),
         OciDistributionError::RegistryError { envelope, .. } if tells(envelope, &REFUSED) => {
             unauthorised(&envelope.errors.iter().map(|one| one.message.as_str()).collect::<Vec<_>>().join("; "))
         }

@@ -64,7 +64,8 @@ async fn a_registry_may_ask_for_a_token() {
     assert_eq!(ask(&host, "team/there", user()).await, Ok(true));
     assert_eq!(ask(&host, "team/gone", user()).await, Ok(false));
     let refused = ask(&host, "team/there", None).await.unwrap_err();
-    assert!(matches!(&refused, Unanswered::Unauthorised { reason, .. } if reason == "who are you?"), "{refused}");
+    // The realm may be anybody's: what it answers is not shown.
+    assert!(matches!(&refused, Unanswered::Unauthorised { reason, .. } if reason.is_empty()), "{refused}");
     let text = refused.to_string();
     assert!(text.contains("team/there") && text.contains("dockerConfigJsonSecretName"), "{text}");
 }

@@ -17,10 +17,12 @@ use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use controller_kit::apply::{Applier, Desired, Error};
 use controller_kit::events::EventSink;
+use controller_kit::failure::Class;
 use controller_kit::store::{Key, Packed, controller_owner};
 use futures::future::join_all;
 use futures::join;
 use kube::{Resource, ResourceExt};
+use tracing::warn;
 
 use self::writer::{Writer, Written};
 use super::decide::Decision;
@@ -87,8 +89,14 @@ pub async fn apply(
         objects::prune(writer, caches, &decision.objects).await?;
     }
     checkpoints::prune(writer, &decision.stale_checkpoints).await?;
-    if !decision.bookkeeping.is_empty() {
-        applier.edit_fields(writer.graph, writer.uid(), decision.bookkeeping.clone()).await?;
+    if !decision.bookkeeping.is_empty()
+        && let Err(error) = applier.edit_fields(writer.graph, writer.uid(), decision.bookkeeping.clone()).await
+    {
+        // Nothing that runs depends on a note, so a policy that refuses it changes no status.
+        if error.class() == Class::Transient {
+            return Err(error);
+        }
+        warn!(graph = writer.graph.name_any(), %error, "annotations of the graph cannot be written");
     }
     Ok(applied)
 }

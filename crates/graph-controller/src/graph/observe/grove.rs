@@ -122,6 +122,12 @@ pub(super) fn observe(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Re
 /// # Errors
 /// The API server does not answer.
 pub async fn look_further(applier: &Applier, settings: &Settings, observed: &mut Observed) -> Result<(), Error> {
+    let live = observed.grove.set();
+    if let Some(set) = live.filter(|_| settings.grove.kai.is_none()) {
+        // Nobody has decided on a scheduler: pods are not replaced because another one has come, or is gone.
+        observed.served.kai = is_kai(set);
+    }
+    let known_domains = live.and_then(domains_in);
     let scheduler = settings.grove.rendering(observed.served.kai).scheduler;
     if let Some(queue) = scheduler.kai_queue(observed.graph.annotations()).map(str::to_owned)
         && observed.served.grove
@@ -135,11 +141,11 @@ pub async fn look_further(applier: &Applier, settings: &Settings, observed: &mut
     if let Some((topology, domain)) = policy.and_then(|p| Some((p.cluster_topology_name.clone()?, p.domain.clone()))) {
         observed.grove.topology_domains = match get(applier, &topology_bindings(), &topology).await {
             Ok(found) => found.map(|binding| domains(&binding)),
-            // An install for one namespace may not look. The domain that the graph names is taken for the only one, and the
-            // status says what is missing.
+            // An install for one namespace may not look. What pods know already stays; of a new graph, the domain that it names is
+            // taken for the only one. The status says what is missing.
             Err(error) if error.class() == Class::Forbidden => {
                 observed.served.topology_hidden = true;
-                Some(vec![domain])
+                Some(known_domains.filter(|known| known.contains(&domain)).unwrap_or_else(|| vec![domain]))
             }
             Err(error) => return Err(error),
         };
@@ -179,6 +185,16 @@ fn waits_in(live: &LiveGrove, queue: &str) -> bool {
     !queues.is_empty() && queues.iter().all(|found| *found == queue)
 }
 
+/// Whether the KAI scheduler was asked to place the pods.
+fn is_kai(set: &PodCliqueSet) -> bool {
+    set.spec.template.cliques.iter().any(|clique| clique.labels.contains_key(labels::KAI_QUEUE))
+}
+
+/// The domains of the topology that pods know.
+fn domains_in(set: &PodCliqueSet) -> Option<Vec<String>> {
+    set.spec.template.cliques.iter().find_map(|clique| workload::topology_domains(&clique.spec.pod_spec))
+}
+
 /// Whether a queue exists. An install for one namespace may not look; then it counts as there, and pods that wait for ever
 /// tell of it.
 async fn exists(applier: &Applier, queue: &str) -> Result<bool, Error> {
@@ -206,6 +222,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Pods are not replaced because a scheduler was installed, or because the right to read a topology has gone.
+    #[test]
+    fn the_scheduler_and_the_domains_of_live_pods_are_read_from_them() {
+        let set = |clique: Value| -> PodCliqueSet {
+            let template = json!({ "cliques": [{ "name": "frontend", "spec": { "roleName": "frontend", "replicas": 1,
+                "podSpec": { "containers": [] } } }, clique] });
+            serde_json::from_value(json!({ "metadata": {}, "spec": { "replicas": 1, "template": template } })).unwrap()
+        };
+        let clique = |labels: Value, volumes: Value| {
+            json!({ "name": "decode", "labels": labels, "spec": { "roleName": "decode", "replicas": 1,
+                "podSpec": { "containers": [], "volumes": volumes } } })
+        };
+        let files = json!([{ "path": "zone" }, { "path": "rack" }]);
+        let told = json!([{ "name": "topology-labels", "downwardAPI": { "items": files } }]);
+        let on_kai = set(clique(json!({ labels::KAI_QUEUE: "team" }), told));
+        assert!(is_kai(&on_kai));
+        assert_eq!(domains_in(&on_kai).unwrap(), ["zone", "rack"]);
+        let plain = set(clique(json!({}), json!([])));
+        assert!(!is_kai(&plain));
+        assert_eq!(domains_in(&plain), None);
+    }
 
     /// Reference: it is looked for at every step.
     #[test]
