@@ -122,13 +122,17 @@ fn ended_well(observed: &Observed) -> bool {
     completed.is_some_and(|condition| condition.status == "True" && condition.reason == reason::CAPTURED)
 }
 
+/// Every pass over a stored end deletes the Job, if it is still there: the one that the write wakes, or the first of another process.
 fn settled(observed: &Observed, job_may_go: bool) -> Decision {
     let jobs = observed.job.iter().filter(|_| job_may_go).chain(&observed.other_jobs);
     Decision { delete_jobs: living(jobs), stage: Stage::Settled, ..Decision::default() }
 }
 
+/// The Job is what the reason was told from: it goes once that is stored, or a status that is lost would take the reason with it.
+/// The status of a duplicate names no Job, and its elder tells the reason anew: its Job goes at once.
 fn give_up(observed: &Observed, reason: &'static str, message: String) -> Decision {
-    let jobs = living(observed.job.iter().chain(&observed.other_jobs));
+    let at_once = observed.job.iter().filter(|_| reason == reason::DUPLICATE);
+    let jobs = living(at_once.chain(&observed.other_jobs));
     Decision { delete_jobs: jobs, stage: Stage::Failed { reason, message }, ..Decision::default() }
 }
 
@@ -230,11 +234,8 @@ fn capture(observed: &Observed, job: &Job) -> Decision {
     if JobEnd::Complete.of(job).is_none() {
         return wait("the processes are captured; waiting for the Job to end");
     }
-    Decision {
-        delete_jobs: living(std::iter::once(job).chain(&observed.other_jobs)),
-        stage: Stage::Ready(message),
-        ..Decision::default()
-    }
+    // The Job goes once this is stored. Were it gone and this lost, a whole checkpoint would count as one whose Job somebody deleted.
+    at(Stage::Ready(message))
 }
 
 fn ask_for_capture(observed: &Observed, wait: impl Fn(&str) -> Decision) -> Decision {

@@ -122,14 +122,52 @@ fn capture_and_job_both_have_to_end_well() {
         let mut observed = observed(creating());
         (observed.job, observed.pod) = (Some(job(JOB, ended)), Some(pod()));
         observed.capture = Some(capture(captured));
+        observed.other_jobs = vec![job("earlier", "")];
         let decision = decide(&observed);
         match expected {
             Err(wait) => assert_eq!(waits(&decision), wait, "{captured} {ended}"),
             Ok(Some(reason)) => assert_eq!(failed(&decision), reason, "{captured} {ended}"),
             Ok(None) => assert_eq!(decision.stage, Stage::Ready("said".to_owned())),
         }
-        let over = expected.is_ok();
-        assert_eq!(decision.delete_jobs.len(), usize::from(over), "{captured} {ended}");
+        assert_eq!(names(&decision.delete_jobs), ["earlier"], "{captured} {ended}");
+    }
+}
+
+/// What is live after a decision, whose status is stored or lost.
+fn after(decision: &Decision, mut observed: Observed, stored: bool) -> Observed {
+    if stored {
+        let acted = Acted { stage: decision.stage.clone(), made: Vec::new() };
+        let told = status::status(&observed, &acted, jiff::Timestamp::UNIX_EPOCH);
+        observed.checkpoint.status = Some(told);
+    }
+    observed.job.take_if(|job| decision.delete_jobs.contains(job));
+    observed
+}
+
+/// A Job that went before its end was stored would count as deleted by somebody, and a whole checkpoint as lost.
+#[test]
+fn a_job_goes_only_once_its_end_is_stored() {
+    let foreign = PodSnapshot { metadata: ObjectMeta::default(), ..capture("") };
+    let ends = [(capture("Ready"), "Complete"), (capture("Ready"), "Failed"), (capture("Failed"), ""), (foreign, "")];
+    for ((found, ended), begun) in ends.into_iter().flat_map(|end| [(end.clone(), creating()), (end, Value::Null)]) {
+        let live = || {
+            let mut live = observed(begun.clone());
+            (live.job, live.pod) = (Some(job(JOB, ended)), Some(pod()));
+            live.capture = Some(found.clone());
+            live
+        };
+        let first = decide(&live());
+        assert!(matches!(first.stage, Stage::Ready(_) | Stage::Failed { .. }), "{:?}", first.stage);
+        assert_eq!(decide(&after(&first, live(), false)).stage, first.stage, "lost, it is told again");
+
+        let stored = after(&first, live(), true);
+        assert!(stored.job.is_some(), "{:?}", first.stage);
+        let second = decide(&stored);
+        assert_eq!((&second.stage, names(&second.delete_jobs)), (&Stage::Settled, vec![JOB]), "{:?}", first.stage);
+        let told = stored.checkpoint.status.clone();
+        let settled = after(&second, stored, true);
+        assert_eq!(settled.checkpoint.status, told, "nothing new is said");
+        assert_eq!(decide(&settled), Decision::default(), "and nothing is left to do");
     }
 }
 
@@ -210,6 +248,8 @@ fn of_two_with_one_identifier_the_younger_gives_up() {
     let decision = decide(&younger);
     assert_eq!(failed(&decision), reason::DUPLICATE);
     assert!(decision.make_job.is_none());
+    younger.job = Some(job(JOB, ""));
+    assert_eq!(names(&decide(&younger).delete_jobs), [JOB], "its status will name none");
     let mut ready = observed(json!({ "phase": "Ready", "jobName": JOB }));
     ready.elder = Some("relabelled".to_owned());
     assert_eq!(decide(&ready).stage, Stage::Settled, "what is captured stays");
