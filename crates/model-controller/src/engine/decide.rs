@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// Time between two questions that only confirm what was just loaded, while other loads are still under way.
 const CONFIRM_PAUSE: Duration = Duration::from_millis(500);
 
+/// Time between two questions whether a load that was given up has ended well all the same, if nobody wants it any more.
+const ABANDONED_PAUSE: Duration = Duration::from_secs(2);
+
 /// What to do now, and when to look again if nothing happens before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
@@ -125,6 +128,10 @@ fn unload(engine: &Engine, name: &AdapterName, now: Instant) -> Need {
         Some(Held::Dropped) => Need::Confirmation,
         None if engine.list == ListAnswer::None && engine.endpoint.ready && !engine.absent.contains(name) => {
             drop_copy(engine, name, now)
+        }
+        None if engine.abandoned.contains_key(name) && engine.list == ListAnswer::Given && engine.endpoint.ready => {
+            let next = engine.asked_at.map(|asked_at| asked_at + ABANDONED_PAUSE).filter(|next| *next > now);
+            next.map_or(Need::Confirmation, Need::Later)
         }
         None => Need::Nothing,
     }

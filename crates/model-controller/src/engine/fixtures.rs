@@ -28,6 +28,8 @@ pub enum Mode {
     Mute,
     /// Has no handlers for adapters.
     Unmanaged,
+    /// Takes so long to load, and goes on with it when nobody waits for the answer any more.
+    Slow(Duration),
 }
 
 /// An engine.
@@ -38,6 +40,8 @@ pub struct Mock {
     pub mode: Mode,
     /// Whether it tells what it holds.
     pub lists: bool,
+    /// Slow loads under way: when each ends, its name and its source.
+    coming: Vec<(Instant, String, String)>,
     endpoint: Endpoint,
 }
 
@@ -76,7 +80,7 @@ impl Simulation {
                 address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, index + 1)),
                 ready: true,
             };
-            Mock { holds: BTreeMap::new(), mode: Mode::Healthy, lists: true, endpoint }
+            Mock { holds: BTreeMap::new(), mode: Mode::Healthy, lists: true, coming: Vec::new(), endpoint }
         };
         let now = Instant::now();
         let mut simulation = Self {
@@ -173,7 +177,15 @@ impl Simulation {
             Request::Unload { name } => format!("unload {name}"),
         };
         self.log.push((engine, text));
-        let takes = if self.engines[engine].mode == Mode::Mute { job.request.patience() } else { self.latency };
+        let takes = match (self.engines[engine].mode, &job.request) {
+            (Mode::Mute, request) => request.patience(),
+            (Mode::Slow(time), Request::Load { name, source, patience }) => {
+                let end = (self.now + time, name.to_string(), source.uri().to_owned());
+                self.engines[engine].coming.push(end);
+                time.min(*patience)
+            }
+            _ => self.latency,
+        };
         self.flights.push((self.now + takes, job));
         let on_one = self.flights.iter().filter(|(_, job)| self.engine(job) == engine && job.request != Request::List);
         self.peaks = (self.peaks.0.max(self.flights.len()), self.peaks.1.max(on_one.count()));
@@ -186,6 +198,9 @@ impl Simulation {
     fn answer(&mut self, job: &Job) -> Outcome {
         let index = self.engine(job);
         let engine = &mut self.engines[index];
+        for (_, name, source) in engine.coming.extract_if(.., |(end, ..)| *end <= self.now) {
+            engine.holds.entry(name).or_insert(source);
+        }
         let refused = Outcome::Refused { status: 500, message: "no".to_owned() };
         match (engine.mode, &job.request) {
             (Mode::Gone, _) => Outcome::Unreachable { reason: "refused".to_owned() },
@@ -195,12 +210,13 @@ impl Simulation {
             (_, Request::List) => Outcome::Listed(engine.holds.keys().map(|name| name.as_str().into()).collect()),
             (Mode::Refusing, _) => refused,
             (Mode::Lying, _) => Outcome::Done,
-            (Mode::Healthy, Request::Load { name, source, .. }) => {
+            (Mode::Slow(time), Request::Load { patience, .. }) if time > *patience => Outcome::TimedOut,
+            (Mode::Healthy | Mode::Slow(_), Request::Load { name, source, .. }) => {
                 // As the runtime does: what is there already stays as it is.
                 engine.holds.entry(name.to_string()).or_insert_with(|| source.uri().to_owned());
                 Outcome::Done
             }
-            (Mode::Healthy, Request::Unload { name }) => match engine.holds.remove(name.as_str()) {
+            (Mode::Healthy | Mode::Slow(_), Request::Unload { name }) => match engine.holds.remove(name.as_str()) {
                 Some(_) => Outcome::Done,
                 None => Outcome::NotThere,
             },

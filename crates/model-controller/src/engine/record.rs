@@ -53,6 +53,7 @@ fn loaded(engine: &mut Engine, name: &AdapterName, source: &Source, outcome: Out
     match outcome {
         Outcome::Done => {
             engine.absent.remove(name);
+            engine.abandoned.remove(name);
             let source = source.clone();
             let held = match engine.list {
                 ListAnswer::None => {
@@ -64,8 +65,9 @@ fn loaded(engine: &mut Engine, name: &AdapterName, source: &Source, outcome: Out
             engine.held.insert(name.clone(), held);
         }
         Outcome::TimedOut => {
-            // It may have happened. The list tells.
+            // It may have happened, or happen yet. The list tells.
             engine.must_ask = true;
+            engine.abandoned.insert(name.clone(), now + pace.most_patience);
             engine.set_back(name, setback, Problem::TimedOut, pace, now);
         }
         other => fail(engine, name, setback, other, pace, now),
@@ -197,6 +199,9 @@ fn believe(
     engine.setbacks.retain(|name, setback| setback.source.is_some() || after.contains_key(name));
     let mut changed: BTreeSet<_> = after.keys().filter(|name| before.get(*name) != after.get(*name)).cloned().collect();
     changed.extend(before.keys().filter(|name| !after.contains_key(*name)).cloned());
+    // What is listed has arrived; what is overdue has failed, and whoever waits for it is told.
+    engine.abandoned.retain(|name, _| !after.contains_key(name));
+    changed.extend(engine.abandoned.extract_if(.., |_, until| *until <= now).map(|(name, _)| name));
     engine.held = after;
     changed
 }

@@ -85,6 +85,48 @@ fn names_that_are_no_longer_wanted_go_and_those_of_others_stay() {
     assert_eq!(simulation.engines[0].holds.keys().collect::<Vec<_>>(), ["b", "by-hand"]);
 }
 
+/// The engine downloads on when the load is given up after 30 s. Whoever had wanted the adapter went meanwhile, and it stayed.
+#[test]
+fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_nobody_wants_it() {
+    for unwanted_after in [Duration::from_secs(10), Duration::from_millis(30_500)] {
+        let mut simulation = Simulation::new(1);
+        simulation.engines[0].mode = Mode::Slow(Duration::from_secs(45));
+        simulation.wish(&["a=1"]);
+        simulation.run(unwanted_after);
+        simulation.wishes.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
+        simulation.wish(&[]);
+        let log = simulation.run(Duration::from_secs(40) - unwanted_after);
+        assert!(!log.is_empty() && log.len() <= 6, "asked every two seconds: {log:?}");
+        assert!(simulation.engines[0].holds.is_empty(), "still on its way");
+        assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"], "{unwanted_after:?}");
+        simulation.fleet.take_changed();
+        let log = simulation.run(Duration::from_secs(10));
+        assert_eq!(log.iter().filter(|(_, text)| text == "unload a").count(), 1, "{log:?}");
+        assert!(simulation.engines[0].holds.is_empty() && log.len() <= 7, "{log:?}");
+        assert!(simulation.fleet.may_hold(&pool(), &"a".into()).is_empty());
+        assert!(simulation.fleet.take_changed().contains(&Key::new("n", "m")));
+        assert!(simulation.run(20 * MINUTE).len() <= 5, "only audits");
+    }
+}
+
+#[test]
+fn a_load_that_was_given_up_and_never_ends_is_not_waited_for_for_ever() {
+    let mut simulation = Simulation::new(1);
+    simulation.engines[0].mode = Mode::Slow(10_000 * MINUTE);
+    simulation.wish(&["a=1"]);
+    simulation.run(Duration::from_millis(30_500));
+    simulation.wishes.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
+    simulation.wish(&[]);
+    let log = simulation.run(4 * MINUTE);
+    assert!(texts(&log).iter().all(|text| *text == "list") && log.len() <= 121, "{log:?}");
+    assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"]);
+    simulation.fleet.take_changed();
+    simulation.run(2 * MINUTE);
+    assert!(simulation.fleet.may_hold(&pool(), &"a".into()).is_empty());
+    assert!(simulation.fleet.take_changed().contains(&Key::new("n", "m")));
+    assert!(simulation.run(20 * MINUTE).len() <= 5, "only audits");
+}
+
 #[test]
 fn an_engine_that_restarts_gets_its_own_adapters_again_and_nobody_else_is_asked() {
     let mut simulation = Simulation::new(3);

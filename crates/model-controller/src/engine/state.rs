@@ -26,6 +26,9 @@ pub struct Engine {
     pub absent: BTreeSet<AdapterName>,
     /// Loads and unloads under way.
     pub running: BTreeSet<AdapterName>,
+    /// Loads that were given up, and until when they may end well all the same: an engine goes on when the caller has gone,
+    /// and does not list the adapter before it has it.
+    pub abandoned: BTreeMap<AdapterName, Instant>,
     /// The question under way: names whose answer does not count, because they were being loaded or unloaded when it was
     /// put.
     pub asking: Option<BTreeSet<AdapterName>>,
@@ -150,6 +153,7 @@ impl Engine {
             held: BTreeMap::new(),
             absent: BTreeSet::new(),
             running: BTreeSet::new(),
+            abandoned: BTreeMap::new(),
             asking: None,
             must_ask: true,
             doubtful: false,
@@ -187,7 +191,7 @@ impl Engine {
             return true;
         }
         match self.list {
-            ListAnswer::Given => self.must_ask && self.endpoint.ready,
+            ListAnswer::Given => self.abandoned.contains_key(name) || (self.must_ask && self.endpoint.ready),
             // An engine that is not ready and was never seen to hold anything is most likely new.
             ListAnswer::Unasked => self.endpoint.ready,
             ListAnswer::None => !self.absent.contains(name),

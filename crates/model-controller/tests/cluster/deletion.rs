@@ -1,11 +1,12 @@
 //! A model that goes takes its adapter with it, and waits for nobody for ever.
 
 use crate::{
-    bed::{Bed, adapter_model, condition},
+    bed::{Bed, LIMIT, adapter_model, condition, until_engine},
     engine::Mode,
 };
 use api_types::{LEGACY_FINALIZER, v1alpha1::DynamoModel};
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn the_adapter_is_unloaded_everywhere() {
@@ -32,6 +33,27 @@ async fn engines_that_do_not_let_go_do_not_hold_it_up_for_ever() {
     assert!(engines[2].holds().is_empty());
     let note = bed.until_told("LoRAUnloadFailed").await;
     assert!(note.ends_with("2 (w-000, w-001)"), "{note}");
+}
+
+/// The load was given up, the engine did not list the adapter yet, and so the model went without it.
+#[tokio::test]
+async fn a_load_that_ends_after_it_was_given_up_is_waited_for_and_undone() {
+    let mut bed = Bed::without_controller("late").await;
+    bed.options.pace.load_patience = Duration::from_millis(500);
+    bed.options.pace.farewell = 2 * LIMIT;
+    bed.start();
+    let engines = bed.engines(1).await;
+    engines[0].set(Mode::Hanging);
+    bed.adapter("m", "a", "s3://1").await;
+    until_engine(&engines[0], "be asked what became of the load", |engine| engine.times("list") >= 2).await;
+    bed.delete("m").await;
+    // The model stays, and the engine is asked on, although it lists nothing.
+    engines[0].forget_asked();
+    until_engine(&engines[0], "be asked again", |engine| engine.times("list") >= 2).await;
+    engines[0].load_by_hand("a", "s3://1");
+    bed.gone("m").await;
+    assert!(engines[0].holds().is_empty());
+    assert_eq!(bed.until_told("LoRAUnloaded").await, "no endpoint holds the adapter any more");
 }
 
 #[tokio::test]

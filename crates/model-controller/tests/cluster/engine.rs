@@ -33,6 +33,8 @@ pub enum Mode {
     Redirecting,
     /// Never answers.
     Mute,
+    /// Never answers a load, and everything else as the runtime does.
+    Hanging,
     /// Runs without handlers for adapters.
     Unmanaged,
     /// Does not tell what it holds.
@@ -150,6 +152,7 @@ async fn meet(inner: &Shared, headers: &HeaderMap, asked: String) -> Option<Answ
     match mode {
         Mode::Slow(time) => tokio::time::sleep(time).await,
         Mode::Mute => std::future::pending().await,
+        Mode::Hanging if asked.starts_with("load") => std::future::pending().await,
         Mode::Flaky if count % 2 == 1 => return Some((StatusCode::SERVICE_UNAVAILABLE, "warming up".to_owned())),
         Mode::Lying if !listing => return Some((StatusCode::OK, "{}".to_owned())),
         Mode::Full if asked.starts_with("load") => return error("LoRA capacity exceeded: at most 4"),
