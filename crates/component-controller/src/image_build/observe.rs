@@ -31,7 +31,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
 pub use registry::Registries;
-use registry::{Unanswered, login};
+use registry::{Named, Unanswered, login};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use workload::{RegistryHost, Trouble};
@@ -72,9 +72,8 @@ impl Observer {
     pub async fn observe(&self, component: &DynamoComponent) -> Result<Observed, Interruption> {
         let (namespace, uid) = (component.namespace().unwrap_or_default(), component.uid().unwrap_or_default());
         let image = image(component, &namespace, &self.settings);
-        let image =
-            image.and_then(|image| registry::reference(&image).map(|_| image).map_err(|error| error.to_string()));
-        let image = image.and_then(|image| job::timeout(component).map(|_| image));
+        let named = image.and_then(Named::read).and_then(|named| job::timeout(component).map(|_| named));
+        let image = named.as_ref().map(|named| named.image.clone()).map_err(Clone::clone);
         let job_name = names::image_build_job(&uid, &self.fingerprint(component, image.as_deref().unwrap_or_default()));
         let mut observed = Observed {
             image,
@@ -99,12 +98,12 @@ impl Observer {
         if let Some(job) = &observed.job {
             observed.waits = pods::waits(&self.pods, job, Timestamp::now()).await;
         }
-        let Ok(image) = observed.image.clone() else { return Ok(observed) };
+        let Ok(named) = named else { return Ok(observed) };
         if observed.job.is_none() {
-            observed.exists = self.exists(component, &namespace, &image, &observed.job_name).await?;
+            observed.exists = self.exists(component, &namespace, &named, &observed.job_name).await?;
         }
         if observed.exists == Some(Ok(false)) {
-            observed.rendered = Some(self.render(component, &namespace, &image, &observed.job_name).await?);
+            observed.rendered = Some(self.render(component, &namespace, &named.image, &observed.job_name).await?);
         }
         Ok(observed)
     }
@@ -124,37 +123,37 @@ impl Observer {
         &self,
         component: &DynamoComponent,
         namespace: &str,
-        image: &str,
+        named: &Named,
         job: &str,
     ) -> Result<Option<Result<bool, Hindrance>>, Interruption> {
         let live = component.status.clone().unwrap_or_default();
-        let known = is_known(&live, image);
+        let known = is_known(&live, &named.image);
         if is_forced(component) {
             return Ok(if known && was_built_by(&live, job) { None } else { Some(Ok(false)) });
         }
         let before = Before {
             known,
-            found: was_found(&live, image),
-            nodes_log_in: job::nodes_log_in(component, image, &self.settings),
+            found: was_found(&live, &named.image),
+            nodes_log_in: job::nodes_log_in(component, &named.image, &self.settings),
         };
-        Ok(weigh(self.ask_registry(component, namespace, image).await?, before))
+        Ok(weigh(self.ask_registry(component, namespace, named).await?, before))
     }
 
     async fn ask_registry(
         &self,
         component: &DynamoComponent,
         namespace: &str,
-        image: &str,
+        named: &Named,
     ) -> Result<Result<bool, Hindrance>, Interruption> {
         let login = match docker_secret(component, &self.settings) {
             None => None,
             Some(name) => match self.docker_config(namespace, name).await? {
-                Ok(config) => config.and_then(|config| login(&config, &RegistryHost::of_image(image))),
+                Ok(config) => config.and_then(|config| login(&config, &RegistryHost::of_image(&named.image))),
                 Err(hindrance) => return Ok(Err(hindrance)),
             },
         };
         let secure = !job::is_insecure(component, &self.settings);
-        let answer = self.registries.has(image, secure, login).await;
+        let answer = self.registries.has(named, secure, login).await;
         Ok(answer.map_err(Hindrance::from))
     }
 
@@ -255,7 +254,6 @@ impl From<Unanswered> for Hindrance {
     fn from(why: Unanswered) -> Self {
         let text = why.to_string();
         match why {
-            Unanswered::Name { .. } => Self::Mistake(text),
             Unanswered::Unauthorised { .. } => Self::Blocked(text),
             Unanswered::Unreachable { .. } => Self::Unreachable(text),
         }

@@ -19,6 +19,12 @@ fn loads(log: &[(usize, String)]) -> usize {
     log.iter().filter(|(_, text)| text.starts_with("load")).count()
 }
 
+/// The model that had wished for `a` goes, and only these are wished for from now on.
+fn swap_a_for(simulation: &mut Simulation, adapters: &[&str]) {
+    simulation.wishes.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
+    simulation.wish(adapters);
+}
+
 /// component.md §7.13: every adapter was posted again at each reconcile.
 #[test]
 fn an_adapter_is_loaded_once_and_then_only_audited() {
@@ -77,8 +83,7 @@ fn names_that_are_no_longer_wanted_go_and_those_of_others_stay() {
     simulation.engines[0].holds.insert("by-hand".into(), "x".into());
     simulation.wish(&["a=1"]);
     simulation.run(MINUTE);
-    simulation.wishes.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
-    simulation.wish(&["b=1"]);
+    swap_a_for(&mut simulation, &["b=1"]);
     assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"]);
     assert_eq!(texts(&simulation.run(MINUTE)), ["unload a", "load b=1", "list"]);
     assert!(simulation.fleet.may_hold(&pool(), &"a".into()).is_empty());
@@ -93,8 +98,7 @@ fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_nobody_wants_it() {
         simulation.engines[0].mode = Mode::Slow(Duration::from_secs(45));
         simulation.wish(&["a=1"]);
         simulation.run(unwanted_after);
-        simulation.wishes.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
-        simulation.wish(&[]);
+        swap_a_for(&mut simulation, &[]);
         let log = simulation.run(Duration::from_secs(40) - unwanted_after);
         assert!(!log.is_empty() && log.len() <= 6, "asked every two seconds: {log:?}");
         assert!(simulation.engines[0].holds.is_empty(), "still on its way");
@@ -115,8 +119,7 @@ fn a_load_that_was_given_up_and_never_ends_is_not_waited_for_for_ever() {
     simulation.engines[0].mode = Mode::Slow(10_000 * MINUTE);
     simulation.wish(&["a=1"]);
     simulation.run(Duration::from_millis(30_500));
-    simulation.wishes.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
-    simulation.wish(&[]);
+    swap_a_for(&mut simulation, &[]);
     let log = simulation.run(4 * MINUTE);
     assert!(texts(&log).iter().all(|text| *text == "list") && log.len() <= 121, "{log:?}");
     assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"]);

@@ -24,14 +24,6 @@ const LONGEST_WORDS: usize = 300;
 /// Why it is not known whether a registry has an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
-    /// The image has a name that no registry knows.
-    #[error("{image:?} is not the name of an image: {reason}")]
-    Name {
-        /// As given.
-        image: String,
-        /// What is wrong with it.
-        reason: String,
-    },
     /// Whoever asked may not see it.
     #[error(
         "registry {registry} does not let the operator see {repository}{}; name a docker configuration Secret with a login for \
@@ -60,6 +52,26 @@ fn said(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
+/// An image that can be asked for: its name as given, and as registries read it.
+#[derive(Debug)]
+pub struct Named {
+    /// As given.
+    pub image: String,
+    reference: Reference,
+}
+
+impl Named {
+    /// Reads the name of an image.
+    ///
+    /// # Errors
+    /// It is none, with the reason.
+    pub fn read(image: String) -> Result<Self, String> {
+        let read: Result<Reference, _> = image.parse();
+        let reference = read.map_err(|error| format!("{image:?} is not the name of an image: {error}"))?;
+        Ok(Self { image, reference })
+    }
+}
+
 /// Asks registries.
 #[derive(Clone, Debug, Default)]
 pub struct Registries {
@@ -72,8 +84,8 @@ impl Registries {
     ///
     /// # Errors
     /// If it is not known.
-    pub async fn has(&self, image: &str, secure: bool, login: Option<(String, String)>) -> Result<bool, Unanswered> {
-        let reference = reference(image)?;
+    pub async fn has(&self, image: &Named, secure: bool, login: Option<(String, String)>) -> Result<bool, Unanswered> {
+        let reference = &image.reference;
         let registry = reference.registry().to_owned();
         let unreachable = |reason: String| Unanswered::Unreachable { registry: registry.clone(), reason };
         let protocol = if secure { ClientProtocol::Https } else { ClientProtocol::Http };
@@ -82,18 +94,9 @@ impl Registries {
         let client = tokio::task::spawn_blocking(move || client(protocol, authorities)).await;
         let client = client.unwrap_or_else(|error| Err(error.to_string())).map_err(unreachable)?;
         let auth = login.map_or(RegistryAuth::Anonymous, |(user, password)| RegistryAuth::Basic(user, password));
-        let answer = tokio::time::timeout(PATIENCE, ask(&client, &reference, &auth)).await;
+        let answer = tokio::time::timeout(PATIENCE, ask(&client, reference, &auth)).await;
         answer.unwrap_or_else(|_| Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))))
     }
-}
-
-/// Reads the name of an image.
-///
-/// # Errors
-/// It is none, with the reason.
-pub(super) fn reference(image: &str) -> Result<Reference, Unanswered> {
-    let read: Result<Reference, _> = image.parse();
-    read.map_err(|error| Unanswered::Name { image: image.to_owned(), reason: error.to_string() })
 }
 
 fn client(protocol: ClientProtocol, authorities: Option<PathBuf>) -> Result<Client, String> {
