@@ -30,8 +30,8 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
-pub use registry::Registries;
-use registry::{Named, Unanswered, login};
+pub use registry::{Named, Registries};
+use registry::{Unanswered, login};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use workload::{RegistryHost, Trouble};

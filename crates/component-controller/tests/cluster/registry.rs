@@ -1,6 +1,6 @@
 //! Image registries, asked as the controller asks: a real one, openly and by TLS.
 
-use component_controller::image_build::observe::Registries;
+use component_controller::image_build::observe::{Named, Registries};
 use oci_client::{
     Client, Reference,
     client::{ClientConfig, ClientProtocol, Config, ImageLayer},
@@ -53,12 +53,12 @@ async fn before(plain: String, keys: &Keys) -> u16 {
 async fn a_registry_has_what_was_put_there_and_nothing_else() {
     let server = Server::registry().await.unwrap();
     let (there, registries) = (format!("{}/team/there:v1", server.address), Registries::default());
-    let ask = async |image: &str| registries.has(image, false, None).await;
-    assert_eq!(ask(&there).await, Ok(false));
+    let ask = async |image: String| registries.has(&Named::read(image).unwrap(), false, None).await;
+    assert_eq!(ask(there.clone()).await, Ok(false));
     push(&there).await;
-    assert_eq!(ask(&there).await, Ok(true));
-    assert_eq!(ask(&format!("{}/team/there:v2", server.address)).await, Ok(false));
-    assert_eq!(ask(&format!("{}/team/other:v1", server.address)).await, Ok(false));
+    assert_eq!(ask(there).await, Ok(true));
+    assert_eq!(ask(format!("{}/team/there:v2", server.address)).await, Ok(false));
+    assert_eq!(ask(format!("{}/team/other:v1", server.address)).await, Ok(false));
 }
 
 #[tokio::test]
@@ -67,6 +67,7 @@ async fn a_registry_is_trusted_by_the_authority_that_is_given() {
     push(&format!("{}/there:v1", server.address)).await;
     let keys = Keys::new().unwrap();
     let image = format!("localhost:{}/there:v1", before(server.address.clone(), &keys).await);
+    let image = Named::read(image).unwrap();
     let file = env::temp_dir().join(format!("registry-ca-{}.crt", process::id()));
     fs::write(&file, &keys.authority).unwrap();
     let given = Registries { authorities: Some(file.clone()) };
