@@ -14,13 +14,13 @@ use kube::{
     core::{ApiResource, DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
-        watcher::{self, Event, watcher},
+        watcher::{self, Event},
     },
 };
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::{Change, Key, Packed, Store, packed::prune, pause::Pauses};
+use super::{Change, Key, Packed, Store, initial, packed::prune, pause::Pauses};
 
 /// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a server that hangs goes
 /// unnoticed; of a connection that died, the process's client learns within six seconds.
@@ -225,14 +225,14 @@ fn events<O>(
 where
     O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let mut config = watcher::Config::default().streaming_lists().timeout(WATCH_TIMEOUT);
+    let mut config = watcher::Config::default().timeout(WATCH_TIMEOUT);
     if let Some(labels) = labels {
         config = config.labels(labels);
     }
     if let Some(fields) = fields {
         config = config.fields(fields);
     }
-    watcher(api, config).backoff(pauses).boxed()
+    initial::events(api, config).backoff(pauses).boxed()
 }
 
 impl<O> Watch<O>

@@ -9,6 +9,7 @@ mod optional_api;
 mod scale;
 mod scope;
 mod takeover;
+mod unstreamed;
 mod whole_object;
 
 use controller_kit::{
