@@ -62,19 +62,25 @@ impl Applier {
 }
 
 /// The managed fields with ours in place of the predecessors'; `None` if they own nothing.
+///
+/// One entry speaks of one API version: the API server converts ours, but not a mixture. What a predecessor set in another one
+/// is nobody's from then on but ours, as far as we applied it too: it goes when it is no longer desired, and the rest stays.
 fn inherit(entries: &[Value], marks: &[String], manager: &str, desired: &Value) -> Option<Vec<Value>> {
     let ours = entries.iter().find(|entry| entry["manager"] == manager && is(entry, "Apply"));
-    let marked = |entry: &Value| {
+    let marked = |entry: &&Value| {
         let annotations = &entry["fieldsV1"]["f:metadata"]["f:annotations"];
         is(entry, "Update") && marks.iter().any(|mark| annotations.get(format!("f:{mark}")).is_some())
     };
-    // One entry speaks of one API version. The API server converts ours, but not a mixture.
-    let version = ours.or_else(|| entries.iter().find(|entry| marked(entry)))?.get("apiVersion")?;
-    let (theirs, mut rest): (Vec<Value>, Vec<Value>) =
-        entries.iter().cloned().partition(|entry| marked(entry) && entry.get("apiVersion") == Some(version));
-    let mut entry = theirs.first()?.clone();
+    let first = entries.iter().find(marked)?;
+    // It has an entry for each version that it ever wrote, and its mark is in the last.
+    let names: Vec<&Value> = entries.iter().filter(marked).map(|entry| &entry["manager"]).collect();
+    let of_predecessor = |entry: &Value| is(entry, "Update") && names.contains(&&entry["manager"]);
+    let (theirs, mut rest): (Vec<Value>, Vec<Value>) = entries.iter().cloned().partition(of_predecessor);
+    let mut entry = ours.unwrap_or(first).clone();
+    let version = entry.get("apiVersion")?.clone();
     let mut fields = ours.map_or_else(|| json!({}), |ours| ours["fieldsV1"].clone());
-    theirs.iter().for_each(|their| merge(&mut fields, &handed_over(&their["fieldsV1"], desired)));
+    let of_version = theirs.iter().filter(|their| their.get("apiVersion") == Some(&version));
+    of_version.for_each(|their| merge(&mut fields, &handed_over(&their["fieldsV1"], desired)));
     entry["manager"] = json!(manager);
     entry["operation"] = json!("Apply");
     entry["fieldsV1"] = fields;
@@ -187,11 +193,20 @@ mod tests {
     }
 
     #[test]
-    fn another_version_stays_apart_and_is_taken_over_as_it_is_if_we_have_none() {
+    fn what_is_of_another_version_is_nobody_s_and_taken_over_as_it_is_if_we_have_none() {
         let mut older = theirs();
         older["apiVersion"] = json!("apps/v1beta1");
-        assert_eq!(heir(&[older.clone(), entry("us", "Apply", json!({}))]), None);
-        assert_eq!(heir(&[older]).unwrap()[0]["apiVersion"], "apps/v1beta1");
+        let ours = entry("us", "Apply", json!({ "f:spec": { "f:replicas": {} } }));
+        let other = entry("somebody", "Update", json!({ "f:spec": { "f:paused": {} } }));
+        let after = heir(&[older.clone(), ours.clone(), other.clone()]).unwrap();
+        assert_eq!(after, [other, ours], "versions are not mixed");
+        assert_eq!(heir(&after), None, "once");
+        let alone = heir(std::slice::from_ref(&older)).unwrap();
+        assert_eq!((&alone[0]["apiVersion"], &alone[0]["manager"]), (&json!("apps/v1beta1"), &json!("us")));
+        // The mark moved to the entry of the version that it wrote last.
+        older["fieldsV1"]["f:metadata"]["f:annotations"] = json!({});
+        let after = heir(&[older, theirs()]).unwrap();
+        assert_eq!((after.len(), &after[0]["apiVersion"], &after[0]["manager"]), (1, &json!("apps/v1"), &json!("us")));
     }
 
     #[test]

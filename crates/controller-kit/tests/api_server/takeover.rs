@@ -6,6 +6,7 @@ use controller_kit::{
     apply::{Applier, Desired, Outcome},
     failure::Class,
 };
+use k8s_openapi::api::autoscaling::{v1, v2};
 use kube::{
     Resource,
     api::{PostParams, ResourceExt},
@@ -51,10 +52,10 @@ fn applier(bench: &Bench) -> Applier {
     bench.with_caches(Vec::new()).with_predecessors(&[MARK])
 }
 
-/// Applies as a controller does: the Deployment controller writes status in between, which is looked at again.
-async fn write(bench: &Bench, applier: &Applier, desired: &Desired) -> Value {
+/// Applies as a controller does: the controllers of Kubernetes write status in between, which is looked at again.
+async fn write<K: Resource<DynamicType = ()>>(bench: &Bench, applier: &Applier, desired: &Desired) -> Value {
     wait::until("the update", LIMIT, async || {
-        let live = bench.live::<D>("d").await;
+        let live = bench.live::<K>("d").await;
         match applier.apply(desired, live.as_ref()).await {
             Ok(Outcome::Updated(object)) => Ok(object),
             Err(error) if error.class() == Class::Transient => Err(error.to_string()),
@@ -66,7 +67,7 @@ async fn write(bench: &Bench, applier: &Applier, desired: &Desired) -> Value {
 }
 
 async fn apply(bench: &Bench, applier: &Applier, env: &[&str]) -> Value {
-    write(bench, applier, &bench.desired::<D>(with_env(env))).await
+    write::<D>(bench, applier, &bench.desired::<D>(with_env(env))).await
 }
 
 fn env(object: &Value) -> Vec<&str> {
@@ -165,5 +166,34 @@ async fn a_takeover_does_not_hide_that_the_object_changed() {
     let ours = applier(&bench);
     assert!(ours.apply(&desired, Some(&seen)).await.is_err());
     assert_eq!(env(&bench.live::<D>("d").await.unwrap()), ["A", "B"]);
-    assert_eq!(env(&write(&bench, &ours, &desired).await), ["A", "C"]);
+    assert_eq!(env(&write::<D>(&bench, &ours, &desired).await), ["A", "C"]);
+}
+
+fn autoscaler(least: Option<u32>) -> Value {
+    let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "nobody" });
+    let mut object = json!({ "metadata": { "name": "d" }, "spec": { "scaleTargetRef": target, "maxReplicas": 3 } });
+    if let Some(least) = least {
+        object["spec"]["minReplicas"] = json!(least);
+    }
+    object
+}
+
+#[tokio::test]
+async fn what_it_set_in_another_version_of_the_api_goes_too_when_it_is_dropped() {
+    let bench = Bench::new("takeoverversion").await;
+    let mut theirs = autoscaler(Some(2));
+    theirs["metadata"]["annotations"] = json!({ MARK: "1" });
+    theirs["metadata"]["ownerReferences"] = json!([bench.parent.controller_owner_ref(&()).unwrap()]);
+    let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
+    let theirs: v1::HorizontalPodAutoscaler = serde_json::from_value(theirs).unwrap();
+    bench.api::<v1::HorizontalPodAutoscaler>().create(&params, &theirs).await.unwrap();
+
+    type A = v2::HorizontalPodAutoscaler;
+    let ours = applier(&bench);
+    let taken = write::<A>(&bench, &ours, &bench.desired::<A>(autoscaler(Some(2)))).await;
+    assert_eq!(taken["spec"]["minReplicas"], 2);
+    let shrunk = write::<A>(&bench, &ours, &bench.desired::<A>(autoscaler(None))).await;
+    assert_eq!(shrunk["spec"]["minReplicas"], 1, "the default");
+    assert_eq!(shrunk["metadata"]["annotations"][MARK], "1");
+    assert!(!managers(&shrunk).contains(&("manager", "Update")), "{shrunk}");
 }
