@@ -2,13 +2,9 @@
 
 use std::{future::Future, time::Duration};
 
-use controller_kit::scope::{HOLDER_PREFIX, MARKER_LEASE, OWNER_ANNOTATION};
+use controller_kit::scope::{HOLDER_PREFIX, MARKER_LEASE, Marker};
 use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        coordination::v1::{Lease, LeaseSpec},
-    },
-    apimachinery::pkg::apis::meta::v1::MicroTime,
+    api::{apps::v1::Deployment, coordination::v1::Lease},
     jiff::Timestamp,
 };
 use kube::{
@@ -78,16 +74,14 @@ impl MarkerLease {
     }
 
     fn claimed(&self, mut lease: Lease) -> Lease {
-        let now = MicroTime(Timestamp::now());
-        let ours = lease.annotations().get(OWNER_ANNOTATION) == Some(&self.owner);
-        lease.annotations_mut().insert(OWNER_ANNOTATION.to_owned(), self.owner.clone());
-        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        let ours = Marker::of(&lease).and_then(|marker| marker.owner).as_ref() == Some(&self.owner);
+        Marker::renew(&mut lease, &self.owner, Timestamp::now());
+        let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = Some(format!("{HOLDER_PREFIX}{}", self.version));
         spec.lease_duration_seconds = i32::try_from(self.duration.as_secs()).ok();
         if !ours || spec.acquire_time.is_none() {
-            spec.acquire_time = Some(now.clone());
+            spec.acquire_time.clone_from(&spec.renew_time);
         }
-        spec.renew_time = Some(now);
         lease
     }
 

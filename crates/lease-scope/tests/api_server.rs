@@ -11,7 +11,11 @@ use controller_kit::{
     settings,
     store::Scope,
 };
-use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, coordination::v1::Lease},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
 use kube::{Api, ResourceExt, api::PostParams};
 use lease_scope::Config;
 use serde_json::json;
@@ -126,4 +130,49 @@ async fn a_second_claimant_waits_until_the_first_is_gone_or_dead() {
     first.task.abort();
     until_owned_by(&namespace, Some("second")).await;
     wait::until("it is ready", LIMIT, async || second.readiness.missing().is_none().then_some(())).await.unwrap();
+}
+
+/// The Go operator takes or renews the marker: it asks nobody, and leaves annotations as they are.
+async fn renewed_by_go(namespace: &TestNamespace) {
+    let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
+    wait::until("the Go operator writes the marker", LIMIT, async || {
+        let mut lease = api.get(MARKER_LEASE).await.map_err(|error| error.to_string())?;
+        let spec = lease.spec.as_mut().unwrap();
+        spec.holder_identity = Some("namespace-restricted-operator-1.5.0".to_owned());
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        api.replace(MARKER_LEASE, &PostParams::default(), &lease).await.map_err(|error| error.to_string())
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn an_install_gives_way_to_a_go_operator_that_takes_its_marker() {
+    let namespace = namespace("lease-go").await;
+    deploy(&namespace, "first").await;
+    let first = install(&namespace, "first");
+    until_owned_by(&namespace, Some("first")).await;
+    wait::until("it is ready", LIMIT, async || first.readiness.missing().is_none().then_some(())).await.unwrap();
+    // Its siblings follow the marker by this fence.
+    let head = format!("apiVersion: {}\nkind: {}\n", settings::API_VERSION, settings::KIND);
+    let settings = settings::parse(&format!("{head}namespace: {{scope: {{owner: first}}}}\n")).unwrap().0;
+    let scope = Scope::Namespace(namespace.name().to_owned());
+    let sibling = Fence::new(&scope, &settings);
+    sibling.follow(namespace.client(), &scope);
+    let acts = || sibling.may_act(namespace.name()).is_ok();
+    wait::until("its sibling acts", LIMIT, async || acts().then_some(())).await.unwrap();
+
+    // Again and again, as it does: nobody takes the marker from it.
+    wait::until("the install waits", LIMIT, async || {
+        renewed_by_go(&namespace).await;
+        first.readiness.missing()
+    })
+    .await
+    .unwrap();
+    wait::until("its sibling does not act", LIMIT, async || {
+        renewed_by_go(&namespace).await;
+        (!acts()).then_some(())
+    })
+    .await
+    .unwrap();
 }

@@ -8,17 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime};
+use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use kube::ResourceExt;
 
-use super::{HOLDER_PREFIX, OWNER_ANNOTATION, safety_margin};
+use super::{HOLDER_PREFIX, OWNER_ANNOTATION, RENEWED_ANNOTATION, safety_margin};
 
 /// What a marker Lease says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
     /// `holderIdentity`: the restricted operator and its version.
     pub holder: String,
-    /// The install that it belongs to; `None` for the Go operator's.
+    /// The install that it belongs to; `None` for the Go operator's, and for one that the Go operator renewed last.
     pub owner: Option<String>,
     /// How long it is valid without a renewal.
     pub duration: Duration,
@@ -35,12 +35,25 @@ impl Marker {
         let holder = spec.holder_identity.clone().filter(|holder| holder.starts_with(HOLDER_PREFIX))?;
         let renewed = spec.renew_time.clone()?;
         let seconds = u64::try_from(spec.lease_duration_seconds?).ok().filter(|seconds| *seconds > 0)?;
+        let annotations = lease.annotations();
+        // Markers of earlier releases do not tell what their owner wrote.
+        let by_owner = annotations.get(RENEWED_ANNOTATION).is_none_or(|told| *told == renewed.0.to_string());
         Some(Self {
             holder,
-            owner: lease.annotations().get(OWNER_ANNOTATION).cloned(),
+            owner: annotations.get(OWNER_ANNOTATION).filter(|_| by_owner).cloned(),
             duration: Duration::from_secs(seconds),
             renewed,
         })
+    }
+
+    /// Writes into a Lease that the install `owner` renews it at `now`.
+    pub fn renew(lease: &mut Lease, owner: &str, now: Timestamp) {
+        // The API server keeps microseconds.
+        let now = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
+        let annotations = lease.annotations_mut();
+        annotations.insert(OWNER_ANNOTATION.to_owned(), owner.to_owned());
+        annotations.insert(RENEWED_ANNOTATION.to_owned(), now.to_string());
+        lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
     }
 }
 
@@ -191,6 +204,22 @@ mod tests {
         assert!(markers.valid("team", after(start, 69)).is_some());
         markers.observe("team", None, after(start, 41));
         assert!(markers.valid("team", after(start, 41)).is_none(), "deleted");
+    }
+
+    #[test]
+    fn a_marker_that_the_go_operator_renews_is_its_own() {
+        let mut lease = lease("1");
+        Marker::renew(&mut lease, "us", "2026-01-01T00:00:00.123456789Z".parse().unwrap());
+        let through_the_api = |lease: &Lease| serde_json::from_value(serde_json::to_value(lease).unwrap()).unwrap();
+        let owner = |lease: &Lease| Marker::of(&through_the_api(lease)).unwrap().owner;
+        assert_eq!(owner(&lease).as_deref(), Some("us"));
+        // It leaves annotations as they are, and may have the same version in its name.
+        lease.spec.as_mut().unwrap().renew_time = Some(MicroTime("2026-01-01T00:00:03Z".parse().unwrap()));
+        assert_eq!(owner(&lease), None);
+        Marker::renew(&mut lease, "us", "2026-01-01T00:00:04Z".parse().unwrap());
+        assert_eq!(owner(&lease).as_deref(), Some("us"));
+        lease.annotations_mut().remove(RENEWED_ANNOTATION);
+        assert_eq!(owner(&lease).as_deref(), Some("us"), "as earlier releases wrote it");
     }
 
     #[test]

@@ -32,6 +32,10 @@ pub const HOLDER_PREFIX: &str = "namespace-restricted-operator-";
 /// sets none.
 pub const OWNER_ANNOTATION: &str = "operator.dynamo/owner";
 
+/// Annotation of a marker that tells which `renewTime` its owner has written. The Go operator takes any marker of its namespace,
+/// renews it, and leaves the annotations as they are: from then on the two differ, and the marker is its own.
+pub const RENEWED_ANNOTATION: &str = "operator.dynamo/renewed";
+
 /// How long before others may start a process stops acting, so that watches that lag, and requests that are on their way, do
 /// not make two operators act at once: a sixth of the marker's duration, 5 s of the usual 30 s.
 #[must_use]
