@@ -144,11 +144,14 @@ async fn apply_respects_what_others_wrote() {
     assert!(moved.contains(&format!("{GRAPHS} updated\n")), "{moved}");
     let service = json!({ "namespace": "here", "name": "there", "path": "/convert", "port": 8443 });
     assert_eq!(conversion().await, json!({ "service": service, "caBundle": injected }));
+    let kept = stdout(&apply(&kubeconfig).output().unwrap());
+    assert!(kept.contains(&format!("{GRAPHS} unchanged\n")), "the Service stays where nobody names another: {kept}");
 
     // Another program's annotations stay as well.
     let note = json!({ "metadata": { "annotations": { "cert-manager.io/inject-ca-from": "a/b" } } });
     api.patch(GRAPHS, &params, &Patch::Merge(note)).await.unwrap();
     stdout(&apply(&kubeconfig).output().unwrap());
     assert_eq!(api.get(GRAPHS).await.unwrap().annotations()["cert-manager.io/inject-ca-from"], "a/b");
+    stdout(&apply(&kubeconfig).args(["--webhook-service", "here/there"]).output().unwrap());
     assert_eq!(conversion().await["service"]["port"], 443, "a port that is not asked for goes");
 }

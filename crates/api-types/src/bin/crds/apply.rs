@@ -35,12 +35,22 @@ pub(crate) struct Args {
     /// Longest time in seconds for everything
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
-    /// Service that converts between versions, NAMESPACE/NAME[:PORT]
-    #[arg(long, value_name = "SERVICE", default_value_t)]
-    webhook_service: ConversionService,
+    /// Service that converts between versions, NAMESPACE/NAME[:PORT] [default: the one that the live definition names;
+    /// dynamo-system/dynamo-operator-webhook-service where there is none]
+    #[arg(long, value_name = "SERVICE")]
+    webhook_service: Option<ConversionService>,
     /// Leave objects stored as they are; a later run without this flag stores them in today's version
     #[arg(long)]
     skip_migration: bool,
+}
+
+/// Which Service converts once a definition is applied that is there already.
+#[derive(Clone, Copy)]
+enum Converter {
+    /// The one that the live definition names: whoever installed the webhook server knows where it is.
+    OfLive,
+    /// The one that was asked for.
+    Given,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -72,7 +82,8 @@ async fn client(args: &Args) -> anyhow::Result<Client> {
 
 async fn apply_all(client: Client, args: &Args) -> anyhow::Result<()> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let crds = crds::all_converted_by(&args.webhook_service)?;
+    let converter = if args.webhook_service.is_some() { Converter::Given } else { Converter::OfLive };
+    let crds = crds::all_converted_by(&args.webhook_service.clone().unwrap_or_default())?;
     // All of them before the first is written, so that a refusal leaves the cluster as it was.
     for crd in &crds {
         let name = crd.name_any();
@@ -82,7 +93,7 @@ async fn apply_all(client: Client, args: &Args) -> anyhow::Result<()> {
     let mut outcomes = Vec::new();
     for crd in &crds {
         let name = crd.name_any();
-        outcomes.push(apply(&api, crd).await.with_context(|| format!("cannot apply {name}"))?);
+        outcomes.push(apply(&api, crd, converter).await.with_context(|| format!("cannot apply {name}"))?);
     }
     for (crd, outcome) in crds.iter().zip(outcomes) {
         let name = crd.name_any();
@@ -107,10 +118,14 @@ async fn apply_all(client: Client, args: &Args) -> anyhow::Result<()> {
 
 /// Applies one definition; says in a word what came of it. Others may write it meanwhile, a later release too: every try
 /// looks anew at what is there. Each try that loses is one that another writer has won, so there is an end to it.
-async fn apply(api: &Api<CustomResourceDefinition>, crd: &CustomResourceDefinition) -> anyhow::Result<&'static str> {
+async fn apply(
+    api: &Api<CustomResourceDefinition>,
+    crd: &CustomResourceDefinition,
+    converter: Converter,
+) -> anyhow::Result<&'static str> {
     loop {
         let live = api.get_opt(&crd.name_any()).await?;
-        if let Some(outcome) = write(api, crd, live.as_ref()).await? {
+        if let Some(outcome) = write(api, crd, converter, live.as_ref()).await? {
             return Ok(outcome);
         }
         tokio::time::sleep(PAUSE).await;
@@ -121,10 +136,14 @@ async fn apply(api: &Api<CustomResourceDefinition>, crd: &CustomResourceDefiniti
 async fn write(
     api: &Api<CustomResourceDefinition>,
     crd: &CustomResourceDefinition,
+    converter: Converter,
     live: Option<&CustomResourceDefinition>,
 ) -> anyhow::Result<Option<&'static str>> {
     live.map_or(Ok(()), |live| stored::refuse_downgrade(live, crd))?;
     let mut wanted = live.map_or_else(|| crd.clone(), |live| stored::with_versions_of(crd, live));
+    if let (Converter::OfLive, Some(live)) = (converter, live) {
+        stored::keep_converter(&mut wanted, live);
+    }
     let version = live.map_or_else(|| Some(OF_NO_OBJECT.to_owned()), ResourceExt::resource_version);
     wanted.metadata.resource_version.clone_from(&version);
     match api.patch(&crd.name_any(), &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&wanted)).await {
@@ -194,20 +213,20 @@ mod tests {
             versions.into_iter().find(|version| version.storage).unwrap().name
         };
 
-        assert_eq!(apply(&api, &later(&ours, false)).await.unwrap(), "created");
+        assert_eq!(apply(&api, &later(&ours, false), Converter::OfLive).await.unwrap(), "created");
         established(&api, MODELS).await.unwrap();
         let seen = api.get(MODELS).await.unwrap();
         let params = PatchParams::apply("later").force();
         api.patch(MODELS, &params, &Patch::Apply(later(&ours, true))).await.unwrap();
-        assert_eq!(write(&api, &ours, Some(&seen)).await.unwrap(), None);
+        assert_eq!(write(&api, &ours, Converter::OfLive, Some(&seen)).await.unwrap(), None);
         assert_eq!(storage().await, "v1beta1");
-        assert!(apply(&api, &ours).await.unwrap_err().to_string().contains("which is older"));
+        assert!(apply(&api, &ours, Converter::OfLive).await.unwrap_err().to_string().contains("which is older"));
 
         api.delete(MODELS, &DeleteParams::default()).await.unwrap();
         let gone = async || api.get_opt(MODELS).await.unwrap().map_or(Ok(()), |_| Err("still there"));
         wait::until("the definition to go", Duration::from_secs(90), gone).await.unwrap();
         api.create(&PostParams::default(), &later(&ours, true)).await.unwrap();
-        assert_eq!(write(&api, &ours, None).await.unwrap(), None, "it was seen missing");
+        assert_eq!(write(&api, &ours, Converter::OfLive, None).await.unwrap(), None, "it was seen missing");
         assert_eq!(storage().await, "v1beta1");
     }
 }

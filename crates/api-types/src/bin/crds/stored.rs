@@ -2,11 +2,16 @@
 
 use anyhow::{Context, bail};
 use api_types::annotations;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, WebhookClientConfig,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
 use kube::ResourceExt;
 use kube::core::Version;
 use serde_json::json;
+
+/// Of a Service that converts, where the definition gives none.
+const DEFAULT_PORT: i32 = 443;
 
 /// Fails if objects are stored in a newer version than ours: whatever only that version can say would be lost.
 pub(crate) fn refuse_downgrade(live: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> anyhow::Result<()> {
@@ -39,6 +44,24 @@ pub(crate) fn with_versions_of(
         }
     }
     all
+}
+
+/// Lets `ours`, if it is converted at all, be converted where the live definition is. The CA bundle stays with its owner.
+pub(crate) fn keep_converter(ours: &mut CustomResourceDefinition, live: &CustomResourceDefinition) {
+    fn client(crd: &CustomResourceDefinition) -> Option<&WebhookClientConfig> {
+        crd.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()
+    }
+    let Some(mut kept) = client(live).filter(|kept| kept.service.is_some() || kept.url.is_some()).cloned() else {
+        return;
+    };
+    kept.ca_bundle = None;
+    if let Some(service) = kept.service.as_mut().filter(|service| service.port == Some(DEFAULT_PORT)) {
+        // Stands there because nobody gave one.
+        service.port = None;
+    }
+    if let Some(webhook) = ours.spec.conversion.as_mut().and_then(|conversion| conversion.webhook.as_mut()) {
+        webhook.client_config = Some(kept);
+    }
 }
 
 /// What is to be done with the objects of a definition.
