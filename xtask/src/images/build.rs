@@ -52,7 +52,8 @@ impl Arch {
         }
     }
 
-    fn target(self) -> &'static str {
+    /// As Rust names it: binaries that need no C library of the system.
+    pub(super) fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",
             Self::Arm64 => "aarch64-unknown-linux-musl",
@@ -64,6 +65,12 @@ impl Arch {
 /// kept as a bitmap: together a twentieth of a binary.
 const LINKER: [&str; 3] = ["-Clinker=rust-lld", "-Clink-arg=--icf=all", "-Clink-arg=--pack-dyn-relocs=relr"];
 
+/// Packages and features of programs that are built in one go, as cargo is told.
+pub(super) fn selection(programs: &[Program]) -> Vec<&'static str> {
+    let packages = programs.iter().flat_map(|program| ["--package", program.package]);
+    packages.chain(programs.iter().filter_map(|program| program.feature).flat_map(|it| ["--features", it])).collect()
+}
+
 /// Builds the programs, and gives the paths of their binaries in the same order.
 pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Result<Vec<PathBuf>> {
     let target = arch.target();
@@ -74,12 +81,8 @@ pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Resul
     let mut cargo = cargo("build");
     cargo.args(["--locked", "--target", target, "--profile", profile]);
     cargo.arg("--target-dir").arg(&dir);
-    for program in programs {
-        cargo.args(["--package", program.package, "--bin", program.name]);
-        if let Some(feature) = program.feature {
-            cargo.args(["--features", feature]);
-        }
-    }
+    cargo.args(selection(programs));
+    cargo.args(programs.iter().flat_map(|program| ["--bin", program.name]));
     cargo.env("CARGO_ENCODED_RUSTFLAGS", rust_flags());
     cargo.env(compiler_variable(arch), compiler);
     let status = cargo.status().context("cannot run cargo")?;

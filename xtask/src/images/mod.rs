@@ -16,6 +16,7 @@ use anyhow::{Context, Result};
 use crate::operators::workspace_root;
 use archive::Image;
 pub(crate) use build::Arch;
+use sbom::Bills;
 
 /// A program that has an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ struct Program {
     name: &'static str,
     /// The package that builds it.
     package: &'static str,
-    /// The feature of the package without which there is no binary.
+    /// The feature of the package without which there is no binary. No other program has one of that name.
     feature: Option<&'static str>,
 }
 
@@ -34,7 +35,7 @@ const fn program(name: &'static str) -> Program {
 
 /// All programs that the chart starts.
 const PROGRAMS: [Program; 6] = [
-    Program { name: "crds", package: "api-types", feature: Some("api-types/cli") },
+    Program { name: "crds", package: "api-types", feature: Some("cli") },
     program("graph-controller"),
     program("component-controller"),
     program("model-controller"),
@@ -86,11 +87,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             image.add(*arch, &layer::files(image.program(), &content, shell.as_deref()))?;
         }
     }
+    let bills = Bills::of(&programs, &args.arch)?;
     for (image, program) in images.iter().zip(&programs) {
         let path = out.join(format!("{}.tar", image.program()));
         let size = image.write(&path)?;
         let sbom = out.join(format!("{}.cdx.json", image.program()));
-        fs::write(&sbom, sbom::of(program)?).with_context(|| format!("cannot write {}", sbom.display()))?;
+        fs::write(&sbom, bills.bill(program)?).with_context(|| format!("cannot write {}", sbom.display()))?;
         println!("{}  {:.1} MB  {}", image.reference(), megabytes(size), path.display());
     }
     Ok(())

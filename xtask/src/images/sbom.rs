@@ -1,97 +1,135 @@
-//! What a program is made of, as CycloneDX: the packages that are linked into it, from cargo's own resolution.
+//! What a program is made of, as CycloneDX: the packages that are linked into it, as cargo resolves them for the build.
 
-use std::collections::{BTreeSet, HashMap};
-use std::process::Command;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Program;
-use crate::operators::workspace_root;
+use super::build::{Arch, selection};
+use crate::operators::cargo;
 
-/// The bill of materials of a program.
-pub(super) fn of(program: &Program) -> Result<Vec<u8>> {
-    let output = Command::new("cargo")
-        .args(["metadata", "--format-version=1", "--locked", "--filter-platform=x86_64-unknown-linux-musl"])
-        .current_dir(workspace_root())
-        .output()
-        .context("cannot run cargo metadata")?;
-    ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
-    Ok(serde_json::to_vec_pretty(&bill(&metadata, program))?)
+/// Bills of materials of programs that are built in one go: a feature that one of them asks for is switched on for all.
+#[derive(Debug, Default)]
+pub(super) struct Bills {
+    packages: BTreeMap<String, Linked>,
 }
 
-fn bill(metadata: &Value, program: &Program) -> Value {
-    let packages: HashMap<&str, &Value> =
-        items(&metadata["packages"]).filter_map(|p| Some((p["id"].as_str()?, p))).collect();
-    let root = packages.values().find(|package| package["name"] == program.package);
-    let root_id = root.and_then(|package| package["id"].as_str()).unwrap_or_default();
-    let components: BTreeSet<(String, String, String)> = linked(metadata, root_id)
-        .into_iter()
-        .filter(|id| *id != root_id)
-        .filter_map(|id| packages.get(id))
-        .map(|package| {
-            let text = |key: &str| package[key].as_str().unwrap_or_default().to_owned();
-            (text("name"), text("version"), text("license"))
-        })
-        .collect();
-    let components: Vec<Value> = components
-        .into_iter()
-        .map(|(name, version, license)| {
+/// A package, and what is linked with it.
+#[derive(Debug)]
+struct Linked {
+    version: String,
+    components: BTreeSet<Component>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Component {
+    name: String,
+    version: String,
+    license: String,
+}
+
+impl Bills {
+    /// What cargo links for these programs on any of these architectures. Tools and tests of the build are not followed, nor are
+    /// macros: they end with the compiler.
+    pub(super) fn of(programs: &[Program], arches: &[Arch]) -> Result<Self> {
+        let mut bills = Self::default();
+        for arch in arches {
+            let mut tree = cargo("tree");
+            tree.args(["--locked", "--target", arch.target(), "--edges", "normal,no-proc-macro"]);
+            tree.args(["--prefix", "depth", "--no-dedupe", "--format", "\t{p}\t{l}"]).args(selection(programs));
+            let output = tree.output().context("cannot run cargo tree")?;
+            ensure!(output.status.success(), "cargo tree failed: {}", String::from_utf8_lossy(&output.stderr));
+            bills.add(&String::from_utf8_lossy(&output.stdout));
+        }
+        Ok(bills)
+    }
+
+    /// Reads lines of depth, package and licence; those of depth 0 begin the tree of a package.
+    fn add(&mut self, tree: &str) {
+        let mut root = None;
+        for line in tree.lines() {
+            let mut columns = line.split('\t');
+            let (Some(depth), Some(package), Some(license)) = (columns.next(), columns.next(), columns.next()) else {
+                continue;
+            };
+            let mut words = package.split(' ').map(str::to_owned);
+            let (name, version) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+            let version = version.trim_start_matches('v').to_owned();
+            if depth == "0" {
+                root = Some(self.packages.entry(name).or_insert(Linked { version, components: BTreeSet::new() }));
+            } else if let Some(root) = &mut root {
+                // As cargo wrote it before there was a standard.
+                let license = license.replace(" / ", " OR ").replace('/', " OR ");
+                root.components.insert(Component { name, version, license });
+            }
+        }
+    }
+
+    /// The bill of one of the programs.
+    pub(super) fn bill(&self, program: &Program) -> Result<Vec<u8>> {
+        let linked = self.packages.get(program.package);
+        let linked = linked.with_context(|| format!("cargo tree tells nothing of {}", program.package))?;
+        let components = linked.components.iter().map(|Component { name, version, license }| {
             json!({
                 "type": "library", "name": name, "version": version, "purl": format!("pkg:cargo/{name}@{version}"),
                 "licenses": [{ "expression": license }],
             })
-        })
-        .collect();
-    let version = root.and_then(|package| package["version"].as_str());
-    json!({
-        "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-        "metadata": { "component": { "type": "application", "name": program.name, "version": version } },
-        "components": components,
-    })
-}
-
-/// Packages that end up in the binary: tools and tests of the build are not followed.
-fn linked<'a>(metadata: &'a Value, root: &'a str) -> BTreeSet<&'a str> {
-    let nodes: HashMap<&str, &Value> =
-        items(&metadata["resolve"]["nodes"]).filter_map(|node| Some((node["id"].as_str()?, node))).collect();
-    let (mut found, mut open) = (BTreeSet::new(), vec![root]);
-    while let Some(id) = open.pop() {
-        if !found.insert(id) {
-            continue;
-        }
-        let Some(node) = nodes.get(id) else { continue };
-        let normal = items(&node["deps"]).filter(|dep| items(&dep["dep_kinds"]).any(|kind| kind["kind"].is_null()));
-        open.extend(normal.filter_map(|dep| dep["pkg"].as_str()));
+        });
+        Ok(serde_json::to_vec_pretty(&json!({
+            "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
+            "metadata": { "component": { "type": "application", "name": program.name, "version": linked.version } },
+            "components": components.collect::<Vec<Value>>(),
+        }))?)
     }
-    found
-}
-
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::Value;
 
-    use super::{Program, bill};
+    use super::super::build::Arch;
+    use super::super::{PROGRAMS, Program, program};
+    use super::Bills;
+
+    fn names(bills: &Bills, program: &Program) -> Vec<String> {
+        let bill: Value = serde_json::from_slice(&bills.bill(program).unwrap()).unwrap();
+        let components = bill["components"].as_array().unwrap().iter();
+        components.map(|component| component["name"].as_str().unwrap().to_owned()).collect()
+    }
 
     #[test]
-    fn what_is_linked_is_listed_and_tools_are_not() {
-        let package = |name: &str| json!({"id": name, "name": name, "version": "1.0.0", "license": "MIT"});
-        let dep = |name: &str, kind: Option<&str>| json!({"pkg": name, "dep_kinds": [{"kind": kind}]});
-        let metadata = json!({
-            "packages": [package("own"), package("linked"), package("deeper"), package("tool"), package("other")],
-            "resolve": {"nodes": [
-                {"id": "own", "deps": [dep("linked", None), dep("tool", Some("build"))]},
-                {"id": "linked", "deps": [dep("deeper", None)]},
-                {"id": "other", "deps": []},
-            ]},
-        });
-        let bill = bill(&metadata, &Program { name: "own", package: "own", feature: None });
-        let names: Vec<_> = bill["components"].as_array().unwrap().iter().map(|c| c["name"].clone()).collect();
-        assert_eq!(names, ["deeper", "linked"]);
+    fn each_program_has_what_is_below_it_once() {
+        let mut bills = Bills::default();
+        bills.add("0\town v0.1.0 (/src/own)\tMIT\n1\tb v1.0.0\tMIT/Apache-2.0\n2\ta v2.1.0\tMIT\n1\ta v2.1.0\tMIT\n\n0\tother v0.1.0\tMIT\n1\tc v1.0.0\tISC\n");
+        let own = program("own");
+        assert_eq!(names(&bills, &own), ["a", "b"]);
+        let bill: Value = serde_json::from_slice(&bills.bill(&own).unwrap()).unwrap();
+        assert_eq!(bill["metadata"]["component"]["version"], "0.1.0");
+        assert_eq!(bill["components"][0]["purl"], "pkg:cargo/a@2.1.0");
+        assert_eq!(bill["components"][1]["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        assert_eq!(names(&bills, &program("other")), ["c"]);
+        assert!(bills.bill(&program("third")).is_err());
+    }
+
+    /// Tests of the workspace switch features on that no program has; whoever looks for weak spots would be told of packages that
+    /// are not there.
+    #[test]
+    fn what_only_tests_use_and_what_only_compiles_is_in_no_bill() {
+        let bills = Bills::of(&PROGRAMS, &[Arch::of_this_machine()]).unwrap();
+        let found = names(&bills, PROGRAMS.iter().find(|program| program.name == "webhook-server").unwrap());
+        let has = |name: &str| found.iter().any(|found| found == name);
+        assert!(has("rustls") && has("tokio"), "{found:?}");
+        for other in ["rsa", "p256", "serde_derive", "syn", "test-cluster"] {
+            assert!(!has(other), "{other} is not linked into the webhook server");
+        }
+    }
+
+    /// Cargo takes `package/feature` for a feature of a dependency where there is one of that name.
+    #[test]
+    fn the_program_behind_a_feature_is_there_when_it_is_asked_for_alone() {
+        let crds = PROGRAMS.iter().find(|program| program.name == "crds").unwrap();
+        let bills = Bills::of(&[*crds], &[Arch::of_this_machine()]).unwrap();
+        assert!(names(&bills, crds).contains(&"clap".to_owned()));
     }
 }
