@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let images = out.join("images");
     std::fs::create_dir_all(&images).with_context(|| format!("cannot make {}", images.display()))?;
     images::write_for_node(&images, REPOSITORY, TAG, &args.profile)?;
-    machine::again_in_own_namespaces()
+    machine::again_in_own_namespaces().await
 }
 
 async fn inside(args: &Args, out: &std::path::Path) -> Result<ExitCode> {

@@ -21,6 +21,15 @@ const ADDRESS: &str = "172.31.255.1";
 const POD_RANGE: &str = "10.244.0.0/24";
 /// Everything that belongs to the node, in memory.
 const HOME: &str = "/run/dynamo-node";
+/// Settings of the whole machine that a kubelet changes: what happens when memory runs out, or the kernel fails.
+const KERNEL: [&str; 6] = [
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+];
 const READY_LIMIT: Duration = Duration::from_secs(180);
 
 /// Builds what is not there yet of the programs of a node.
@@ -44,17 +53,27 @@ pub(super) fn options() -> Options {
 
 /// Prepares network and mounts. All of it goes with the namespaces.
 pub(super) fn prepare() -> Result<()> {
-    for dir in ["/run", "/var/log"] {
+    for dir in ["/run", "/var/log"].into_iter().chain(machine::PLACES) {
         command("mount", &["-t", "tmpfs", "tmpfs", dir])?;
     }
-    for dir in ["plugins.d", "state"] {
+    for dir in ["plugins.d", "state", "kernel"] {
         fs::create_dir_all(Path::new(HOME).join(dir)).context("cannot make the directory of the node")?;
     }
+    KERNEL.iter().try_for_each(|setting| keep(setting))?;
     command("ip", &["link", "set", "lo", "up"])?;
     command("ip", &["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])?;
     // Addresses of Services are nobody's, and are changed only in packets that have a way to go.
     command("ip", &["route", "add", "default", "dev", "lo", "src", ADDRESS])?;
     fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("cannot switch on forwarding")
+}
+
+/// Keeps a setting of the kernel as it is, whatever is written to it in here: a file lies over it.
+fn keep(setting: &str) -> Result<()> {
+    let real = Path::new("/proc/sys").join(setting);
+    let file = Path::new(HOME).join("kernel").join(setting.replace('/', "."));
+    let value = fs::read(&real).with_context(|| format!("cannot read {}", real.display()))?;
+    fs::write(&file, value).with_context(|| format!("cannot write {}", file.display()))?;
+    command("mount", &["--bind", &file.to_string_lossy(), &real.to_string_lossy()])
 }
 
 /// Starts the node, and returns when it is Ready.
@@ -200,6 +219,7 @@ fn kubelet_config() -> Value {
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
         "podLogsDir": format!("{HOME}/logs"),
+        "volumePluginDir": format!("{HOME}/volume-plugins"),
         "evictionHard": {"memory.available": "50Mi"},
         "imageGCHighThresholdPercent": 100,
         "readOnlyPort": 0,
