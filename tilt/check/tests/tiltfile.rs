@@ -170,6 +170,8 @@ fn every_loop_applies_definitions_first_and_migrates_objects_when_the_webhook_se
         let calls = evaluate(&scene).unwrap();
         let [first, second] = ["crds", "migrate-crds"].map(|name| named(&calls, "local_resource", name));
         assert_eq!(first["resource_deps"], json!(["manager-build"]));
+        // Applied is what the program holds, so its next build is what there is to apply.
+        assert_eq!(first["deps"], json!(["../target/tilt/crds"]));
         for name in ["operator", "webhook-server"] {
             let dependencies = words(&named(&calls, "k8s_resource", name)["resource_deps"]);
             assert!(dependencies.contains(&"crds".to_owned()), "{name}: {dependencies:?}");
@@ -184,6 +186,26 @@ fn every_loop_applies_definitions_first_and_migrates_objects_when_the_webhook_se
         assert_eq!(first["env"], second["env"]);
         assert_eq!(second["env"]["SERVICE"], "dynamo-system/dynamo-dynamo-operator-webhook-service");
     }
+}
+
+/// Tilt reads what is ignored as paths below the folder of the Tiltfile.
+#[test]
+fn what_does_not_start_a_build_is_named_where_it_is() {
+    let calls = evaluate(&Scene::default()).unwrap();
+    let build = named(&calls, "local_resource", "manager-build");
+    for ignored in words(&build["ignore"]) {
+        assert!(words(&build["deps"]).iter().any(|dep| ignored.starts_with(&format!("{dep}/"))), "{ignored}");
+    }
+}
+
+#[test]
+fn a_key_of_the_settings_without_a_value_is_one_that_is_not_there() {
+    let settings = json!({
+        "allowed_contexts": null, "registry": null, "namespace": null, "enable_nats": null, "helm_values": null,
+        "image_pull_secret": null, "operator_version": null,
+    });
+    let calls = evaluate(&Scene { settings, ..Scene::default() }).unwrap();
+    assert_eq!(values(&calls), values(&evaluate(&Scene::default()).unwrap()));
 }
 
 /// Values of the chart may leave the webhook server out: nothing waits for it then.
