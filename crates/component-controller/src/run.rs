@@ -1,6 +1,7 @@
 //! Caches, triggers and the loops.
 
 mod checkpoints;
+mod counts;
 mod images;
 
 use crate::{
@@ -59,6 +60,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let (client, scope) = (context.client.clone(), &context.scope);
     let apis = ServedApis::new(client.clone());
     let (components, component_watch) = watch::<DynamoComponentDeployment>(client.clone(), scope, None);
+    context.metrics.count_resources(&components, &context.fence, counts::of_component);
     let (deployments, deployment_watch) = watch::<Deployment>(client.clone(), scope, Some(labels::COMPONENT));
     let (services, service_watch) = watch::<Service>(client.clone(), scope, Some(labels::COMPONENT));
     let (ingresses, ingress_watch) = watch::<Ingress>(client.clone(), scope, Some(labels::OWN_COMPONENT));

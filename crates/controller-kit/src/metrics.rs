@@ -16,6 +16,7 @@ use prometheus_client::{
 use self::resources::Resources;
 use crate::{
     failure::ErrorType,
+    scope::Fence,
     store::{Packed, Store},
 };
 
@@ -112,16 +113,18 @@ impl Metrics {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Counts the objects of a cache by namespace and state, anew whenever the metrics are read.
+    /// Counts the objects of a cache by namespace and state, anew whenever the metrics are read, and without those in namespaces that
+    /// another operator has marked: it counts them.
     pub fn count_resources<K>(
         &self,
         store: &Store<Packed<K>>,
+        fence: &Fence,
         state: impl Fn(&Packed<K>) -> &'static str + Send + Sync + 'static,
     ) where
         K: kube::Resource + Send + Sync + 'static,
         K::DynamicType: Default,
     {
-        self.resources.count(store, state);
+        self.resources.count(store, fence, state);
     }
 
     /// Everything in the OpenMetrics text format.

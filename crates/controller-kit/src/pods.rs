@@ -19,6 +19,9 @@ use crate::read::read;
 use crate::store::Packed;
 use crate::warnings::{Warning, warnings};
 
+/// Field selector of pods that may still run: they hold resources, and may register.
+pub const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
+
 /// How long replicas may be missing before somebody looks, and how long nobody looks again at most.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(60);

@@ -1,5 +1,6 @@
 //! Caches, what wakes a graph, and the loop.
 
+mod counts;
 mod grove;
 mod recovery;
 mod requests;
@@ -17,7 +18,7 @@ use api_types::{annotations, labels};
 use controller_kit::apply::Applier;
 use controller_kit::controller::{Controller, owner_key};
 use controller_kit::events::EventSink;
-use controller_kit::pods::PodWatcher;
+use controller_kit::pods::{NOT_ENDED, PodWatcher};
 use controller_kit::process::Context;
 use controller_kit::store::{
     CacheView, Key, Packed, ServedApi, ServedApis, Store, Watch, controller_owner, watch, watch_if_served,
@@ -29,8 +30,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount
 use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use kube::core::{ApiResource, GroupVersionKind, PartialObjectMeta};
+use kube::core::{ApiResource, PartialObjectMeta};
 use kube::{Resource, ResourceExt};
+use workload::LeaderWorkerSet;
 
 use self::grove::GroveWatches;
 use self::requests::Requests;
@@ -46,9 +48,6 @@ use crate::graph::settings::Settings;
 use crate::infrastructure::{self, Places};
 use crate::request::settings::RequestArgs;
 use crate::scaling_adapter::{self, observe::adapters_of};
-
-/// Pods that still hold resources.
-const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
@@ -92,6 +91,8 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let settings = Arc::new(Settings::of(&context.settings, scope, own_namespace.clone()));
     let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(client(), scope, None);
     let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(client(), scope, None);
+    context.metrics.count_resources(&graphs, &context.fence, counts::of_graph);
+    context.metrics.count_resources(&adapters, &context.fence, counts::of_adapter);
     // Each of the two controllers hears of the other's objects.
     let known = adapters.clone();
     let (graph_watch, adapters_to_look_at) = graph_watch.and_keys(move |graph| adapters_of(&known, graph));
@@ -301,10 +302,10 @@ fn applier(context: &Context, caches: &Caches) -> Applier {
 /// What the cluster may serve and needs no cache.
 fn apis(apis: &ServedApis, settings: &Settings) -> Apis {
     let served = |resource| ServedApi::new(apis, resource);
-    let leader_worker_sets = GroupVersionKind::gvk("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet");
+    let leader_worker_sets = ApiResource::erase::<LeaderWorkerSet>(&());
     Apis {
         checkpoints: settings.snapshots.is_some(),
-        leader_worker_sets: settings.leader_worker_sets.then(|| served(ApiResource::from_gvk(&leader_worker_sets))),
+        leader_worker_sets: settings.leader_worker_sets.then(|| served(leader_worker_sets)),
         kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
         volcano_groups: (settings.grove.enabled && settings.grove.volcano).then(|| served(volcano_groups())),
     }

@@ -48,7 +48,7 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
     let (client, scope) = (context.client.clone(), &context.scope);
     let (models, model_watch) = watch::<DynamoModel>(client.clone(), scope, None);
     let (slices, slice_watch) = watch::<EndpointSlice>(client.clone(), scope, Some(labels::BASE_MODEL_HASH));
-    context.metrics.count_resources(&models, |model| state(&model.status()));
+    context.metrics.count_resources(&models, &context.fence, |model| state(&model.status()));
     let http = Http::new(options.dial, EngineMetrics::register(&context.metrics));
     let fleet = SharedFleet::new(Fleet::new(options.pace));
     let observer = Arc::new(Observer::new(client.clone(), models.clone(), slices, fleet.clone()));

@@ -53,6 +53,18 @@ pub enum GraphState {
     Failed,
 }
 
+impl GraphState {
+    /// The name as it stands in a status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initializing => "initializing",
+            Self::Pending => "pending",
+            Self::Successful => "successful",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Replica counts of one component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

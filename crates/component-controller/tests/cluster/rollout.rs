@@ -1,10 +1,11 @@
 //! From a component to ready pods, and staying there.
 
-use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition};
+use crate::bed::{Bed, LIMIT, NAME_OF_COMPONENT, component, condition};
 use api_types::v1beta1::{ComponentKind, DynamoComponentDeployment};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{Api, api::DeleteParams};
 use serde_json::json;
+use test_cluster::wait;
 
 #[tokio::test]
 async fn a_component_becomes_ready_with_few_writes() {
@@ -16,6 +17,9 @@ async fn a_component_becomes_ready_with_few_writes() {
     {
         assert_eq!(condition(&ready, type_).unwrap().0, status, "{type_}");
     }
+    let counted = ["resource_type=\"DynamoComponentDeployment\"", "status=\"ready\""];
+    let look = async || Some(()).filter(|()| bed.counter_of("resources_total", &counted) == 1);
+    wait::until("the component to be counted", LIMIT, look).await.unwrap();
     assert_eq!(condition(&ready, "ImagePullSecretsFound"), None);
     let counts = ready.status.unwrap().component.unwrap();
     assert_eq!(counts.component_kind, ComponentKind::Deployment);

@@ -13,7 +13,10 @@ use prometheus_client::{
     metrics::{MetricType, gauge::ConstGauge},
 };
 
-use crate::store::{Packed, Store};
+use crate::{
+    scope::Fence,
+    store::{Packed, Store},
+};
 
 /// Counts of one kind: namespace and state, and how many.
 type Counts = BTreeMap<(String, &'static str), i64>;
@@ -35,16 +38,20 @@ impl Resources {
     pub(super) fn count<K>(
         &self,
         store: &Store<Packed<K>>,
+        fence: &Fence,
         state: impl Fn(&Packed<K>) -> &'static str + Send + Sync + 'static,
     ) where
         K: kube::Resource + Send + Sync + 'static,
         K::DynamicType: Default,
     {
-        let (kind, store) = (store.kind().to_owned(), store.clone());
+        let (kind, store, fence) = (store.kind().to_owned(), store.clone(), fence.clone());
         let count = move || {
             let mut counts = Counts::new();
             for object in store.all() {
                 let namespace = object.metadata.namespace.clone().unwrap_or_default();
+                if fence.is_taken(&namespace) {
+                    continue;
+                }
                 *counts.entry((namespace, state(&object))).or_default() += 1;
             }
             counts
@@ -83,14 +90,18 @@ mod tests {
     use serde_json::json;
 
     use super::super::Metrics;
-    use crate::store::{Packed, Store};
+    use crate::{
+        scope::Fence,
+        store::{Packed, Store},
+    };
 
     #[test]
     fn what_is_gone_is_not_counted() {
         let store = Store::<Packed<Deployment>>::new();
         let metrics = Metrics::new();
         assert!(!metrics.text().contains("resources_total"));
-        metrics.count_resources(&store, |d| if d.status()["readyReplicas"] == 1 { "ready" } else { "not_ready" });
+        let state = |d: &Packed<Deployment>| if d.status()["readyReplicas"] == 1 { "ready" } else { "not_ready" };
+        metrics.count_resources(&store, &Fence::unfenced(), state);
         let object = |name: &str, ready: u8| {
             let metadata = json!({ "namespace": "n", "name": name });
             Packed::from_value(json!({ "metadata": metadata, "status": { "readyReplicas": ready } })).unwrap()

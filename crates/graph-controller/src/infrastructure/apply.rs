@@ -7,7 +7,6 @@ use tracing::{info, warn};
 
 use super::leftovers::{Leftovers, Place};
 use super::observe::{Places, Source};
-use super::status::Verdict;
 
 /// How often it is looked which places are in use. Only caches are read.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -51,10 +50,7 @@ impl Cleaner {
 }
 
 async fn remove(source: &Source, place: &Place) -> Result<(), String> {
-    let servers = source.servers().await.map_err(|verdict| match verdict {
-        Verdict::NotReady { message, .. } => message,
-        Verdict::Ready | Verdict::Unknown | Verdict::Unconfigured => String::new(),
-    })?;
+    let servers = source.servers().await.map_err(|obstacle| obstacle.to_string())?;
     let (mut keys, mut streams) = (0, 0);
     match place {
         Place::Namespace(namespace) => {

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use api_types::conditions::infrastructure as reason;
 use api_types::{labels, names};
-use controller_kit::apply::STEP_TIMEOUT;
+use controller_kit::failure::Class;
+use controller_kit::pods::NOT_ENDED;
 use controller_kit::process::Context;
+use controller_kit::read::{ReadError, read};
 use controller_kit::settings::Infrastructure;
 use controller_kit::store::{Key, Packed, Store, watch_metadata_by};
 use futures::channel::mpsc;
@@ -28,9 +30,6 @@ const GOOD_PAUSE: Duration = Duration::from_secs(60);
 const BAD_PAUSE: Duration = Duration::from_secs(10);
 /// Where the operator is installed unless it is told.
 const OPERATOR_NAMESPACE: &str = "dynamo-system";
-
-/// Pods that may still register.
-const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
 /// The newest verdict. Cheap to clone.
 #[derive(Clone)]
@@ -94,6 +93,17 @@ pub struct Servers {
     pub etcd: Option<Etcd>,
 }
 
+/// Why nobody knows how to reach the servers.
+#[derive(Debug, thiserror::Error)]
+pub enum Obstacle {
+    /// Somebody has to put the Secret, a right or an address right.
+    #[error("{0}")]
+    Mistake(String),
+    /// The API server is away. That says nothing of the servers.
+    #[error(transparent)]
+    Passing(ReadError),
+}
+
 /// Reads the Secret and knows the addresses.
 #[derive(Clone)]
 pub struct Source {
@@ -106,39 +116,43 @@ impl Source {
     /// The servers with the credentials of the moment: they may be rotated.
     ///
     /// # Errors
-    /// What is wrong with the Secret or an address.
-    pub async fn servers(&self) -> Result<Servers, Verdict> {
+    /// What is wrong with the Secret or an address, or that the Secret cannot be read just now.
+    pub async fn servers(&self) -> Result<Servers, Obstacle> {
         let credentials = self.credentials().await?;
         let given = |address: &str| Some(address.to_owned()).filter(|address| !address.is_empty());
         let etcd = given(&self.settings.etcd_address).map(|address| Etcd::new(&address, &credentials)).transpose();
-        let etcd = etcd.map_err(|error| not_ready(reason::UNUSABLE, format!("etcd: {error}")))?;
+        let etcd = etcd.map_err(|error| Obstacle::Mistake(format!("etcd: {error}")))?;
         let nats = given(&self.settings.nats_address).map(|address| Nats::new(&address, &credentials));
         Ok(Servers { nats, etcd })
     }
 
-    async fn credentials(&self) -> Result<Credentials, Verdict> {
+    async fn credentials(&self) -> Result<Credentials, Obstacle> {
         let name = &self.settings.secret_name;
         if name.is_empty() {
             return Ok(Credentials::default());
         }
         let what = format!("Secret {}/{name}, which infrastructure.secretName names,", self.namespace);
+        let mistake = |why: &str| Obstacle::Mistake(format!("{what} {why}"));
         let api: Api<Packed<Secret>> = Api::namespaced(self.client.clone(), &self.namespace);
-        let unreadable = |why: &str| not_ready(reason::UNUSABLE, format!("{what} cannot be read: {why}"));
-        let secret = match tokio::time::timeout(STEP_TIMEOUT, api.get_opt(name)).await {
-            Ok(Ok(Some(secret))) => secret.unpack().map_err(|_| unreadable("it is no Secret"))?,
-            Ok(Ok(None)) => return Err(not_ready(reason::UNUSABLE, format!("{what} does not exist; create it"))),
-            Ok(Err(error)) => return Err(unreadable(&error.to_string())),
-            Err(_) => return Err(not_ready(reason::UNUSABLE, format!("{what} cannot be read in time"))),
+        let secret = match read(|| format!("read Secret {}/{name}", self.namespace), api.get_opt(name)).await {
+            Ok(secret) => secret.ok_or_else(|| mistake("does not exist; create it"))?,
+            Err(error) if error.error_type().class() == Class::Transient => return Err(Obstacle::Passing(error)),
+            Err(error) => return Err(mistake(&format!("cannot be read; see to the rights of the operator: {error}"))),
         };
+        let secret = secret.unpack().map_err(|_| mistake("cannot be read: it is no Secret"))?;
         let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
-        Credentials::of_secret(&data)
-            .map_err(|mistake| not_ready(reason::UNUSABLE, format!("{what} cannot be used: {mistake}")))
+        Credentials::of_secret(&data).map_err(|why| mistake(&format!("cannot be used: {why}")))
     }
 
-    async fn verdict(&self) -> Verdict {
+    /// What is to be told of the servers.
+    ///
+    /// # Errors
+    /// If the API server is away, which is no news of them.
+    async fn verdict(&self) -> Result<Verdict, ReadError> {
         let servers = match self.servers().await {
             Ok(servers) => servers,
-            Err(verdict) => return verdict,
+            Err(Obstacle::Mistake(message)) => return Ok(not_ready(reason::UNUSABLE, message)),
+            Err(Obstacle::Passing(error)) => return Err(error),
         };
         let mut wrong = Vec::new();
         if let Some(nats) = &servers.nats {
@@ -147,10 +161,10 @@ impl Source {
         if let Some(etcd) = &servers.etcd {
             wrong.extend(etcd.check().await.err().map(|error| error.to_string()));
         }
-        match wrong.is_empty() {
+        Ok(match wrong.is_empty() {
             true => Verdict::Ready,
             false => not_ready(reason::UNREACHABLE, wrong.join("; ")),
-        }
+        })
     }
 }
 
@@ -203,7 +217,14 @@ async fn follow(
 ) {
     let mut doubted = false;
     loop {
-        let verdict = source.verdict().await;
+        let verdict = match source.verdict().await {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                info!(%error, "what was told of NATS and etcd stays");
+                tokio::time::sleep(BAD_PAUSE).await;
+                continue;
+            }
+        };
         let good = verdict == Verdict::Ready;
         let was_good = *sender.borrow() == Verdict::Ready;
         let tell = good || !was_good || doubted;
@@ -220,5 +241,31 @@ async fn follow(
             graphs.keys().into_iter().for_each(|key| drop(wake.unbounded_send(key)));
         }
         tokio::time::sleep(if good { GOOD_PAUSE } else { BAD_PAUSE }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::Config;
+    use std::net::TcpListener;
+
+    /// Found defect: a second failure to read the Secret was told to every graph, and an API server that was away for ten seconds
+    /// took the condition from all of them.
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_is_away_is_no_news_of_the_servers() {
+        // Connections are accepted, and nothing is ever answered.
+        let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", mute.local_addr().unwrap());
+        let mut settings = Infrastructure::default();
+        (settings.nats_address, settings.secret_name) = ("nats:4222".to_owned(), "servers".to_owned());
+        let client = Client::try_from(Config::new(address.parse().unwrap())).unwrap();
+        let source = Source { client, settings, namespace: "n".to_owned() };
+        assert!(matches!(source.servers().await, Err(Obstacle::Passing(_))));
+        let (sender, told) = watch::channel(Verdict::Ready);
+        let (wake, _keys) = mpsc::unbounded();
+        let following = follow(source, sender, Store::new(), wake);
+        tokio::time::timeout(GOOD_PAUSE * 10, following).await.unwrap_err();
+        assert_eq!(*told.borrow(), Verdict::Ready);
     }
 }

@@ -15,6 +15,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Resource, ResourceExt};
 
+use super::counts;
 use crate::NAME;
 use crate::graph::observe::Caches as GraphCaches;
 use crate::request::Reconciler;
@@ -31,6 +32,7 @@ impl Requests {
     /// Opens the watch.
     pub(super) fn open(context: &Context) -> Self {
         let (store, watch) = watch::<DynamoGraphDeploymentRequest>(context.client.clone(), &context.scope, None);
+        context.metrics.count_resources(&store, &context.fence, counts::of_request);
         Self { store, watch }
     }
 

@@ -164,6 +164,15 @@ impl Bed {
         }
     }
 
+    /// Waits until the metrics count one object of a kind in this state, and none in another.
+    pub async fn until_counted(&self, kind: &str, status: &str) {
+        let kind = format!("resource_type=\"{kind}\"");
+        let in_state = format!("{kind},namespace=\"{}\",status=\"{status}\"", self.namespace);
+        let counts = || [&kind, &in_state].map(|label| self.counter("resources_total", label));
+        let look = async || if counts() == [1, 1] { Ok(()) } else { Err(format!("{:?}", counts())) };
+        wait::until(format!("{in_state} to be counted"), LIMIT, look).await.unwrap();
+    }
+
     /// Sum of a counter of the controller over all label sets that contain `label`.
     fn counter(&self, name: &str, label: &str) -> u64 {
         let (text, prefix) = (self.context.metrics.text(), format!("dynamo_operator_{name}"));

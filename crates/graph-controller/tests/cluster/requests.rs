@@ -78,6 +78,7 @@ async fn a_model_becomes_a_graph_that_outlives_its_request() {
     bed.until("chat-dgd", "made", |_: &DynamoGraphDeployment| true).await;
     bed.ready("chat-dgd").await;
     let deployed = bed.until("chat", "deployed", in_phase(RequestPhase::Deployed)).await;
+    bed.until_counted("DynamoGraphDeploymentRequest", "Deployed").await;
     assert_eq!(deployed.metadata.generation, Some(1), "the spec is the author's");
     let owned = |map: &ConfigMap| map.owner_references().first().is_some_and(|owner| owner.name == "chat-dgd");
     bed.until("profile-data", "the graph's", owned).await;

@@ -88,6 +88,8 @@ async fn what_is_asked_of_the_adapter_reaches_the_workers_and_the_status() {
         bed.until("chat-decode", "counted", counted).await;
     }
     assert_eq!(bed.components("chat").await.len(), 2, "scaling makes no new generation");
+    bed.until_counted("DynamoGraphDeployment", "successful").await;
+    bed.until_counted("DynamoGraphDeploymentScalingAdapter", "ready").await;
     let scale = bed.api::<Adapter>().get_scale("chat-decode").await.unwrap();
     let selector = scale.status.unwrap().selector.unwrap();
     assert_eq!(selector, "nvidia.com/dynamo-component=Decode,nvidia.com/dynamo-graph-deployment-name=chat");
