@@ -8,6 +8,7 @@ use etcd_client::{
 
 use crate::{
     Credentials, Error,
+    address::shown,
     deadline::{CLEANING_PATIENCE, PATIENCE, within},
     layout,
 };
@@ -80,7 +81,7 @@ impl Etcd {
     async fn connect(&self) -> Result<Session, Error> {
         let mut outcome = Err(no_server());
         for endpoint in &self.endpoints {
-            outcome = within(endpoint.clone(), PATIENCE, self.connect_to(endpoint)).await;
+            outcome = within(shown(endpoint), PATIENCE, self.connect_to(endpoint)).await;
             if !matches!(outcome, Err(Error::Connection(_))) {
                 break;
             }
@@ -91,16 +92,18 @@ impl Etcd {
     async fn connect_to(&self, endpoint: &str) -> Result<Session, Error> {
         let options = self.options.clone();
         let options = if endpoint.starts_with(SECURE) { options.with_tls(self.tls.clone()) } else { options };
-        let client = Client::connect([endpoint], Some(options)).await.map_err(|error| failure(endpoint, &error))?;
-        let mut session = Session { server: endpoint.to_owned(), client };
+        let server = shown(endpoint);
+        let client = Client::connect([endpoint], Some(options)).await.map_err(|error| failure(&server, &error))?;
+        let mut session = Session { server, client };
         let read = session.client.get(KEPT, Some(GetOptions::new().with_prefix().with_count_only())).await;
-        read.map_err(|error| failure(endpoint, &error))?;
+        read.map_err(|error| failure(&session.server, &error))?;
         Ok(session)
     }
 }
 
 /// A connection whose first answer has come.
 struct Session {
+    /// Its address as it is shown.
     server: String,
     client: Client,
 }
@@ -177,6 +180,17 @@ fn with_scheme(address: &str, credentials: &Credentials) -> String {
 mod tests {
     use super::*;
     use outbound::Trust;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_password_of_an_address_is_shown() {
+        let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mute = format!("me:secret@{}", mute.local_addr().unwrap());
+        for address in ["http://me:secret@127.0.0.1:1", "http://me:secret@no host:1", "me:secret@", mute.as_str()] {
+            let etcd = Etcd::new(address, &Credentials::default()).unwrap();
+            let told = etcd.check().await.unwrap_err().to_string();
+            assert!(!told.contains("secret"), "{told}");
+        }
+    }
 
     #[test]
     fn addresses_are_read_as_the_runtime_reads_them() {

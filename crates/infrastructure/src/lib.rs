@@ -9,6 +9,7 @@
 //!
 //! Connections live as long as a question: the operator asks seldom, and an idle connection would have to be watched.
 
+mod address;
 mod credentials;
 mod deadline;
 mod error;

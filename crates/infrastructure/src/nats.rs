@@ -5,6 +5,7 @@ use futures::TryStreamExt;
 
 use crate::{
     Credentials, Error,
+    address::shown,
     credentials::NatsLogin,
     deadline::{CLEANING_PATIENCE, PATIENCE, within},
     layout,
@@ -84,15 +85,9 @@ impl Nats {
         Error::Nats { server: self.server(), reason: reason.to_string() }
     }
 
-    /// The address without the credentials that a URL may hold.
+    /// The addresses as they are shown.
     fn server(&self) -> String {
-        let without = |one: &str| match one.trim().rsplit_once('@') {
-            Some((before, host)) => {
-                before.split_once("://").map_or_else(|| host.to_owned(), |(scheme, _)| format!("{scheme}://{host}"))
-            }
-            None => one.trim().to_owned(),
-        };
-        self.address.split(',').map(without).collect::<Vec<_>>().join(",")
+        self.address.split(',').map(shown).collect::<Vec<_>>().join(",")
     }
 }
 
