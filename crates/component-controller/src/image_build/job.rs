@@ -91,11 +91,19 @@ fn deadline(input: Input<'_>) -> Result<i64, String> {
     timeout(input.component)?.map_or_else(all, Ok)
 }
 
+/// The number of builds at a time is no matter of this Job, and nothing else would tell of the mistake.
+fn check_concurrency(settings: &BuildSettings) -> Result<(), String> {
+    settings.most_builds.as_ref().map(drop).map_err(|given| {
+        format!("DYNAMO_IMAGE_BUILD_CONCURRENCY is {given:?}; give a number of builds at a time, 1 or more")
+    })
+}
+
 /// The Job.
 ///
 /// # Errors
 /// The mistake in the spec or in the operator's settings.
 pub fn render(input: Input<'_>) -> Result<Job, String> {
+    check_concurrency(input.settings)?;
     let pod = pod(input)?;
     let component = &input.component.metadata;
     let (name, uid) = (component.name.as_deref().unwrap_or_default(), component.uid.as_deref().unwrap_or_default());

@@ -124,6 +124,16 @@ fn credentials_come_from_the_secret_or_from_google() {
     assert!(!nodes_log_in(&chat, "r.io/gcr.io/d:t", &settings(&[])));
 }
 
+/// Found defect: what was no number was silently four.
+#[test]
+fn a_number_of_builds_that_is_none_is_told() {
+    for (given, expected) in [("2", None), ("four", Some("\"four\"")), ("0", Some("\"0\"")), ("-1", Some("\"-1\""))] {
+        let told = made(|_| {}, &settings(&[("DYNAMO_IMAGE_BUILD_CONCURRENCY", given)]), "i:t").err();
+        let told = told.as_deref().and_then(|told| told.strip_prefix("DYNAMO_IMAGE_BUILD_CONCURRENCY is "));
+        assert_eq!(told.and_then(|told| told.split_once(';')).map(|(value, _)| value), expected, "{given}");
+    }
+}
+
 #[test]
 fn every_build_has_a_deadline() {
     let under = |timeout: Option<BuildTimeout>, all: &[(&'static str, &'static str)]| {

@@ -13,8 +13,8 @@ const BUILDKIT: &str = "moby/buildkit:v0.20.2";
 const BUILDKIT_ROOTLESS: &str = "moby/buildkit:v0.20.2-rootless";
 /// Repository of the images.
 const REPOSITORY: &str = "dynamo-components";
-/// How many builds run at a time.
-const MOST_BUILDS: usize = 4;
+/// How many builds run at a time unless the operator is told.
+pub const MOST_BUILDS: usize = 4;
 /// How long a build may take, in seconds. Large images take their time.
 const TIMEOUT: i64 = 2 * 60 * 60;
 
@@ -65,8 +65,9 @@ pub struct BuildSettings {
     pub api_store: Option<String>,
     /// `DYNAMO_IMAGE_BUILDER_NAMESPACE`: where the ConfigMap with defaults for builds is.
     pub defaults_namespace: Option<String>,
-    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time. Ours, unknown to the reference.
-    pub most_builds: usize,
+    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time; default [`MOST_BUILDS`]; as given if it is no such count. Ours,
+    /// unknown to the reference.
+    pub most_builds: Result<usize, String>,
     /// `DYNAMO_IMAGE_BUILD_TIMEOUT`: how long a build may take whose component does not say, in seconds; default two hours; as given if it
     /// cannot be read. Without an end, a build that never starts would keep others from theirs. Ours, unknown to the reference.
     pub timeout: Result<i64, String>,
@@ -98,7 +99,8 @@ impl BuildSettings {
             let read = text.parse::<GoDuration>().ok().and_then(|duration| whole_seconds(duration.0));
             read.ok_or(text)
         });
-        let most = given("DYNAMO_IMAGE_BUILD_CONCURRENCY").and_then(|text| text.parse().ok()).filter(|most| *most > 0);
+        let most_builds = given("DYNAMO_IMAGE_BUILD_CONCURRENCY")
+            .map_or(Ok(MOST_BUILDS), |text| text.parse().ok().filter(|most| *most > 0).ok_or(text));
         Self {
             engine,
             server: given("DOCKER_REGISTRY_SERVER"),
@@ -116,7 +118,7 @@ impl BuildSettings {
             engine_image,
             api_store: given("API_STORE_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
             defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE"),
-            most_builds: most.unwrap_or(MOST_BUILDS),
+            most_builds,
             timeout,
         }
     }
@@ -132,8 +134,8 @@ mod tests {
         assert_eq!(defaults, BuildSettings::read(|_| None));
         assert_eq!((defaults.engine.clone(), defaults.engine_image.as_str()), (Ok(Engine::Kaniko), KANIKO));
         assert_eq!(
-            (defaults.repository.as_str(), defaults.secure, defaults.most_builds),
-            ("dynamo-components", true, 4)
+            (defaults.repository.as_str(), defaults.secure, defaults.most_builds.clone()),
+            ("dynamo-components", true, Ok(4))
         );
         let read = |name: &'static str, value: &'static str| {
             BuildSettings::read(move |asked| (asked == name).then(|| value.to_owned()))
@@ -142,6 +144,8 @@ mod tests {
         assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "make").engine, Err("make".to_owned()));
         assert_eq!(read("API_STORE_ENDPOINT", "http://store/").api_store.as_deref(), Some("http://store"));
         assert!(!read("DOCKER_REGISTRY_SECURE", "false").secure);
+        let most = |value: &'static str| read("DYNAMO_IMAGE_BUILD_CONCURRENCY", value).most_builds;
+        assert_eq!((most("1"), most("four"), most("0")), (Ok(1), Err("four".to_owned()), Err("0".to_owned())));
         let timeout = |value: &'static str| read("DYNAMO_IMAGE_BUILD_TIMEOUT", value).timeout;
         assert_eq!((timeout(""), timeout("90m")), (Ok(7200), Ok(5400)));
         assert_eq!((timeout("soon"), timeout("0s")), (Err("soon".to_owned()), Err("0s".to_owned())));

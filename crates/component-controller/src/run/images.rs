@@ -5,7 +5,7 @@ use crate::{
     image_build::{
         Reconciler,
         observe::{Caches, Observer, Registries},
-        settings::BuildSettings,
+        settings::{BuildSettings, MOST_BUILDS},
         slots::Slots,
     },
 };
@@ -41,7 +41,9 @@ pub(super) async fn run(
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&for_builders));
     let fence = context.fence.clone();
     let taken = move |namespace: &str| fence.is_taken(namespace);
-    let slots = Arc::new(Slots::new(settings.most_builds, jobs.clone(), components.clone(), taken));
+    // No Job is made while nobody knows how many there may be.
+    let most = settings.most_builds.clone().unwrap_or(MOST_BUILDS);
+    let slots = Arc::new(Slots::new(most, jobs.clone(), components.clone(), taken));
     let applier =
         Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(components), Arc::new(jobs.clone())]);
     let waiting = Arc::clone(&slots);
