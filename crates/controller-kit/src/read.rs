@@ -4,7 +4,7 @@ use std::future::Future;
 
 use crate::{
     apply::{self, STEP_TIMEOUT},
-    failure::{ErrorType, Failure},
+    failure::{ErrorType, Failure, Retry},
     store::UnpackError,
 };
 
@@ -68,14 +68,36 @@ impl Failure for Interruption {
             Self::Read(error) => error.error_type(),
         }
     }
+
+    fn retry(&self) -> Retry {
+        match self {
+            // It stays as it is until somebody changes it, and is found in a cache then.
+            Self::Unreadable(_) => Retry::AwaitChange,
+            Self::Step(_) | Self::Read(_) => Retry::Backoff,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::{pending, ready};
 
-    use super::read;
-    use crate::failure::ErrorType;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::{Interruption, read};
+    use crate::{
+        failure::{ErrorType, Failure, Retry},
+        store::Packed,
+    };
+
+    /// Found defect: it was read again and again, every five minutes for ever.
+    #[test]
+    fn what_cannot_be_read_is_left_alone_until_somebody_changes_it() {
+        let odd = Packed::<ConfigMap>::from_value(json!({ "metadata": { "name": "a" }, "data": 1 })).unwrap();
+        let error = Interruption::from(odd.unpack().unwrap_err());
+        assert_eq!((error.error_type(), error.retry()), (ErrorType::Validation, Retry::AwaitChange));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_error_says_what_was_tried_and_what_came_back() {

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use controller_kit::read::read;
 use controller_kit::store::Packed;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::Api;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::apply::{HandOver, HandOverError, Recipient};
@@ -18,8 +19,6 @@ use crate::request::decide::job::PROFILER;
 const ROUND: Duration = Duration::from_secs(10);
 /// How long after the profiler's end its files may be missing: a volume may show them late.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// No request to the API server may take longer.
-const STEP: Duration = Duration::from_secs(10);
 
 /// Where the profiler is, and for whom it works.
 #[derive(Clone, Debug, clap::Args)]
@@ -103,13 +102,12 @@ impl Relay {
     /// Whether the profiler's container has ended. An API server that does not answer will do so later.
     async fn has_ended(&self) -> bool {
         let pods: Api<Packed<Pod>> = Api::namespaced(self.client.clone(), &self.args.request_namespace);
-        let pod = match timeout(STEP, pods.get(&self.args.pod)).await {
-            Ok(Ok(pod)) => pod,
-            Ok(Err(error)) => {
-                warn!(%error, "cannot look at pod {}", self.args.pod);
+        let pod = match read(|| format!("look at pod {}", self.args.pod), pods.get(&self.args.pod)).await {
+            Ok(pod) => pod,
+            Err(error) => {
+                warn!(%error, "looking again");
                 return false;
             }
-            Err(_) => return false,
         };
         let status = pod.unpack().ok().and_then(|pod| pod.status);
         let containers = status.and_then(|status| status.container_statuses).unwrap_or_default();

@@ -21,12 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api_types::v1beta1::DynamoGraphDeploymentRequest;
-use controller_kit::apply::{Applier, Error};
+use controller_kit::apply::Applier;
 use controller_kit::controller::Action;
 use controller_kit::events::EventSink;
+use controller_kit::read::Interruption;
 use controller_kit::store::Packed;
 use k8s_openapi::jiff::Timestamp;
-use tracing::warn;
 
 use self::decide::{Profiling, Stage};
 use self::observe::Observer;
@@ -52,19 +52,12 @@ impl Reconciler {
     ///
     /// # Errors
     /// Failures that go away by themselves; everything else is in the status.
-    pub async fn reconcile(&self, packed: Arc<Packed<DynamoGraphDeploymentRequest>>) -> Result<Action, Error> {
+    pub async fn reconcile(&self, packed: Arc<Packed<DynamoGraphDeploymentRequest>>) -> Result<Action, Interruption> {
         if packed.metadata.deletion_timestamp.is_some() {
             apply::release(&self.applier, &packed).await?;
             return Ok(Action::await_change());
         }
-        let observed = match self.observer.observe(&packed).await {
-            Ok(observed) => observed,
-            Err(error @ Error::Render { .. }) => {
-                warn!(%error, "left alone");
-                return Ok(Action::await_change());
-            }
-            Err(error) => return Err(error),
-        };
+        let observed = self.observer.observe(&packed).await?;
         let now = Timestamp::now();
         let decision = decide::decide(&observed, now);
         let acted = apply::apply(&self.applier, &self.observer.caches, &observed, decision).await?;

@@ -9,6 +9,7 @@ use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest, Dy
 use api_types::{labels, names};
 use controller_kit::apply::{Applier, Error, ObjectId, timed};
 use controller_kit::failure::Class;
+use controller_kit::read::Interruption;
 use controller_kit::store::{Key, Packed, Store, controller_owner};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, ServiceAccount};
@@ -163,23 +164,19 @@ impl Observer {
     ///
     /// # Errors
     /// An API server that does not answer, or a child whose form nobody knows.
-    pub async fn observe(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Observed, Error> {
-        let id = ObjectId::of(packed);
-        let unreadable =
-            |error: &dyn std::fmt::Display| Error::Render { object: id.clone(), reason: error.to_string() };
-        let request = packed.unpack().map_err(|error| unreadable(&error))?;
+    pub async fn observe(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Observed, Interruption> {
+        let request = packed.unpack()?;
         let spec = packed.value().get_mut("spec").map(Value::take).unwrap_or_default();
         let Key { namespace, name } = Key::of(packed);
         let at = |name: String| Key::new(&namespace, &name);
         let job = self.caches.jobs.get(&at(names::profiling_job(&name))).map(|job| job.unpack());
-        let job = job.transpose().map_err(|error| unreadable(&error))?;
         let output = self.caches.config_maps.get(&at(names::profiling_output(&name))).map(|map| map.unpack());
         let graph = self.caches.graphs.get(&at(graph_name(&request))).map(|graph| graph.unpack());
         let mut observed = Observed {
-            output: output.transpose().map_err(|error| unreadable(&error))?,
+            output: output.transpose()?,
             config_maps: self.config_maps_of(&namespace, &name),
-            graph: graph.transpose().map_err(|error| unreadable(&error))?,
-            job,
+            graph: graph.transpose()?,
+            job: job.transpose()?,
             ..Observed::of(request, spec, self.settings.clone())
         };
         if decide::begins(&observed) {
@@ -222,7 +219,7 @@ impl Observer {
         ours.filter_map(|map| map.unpack().ok()).collect()
     }
 
-    async fn look_before_profiling(&self, observed: &mut Observed) -> Result<(), Error> {
+    async fn look_before_profiling(&self, observed: &mut Observed) -> Result<(), Interruption> {
         if observed.job.is_none() && observed.output.is_none() {
             observed.output = self.hidden_output(observed).await?;
         }
@@ -234,7 +231,7 @@ impl Observer {
                 Ok(None) => observed.cache_claim = Claim::Missing(claim),
                 // Not allowed to look: the pod will wait for it, and say so.
                 Err(error) if error.class() == Class::Forbidden => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         let hardware = observed.request.spec.hardware.as_ref();

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use api_types::v1beta1::GpuSku;
 use bytes::Bytes;
-use controller_kit::apply::{Error, ObjectId, timed};
-use controller_kit::failure::{Class, ErrorType, Failure};
+use controller_kit::failure::{Class, ErrorType};
+use controller_kit::read::{ReadError, read};
 use controller_kit::store::Packed;
 use futures::{StreamExt, stream};
 use http::Request;
@@ -66,7 +66,7 @@ impl Gpus {
     ///
     /// # Errors
     /// An API server that does not answer.
-    pub async fn search(&self, wanted: Option<GpuSku>) -> Result<Search, Error> {
+    pub async fn search(&self, wanted: Option<GpuSku>) -> Result<Search, ReadError> {
         let survey = self.survey().await?;
         let rdma = |node: &str| survey.rdma_everywhere || survey.rdma.iter().any(|name| name == node);
         match choose(&survey.nodes, wanted, rdma) {
@@ -80,7 +80,7 @@ impl Gpus {
     }
 
     /// One answer for all who ask within a minute; who comes meanwhile waits for it.
-    async fn survey(&self) -> Result<Arc<Survey>, Error> {
+    async fn survey(&self) -> Result<Arc<Survey>, ReadError> {
         let mut last = self.last.lock().await;
         if let Some((at, survey)) = &*last
             && at.elapsed() < GOOD_FOR
@@ -94,10 +94,10 @@ impl Gpus {
         Ok(survey)
     }
 
-    async fn ask(&self) -> Result<Survey, Error> {
+    async fn ask(&self) -> Result<Survey, ReadError> {
         let mut survey = Survey::default();
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let nodes = allowed(nodes.list_metadata(&ListParams::default())).await?;
+        let nodes = allowed("list nodes", nodes.list_metadata(&ListParams::default())).await?;
         let nodes: Vec<PartialObjectMeta<Node>> = match nodes {
             Some(list) => list.items,
             None => {
@@ -114,7 +114,8 @@ impl Gpus {
         }
         if !survey.nodes.is_empty() {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), NETWORK_OPERATOR);
-            let pods = allowed(pods.list_metadata(&ListParams::default())).await?;
+            let pods =
+                allowed("list the pods of the network operator", pods.list_metadata(&ListParams::default())).await?;
             let pods = pods.map(|list| list.items).unwrap_or_default();
             survey.rdma_everywhere = pods.iter().any(|pod| pod.name_any().contains("rdma"));
         }
@@ -122,11 +123,12 @@ impl Gpus {
         Ok(survey)
     }
 
-    async fn ask_exporters(&self, survey: &mut Survey) -> Result<(), Error> {
+    async fn ask_exporters(&self, survey: &mut Survey) -> Result<(), ReadError> {
         let mut exporters = BTreeMap::new();
         for selector in EXPORTERS {
             let pods: Api<Packed<Pod>> = Api::all(self.client.clone());
-            let Some(list) = allowed(pods.list(&ListParams::default().labels(selector))).await? else {
+            let Some(list) = allowed("list DCGM exporters", pods.list(&ListParams::default().labels(selector))).await?
+            else {
                 survey.notes.push("the operator may not look for DCGM exporters".to_owned());
                 return Ok(());
             };
@@ -136,8 +138,15 @@ impl Gpus {
             survey.notes.push("no DCGM exporter runs; the GPU operator brings it".to_owned());
             return Ok(());
         }
-        let http = Outbound::new(&Trust::default())
-            .map_err(|error| Error::Render { object: cluster(), reason: error.to_string() })?;
+        let http = match Outbound::new(&Trust::default()) {
+            Ok(http) => http,
+            Err(error) => {
+                warn!(%error, "DCGM exporters cannot be asked");
+                survey.notes.push(format!("DCGM exporters cannot be asked: {error}"));
+                survey.passing = true;
+                return Ok(());
+            }
+        };
         let asked = exporters.into_iter().map(|(address, node)| self.ask_exporter(&http, address, node));
         let answers: Vec<Result<NodeGpus, String>> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
         for answer in answers {
@@ -175,20 +184,14 @@ fn place(pod: Pod) -> Option<(String, String)> {
 }
 
 /// Nothing where we may not look.
-async fn allowed<T>(request: impl Future<Output = kube::Result<T>>) -> Result<Option<T>, Error> {
-    match timed("look for GPUs of", &cluster(), request).await {
+async fn allowed<T>(
+    what: &'static str,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<Option<T>, ReadError> {
+    match read(|| what.to_owned(), request).await {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.error_type().class() == Class::Forbidden => Ok(None),
         Err(error) if error.error_type() == ErrorType::NotFound => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-fn cluster() -> ObjectId {
-    ObjectId {
-        group: String::new(),
-        kind: "Nodes".to_owned(),
-        namespace: String::new(),
-        name: "of the cluster".to_owned(),
     }
 }
