@@ -40,9 +40,9 @@ pub const MAX_SURGE: &str = "nvidia.com/deployment-rolling-update-max-surge";
 pub const MAX_UNAVAILABLE: &str = "nvidia.com/deployment-rolling-update-max-unavailable";
 /// Name of the base model, as given.
 pub const BASE_MODEL: &str = "nvidia.com/dynamo-base-model";
-/// Node label that the topology label controller copies to pods.
+/// Node label that the graph controller copies to pods.
 pub const TOPOLOGY_LABEL_KEY: &str = "nvidia.com/topology-label-key";
-/// Cluster topology from which the topology label controller takes its labels.
+/// Cluster topology from which the graph controller takes the labels of pods.
 pub const TOPOLOGY_NAME: &str = "nvidia.com/topology-cluster-topology-name";
 /// `RollingRecreate` or `OnDelete`: how Grove replaces the pods of the graph.
 pub const GROVE_UPDATE_STRATEGY: &str = "nvidia.com/grove-update-strategy";
@@ -78,8 +78,6 @@ pub const SNAPSHOT_STORAGE_PATH: &str = "nvidia.com/snapshot-storage-base-path";
 /// Prefix of the annotations with which agents tell how far a restore is.
 pub const RESTORE_PROGRESS_PREFIX: &str = "nvidia.com/snapshot-restore-";
 
-/// Prefix of everything that the Go operator does not know.
-pub const OWN_PREFIX: &str = "operator.dynamo/";
 /// Versioned fingerprint of the worker generation that a DynamoComponentDeployment belongs to.
 pub const GENERATION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint";
 /// Digest of the rendered pod template without discovered pull secrets; tells whether a live template is still current.

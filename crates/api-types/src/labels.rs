@@ -28,17 +28,12 @@ pub const METRICS_ENABLED: &str = "nvidia.com/metrics-enabled";
 pub const BASE_MODEL_HASH: &str = "nvidia.com/dynamo-base-model-hash";
 /// `true` marks the ServiceAccount for component pods that name none (set by administrators).
 pub const COMPONENT_POD_ACCOUNT: &str = "nvidia.com/dynamo-component-pod";
-/// Prefix of the labels that the topology label controller puts on pods, one for each domain of a cluster topology.
+/// Prefix of the labels that the graph controller puts on pods, one for each domain of a cluster topology.
 const TOPOLOGY_PREFIX: &str = "nvidia.com/dynamo-topology.";
 
 /// Label of a pod that says where it is within a domain of the cluster's topology.
 pub fn topology(domain: &str) -> String {
     format!("{TOPOLOGY_PREFIX}{domain}")
-}
-
-/// Whether a label says where a pod is within a domain of the cluster's topology.
-pub fn is_topology(label: &str) -> bool {
-    label.starts_with(TOPOLOGY_PREFIX)
 }
 
 /// `leader` or `worker` on pods of multi-node replicas.

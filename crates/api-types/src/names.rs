@@ -222,7 +222,7 @@ pub fn wait_leader_config_map(graph: &str) -> String {
 pub const MPI_SECRET: &str = "mpi-run-ssh-secret";
 
 /// Longest sum of the names that Grove joins into the name of a pod: PodCliqueSet, scaling group, PodClique.
-const GROVE_COMBINED_MAX: usize = 45;
+pub const GROVE_COMBINED_MAX: usize = 45;
 /// However long the other names are, this much is left for the PodCliqueSet's.
 const POD_CLIQUE_SET_MIN: usize = 8;
 

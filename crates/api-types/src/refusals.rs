@@ -3,7 +3,7 @@
 //!
 //! A text says what is wrong with the value and what to do about it; the field and the value stand in front of it.
 
-use crate::v1alpha1::ModelSource;
+use crate::{names::GROVE_COMBINED_MAX, v1alpha1::ModelSource};
 
 use std::fmt::Display;
 
@@ -43,6 +43,16 @@ pub fn source() -> String {
 pub fn scheme() -> String {
     format!("is no address that workers can load from; begin with one of: {}", ModelSource::SCHEMES.join(", "))
 }
+
+/// What is wrong with a component whose name makes names of `length` characters on Grove. The API server does not hold this rule; the
+/// graph controller does where no webhook server runs.
+#[must_use]
+pub fn combined_name(length: usize) -> String {
+    format!("makes names on Grove of {length} characters, and it takes {GROVE_COMBINED_MAX}")
+}
+
+/// Remedy for a component whose name makes names that are too long.
+pub const COMBINED_NAME_REMEDY: &str = "shorten the name of the component";
 
 /// `modelName` of a model is empty.
 pub const MODEL_NAME: &str = "name the model as clients ask for it";

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     process::ExitCode,
 };
 
@@ -40,8 +39,6 @@ impl Verb {
     pub const OWN: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch, Self::Delete];
     /// What the apply engine needs to own objects that are cached, and that go with their owner.
     pub const KEEP: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch];
-    /// What the apply engine needs to own objects that are not cached, and that go with their owner.
-    pub const APPLY: &'static [Self] = &[Self::Get, Self::Create, Self::Patch];
 
     /// As RBAC writes it.
     #[must_use]
@@ -57,12 +54,6 @@ impl Verb {
             Self::Escalate => "escalate",
             Self::Bind => "bind",
         }
-    }
-
-    /// True if it changes something.
-    #[must_use]
-    pub fn writes(self) -> bool {
-        !matches!(self, Self::Get | Self::List | Self::Watch)
     }
 }
 
@@ -100,13 +91,6 @@ impl Access {
             Some(subresource) => format!("{}/{subresource}", self.resource),
             None => self.resource.to_owned(),
         }
-    }
-}
-
-impl fmt::Display for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let group = if self.group.is_empty() { "core" } else { self.group };
-        write!(f, "{group}/{}", self.path())
     }
 }
 
@@ -217,23 +201,13 @@ pub fn role_yaml(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Result<
     serde_saphyr::to_string(&role(name, scope, access))
 }
 
-/// Resources that both may write. Two controllers that write one resource must divide it by other means, so every entry
-/// needs a reason.
-#[must_use]
-pub fn writes_overlap(a: &[Access], b: &[Access]) -> Vec<String> {
-    let writes = |access: &[Access]| -> BTreeSet<String> {
-        access.iter().filter(|line| line.verbs.iter().any(|verb| verb.writes())).map(ToString::to_string).collect()
-    };
-    writes(a).intersection(&writes(b)).cloned().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
 
     use serde_json::json;
 
-    use super::{Access, NamedAccess, RoleScope, Verb, role_with, role_yaml, writes_overlap};
+    use super::{Access, NamedAccess, RoleScope, Verb, role_with, role_yaml};
 
     const fn line(
         group: &'static str,
@@ -248,7 +222,7 @@ mod tests {
         line("nvidia.com", "graphs", None, Verb::CACHE),
         line("nvidia.com", "graphs", Some("status"), &[Verb::Patch]),
         line("nvidia.com", "components", None, Verb::OWN),
-        line("", "serviceaccounts", None, Verb::APPLY),
+        line("", "serviceaccounts", None, Verb::KEEP),
     ];
     const COMPONENT: &[Access] = &[
         line("nvidia.com", "components", None, Verb::CACHE),
@@ -330,11 +304,5 @@ mod tests {
         let rule = &role["rules"][0];
         assert_eq!((&rule["resourceNames"], &rule["verbs"]), (&json!(["planner"]), &json!(["bind"])), "{role}");
         assert_eq!(role["rules"].as_array().map(Vec::len), Some(2), "and the markers: {role}");
-    }
-
-    #[test]
-    fn two_writers_of_one_resource_are_found_and_readers_are_not() {
-        assert_eq!(writes_overlap(GRAPH, COMPONENT), ["core/serviceaccounts"]);
-        assert!(writes_overlap(GRAPH, &[line("nvidia.com", "graphs", None, Verb::CACHE)]).is_empty());
     }
 }

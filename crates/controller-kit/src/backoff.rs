@@ -33,12 +33,6 @@ impl<K: Eq + Hash + Clone> Backoff<K> {
     pub fn clear(&mut self, key: &K) {
         self.failures.remove(key);
     }
-
-    /// Number of keys that failed last time.
-    #[must_use]
-    pub fn failing(&self) -> usize {
-        self.failures.len()
-    }
 }
 
 #[cfg(test)]
@@ -53,7 +47,6 @@ mod tests {
         assert_eq!(backoff.next(&"b").as_secs(), 1, "keys are independent");
         backoff.clear(&"a");
         assert_eq!(backoff.next(&"a").as_secs(), 1);
-        assert_eq!(backoff.failing(), 2);
     }
 
     #[test]

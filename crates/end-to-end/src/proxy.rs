@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use axum::body::Body;
@@ -53,7 +53,6 @@ struct Inner {
     cluster: &'static Cluster,
     program: Program,
     cut: Cut,
-    armed: AtomicBool,
     /// Writes that were cut and may pass when they come again.
     cut_before: Mutex<HashSet<String>>,
     kills: AtomicUsize,
@@ -74,7 +73,6 @@ impl KillingProxy {
             cluster: world.cluster,
             program: program(binary, world.ns(), &kubeconfig)?,
             cut,
-            armed: AtomicBool::new(true),
             cut_before: Mutex::default(),
             kills: AtomicUsize::new(0),
             watches: Mutex::default(),
@@ -84,11 +82,6 @@ impl KillingProxy {
         tokio::spawn(async move { axum::serve(listener, router).await });
         world.cluster.run(&inner.program).await?;
         Ok(Self { inner })
-    }
-
-    /// From now on the controller lives.
-    pub fn disarm(&self) {
-        self.inner.armed.store(false, Ordering::SeqCst);
     }
 
     /// How often the controller was killed.
@@ -133,17 +126,16 @@ impl Inner {
 
 async fn forward(State(inner): State<Arc<Inner>>, request: Request) -> Response {
     let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    let counts = is_write && inner.armed.load(Ordering::SeqCst);
     let write = format!("{} {}", request.method(), request.uri().path());
     if let Some(watched) = watched(&request) {
         inner.watches.lock().await.insert(watched);
     }
-    if counts && inner.cut == Cut::Before && inner.is_first_attempt(write).await {
+    if is_write && inner.cut == Cut::Before && inner.is_first_attempt(write).await {
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();
     }
     let response = send(&inner.client, request).await;
-    if counts && inner.cut == Cut::After {
+    if is_write && inner.cut == Cut::After {
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();
     }

@@ -200,11 +200,10 @@ mod tests {
         asked.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(asked, wanted);
-        for (configuration, mutates) in all.iter().zip([false, true]) {
+        for (configuration, task) in all.iter().zip(["/validate", "/mutate"]) {
             for webhook in webhooks(configuration) {
                 let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
-                let path = Path::ALL.into_iter().find(|known| known.as_str() == path).unwrap();
-                assert_eq!(path.mutates(), mutates, "{path:?}");
+                assert!(path.starts_with(task), "{path}");
             }
         }
     }

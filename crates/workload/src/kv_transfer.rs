@@ -36,7 +36,7 @@ pub fn apply_kv_transfer_policy(template: &mut PodTemplateSpec, policy: &KvTrans
     volumes.push(volume(policy, domains));
 }
 
-/// The annotations of a worker by which the topology label controller knows its task.
+/// The annotations of a worker by which the graph controller knows how to label its pods.
 pub fn kv_transfer_annotations(policy: &KvTransferPolicy) -> BTreeMap<String, String> {
     let keys = [
         (annotations::TOPOLOGY_LABEL_KEY, policy.label_key.as_ref()),

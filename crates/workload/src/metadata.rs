@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Labels or annotations.
 pub(crate) type Pairs = BTreeMap<String, String>;
 
-/// Keys that the topology label controller reads; they count only on the component, never in a pod template.
+/// Keys by which the graph controller labels pods; they count only on the component, never in a pod template.
 const TOPOLOGY_KEYS: [&str; 2] = [annotations::TOPOLOGY_LABEL_KEY, annotations::TOPOLOGY_NAME];
 
 /// Labels whose value on the component beats every other source.

@@ -1,7 +1,7 @@
 //! How the model stands on each endpoint, and what there is to say about it. Pure.
 
 use super::{claim::Asks, observe::Observed};
-use crate::engine::{Endpoint, view::Stand};
+use crate::engine::{Endpoint, state::Problem, view::Stand};
 use api_types::v1alpha1::{AdapterMemory, ModelEndpoint};
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Survey {
             Some(Stand::Unknown) | None => was_ready(observed, endpoint),
             Some(Stand::Unmanaged) => {
                 if endpoint.ready && !observed.covered.contains(&endpoint.pod) {
-                    self.add("manages no adapters; start the engine with LoRA enabled".to_owned(), endpoint);
+                    self.add(Problem::Unmanaged.to_string(), endpoint);
                     self.needs_help = true;
                 }
                 false

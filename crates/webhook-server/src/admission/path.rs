@@ -58,10 +58,4 @@ impl Path {
             Self::RestorePod => "/mutate-core-v1-pod-checkpoint-restore",
         }
     }
-
-    /// Whether this path may change objects.
-    #[must_use]
-    pub const fn mutates(self) -> bool {
-        matches!(self, Self::DefaultGraph | Self::DefaultComponent | Self::DefaultRequest | Self::RestorePod)
-    }
 }

@@ -4,12 +4,12 @@ use super::{roles, topology};
 use crate::Invalid;
 use crate::validate::Mistakes;
 use api_types::annotations::GROVE_UPDATE_STRATEGY;
+use api_types::names::GROVE_COMBINED_MAX;
+use api_types::refusals;
 use api_types::v1beta1::DynamoGraphDeployment;
 
 /// Names of the ways in which Grove replaces pods.
 const UPDATE_STRATEGIES: [&str; 2] = ["RollingRecreate", "OnDelete"];
-/// Longest sum of names that Grove accepts.
-const COMBINED_MAX: usize = 45;
 
 /// Looks for every mistake in a graph for Grove that its components do not show by themselves.
 pub fn check(graph: &DynamoGraphDeployment) -> Vec<Invalid> {
@@ -26,12 +26,12 @@ pub fn check(graph: &DynamoGraphDeployment) -> Vec<Invalid> {
     let set = roles::set_name(graph.metadata.name.as_deref().unwrap_or_default(), &graph.spec.components);
     for component in &graph.spec.components {
         let length = set.len() + roles::names_beside_set(component);
-        if length > COMBINED_MAX {
+        if length > GROVE_COMBINED_MAX {
             mistakes.push(Invalid {
                 field: format!("spec.components[{}].name", component.name),
                 value: component.name.clone(),
-                problem: format!("makes names on Grove of {length} characters, and it takes {COMBINED_MAX}"),
-                remedy: "shorten the name of the component".to_owned(),
+                problem: refusals::combined_name(length),
+                remedy: refusals::COMBINED_NAME_REMEDY.to_owned(),
             });
         }
     }

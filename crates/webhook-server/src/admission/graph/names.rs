@@ -1,22 +1,17 @@
 //! Grove puts the names of a graph and of what is below it into one name, which must not become too long.
 
-use api_types::names;
+use api_types::{names, refusals};
 
 use super::super::field::Findings;
 use super::super::view::Component;
-
-/// Longest combined name.
-const LIMIT: usize = 45;
 
 pub(super) fn check(graph: &str, components: &[Component<'_>], out: &mut Findings) {
     let longest = components.iter().map(below).max().unwrap_or_default();
     let set = names::pod_clique_set(graph, longest).len();
     for component in components {
         let length = set + below(component);
-        if length > LIMIT {
-            let detail = format!(
-                "makes names on Grove of {length} characters, and it takes {LIMIT}; shorten the name of the component"
-            );
+        if length > names::GROVE_COMBINED_MAX {
+            let detail = format!("{}; {}", refusals::combined_name(length), refusals::COMBINED_NAME_REMEDY);
             out.invalid(&component.field("name"), detail);
         }
     }
