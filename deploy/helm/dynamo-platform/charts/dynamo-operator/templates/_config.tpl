@@ -17,7 +17,7 @@ server:
     port: 9443
     certProvisionMode: {{ ternary "manual" "auto" (or .Values.webhook.certManager.enabled .Values.webhook.certificateSecret.external) }}
     secretName: {{ include "dynamo-operator.certificate" . }}
-    serviceName: {{ $full }}-webhook-service
+    serviceName: {{ include "dynamo-operator.webhookService" . }}
 leaderElection:
   enabled: true
   id: {{ include "dynamo-operator.electionId" . }}

@@ -20,6 +20,16 @@
 {{- printf "%s-%s" (include "dynamo-operator.fullname" .root | trunc 44 | trimSuffix "-") .name -}}
 {{- end -}}
 
+{{/* Name of a Service, which has no more than 63 characters: call with (dict "root" $ "name" "webhook-service"). */}}
+{{- define "dynamo-operator.service" -}}
+{{- $room := sub 62 (len .name) | int -}}
+{{- printf "%s-%s" (include "dynamo-operator.fullname" .root | trunc $room | trimSuffix "-") .name -}}
+{{- end -}}
+
+{{- define "dynamo-operator.webhookService" -}}
+{{- include "dynamo-operator.service" (dict "root" . "name" "webhook-service") -}}
+{{- end -}}
+
 {{- define "dynamo-operator.selector" -}}
 app.kubernetes.io/name: {{ include "dynamo-operator.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}

@@ -261,7 +261,7 @@ subjects:
 apiVersion: v1
 kind: Service
 metadata:
-  name: {{ $fullname }}-metrics
+  name: {{ include "dynamo-operator.service" (dict "root" .root "name" (printf "%s-metrics" .name)) }}
   namespace: {{ .root.Release.Namespace }}
   labels:
     {{- include "dynamo-operator.labels" . | nindent 4 }}
