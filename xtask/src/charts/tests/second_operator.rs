@@ -19,8 +19,8 @@ fn refusal(cluster: &Cluster, values: &[&str]) -> String {
     said
 }
 
-fn role(name: &str, labels: &Value) -> Value {
-    let metadata = json!({ "name": name, "labels": labels });
+fn role(name: &str, labels: &Value, annotations: &Value) -> Value {
+    let metadata = json!({ "name": name, "labels": labels, "annotations": annotations });
     json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": [] })
 }
 
@@ -35,19 +35,22 @@ fn roles_of(release: &str, values: &[&str]) -> Vec<Value> {
 #[tokio::test]
 async fn an_operator_for_the_whole_cluster_is_found() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
-    let ours = |release: &str| {
+    let ours = |namespace: &str| {
         let labels = json!({
             "app.kubernetes.io/component": "graph-controller", "app.kubernetes.io/part-of": "dynamo-operator",
-            "app.kubernetes.io/instance": release,
+            "app.kubernetes.io/instance": "rel",
         });
-        role("x-graph-controller", &labels)
+        role("x-graph-controller", &labels, &json!({ "meta.helm.sh/release-namespace": namespace }))
     };
     let go = |name: &str| {
         let labels = json!({ "app.kubernetes.io/name": "dynamo-operator", "app.kubernetes.io/instance": "theirs" });
-        role(name, &labels)
+        role(name, &labels, &json!({}))
     };
     // Roles of others, and those of the release itself, are in nobody's way.
-    cluster.apply(&[role("cert-manager-role", &json!({})), ours("rel")]).await.unwrap();
+    cluster.apply(&[role("cert-manager-role", &json!({}), &json!({})), ours("theirs")]).await.unwrap();
+    let said = refusal(&cluster, &[]);
+    assert!(said.contains("release \"rel\" in namespace \"theirs\" has installed the operator"), "{said}");
+    cluster.apply(&[ours("dyn")]).await.unwrap();
     assert_eq!(refusal(&cluster, &[]), "");
     // Neither are those with which an install for one namespace reads what belongs to the cluster.
     let reads = ["dynamo-operator.gpuDiscovery.enabled=true", "dynamo-operator.namespaceRestriction.clusterReads=true"];
