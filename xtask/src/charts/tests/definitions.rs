@@ -36,6 +36,18 @@ fn stored_objects_are_migrated_when_the_webhook_server_is_there() {
     }
 }
 
+/// The pod of a Job that restarts its containers goes when the Job has failed, and what it said with it.
+#[test]
+fn what_a_failed_job_has_said_can_be_read() {
+    let objects = render(&[]).unwrap();
+    for name in names(&objects, "Job") {
+        let job = find(&objects, "Job", name);
+        assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never", "{name}");
+        let policy = job["metadata"]["annotations"]["helm.sh/hook-delete-policy"].as_str().unwrap();
+        assert!(!policy.contains("hook-failed"), "{name}: {policy}");
+    }
+}
+
 /// What runs before the install has no right to objects.
 #[test]
 fn each_job_has_the_rights_of_its_step() {
