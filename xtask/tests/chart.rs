@@ -88,6 +88,12 @@ async fn a_namespace_whose_accounts_another_operator_has_made_can_be_handed_over
     let output = install("rel", namespace, access.kubeconfig());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
+    // What to do next, which Helm shows of the chart that is installed, and of no chart in it.
+    let notes = text.split_once("\nNOTES:\n").map(|(_, notes)| notes).unwrap_or_default();
+    assert!(
+        notes.contains(&format!("serves the namespace {namespace}.")) && notes.contains("kubectl rollout"),
+        "{text}"
+    );
     let makes = |name: &str| text.contains(&format!("kind: ServiceAccount\nmetadata:\n  name: {name}\n"));
     assert!(!makes("planner-serviceaccount") && !makes("epp-serviceaccount"), "they stay as they are: {text}");
     assert!(makes("dgdr-profiling-job"), "it is what an earlier install of this release has left: {text}");

@@ -116,7 +116,7 @@ mod tests {
     /// In the Go operator's chart, they speak of a program that is no longer installed.
     #[test]
     fn what_helm_says_after_an_install_can_be_done() {
-        let notes = crate::charts::chart().join("charts/dynamo-operator/templates/NOTES.txt");
+        let notes = crate::charts::chart().join("templates/NOTES.txt");
         let (checker, mut commands) = (Checker::new().unwrap(), 0);
         for line in fs::read_to_string(notes).unwrap().lines().filter(|line| line.starts_with("  kubectl ")) {
             // What stands between braces is a name.
