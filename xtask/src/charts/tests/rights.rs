@@ -69,6 +69,20 @@ fn the_names_are_those_of_the_release() {
     assert_eq!(leases, elections.chain(["dynamo-operator-namespace-scope".to_owned()]).collect());
 }
 
+/// What is said of such a Secret is that nothing writes it.
+#[test]
+fn the_certificate_of_somebody_else_is_only_read() {
+    for install in [&[][..], &RESTRICTED] {
+        let writes = |values: &[&str]| {
+            let objects = render(&[install, values].concat()).unwrap();
+            may(&objects, "update", "secrets").contains("webhook-server-cert")
+        };
+        assert!(writes(&[]), "it is renewed");
+        assert!(!writes(&["dynamo-operator.webhook.certManager.enabled=true"]), "{install:?}");
+        assert!(!writes(&["dynamo-operator.webhook.certificateSecret.external=true"]), "{install:?}");
+    }
+}
+
 /// Whoever else makes the certificates tells the API server about them.
 #[test]
 fn an_install_for_one_namespace_changes_nothing_of_the_cluster_where_others_make_its_certificates() {
