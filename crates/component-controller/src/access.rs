@@ -128,8 +128,8 @@ pub const ACCESS: &[Access] = &[
         resource: "pods",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "finds the pod that is captured and that of a build that failed; says why the pods of a workload or of a build do \
-              not come up, and looks at them only then",
+        why: "finds the pod that is captured and that of a build that failed; says why the pods of a workload, a build or a \
+              capture do not come up, and looks at them only then",
     },
     Access {
         group: "",

@@ -4,6 +4,8 @@
 //! missing for a while are the pods of that one thing read, and again after as much time as they have been missing for,
 //! within limits. What comes up quickly causes no such request, and what serves none at all.
 
+mod job;
+
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -14,6 +16,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use tracing::debug;
 use workload::{Trouble, being_set_up, diagnose};
+
+pub use job::JobWaits;
 
 use crate::read::read;
 use crate::store::Packed;

@@ -39,13 +39,16 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -
         acted.stage = Stage::Capturing { waits: "waiting for the pod of the Job".to_owned(), stalled: None };
         return Ok(acted);
     }
-    if let Some(claim) = &decision.make_claim {
-        match make(applier, claim, observed, &mut acted).await {
-            Err(error) if error.class() == Class::Foreign => {}
-            other => other?,
-        }
+    let mut blocked = None;
+    if let Some(claim) = &decision.make_claim
+        && let Err(error) = make(applier, claim, observed, &mut acted).await
+    {
+        blocked = claim_refused(error)?;
     }
-    if let Some(job) = &decision.make_job {
+    // The next look tries again.
+    let job = decision.make_job.as_ref().filter(|_| blocked.is_none());
+    acted.stage = blocked.unwrap_or(acted.stage);
+    if let Some(job) = job {
         match make(applier, job, observed, &mut acted).await {
             Ok(()) => {}
             Err(error) => acted.stage = job_refused(error)?,
@@ -104,6 +107,17 @@ where
         acted.made.push(desired.id().clone());
     }
     Ok(())
+}
+
+fn claim_refused(error: apply::Error) -> Result<Option<Stage>, Interruption> {
+    let message = error.to_string();
+    match error.class() {
+        // Somebody made one meanwhile.
+        Class::Foreign => Ok(None),
+        Class::Invalid => Ok(Some(Stage::Blocked { reason: reason::NO_STORAGE, message })),
+        Class::Forbidden => Ok(Some(Stage::Blocked { reason: reason::FORBIDDEN, message })),
+        Class::Transient => Err(error.into()),
+    }
 }
 
 fn job_refused(error: apply::Error) -> Result<Stage, Interruption> {

@@ -22,7 +22,11 @@ use std::collections::BTreeMap;
 use workload::snapshot::{
     CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job, render_storage_claim,
 };
-use workload::{Invalid, JobEnd};
+use workload::{Invalid, JobEnd, Trouble};
+
+/// What is waited for.
+const POD: &str = "waiting for the pod of the Job";
+const CAPTURED: &str = "waiting for the processes to be captured";
 
 /// What shall be done, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
@@ -163,7 +167,7 @@ fn begin(observed: &Observed) -> Decision {
     match render_capture_job(&observed.checkpoint, &observed.id, capture_settings) {
         Err(mistakes) => at(mistaken(observed, &mistakes)),
         Ok(job) => {
-            let waits = "waiting for the pod of the Job".to_owned();
+            let waits = POD.to_owned();
             let mut decision = at(Stage::Capturing { waits, stalled: None });
             decision.make_claim = make_claim;
             decision.make_job = Some(Job { metadata: owned(job.metadata, observed), ..job });
@@ -229,8 +233,8 @@ fn capture(observed: &Observed, job: &Job) -> Decision {
         };
         return give_up(observed, reason::JOB_FAILED, message);
     }
-    let Some(capture) = capture else { return ask_for_capture(observed, wait) };
-    let Some(message) = captured(capture) else { return wait("waiting for the processes to be captured") };
+    let Some(capture) = capture else { return ask_for_capture(observed, at) };
+    let Some(message) = captured(capture) else { return at(waiting_for(observed, CAPTURED)) };
     if JobEnd::Complete.of(job).is_none() {
         return wait("the processes are captured; waiting for the Job to end");
     }
@@ -238,16 +242,24 @@ fn capture(observed: &Observed, job: &Job) -> Decision {
     at(Stage::Ready(message))
 }
 
-fn ask_for_capture(observed: &Observed, wait: impl Fn(&str) -> Decision) -> Decision {
-    let Some(pod) = &observed.pod else { return wait("waiting for the pod of the Job") };
+fn ask_for_capture(observed: &Observed, at: impl Fn(Stage) -> Decision) -> Decision {
+    let Some(pod) = &observed.pod else { return at(waiting_for(observed, POD)) };
     if !observed.serves_captures {
         let waits = "the cluster does not serve PodSnapshots of nvidia.com; install the snapshot operator".to_owned();
-        let stage = Stage::Capturing { waits, stalled: Some(reason::API_MISSING) };
-        return Decision { stage, ..wait("") };
+        return at(Stage::Capturing { waits, stalled: Some(reason::API_MISSING) });
     }
-    let mut decision = wait("waiting for the processes to be captured");
-    decision.make_capture = Some(render_capture(observed, pod));
-    decision
+    Decision { make_capture: Some(render_capture(observed, pod)), ..at(waiting_for(observed, CAPTURED)) }
+}
+
+/// What is waited for, with why the pod of the Job does not run.
+fn waiting_for(observed: &Observed, what: &str) -> Stage {
+    match &observed.waits.trouble {
+        None => Stage::Capturing { waits: what.to_owned(), stalled: None },
+        Some(Trouble { cause, message }) => Stage::Capturing {
+            waits: format!("{what}: {message}"),
+            stalled: (!cause.is_ordinary()).then(|| cause.reason()),
+        },
+    }
 }
 
 fn render_capture(observed: &Observed, pod: &ObjectMeta) -> PodSnapshot {

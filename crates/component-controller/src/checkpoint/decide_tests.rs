@@ -5,6 +5,7 @@ use crate::checkpoint::apply::Acted;
 use crate::checkpoint::fixtures::{JOB, capture, creating, job, observed, pod};
 use crate::checkpoint::status;
 use serde_json::{Value, json};
+use workload::Cause;
 use workload::snapshot::{SnapshotSettings, SnapshotStorage, StorageSettings};
 
 fn failed(decision: &Decision) -> &'static str {
@@ -104,6 +105,33 @@ fn the_pod_is_captured_once_it_is_there() {
     let decision = decide(&observed);
     assert!(decision.make_capture.is_none());
     assert!(matches!(decision.stage, Stage::Capturing { stalled: Some(reason::API_MISSING), .. }));
+}
+
+#[test]
+fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
+    let refused = Trouble::of_refusal("Job j", "Error creating: a pod is forbidden: exceeded quota");
+    let told = |trouble: &Trouble, edit: &dyn Fn(&mut Observed)| {
+        let mut observed = observed(creating());
+        observed.job = Some(job(JOB, ""));
+        observed.waits.trouble = Some(trouble.clone());
+        edit(&mut observed);
+        let decision = decide(&observed);
+        let status = status::status(&observed, &Acted { stage: decision.stage, made: Vec::new() }, Default::default());
+        let stalled = status.conditions.into_iter().find(|condition| condition.type_ == "Stalled").unwrap();
+        (status.message.unwrap_or_default(), format!("{}/{}", stalled.status, stalled.reason))
+    };
+    let words = "waiting for the pod of the Job: Job j: Error creating: a pod is forbidden: exceeded quota";
+    assert_eq!(told(&refused, &|_| ()), (words.to_owned(), "True/PodsRefused".to_owned()));
+    let unplaced = Trouble { cause: Cause::Unschedulable, message: "pod p: no node".to_owned() };
+    let captured = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("")));
+    for edit in [&|o: &mut Observed| o.pod = Some(pod()), &captured] as [&dyn Fn(&mut Observed); 2] {
+        let words = "waiting for the processes to be captured: pod p: no node";
+        assert_eq!(told(&unplaced, edit), (words.to_owned(), "True/Unschedulable".to_owned()));
+    }
+    let loading = Trouble { cause: Cause::Probe, message: "pod p: it loads".to_owned() };
+    assert_eq!(told(&loading, &captured), (String::new(), "False/Progressing".to_owned()), "nobody has to help");
+    let over = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("Ready")));
+    assert_eq!(told(&unplaced, &over).0, "", "what it did is done");
 }
 
 #[test]

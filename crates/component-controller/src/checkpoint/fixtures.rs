@@ -4,6 +4,7 @@ use super::observe::Observed;
 use crate::snapshots::Place;
 use api_types::external::PodSnapshot;
 use api_types::v1alpha1::DynamoCheckpoint;
+use controller_kit::pods::JobWaits;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
@@ -41,6 +42,7 @@ pub fn observed(status: Value) -> Observed {
         job: None,
         other_jobs: Vec::new(),
         cleanup: None,
+        waits: JobWaits::default(),
         pod: None,
         is_captured: false,
         capture: None,

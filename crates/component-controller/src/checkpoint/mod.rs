@@ -61,7 +61,7 @@ impl Reconciler {
         if self.applier.patch_status(&packed, &status).await? {
             self.tell_phase(&packed, observed.checkpoint.status.as_ref(), &status);
         }
-        Ok(next(&acted))
+        Ok(next(&observed, &acted))
     }
 
     /// The checkpoint is being deleted. What it kept is removed by a Job; then the finalizer goes, in any case before long.
@@ -125,14 +125,15 @@ impl Reconciler {
     }
 }
 
-fn next(acted: &Acted) -> Action {
+fn next(observed: &Observed, acted: &Acted) -> Action {
     match acted.stage {
         Stage::Blocked { .. } | Stage::Waiting(_) | Stage::Capturing { stalled: Some(_), .. } => {
             Action::requeue(LOOK_AGAIN)
         }
-        Stage::Mistaken { .. } | Stage::Capturing { .. } | Stage::Settled | Stage::Ready(_) | Stage::Failed { .. } => {
-            Action::await_change()
+        Stage::Capturing { stalled: None, .. } => {
+            observed.waits.look_again.map_or_else(Action::await_change, Action::requeue)
         }
+        Stage::Mistaken { .. } | Stage::Settled | Stage::Ready(_) | Stage::Failed { .. } => Action::await_change(),
     }
 }
 

@@ -8,12 +8,15 @@ use api_types::{labels, names};
 use controller_kit::{
     apply::Applier,
     claims::spec_of,
+    pods::{JobWaits, PodWatcher},
     read::Interruption,
     store::{Key, Packed, Store, controller_owner},
 };
+use jiff::Timestamp;
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::PartialObjectMeta};
+use workload::Trouble;
 use workload::snapshot::{SnapshotSettings, artifact_version, checkpoint_id, claims_of};
 
 /// Everything that a decision needs.
@@ -35,6 +38,8 @@ pub struct Observed {
     pub other_jobs: Vec<Job>,
     /// The Job of the name of our cleanup Job, whoever made it.
     pub cleanup: Option<Job>,
+    /// What our Job waits for while its pod does not run.
+    pub waits: JobWaits,
     /// The pod of our Job.
     pub pod: Option<ObjectMeta>,
     /// Whether there is a pod, of whichever of its Jobs, whose processes are captured for it.
@@ -73,12 +78,13 @@ pub struct Observer {
     applier: Applier,
     caches: Caches,
     snapshots: Snapshots,
+    pods: PodWatcher<Trouble>,
 }
 
 impl Observer {
-    /// Looks into these caches.
-    pub fn new(applier: Applier, caches: Caches, snapshots: Snapshots) -> Self {
-        Self { applier, caches, snapshots }
+    /// Looks into these caches, and at pods that do not start.
+    pub fn new(applier: Applier, caches: Caches, snapshots: Snapshots, pods: PodWatcher<Trouble>) -> Self {
+        Self { applier, caches, snapshots, pods }
     }
 
     /// The snapshot for one checkpoint.
@@ -102,6 +108,7 @@ impl Observer {
         let capture = self.caches.captures.get(&Key::new(&namespace, &name));
         Ok(Observed {
             elder: self.elder(&checkpoint, &namespace, &id),
+            waits: self.waits(&checkpoint, job.as_ref()).await,
             pod: job.as_ref().and_then(|job| self.pod_of(job)),
             is_captured: self.is_captured(&namespace, &name),
             cleanup: self.caches.jobs.get(&cleanup).map(|packed| packed.unpack()).transpose()?,
@@ -131,6 +138,13 @@ impl Observer {
         let others = self.snapshots.with_id(namespace, id).into_iter();
         let elder = others.filter(|other| age(other) < age(checkpoint)).min_by_key(age)?;
         elder.metadata.name
+    }
+
+    async fn waits(&self, checkpoint: &DynamoCheckpoint, job: Option<&Job>) -> JobWaits {
+        match job.filter(|_| checkpoint.metadata.deletion_timestamp.is_none()) {
+            Some(job) => self.pods.waits_of_job(job, Timestamp::now()).await,
+            None => JobWaits::default(),
+        }
     }
 
     fn pod_of(&self, job: &Job) -> Option<ObjectMeta> {

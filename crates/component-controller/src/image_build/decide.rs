@@ -12,9 +12,9 @@
 //! Whether there is a slot for the Job is known only when it is made (`slots.rs`); until there is, the build is queued.
 //! An image that is available is asked for again from time to time, and built again when the registry has it no longer.
 
+use controller_kit::pods::JobWaits;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
-use std::time::Duration;
 use workload::{JobEnd, Trouble};
 
 /// How long after it failed a build is tried again.
@@ -38,7 +38,7 @@ pub struct Observed {
     /// The end of the log of a build that failed.
     pub log: Option<Log>,
     /// Why the pod of a build does not run, as far as is known.
-    pub waits: Waits,
+    pub waits: JobWaits,
 }
 
 /// The end of a log.
@@ -48,15 +48,6 @@ pub struct Log {
     pub container: String,
     /// What it says.
     pub text: String,
-}
-
-/// What is known of a build whose pod does not run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
-    /// Why not.
-    pub trouble: Option<Trouble>,
-    /// When to look again; none if the pod runs, or there is no build.
-    pub look_again: Option<Duration>,
 }
 
 /// Why the registry cannot be asked, or no Job made.

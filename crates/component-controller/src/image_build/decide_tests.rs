@@ -27,7 +27,7 @@ fn observed() -> Observed {
         other_jobs: Vec::new(),
         rendered: Some(Ok(job("j", None))),
         log: None,
-        waits: Waits::default(),
+        waits: JobWaits::default(),
     }
 }
 

@@ -1,11 +1,10 @@
 //! I/O in: one snapshot of everything that a decision on an image build needs.
 
 mod log;
-mod pods;
 mod registry;
 
 use super::{
-    decide::{Hindrance, Observed, Waits, has_failed},
+    decide::{Hindrance, Observed, has_failed},
     defaults::{CONFIG_MAP, Defaults},
     image::{image, source},
     job::{self, docker_secret},
@@ -17,7 +16,7 @@ use api_types::{annotations, labels, names};
 use bytes::Bytes;
 use controller_kit::{
     failure::ErrorType,
-    pods::PodWatcher,
+    pods::{JobWaits, PodWatcher},
     pull_secrets::DATA_KEY,
     read::{Interruption, read},
     store::{Packed, Store},
@@ -82,7 +81,7 @@ impl Observer {
             other_jobs: Vec::new(),
             rendered: None,
             log: None,
-            waits: Waits::default(),
+            waits: JobWaits::default(),
             job_name,
         };
         for packed in self.caches.jobs.children_of(&uid) {
@@ -96,7 +95,7 @@ impl Observer {
             observed.log = log::of_failed(&self.client, &namespace, &job.name_any()).await;
         }
         if let Some(job) = &observed.job {
-            observed.waits = pods::waits(&self.pods, job, Timestamp::now()).await;
+            observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
         }
         let Ok(named) = named else { return Ok(observed) };
         if observed.job.is_none() {

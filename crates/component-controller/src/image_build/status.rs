@@ -108,8 +108,9 @@ fn told<'a>(all: &'a [Condition], type_: &str) -> Option<&'a Condition> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decide::{Hindrance, Waits};
+    use super::super::decide::Hindrance;
     use super::*;
+    use controller_kit::pods::JobWaits;
     use workload::{Cause, Trouble};
 
     fn observed(exists: Option<Result<bool, Hindrance>>) -> Observed {
@@ -121,7 +122,7 @@ mod tests {
             other_jobs: Vec::new(),
             rendered: None,
             log: None,
-            waits: Waits::default(),
+            waits: JobWaits::default(),
         }
     }
 

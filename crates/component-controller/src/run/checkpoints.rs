@@ -13,6 +13,7 @@ use controller_kit::{
     apply::Applier,
     controller::{Controller, owner_key},
     events::EventSink,
+    pods::PodWatcher,
     process::Context,
     store::{Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata},
 };
@@ -49,7 +50,12 @@ pub(super) async fn run(
         .triggered_by(pod_watch, keys_of_pod)
         .triggered_by(capture_watch, |capture| vec![Key::of(capture)]);
     let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(applier.clone(), Caches { jobs, pods, captures }, snapshots.clone()),
+        observer: Observer::new(
+            applier.clone(),
+            Caches { jobs, pods, captures },
+            snapshots.clone(),
+            PodWatcher::new(client.clone()),
+        ),
         applier,
         events: EventSink::new(client, NAME),
     });

@@ -11,7 +11,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use test_cluster::wait;
@@ -205,4 +205,25 @@ async fn a_checkpoint_does_not_hold_up_its_namespace() {
     until::<DynamoCheckpoint>(&bed, "ckpt", "going with its namespace", is_going).await;
     bed.start();
     until::<DynamoCheckpoint>(&bed, "ckpt", "gone", |found| found.is_none()).await;
+}
+
+#[tokio::test]
+async fn what_a_quota_refuses_a_checkpoint_is_told_in_its_words() {
+    let mut bed = Bed::without_controller("checkpoint-quota").await;
+    bed.settings().checkpoint = serde_saphyr::from_str(SETTINGS).unwrap();
+    bed.quota(json!({ "persistentvolumeclaims": "0", "pods": "0" })).await;
+    bed.apply::<DynamoCheckpoint>(&checkpoint()).await;
+    bed.start();
+    let told = async |expected: CheckpointPhase, kind: &str| {
+        let words = format!("exceeded quota: none, requested: {kind}=1");
+        let says = |found: Option<&DynamoCheckpoint>| {
+            let message = found.and_then(|found| found.status.as_ref()?.message.as_deref());
+            phase(found.unwrap()) == Some(expected) && message.is_some_and(|message| message.contains(&words))
+        };
+        until::<DynamoCheckpoint>(&bed, "ckpt", &words, says).await;
+    };
+    told(CheckpointPhase::Pending, "persistentvolumeclaims").await;
+    assert!(bed.api::<Job>().list(&ListParams::default()).await.unwrap().items.is_empty());
+    bed.quota(json!({ "pods": "0" })).await;
+    told(CheckpointPhase::Creating, "pods").await;
 }

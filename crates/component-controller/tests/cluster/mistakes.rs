@@ -1,15 +1,15 @@
 //! Specs that cannot be used: a clear condition, and what runs keeps running.
 
-use crate::bed::{Bed, component, condition};
+use crate::bed::{Bed, LIMIT, component, condition};
 use api_types::v1beta1::DynamoComponentDeployment;
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, api::ListParams};
-use serde_json::json;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::ResourceQuota};
+use kube::api::ListParams;
+use serde_json::{Value, json};
 use test_cluster::wait;
 
 const BAD_SURGE: &str = "a few";
 
-fn invalid() -> serde_json::Value {
+fn invalid() -> Value {
     let mut invalid = component();
     invalid["spec"]["podTemplate"]["metadata"] =
         json!({ "annotations": { "nvidia.com/deployment-rolling-update-max-surge": BAD_SURGE } });
@@ -63,12 +63,7 @@ async fn what_the_api_server_rejects_is_told_in_its_words() {
 #[tokio::test]
 async fn a_quota_is_told_in_the_deployments_words() {
     let bed = Bed::new("quota").await;
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" },
-        "spec": { "hard": { "pods": "0" } },
-    });
-    bed.apply::<k8s_openapi::api::core::v1::ResourceQuota>(&quota).await;
-    bed.until_quota().await;
+    bed.quota(json!({ "pods": "0" })).await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until("waiting for the quota", |c: &DynamoComponentDeployment| {
         condition(c, "Ready").is_some_and(|found| found.0 == "False" && found.2.contains("exceeded quota: none"))
@@ -78,10 +73,12 @@ async fn a_quota_is_told_in_the_deployments_words() {
 }
 
 impl Bed {
-    /// Waits until the quota counts.
-    async fn until_quota(&self) {
-        let quotas: Api<k8s_openapi::api::core::v1::ResourceQuota> = self.api();
-        let look = async || quotas.get("none").await.ok()?.status?.used;
-        wait::until("the quota to count", crate::bed::LIMIT, look).await.unwrap();
+    /// Sets the quota `none` of the namespace, and waits until it counts if it is new.
+    pub async fn quota(&self, hard: Value) {
+        let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" },
+            "spec": { "hard": hard } });
+        self.apply::<ResourceQuota>(&quota).await;
+        let look = async || self.api::<ResourceQuota>().get("none").await.ok()?.status?.used;
+        wait::until("the quota to count", LIMIT, look).await.unwrap();
     }
 }

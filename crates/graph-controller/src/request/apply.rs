@@ -60,10 +60,14 @@ pub async fn apply(
     if let Some(output) = &decision.delete_output {
         applier.delete(output, &observed.uid).await?;
     }
-    if let Some(wanted) = &decision.account {
-        account(applier, caches, observed, wanted).await?;
-    }
-    if let Some(job) = &decision.job {
+    let blocked = match &decision.account {
+        Some(wanted) => account(applier, caches, observed, wanted).await?,
+        None => None,
+    };
+    // The next look tries again.
+    let job = decision.job.as_ref().filter(|_| blocked.is_none());
+    acted.stage = blocked.unwrap_or(acted.stage);
+    if let Some(job) = job {
         make_job(applier, observed, job, &mut acted).await?;
     }
     for map in &decision.config_maps {
@@ -91,10 +95,40 @@ pub async fn release(applier: &Applier, request: &Packed<DynamoGraphDeploymentRe
     Ok(())
 }
 
-async fn account(applier: &Applier, caches: &Caches, observed: &Observed, wanted: &SharedAccount) -> Result<(), Error> {
-    write_shared(applier, &observed.uid, &caches.accounts, &wanted.account).await?;
-    write_binding(applier, &observed.uid, &caches.bindings, &wanted.binding).await?;
-    Ok(())
+/// Gives where the request stands if the account is refused, or what it may do.
+async fn account(
+    applier: &Applier,
+    caches: &Caches,
+    observed: &Observed,
+    wanted: &SharedAccount,
+) -> Result<Option<Stage>, Error> {
+    let SharedAccount { account, binding } = wanted;
+    if let Err(error) = write_shared(applier, &observed.uid, &caches.accounts, account).await {
+        return refused(error).map(Some);
+    }
+    match write_binding(applier, &observed.uid, &caches.bindings, binding).await {
+        Ok(_) => Ok(None),
+        Err(error) if error.is_not_found() => {
+            let (name, role) = (binding.name_any(), &binding.role_ref.name);
+            let message = format!(
+                "RoleBinding {}/{name}: there is no ClusterRole {role}, which the operator's chart brings",
+                observed.namespace
+            );
+            Ok(Some(Stage::Blocked { reason: reason::FORBIDDEN, message }))
+        }
+        Err(error) => refused(error).map(Some),
+    }
+}
+
+/// What somebody has to let us do before there can be a Job.
+#[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
+fn refused(error: Error) -> Result<Stage, Error> {
+    let message = error.to_string();
+    match error.class() {
+        Class::Invalid | Class::Forbidden => Ok(Stage::Blocked { reason: reason::FORBIDDEN, message }),
+        Class::Foreign => Ok(Stage::Blocked { reason: reason::NAME_TAKEN, message }),
+        Class::Transient => Err(error),
+    }
 }
 
 /// A Job cannot be changed, so it is made or it is not.

@@ -29,7 +29,7 @@ use controller_kit::store::Packed;
 use k8s_openapi::jiff::Timestamp;
 
 use self::decide::{Profiling, Stage};
-use self::observe::Observer;
+use self::observe::{Observed, Observer};
 
 /// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.
 const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
@@ -65,11 +65,11 @@ impl Reconciler {
         if self.applier.patch_status(&packed, &status).await? {
             report::publish(&self.events, &observed, &acted, &status);
         }
-        Ok(next(&acted.stage, now))
+        Ok(next(&observed, &acted.stage, now))
     }
 }
 
-fn next(stage: &Stage, now: Timestamp) -> Action {
+fn next(observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
     match stage {
         Stage::Invalid { outside: true, .. } | Stage::Waiting(_) => Action::requeue(SURROUNDINGS_RETRY),
         Stage::Blocked { .. } | Stage::Deploying { stuck: true, .. } => Action::requeue(OBSTACLE_RETRY),
@@ -77,8 +77,10 @@ fn next(stage: &Stage, now: Timestamp) -> Action {
             let rest = until.duration_since(now).as_secs().clamp(0, 3600);
             Action::requeue(Duration::from_secs(u64::try_from(rest).unwrap_or_default() + 1))
         }
-        // Pods are in no cache.
-        Stage::Profiling(Profiling { begins: false, .. }) => Action::requeue(SURROUNDINGS_RETRY),
+        // Pods are in no cache: that of the profiler, and those of the graphs it measures.
+        Stage::Profiling(Profiling { begins: false, .. }) => {
+            Action::requeue(observed.waits.look_again.map_or(SURROUNDINGS_RETRY, |after| after.min(SURROUNDINGS_RETRY)))
+        }
         _ => Action::await_change(),
     }
 }

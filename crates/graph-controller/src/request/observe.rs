@@ -9,20 +9,23 @@ use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest, Dy
 use api_types::{labels, names};
 use controller_kit::apply::{Applier, Error, ObjectId, timed};
 use controller_kit::failure::Class;
+use controller_kit::pods::{JobWaits, PodWatcher};
 use controller_kit::read::Interruption;
 use controller_kit::store::{Key, Packed, Store, controller_owner};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, ServiceAccount};
 use k8s_openapi::api::rbac::v1::RoleBinding;
+use k8s_openapi::jiff::Timestamp;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::Value;
+use workload::{JobEnd, Trouble};
 
 use self::gpus::Gpus;
 use super::cost::Trials;
 use super::decide;
 use super::hardware::Found;
 use super::settings::Settings;
-use super::standing::{Standing, graph_name, graph_was_there, standing};
+use super::standing::{Standing, graph_name, standing};
 use super::validate;
 
 /// Whether the claim with the model's weights exists.
@@ -74,12 +77,10 @@ pub struct Observed {
     pub cache_claim: Claim,
     /// What the cluster says about its GPUs; asked before the Job is made.
     pub hardware: Search,
-    /// Why the pod of the Job cannot start.
-    pub hindrance: Option<String>,
+    /// What the Job waits for while its pod does not run.
+    pub waits: JobWaits,
     /// How the containers of a failed Job ended.
     pub pod_failures: Vec<String>,
-    /// Images of the graph's pods that cannot be pulled, one line each.
-    pub pull_failures: Vec<String>,
     /// Graphs that the profiler has started to measure them; none where nobody looked.
     pub trials: Option<Trials>,
     /// What flags and configuration say.
@@ -102,9 +103,8 @@ impl Observed {
             graph: None,
             cache_claim: Claim::default(),
             hardware: Search::default(),
-            hindrance: None,
+            waits: JobWaits::default(),
             pod_failures: Vec::new(),
-            pull_failures: Vec::new(),
             trials: None,
         }
     }
@@ -150,6 +150,7 @@ pub struct Observer {
     /// The caches.
     pub caches: Caches,
     gpus: Gpus,
+    pods: Arc<PodWatcher<Trouble>>,
     settings: Arc<Settings>,
 }
 
@@ -157,7 +158,8 @@ impl Observer {
     /// Looks into these caches.
     pub fn new(client: Client, applier: Applier, caches: Caches, settings: Arc<Settings>) -> Self {
         let gpus = Gpus::new(client.clone(), settings.args.dcgm_metrics_endpoint.clone());
-        Self { client, applier, caches, gpus, settings }
+        let pods = Arc::new(PodWatcher::new(client.clone()));
+        Self { client, applier, caches, gpus, pods, settings }
     }
 
     /// The snapshot for one request.
@@ -182,17 +184,21 @@ impl Observer {
         if decide::begins(&observed) {
             self.look_before_profiling(&mut observed).await?;
         }
-        match standing(&observed.request) {
-            Standing::Profiling => {
-                pods::look_at_profiler(&self.client, &mut observed).await?;
-                pods::look_at_trials(&self.client, &self.caches.graphs, &mut observed).await?;
-            }
-            Standing::Known if graph_was_there(&observed.request) => {
-                pods::look_at_graph(&self.client, &mut observed).await?;
-            }
-            Standing::New | Standing::Changed | Standing::Known | Standing::Ended => {}
+        if standing(&observed.request) == Standing::Profiling {
+            self.look_at_profiler(&mut observed).await?;
+            pods::look_at_trials(&self.client, &self.caches.graphs, &mut observed).await?;
         }
         Ok(observed)
+    }
+
+    /// Why the profiler's pod does not start, or how it failed.
+    async fn look_at_profiler(&self, observed: &mut Observed) -> Result<(), Error> {
+        let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else { return Ok(()) };
+        observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
+        if JobEnd::Failed.of(job).is_some() {
+            observed.pod_failures = pods::failures(&self.client, observed).await?;
+        }
+        Ok(())
     }
 
     /// The ConfigMap of the name of the profiler's output that no cache shows, because it has not the labels of ours: what counts

@@ -82,7 +82,13 @@ impl Bed {
         shared(&definitions()).await.unwrap().apply(&[role, binding]).await.unwrap();
     }
 
-    async fn without_controller(prefix: &str, grove: bool) -> Self {
+    /// A client with the rights of the controller.
+    pub fn client_of_controller(&self) -> Client {
+        self.context.client.clone()
+    }
+
+    /// A namespace whose controller is still to be started.
+    pub async fn without_controller(prefix: &str, grove: bool) -> Self {
         Self::of(shared(&definitions()).await.unwrap(), prefix, grove).await
     }
 

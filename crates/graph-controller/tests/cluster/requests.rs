@@ -1,15 +1,24 @@
 //! Requests, from the spec to a graph that serves. The profiler is played.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request, RequestPhase};
-use controller_kit::apply::Error;
+use controller_kit::apply::{Applier, Error};
+use controller_kit::conditions::find;
+use controller_kit::events::EventSink;
+use controller_kit::metrics::Metrics;
+use controller_kit::store::{Packed, Store};
+use graph_controller::NAME;
 use graph_controller::relay::apply::{HandOver, HandOverError, Recipient};
+use graph_controller::request::Reconciler;
+use graph_controller::request::observe::{Caches, Observer};
+use graph_controller::request::settings::Settings;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Options, wait};
 
@@ -214,4 +223,55 @@ async fn a_request_goes_its_way_under_the_definitions_of_the_go_operator() {
     let writes = bed.writes_of("DynamoGraphDeploymentRequest");
     bed.until_request_reconciled("chat").await;
     assert_eq!(bed.writes_of("DynamoGraphDeploymentRequest"), writes);
+}
+
+/// Looks at the request once, as where the whole cluster is served: profilers have an account that is bound to this ClusterRole.
+async fn look_once(bed: &Bed, client: Client, role: &str) {
+    let caches = Caches {
+        requests: Store::new(),
+        graphs: Store::new(),
+        jobs: Store::new(),
+        config_maps: Store::new(),
+        accounts: Store::new(),
+        bindings: Store::new(),
+    };
+    let settings = Arc::new(Settings { profiling_role: Some(role.to_owned()), ..Settings::default() });
+    let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
+    let observer = Observer::new(client.clone(), applier.clone(), caches, settings);
+    let reconciler = Reconciler { observer, applier, events: EventSink::new(client, NAME) };
+    let request = serde_json::to_value(bed.api::<Request>().get("chat").await.unwrap()).unwrap();
+    reconciler.reconcile(Arc::new(Packed::from_value(request).unwrap())).await.unwrap();
+}
+
+fn is_stalled(phase: RequestPhase, reason: &str, words: &str) -> impl Fn(&Request) -> bool {
+    move |request| {
+        let conditions = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let says = |type_| find(conditions, type_).filter(|found| found.message.contains(words));
+        let stalled = says("Stalled").is_some_and(|stalled| stalled.status == "True" && stalled.reason == reason);
+        in_phase(phase)(request) && stalled && says("Profiling").is_some() && says("Ready").is_some()
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_a_profiler_is_told_in_the_words_of_who_refuses() {
+    let bed = Bed::without_controller("refused", false).await;
+    let bindings = "count/rolebindings.rbac.authorization.k8s.io";
+    let quota = json!({ "metadata": { "name": "none" }, "spec": { "hard": { bindings: "0", "pods": "0" } } });
+    let quotas = bed.api::<ResourceQuota>();
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
+    let counts = |quota: &ResourceQuota| quota.status.as_ref().is_some_and(|status| status.used.is_some());
+    bed.until("none", "counting", counts).await;
+    apply(&bed, |_| ()).await;
+
+    look_once(&bed, bed.client.clone(), "profilers").await;
+    let no_binding = is_stalled(RequestPhase::Pending, "Forbidden", "exceeded quota: none");
+    bed.until("chat", "refused the binding", no_binding).await;
+    look_once(&bed, bed.client_of_controller(), "profilers").await;
+    let no_role = is_stalled(RequestPhase::Pending, "Forbidden", "there is no ClusterRole profilers");
+    bed.until("chat", "told that there is no role", no_role).await;
+    assert!(bed.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
+
+    bed.start();
+    let no_pod = is_stalled(RequestPhase::Profiling, "PodCannotStart", "exceeded quota: none, requested: pods=1");
+    bed.until("chat", "refused the pod", no_pod).await;
 }

@@ -93,8 +93,7 @@ fn serving(observed: &Observed, graph: &DynamoGraphDeployment) -> Decision {
         let words = status.and_then(|status| find(&status.conditions, conditions::READY));
         let words = words.map(|found| format!(": {}", found.message)).unwrap_or_default();
         let message = format!("DynamoGraphDeployment {} does not serve{words}", graph.name_any());
-        let pulls = observed.pull_failures.iter().map(|failure| format!("; {failure}"));
-        Stage::Deploying { reason, message: message + &pulls.collect::<String>(), stuck: false }
+        Stage::Deploying { reason, message, stuck: false }
     };
     let mut decision = at(stage);
     let orphans = observed.config_maps.iter().filter(|map| is_to_be_handed_over(map, observed));

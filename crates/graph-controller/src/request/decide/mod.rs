@@ -132,11 +132,11 @@ pub enum Stage {
 pub struct Profiling {
     /// What it does.
     pub phase: Option<ProfilingPhase>,
-    /// Its words on that.
+    /// Its words on that, or why its pod does not run.
     pub message: String,
     /// Whether its Job was made just now.
     pub begins: bool,
-    /// Why its pod cannot start, if it cannot.
+    /// Why its pod does not run, if somebody has to help.
     pub hindrance: Option<String>,
     /// Until when something is waited for that no watch would show to be missing.
     pub until: Option<Timestamp>,

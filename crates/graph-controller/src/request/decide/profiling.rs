@@ -121,11 +121,14 @@ pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
             (None, None) => wait_for_output(observed, job, now),
         };
     }
+    let trouble = observed.waits.trouble.as_ref();
+    // What the profiler said last, it said before its pod was in trouble.
+    let message = trouble.map_or(told.message, |trouble| trouble.message.as_str());
     at(Stage::Profiling(Profiling {
         phase: told.phase.or(observed.status().profiling_phase),
-        message: told.message.to_owned(),
+        message: message.to_owned(),
         begins: false,
-        hindrance: observed.hindrance.clone(),
+        hindrance: trouble.filter(|trouble| !trouble.cause.is_ordinary()).map(|trouble| trouble.message.clone()),
         until: None,
     }))
 }

@@ -153,6 +153,32 @@ fn profiling_goes_through_its_phases() {
 }
 
 #[test]
+fn a_profiler_whose_pod_does_not_run_says_why() {
+    let told = |pod: Value| {
+        let pod = json!({ "metadata": { "name": "profile-chat-1" }, "status": pod });
+        let mut observed = in_phase("Profiling");
+        observed.job = Some(job(json!([])));
+        observed.waits.trouble = workload::diagnose(&[serde_json::from_value(pod).unwrap()]);
+        let Decision { stage, learnt, .. } = decide(&observed, now());
+        let acted = Acted { stage, learnt, job: None, made_graph: None, refused: Vec::new() };
+        let conditions = status(&observed, &acted, now()).conditions;
+        let says = |type_: &str| find(&conditions, type_).map(|c| (c.reason.clone(), c.message.clone())).unwrap();
+        (says("Stalled"), says("Profiling"), says("Ready").1)
+    };
+    let words = "pod profile-chat-1: 0/3 nodes are available".to_owned();
+    let unplaced = json!({ "phase": "Pending", "conditions": [
+        { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available" }] });
+    let (stalled, profiling, ready) = told(unplaced);
+    assert_eq!(stalled, ("PodCannotStart".to_owned(), words.clone()));
+    assert_eq!((profiling, ready), (("ProfilingRunning".to_owned(), words.clone()), words));
+    let starting = json!({ "phase": "Pending", "containerStatuses": [{ "name": "profiler", "image": "i", "imageID": "",
+        "ready": false, "restartCount": 0, "state": { "waiting": { "reason": "ContainerCreating" } } }] });
+    let (stalled, profiling, _) = told(starting);
+    assert_eq!(stalled.0, "Progressing", "nobody has to help");
+    assert!(profiling.1.contains("container profiler"), "{profiling:?}");
+}
+
+#[test]
 fn a_profile_becomes_a_graph_or_waits_for_approval() {
     for (auto_apply, expected) in [
         (true, (RequestPhase::Deploying, "Deploying".to_owned())),
