@@ -21,6 +21,8 @@ const ADDRESS: &str = "172.31.255.1";
 const POD_RANGE: &str = "10.244.0.0/24";
 /// Everything that belongs to the node, in memory.
 const HOME: &str = "/run/dynamo-node";
+/// The machine's resolver configuration, for pods.
+const RESOLVER: &str = "/run/dynamo-node/resolv.conf";
 /// Settings of the whole machine that a kubelet changes: what happens when memory runs out, or the kernel fails.
 const KERNEL: [&str; 6] = [
     "vm/overcommit_memory",
@@ -53,12 +55,15 @@ pub(super) fn options() -> Options {
 
 /// Prepares network and mounts. All of it goes with the namespaces.
 pub(super) fn prepare() -> Result<()> {
+    // Often a link to a file below /run, which is another one from here on.
+    let resolver = fs::read("/etc/resolv.conf").unwrap_or_default();
     for dir in ["/run", "/var/log"].into_iter().chain(machine::PLACES) {
         command("mount", &["-t", "tmpfs", "tmpfs", dir])?;
     }
     for dir in ["plugins.d", "state", "kernel"] {
         fs::create_dir_all(Path::new(HOME).join(dir)).context("cannot make the directory of the node")?;
     }
+    fs::write(RESOLVER, resolver).with_context(|| format!("cannot write {RESOLVER}"))?;
     KERNEL.iter().try_for_each(|setting| keep(setting))?;
     command("ip", &["link", "set", "lo", "up"])?;
     command("ip", &["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])?;
@@ -219,6 +224,7 @@ fn kubelet_config() -> Value {
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
         "podLogsDir": format!("{HOME}/logs"),
+        "resolvConf": RESOLVER,
         "volumePluginDir": format!("{HOME}/volume-plugins"),
         "evictionHard": {"memory.available": "50Mi"},
         "imageGCHighThresholdPercent": 100,
