@@ -23,7 +23,7 @@ From nothing: install Docker, k3d, Tilt, helm and kubectl, then
 
 and open http://localhost:10350. Ctrl-C ends the loop. To take away what it applied:
 
-    cargo xtask tilt-down -- --k3d
+    cargo xtask tilt-down --k3d
 
 Three ways to get images into the cluster:
 
@@ -41,6 +41,23 @@ docs/tilt.md has all settings, the webhook sink, and what is broken on purpose."
 /// Arguments of `tilt-up`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpArgs {
+    #[command(flatten)]
+    tiltfile: TiltfileArgs,
+    /// Run once, as a check: end with success when everything is healthy
+    #[arg(long)]
+    ci: bool,
+}
+
+/// Take away what `tilt-up` applied, when told the same. Custom resource definitions and the operator's namespace stay.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DownArgs {
+    #[command(flatten)]
+    tiltfile: TiltfileArgs,
+}
+
+/// What tilt/Tiltfile is told.
+#[derive(Debug, clap::Args)]
+struct TiltfileArgs {
     /// No registry: import images into the k3d cluster of the current context
     #[arg(long)]
     k3d: bool,
@@ -50,20 +67,17 @@ pub(crate) struct UpArgs {
     /// Also apply graphs and pods that are broken on purpose
     #[arg(long)]
     triggers: bool,
-    /// Run once, as a check: end with success when everything is healthy
-    #[arg(long)]
-    ci: bool,
     /// More arguments of tilt/Tiltfile
     #[arg(last = true)]
     arguments: Vec<String>,
 }
 
-/// Take away what `tilt-up` applied. Custom resource definitions and the operator's namespace stay.
-#[derive(Debug, clap::Args)]
-pub(crate) struct DownArgs {
-    /// The same arguments as for tilt-up
-    #[arg(last = true)]
-    arguments: Vec<String>,
+impl TiltfileArgs {
+    fn words(&self) -> Vec<String> {
+        let flags = [(self.k3d, "--k3d"), (self.live_update, "--live_update"), (self.triggers, "--triggers")];
+        let flags = flags.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag.to_owned());
+        flags.chain(self.arguments.iter().cloned()).collect()
+    }
 }
 
 /// The steps that tilt/Tiltfile calls.
@@ -81,19 +95,14 @@ pub(crate) enum Step {
 
 /// Runs `tilt-up`.
 pub(crate) fn up(args: &UpArgs) -> Result<ExitCode> {
-    machine::check(args.k3d)?;
-    let mut arguments: Vec<String> = Vec::new();
-    for (wanted, flag) in [(args.k3d, "--k3d"), (args.live_update, "--live_update"), (args.triggers, "--triggers")] {
-        arguments.extend(wanted.then(|| flag.to_owned()));
-    }
-    arguments.extend(args.arguments.iter().cloned());
-    tilt(if args.ci { "ci" } else { "up" }, &arguments)
+    machine::check(args.tiltfile.k3d)?;
+    tilt(if args.ci { "ci" } else { "up" }, &args.tiltfile.words())
 }
 
 /// Runs `tilt-down`.
 pub(crate) fn down(args: &DownArgs) -> Result<ExitCode> {
     machine::check(false)?;
-    tilt("down", &args.arguments)
+    tilt("down", &args.tiltfile.words())
 }
 
 /// Runs a step of the Tiltfile.
@@ -124,7 +133,27 @@ fn tilt(command: &str, arguments: &[String]) -> Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
+
+    use super::{DownArgs, UpArgs};
+
+    #[derive(clap::Parser)]
+    enum Cli {
+        Up(UpArgs),
+        Down(DownArgs),
+    }
+
+    #[test]
+    fn what_was_started_is_ended_in_the_same_words() {
+        let said = |command: &str| {
+            let flags = ["--k3d", "--live-update", "--triggers", "--", "--namespace=dev"];
+            match Cli::try_parse_from(["", command].into_iter().chain(flags)).unwrap() {
+                Cli::Up(UpArgs { tiltfile, .. }) | Cli::Down(DownArgs { tiltfile }) => tiltfile.words(),
+            }
+        };
+        assert_eq!(said("up"), ["--k3d", "--live_update", "--triggers", "--namespace=dev"]);
+        assert_eq!(said("down"), said("up"));
+    }
 
     #[test]
     fn the_help_takes_a_newcomer_through_k3d() {
