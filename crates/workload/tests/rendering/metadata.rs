@@ -3,7 +3,7 @@
 use crate::fixture::{Surroundings, component, json_of, merged, spec};
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};
-use workload::{DiscoveryBackend, PodSettings, legacy_type_is_worker, validate};
+use workload::{DiscoveryBackend, PodSettings, legacy_type_is_worker, render_leader_worker_set, validate};
 
 fn simple(component_type: &str) -> DynamoComponentDeployment {
     component(spec(component_type, json!({}), json!({})))
@@ -97,6 +97,33 @@ fn a_model_is_named_by_hash_and_in_full() {
         template_metadata(&Surroundings::default(), &component(merged(spec("worker", json!({}), json!({})), model)));
     assert_eq!(metadata["labels"]["nvidia.com/dynamo-base-model-hash"], "fb68f5a6");
     assert_eq!(metadata["annotations"]["nvidia.com/dynamo-base-model"], "Qwen/Qwen3-0.6B");
+}
+
+/// Defect of the reference: the Service of a component without a type asks for an empty one, and selects no pod.
+#[test]
+fn a_service_selects_the_pods_of_its_component() {
+    let surroundings = Surroundings::default();
+    let types = ["frontend", "planner", "worker", "prefill", "decode", "epp"];
+    for component_type in types.into_iter().map(Some).chain([None]) {
+        let mut fields = spec("worker", json!({}), json!({"command": ["python3", "-m", "dynamo.vllm"]}));
+        fields["type"] = json!(component_type);
+        if component_type == Some("epp") {
+            fields["eppConfig"] = json!({"configMapRef": {"name": "c", "key": "k"}});
+        }
+        let selects = |service: &Value, labels: &Value| {
+            let selector = service["spec"]["selector"].as_object().unwrap();
+            assert!(selector.len() >= 2, "{selector:?}");
+            for (key, value) in selector {
+                assert_eq!(labels.get(key), Some(value), "{component_type:?}: {key}");
+            }
+        };
+        let single = component(fields.clone());
+        selects(&json_of(&surroundings.service(&single)), &template_metadata(&surroundings, &single)["labels"]);
+        let spanning = component(merged(fields, json!({"multinode": {"nodeCount": 2}})));
+        let set = json_of(&render_leader_worker_set(&surroundings.input(), &validate(&spanning).unwrap()));
+        let leader = &set["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["labels"];
+        selects(&json_of(&surroundings.service(&spanning)), leader);
+    }
 }
 
 #[test]

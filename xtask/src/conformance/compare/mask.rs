@@ -92,6 +92,7 @@ pub(super) fn clean(mut object: Value) -> Value {
     match object.get("kind").and_then(Value::as_str) {
         Some("ConfigMap") => mask_scripts(&mut object),
         Some("Job") => allow_disruptions(&mut object),
+        Some("Service") => select_pods_without_type(&mut object),
         _ => {}
     }
     if let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") {
@@ -174,6 +175,14 @@ fn allow_disruptions(job: &mut Value) {
     spec.remove("podFailurePolicy");
     if spec.get("podReplacementPolicy").and_then(Value::as_str) == Some(default) {
         spec.remove("podReplacementPolicy");
+    }
+}
+
+/// The reference's Services of components without a type ask for pods whose type is an empty text, and select none. Ours ask
+/// for no type.
+fn select_pods_without_type(service: &mut Value) {
+    if let Some(Value::Object(selector)) = service.pointer_mut("/spec/selector") {
+        selector.retain(|key, value| key != labels::COMPONENT_TYPE || value.as_str() != Some(""));
     }
 }
 

@@ -65,6 +65,10 @@ fn what_an_implementation_is_free_in_does_not_count() {
     let job = |spec: Value| {
         objects(&[json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec})])
     };
+    let service = |selector: Value| {
+        let spec = json!({"selector": selector});
+        objects(&[json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec})])
+    };
     let disrupted = json!({"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]});
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "planner-serviceaccount"}});
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}});
@@ -78,6 +82,7 @@ fn what_an_implementation_is_free_in_does_not_count() {
             job(json!({"podReplacementPolicy": "TerminatingOrFailed"})),
             job(json!({"podFailurePolicy": disrupted, "podReplacementPolicy": "Failed"})),
         ),
+        (service(json!({"a": "b", "nvidia.com/dynamo-component-type": ""})), service(json!({"a": "b"}))),
         (picker(json!({})), picker(json!({"sidecar.istio.io/inject": "false"}))),
         (with_spec(json!({"args": ["ssh -i /ssh-pk/a"]})), with_spec(json!({"args": ["x /ssh-pk/b"]}))),
         (objects(&[web.clone(), account]), objects(std::slice::from_ref(&web))),
@@ -104,6 +109,10 @@ fn differences_are_told_with_their_place() {
     let web = || deployment("web", json!({}));
     let named =
         |names: &[&str]| with_spec(json!({"env": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()}));
+    let selecting = |type_: &str| {
+        let spec = json!({"selector": {"nvidia.com/dynamo-component-type": type_}});
+        objects(&[json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec})])
+    };
     let planner = deployment("p", json!({"spec": {"serviceAccountName": "planner-serviceaccount"}}));
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "planner-serviceaccount"}});
     for (wanted, got, line) in [
@@ -123,6 +132,11 @@ fn differences_are_told_with_their_place() {
             named(&["a", "b"]),
             named(&["b", "a"]),
             r#"apps/Deployment/web.spec.env: order/names expected ["a", "b"], got ["b", "a"]"#,
+        ),
+        (
+            selecting("worker"),
+            selecting(""),
+            r#"v1/Service/s.spec.selector.nvidia.com/dynamo-component-type: missing (expected "worker")"#,
         ),
         (objects(&[web()]), objects(&[]), "apps/Deployment/web: not generated"),
         (objects(&[web()]), objects(&[web(), deployment("x", json!({}))]), "apps/Deployment/x: unexpected object"),

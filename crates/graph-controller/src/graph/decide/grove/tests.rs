@@ -51,6 +51,21 @@ fn a_graph_becomes_one_set_with_a_clique_and_a_service_for_each_component() {
     assert_eq!(service.labels()["operator.dynamo/component"], "Frontend", "the reference's Services do not tell");
 }
 
+/// Defect of the reference: the Service of a component without a type asks for an empty one, and selects no pod.
+#[test]
+fn a_service_selects_the_pods_of_its_component() {
+    let untyped = graph_with(|g| drop(g["spec"]["components"][1].as_object_mut().unwrap().remove("type")));
+    for graph in [graph(), untyped] {
+        let decision = decided(&observed(&graph));
+        let set = decision.grove.unwrap().set;
+        for (service, clique) in decision.objects.services.iter().zip(["frontend", "decode"]) {
+            let selector = service.spec.as_ref().unwrap().selector.as_ref().unwrap();
+            let labels = &find(&set, clique).labels;
+            assert!(selector.iter().all(|(key, value)| labels.get(key) == Some(value)), "{selector:?} and {labels:?}");
+        }
+    }
+}
+
 #[test]
 fn a_frontend_has_a_way_in_that_is_the_graphs_where_the_operator_is_told_of_one() {
     let way_in = |class: Option<&str>, gateway: Option<&str>| {
