@@ -21,7 +21,7 @@ use super::settings::Settings;
 pub use workload::DiscoveryBackend;
 
 /// A graph whose spec can be carried out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ValidGraph<'a> {
     /// Kubernetes namespace.
     pub namespace: String,

@@ -1,7 +1,7 @@
 //! What of a live PodCliqueSet stays as it is, whatever is rendered anew.
 
 use api_types::grove::{PodCliqueSet, PodCliqueTemplate};
-use api_types::v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec};
+use api_types::v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec, KvTransferPolicy};
 use api_types::{annotations, labels};
 use controller_kit::apply::covers;
 use k8s_openapi::api::core::v1::LocalObjectReference;
@@ -67,6 +67,15 @@ pub(super) fn keep_programs(rendered: &mut PodCliqueSet, live: &PodCliqueSet) {
             }
         }
     }
+}
+
+/// The domains of the policy's cluster topology that live workers know; none if theirs is another one, or lacks the domain in
+/// which caches are exchanged.
+pub(super) fn known_domains(live: &PodCliqueSet, policy: &KvTransferPolicy) -> Option<Vec<String>> {
+    let topology = policy.cluster_topology_name.as_ref()?;
+    let mut cliques = live.spec.template.cliques.iter();
+    let told = cliques.find(|clique| clique.annotations.get(annotations::TOPOLOGY_NAME) == Some(topology))?;
+    workload::topology_domains(&told.spec.pod_spec).filter(|known| known.contains(&policy.domain))
 }
 
 /// Sorts what is wanted as it is live; what is new comes last.

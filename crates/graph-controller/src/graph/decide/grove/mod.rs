@@ -93,7 +93,26 @@ impl Child {
 /// Decides on a graph that Grove runs. Replicas never change through the PodCliqueSet: for Grove, any change of it is a
 /// change of all, and would replace pods.
 pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut Decision) {
-    let target = generation::target(graph, observed);
+    let known = known_domains(graph, observed).unwrap_or_default();
+    if known.is_empty() || known == graph.topology_domains {
+        return decide_for(graph, &generation::target(graph, observed), observed, decision);
+    }
+    // A level that somebody adds to the topology replaces no pod. Workers learn of it when they change for another reason.
+    let as_before = ValidGraph { topology_domains: &known, ..graph.clone() };
+    let target = generation::target(&as_before, observed);
+    if target.unchanged {
+        return decide_for(&as_before, &target, observed, decision);
+    }
+    decide_for(graph, &generation::target(graph, observed), observed, decision);
+}
+
+/// The domains of the cluster topology that live workers know.
+fn known_domains(graph: &ValidGraph<'_>, observed: &Observed) -> Option<Vec<String>> {
+    let policy = graph.spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
+    live::known_domains(observed.grove.set()?, policy)
+}
+
+fn decide_for(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &Observed, decision: &mut Decision) {
     // What could be validated can be rendered; half a graph is never written.
     let told = told(graph, observed);
     let live = observed.grove.set();
@@ -101,7 +120,7 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     // A restart rolls with whatever else changes in the template: there is no second generation that would overtake it.
     let plan = restart::plan(&observed.graph, &told, false);
     let marks: Vec<_> = told.iter().map(|told| plan.mark_of(told)).collect();
-    let rendered = match render(graph, observed, &target, &marks) {
+    let rendered = match render(graph, observed, target, &marks) {
         Ok(Some(rendered)) => rendered,
         Ok(None) => return,
         Err(refusal) => {
@@ -118,7 +137,7 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     let held_back = live.is_some() && !awaited.is_empty() && (changes || serving);
     let mut set = rendered.set;
     if graph.workers().next().is_some() {
-        let fingerprint = (annotations::GENERATION_FINGERPRINT.to_owned(), target.fingerprint);
+        let fingerprint = (annotations::GENERATION_FINGERPRINT.to_owned(), target.fingerprint.clone());
         set.metadata.annotations.get_or_insert_default().extend([fingerprint]);
     }
     decision.objects.services.extend(rendered.services);
@@ -143,7 +162,7 @@ pub(super) fn decide(graph: &ValidGraph<'_>, observed: &Observed, decision: &mut
     }
     // Who routes by the generation keeps to the one that serves.
     let present = live.filter(|_| held_back).and_then(|set| generation::suffix_of(graph, set));
-    decision.rollout.target = present.or(target.suffix);
+    decision.rollout.target = present.or_else(|| target.suffix.clone());
     decision.restart.clone_from(&plan.status);
     decision.grove = Some(GroveDecision { set, scale, held_back });
 }
@@ -395,3 +414,6 @@ mod tests;
 
 #[cfg(test)]
 mod checkpoint_tests;
+
+#[cfg(test)]
+mod topology_tests;
