@@ -209,14 +209,15 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, facts: Facts<'_>) -> Option<
 /// Names that become values of labels must fit into them.
 fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
     let name = graph.name_any();
-    let dynamo_namespace = names::dynamo_namespace(&graph.namespace().unwrap_or_default(), &name, false);
-    if dynamo_namespace.len() > names::LABEL_MAX {
-        let problem = format!(
-            "gives the label {} the value {dynamo_namespace:?}, which has more than {} characters",
-            labels::DYNAMO_NAMESPACE,
-            names::LABEL_MAX
-        );
-        let remedy = "shorten the name of the graph or of its namespace";
+    let (label, value, remedy) = if graph.spec.components.iter().all(|c| c.global_dynamo_namespace) {
+        (labels::GRAPH, name.clone(), "shorten the name of the graph")
+    } else {
+        let dynamo_namespace = names::dynamo_namespace(&graph.namespace().unwrap_or_default(), &name, false);
+        (labels::DYNAMO_NAMESPACE, dynamo_namespace, "shorten the name of the graph or of its namespace")
+    };
+    if value.len() > names::LABEL_MAX {
+        let max = names::LABEL_MAX;
+        let problem = format!("gives the label {label} the value {value:?}, which has more than {max} characters");
         problems.push(Invalid::new("metadata.name", name, problem, remedy));
     }
 }
@@ -308,4 +309,33 @@ fn below(mistake: Invalid, component: &str) -> Invalid {
         Some(rest) => format!("spec.components[{component}].{rest}"),
     };
     Invalid { field, ..mistake }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::fixtures::{graph_with, settings};
+    use serde_json::json;
+
+    /// The label of the Dynamo namespace is `dynamo` where all components are global, however long the graph's name is.
+    #[test]
+    fn names_fit_into_the_labels_that_they_become() {
+        for (length, global, fits) in [
+            (56, [false, false], true),
+            (57, [false, false], false),
+            (57, [true, false], false),
+            (63, [true, true], true),
+            (64, [true, true], false),
+        ] {
+            let graph = graph_with(|graph| {
+                graph["metadata"]["name"] = json!("x".repeat(length));
+                for (component, global) in global.into_iter().enumerate() {
+                    graph["spec"]["components"][component]["globalDynamoNamespace"] = json!(global);
+                }
+            });
+            let refused = validate(&graph, settings(), Facts::default()).err().map(|refusal| refusal.message);
+            assert_eq!(refused.is_none(), fits, "{length} {global:?}: {refused:?}");
+            assert!(refused.is_none_or(|message| message.starts_with("metadata.name ")), "{length} {global:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Rules about a graph as it is.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::*;
 
@@ -52,8 +52,18 @@ fn metadata_of_graphs() {
                 &["NotSupported metadata.annotations[nvidia.com/workload-provider]"],
             ),
             ("long name", |g| g[METADATA]["name"] = json!("x".repeat(60)), &["Invalid metadata.name"]),
+            ("long name of a global graph", |g| rename(g, 63), &[]),
+            ("longer than its label", |g| rename(g, 64), &["Invalid metadata.name"]),
         ],
     );
+}
+
+/// Makes all components global, and the name of the graph so long.
+fn rename(graph: &mut Value, length: usize) {
+    graph[METADATA]["name"] = json!("x".repeat(length));
+    for component in graph["spec"]["components"].as_array_mut().unwrap() {
+        component["globalDynamoNamespace"] = json!(true);
+    }
 }
 
 #[test]

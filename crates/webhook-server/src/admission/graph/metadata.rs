@@ -51,14 +51,16 @@ fn one_of(annotation: &Node<'_>, supported: &[&str], out: &mut Findings) {
 
 /// Names that become values of labels must fit into them.
 fn name(graph: &Graph<'_>, out: &mut Findings) {
-    let dynamo_namespace = names::dynamo_namespace(graph.namespace(), graph.name(), false);
-    if dynamo_namespace.len() > names::LABEL_MAX {
-        let detail = format!(
-            "gives the label {} the value {dynamo_namespace:?}, which has more than {} characters; shorten the name of the \
-             graph or of its namespace",
-            labels::DYNAMO_NAMESPACE,
-            names::LABEL_MAX
-        );
+    let (label, value, remedy) = if graph.components().iter().all(|c| c.field("globalDynamoNamespace").is_true()) {
+        (labels::GRAPH, graph.name().to_owned(), "shorten the name of the graph")
+    } else {
+        let dynamo_namespace = names::dynamo_namespace(graph.namespace(), graph.name(), false);
+        (labels::DYNAMO_NAMESPACE, dynamo_namespace, "shorten the name of the graph or of its namespace")
+    };
+    if value.len() > names::LABEL_MAX {
+        let max = names::LABEL_MAX;
+        let detail =
+            format!("gives the label {label} the value {value:?}, which has more than {max} characters; {remedy}");
         out.invalid(&graph.metadata().field("name"), detail);
     }
 }
