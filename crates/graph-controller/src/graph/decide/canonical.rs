@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 const MAPS: &[&str] =
     &["annotations", "labels", "limits", "matchLabels", "nodeSelector", "overhead", "requests", "resources"];
 
-/// Maps from names to texts, in which an empty text is a value.
-const TEXTS: &[&str] = &["annotations", "labels", "matchLabels", "nodeSelector"];
+/// Maps from names to texts, in which an empty text is a value. What has such a name and is no map, is none: `options` are a map
+/// for drivers of volumes and a list for DNS.
+const TEXTS: &[&str] = &["annotations", "labels", "matchLabels", "nodeSelector", "options", "volumeAttributes"];
 
 /// Fields in which an empty text says something: of all storage classes, none.
 const STATEMENTS: &[&str] = &["storageClassName"];
@@ -31,7 +32,7 @@ fn drop_silent(value: &mut Value) {
             // A label or annotation without a value is still there.
             fields
                 .iter_mut()
-                .filter(|(key, _)| !TEXTS.contains(&key.as_str()))
+                .filter(|(key, value)| !(value.is_object() && TEXTS.contains(&key.as_str())))
                 .for_each(|(_, value)| drop_silent(value));
             fields.retain(|key, value| !is_silent(key, value));
         }
@@ -72,6 +73,23 @@ mod tests {
         assert_eq!(of_class(json!("")), Some(json!("")));
         assert_eq!(of_class(json!("fast")), Some(json!("fast")));
         assert_eq!(of_class(Value::Null), None, "the cluster's choice, as before");
+    }
+
+    #[test]
+    fn parameters_of_volume_drivers_stay_as_they_are() {
+        let template = json!({ "spec": {
+            "containers": [],
+            "dnsConfig": { "options": [{ "name": "rotate", "value": "" }] },
+            "volumes": [
+                { "name": "csi", "csi": { "driver": "d", "volumeAttributes": { "empty": "", "set": "1" } } },
+                { "name": "none", "csi": { "driver": "d", "fsType": "", "volumeAttributes": {} } },
+                { "name": "flex", "flexVolume": { "driver": "d", "options": { "empty": "" } } },
+            ]
+        } });
+        let mut expected = template.clone();
+        expected["spec"]["dnsConfig"]["options"] = json!([{ "name": "rotate" }]);
+        expected["spec"]["volumes"][1]["csi"].as_object_mut().unwrap().remove("fsType");
+        assert_eq!(json!(canonical(&serde_json::from_value(template).unwrap())), expected);
     }
 
     #[test]
