@@ -65,6 +65,8 @@ pub mod graph {
     pub const GPUS_UNKNOWN: &str = super::component::GPUS_UNKNOWN;
     /// `Ready`: pods of a component wait for their checkpoint.
     pub const WAITING_FOR_CHECKPOINT: &str = "waiting_for_checkpoint";
+    /// `Stalled`: pods of a component wait for a checkpoint that failed.
+    pub const CHECKPOINT_FAILED: &str = "CheckpointFailed";
     /// `TopologyLevelsAvailable`: nothing is known yet.
     pub const TOPOLOGY_PENDING: &str = "TopologyConditionPending";
     /// `TopologyLevelsAvailable` and `Stalled`: the topology does not exist.
@@ -77,7 +79,7 @@ pub mod graph {
     pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
     /// `MPIKeyAvailable`: the Secret does not exist yet.
     pub const SECRET_MISSING: &str = "SecretMissing";
-    /// `Stalled`: a right or a quota is missing.
+    /// `Reconciling`: a right or a quota is missing.
     pub const FORBIDDEN: &str = "Forbidden";
     /// `Reconciling`: children are being written or are coming up.
     pub const PROGRESSING: &str = "Progressing";

@@ -98,3 +98,15 @@ fn walk(value: &Value, prefix: &str, found: &mut Vec<String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    /// A key that is read and stands on no page is one that nobody can use.
+    #[test]
+    fn the_page_on_the_configuration_names_every_key() {
+        let page = include_str!("../../../../docs/configuration.md");
+        let keys = super::KNOWN.iter().filter(|key| !["apiVersion", "kind"].contains(key));
+        let missing: Vec<_> = keys.filter(|key| !page.contains(&format!("`{key}`"))).collect();
+        assert!(missing.is_empty(), "docs/configuration.md: {missing:?}");
+    }
+}

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use workload::Invalid;
 use workload::archive::{self, Awaited, names_image, pull_with, use_image};
 
-use super::validate::{Refusal, refusal};
+use super::validate::{Kstatus, Refusal, refusal};
 
 /// Annotations that a graph hands on to the build of its image.
 const HANDED_ON: [&str; 3] = [annotations::FORCE_BUILD, annotations::INSECURE_REGISTRY, annotations::STORAGE_NAMESPACE];
@@ -114,7 +114,7 @@ fn below(mistake: Invalid, service: &str, part: &str) -> Invalid {
 fn refuse(awaited: Awaited) -> Refusal {
     Refusal {
         ready_reason: conditions::graph::IMAGE_NOT_READY,
-        stalled_reason: awaited.stuck.unwrap_or(conditions::graph::IMAGE_AWAITED),
+        kstatus: awaited.stuck.map_or(Kstatus::Reconciling(conditions::graph::IMAGE_AWAITED), Kstatus::Stalled),
         message: awaited.message,
     }
 }

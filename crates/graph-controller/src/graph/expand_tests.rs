@@ -96,7 +96,10 @@ fn the_image_comes_first() {
     assert_eq!(serde_json::to_value(build).unwrap(), expected);
     assert!(decision.components.is_empty());
     let obstacle = decision.obstacle.unwrap();
-    assert_eq!((obstacle.ready_reason, obstacle.stalled_reason), ("dynamoComponent_is_not_ready", "ImageAwaited"));
+    assert_eq!(
+        (obstacle.ready_reason, obstacle.kstatus),
+        ("dynamoComponent_is_not_ready", Kstatus::Reconciling("ImageAwaited"))
+    );
     assert!(obstacle.message.contains("chat--v1"), "{}", obstacle.message);
     assert_eq!(Some(obstacle), seen.expansion.awaited);
 }
@@ -142,7 +145,10 @@ fn nothing_rolls_before_the_new_image_is_there() {
 fn a_build_that_failed_is_told_with_its_log() {
     let (decision, _) = decided(&graph(spec("v1")), Some(failed("v1")), vec![]);
     let obstacle = decision.obstacle.unwrap();
-    assert_eq!((obstacle.ready_reason, obstacle.stalled_reason), ("dynamoComponent_is_not_ready", "BuildFailed"));
+    assert_eq!(
+        (obstacle.ready_reason, obstacle.kstatus),
+        ("dynamoComponent_is_not_ready", Kstatus::Stalled("BuildFailed"))
+    );
     assert!(obstacle.message.ends_with("the log: E404"), "{}", obstacle.message);
 }
 
@@ -190,7 +196,7 @@ fn mistakes_are_told_at_once_and_before_a_build() {
     for field in ["spec.dynamoComponent", "spec.services[A].dynamoTag", "spec.services[A].pvc.mountPoint"] {
         assert!(refusal.message.contains(field), "{}", refusal.message);
     }
-    assert_eq!(refusal.stalled_reason, "InvalidSpec");
+    assert_eq!(refusal.kstatus, Kstatus::Stalled("InvalidSpec"));
     let empty = expand(&graph(json!({ "dynamoGraph": "chat:v1" })), None).unwrap_err();
     assert!(empty.message.starts_with("spec.services"), "{}", empty.message);
 }

@@ -38,7 +38,7 @@ use self::observe::pods::{Troubles, pods_of, troubles};
 use self::observe::{Apis, Caches, Observed};
 use self::program::Program;
 use self::settings::Settings;
-use self::validate::Refusal;
+use self::validate::{Kstatus, Refusal};
 use crate::infrastructure::{self, Watched};
 
 /// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.
@@ -203,7 +203,11 @@ impl Reconciler {
         let mut graph = DynamoGraphDeployment::new(&packed.name_any(), Default::default());
         graph.metadata = packed.metadata.clone();
         graph.status = serde_json::from_value(packed.status()).ok();
-        let refusal = refusal(conditions::graph::INVALID_SPEC, error.to_string());
+        let refusal = Refusal {
+            ready_reason: conditions::graph::FAILED,
+            kstatus: Kstatus::Stalled(conditions::graph::INVALID_SPEC),
+            message: error.to_string(),
+        };
         let status = status::of_unreadable(&graph, &refusal, Timestamp::now());
         if self.applier.patch_status(packed, &status).await? {
             report::publish(&self.events, &graph, &status);
@@ -214,17 +218,14 @@ impl Reconciler {
 
 /// The status for a step that failed for good; none for a failure that goes away by itself, which changes no status.
 fn obstructed(observed: &Observed, error: &Error, now: Timestamp) -> Option<DynamoGraphDeploymentStatus> {
-    let reason = match error.class() {
-        Class::Foreign => conditions::graph::NAME_TAKEN,
-        Class::Invalid => conditions::graph::INVALID_SPEC,
-        Class::Forbidden => conditions::graph::FORBIDDEN,
+    let (ready_reason, kstatus) = match error.class() {
+        Class::Foreign => (conditions::graph::FAILED, Kstatus::Stalled(conditions::graph::NAME_TAKEN)),
+        Class::Invalid => (conditions::graph::FAILED, Kstatus::Stalled(conditions::graph::INVALID_SPEC)),
+        // Can be given at any time, to the operator or by the quota, and what else there is goes on.
+        Class::Forbidden => (conditions::graph::SOME_NOT_READY, Kstatus::Reconciling(conditions::graph::FORBIDDEN)),
         Class::Transient => return None,
     };
-    Some(status::of_obstacle(observed, &refusal(reason, error.to_string()), now))
-}
-
-fn refusal(stalled_reason: &'static str, message: String) -> Refusal {
-    Refusal { ready_reason: conditions::graph::FAILED, stalled_reason, message }
+    Some(status::of_obstacle(observed, &Refusal { ready_reason, kstatus, message: error.to_string() }, now))
 }
 
 #[cfg(test)]
@@ -249,8 +250,11 @@ mod tests {
         };
         let told = |error: &Error| {
             let status = obstructed(&observed, error, Timestamp::UNIX_EPOCH)?;
-            let stalled = status.conditions.iter().find(|condition| condition.type_ == conditions::STALLED)?;
-            Some((status.state, stalled.reason.clone()))
+            let stalled = status.state == GraphState::Failed;
+            let type_ = if stalled { conditions::STALLED } else { conditions::RECONCILING };
+            let told =
+                status.conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")?;
+            Some((status.state, told.reason.clone()))
         };
         let answered = |code: u16, reason: &str| {
             let source = Box::new(kube::Error::Api(Status::failure("x", reason).with_code(code).boxed()));
@@ -266,10 +270,7 @@ mod tests {
         assert_eq!(answered(422, "Invalid"), failed(conditions::graph::INVALID_SPEC));
         let foreign = Error::Foreign { object: object(), reason: "it is of nobody".to_owned() };
         assert_eq!(told(&foreign), failed(conditions::graph::NAME_TAKEN));
-        assert_eq!(
-            answered(403, "Forbidden").map(|(state, _)| state),
-            Some(GraphState::Pending),
-            "a right can be given"
-        );
+        let refused = Some((GraphState::Pending, conditions::graph::FORBIDDEN.to_owned()));
+        assert_eq!(answered(403, "Forbidden"), refused, "a right can be given");
     }
 }

@@ -7,7 +7,7 @@ use workload::RunsOn;
 
 use super::observe::Observed;
 use super::settings::Settings;
-use super::validate::{Facts, Refusal};
+use super::validate::{Facts, Kstatus, Refusal};
 
 /// The program that runs a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub fn choose(observed: &Observed, settings: &Settings) -> Result<Program, Refus
         Some("grove") => Ok(Program::Grove),
         Some(other) => Err(Refusal {
             ready_reason: conditions::graph::PROVIDER_UNSUPPORTED,
-            stalled_reason: conditions::graph::INVALID_SPEC,
+            kstatus: Kstatus::Stalled(conditions::graph::INVALID_SPEC),
             message: format!(
                 "metadata.annotations[{}]: {other:?} is no workload provider; use \"component\" or \"grove\"",
                 annotations::WORKLOAD_PROVIDER
@@ -75,7 +75,7 @@ fn both(observed: &Observed) -> Refusal {
     let names = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(", ");
     Refusal {
         ready_reason: conditions::graph::FAILED,
-        stalled_reason: conditions::graph::CONFLICTING_PROVIDERS,
+        kstatus: Kstatus::Stalled(conditions::graph::CONFLICTING_PROVIDERS),
         message: format!(
             "the graph has DynamoComponentDeployments ({}) as well as PodCliqueSets ({}); nothing is changed until those \
              of one kind are deleted",
@@ -108,7 +108,7 @@ pub fn lacks_grove(facts: Facts<'_>, settings: &Settings) -> Option<Refusal> {
         let queue = facts.missing_queue?;
         return Some(Refusal {
             ready_reason: conditions::graph::FAILED,
-            stalled_reason: conditions::graph::QUEUE_MISSING,
+            kstatus: Kstatus::Stalled(conditions::graph::QUEUE_MISSING),
             message: format!(
                 "metadata.annotations[{}]: there is no Queue {queue} of the KAI scheduler (scheduling.run.ai/v2); create it, \
                  or name another",
@@ -118,7 +118,7 @@ pub fn lacks_grove(facts: Facts<'_>, settings: &Settings) -> Option<Refusal> {
     };
     Some(Refusal {
         ready_reason: conditions::graph::PROVIDER_UNAVAILABLE,
-        stalled_reason: conditions::graph::API_MISSING,
+        kstatus: Kstatus::Stalled(conditions::graph::API_MISSING),
         message,
     })
 }
@@ -176,7 +176,7 @@ mod tests {
 
         with_set.components = components;
         let refusal = choose(&with_set, grove::settings()).unwrap_err();
-        assert_eq!(refusal.stalled_reason, conditions::graph::CONFLICTING_PROVIDERS);
+        assert_eq!(refusal.kstatus, Kstatus::Stalled(conditions::graph::CONFLICTING_PROVIDERS));
         assert!(refusal.message.contains("chat-frontend") && refusal.message.contains("PodCliqueSets (chat)"));
     }
 
@@ -193,7 +193,7 @@ mod tests {
             lacks_grove(Facts { program: Program::Grove, served, ..Facts::default() }, &settings)
         };
         let refusal = lacks(false).unwrap();
-        assert_eq!(refusal.stalled_reason, conditions::graph::API_MISSING);
+        assert_eq!(refusal.kstatus, Kstatus::Stalled(conditions::graph::API_MISSING));
         assert!(refusal.message.contains("scheduling.volcano.sh/v1beta1"), "{}", refusal.message);
         assert_eq!(lacks(true), None);
     }

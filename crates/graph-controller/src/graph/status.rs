@@ -19,7 +19,7 @@ use super::decide::{Decision, Rollout, is_current, is_stalled};
 use super::observe::{Observed, Served};
 use super::program::Program;
 use super::unserved::unserved_fields;
-use super::validate::Refusal;
+use super::validate::{Kstatus, Refusal};
 
 /// Status of a graph that has been decided on. `applied` is what is live after the writes.
 pub fn of_decision(
@@ -60,7 +60,7 @@ pub fn of_decision(
     waiting.extend(waiting_for(decision, &by_name));
     waiting.extend(decision.rollout.waits.iter().cloned());
     if let Some(obstacle) = wanted.iter().find_map(|d| obstacle_of(d)) {
-        stall(&mut status, graph, &obstacle, now);
+        obstruct(&mut status, graph, &obstacle, now);
         // The other components go on, so the graph has not failed.
         status.state = GraphState::Pending;
     } else if let Some(message) = checkpoints_awaited(decision) {
@@ -144,7 +144,7 @@ fn wait_for_checkpoints(
 ) {
     let reason = c::graph::WAITING_FOR_CHECKPOINT;
     if decision.checkpoints.iter().any(|one| one.failed && one.awaited.is_some()) {
-        stall(status, graph, &Refusal { ready_reason: reason, stalled_reason: reason, message }, now);
+        stall(status, graph, (reason, c::graph::CHECKPOINT_FAILED), &message, now);
         // The other components go on, so the graph has not failed.
         status.state = GraphState::Pending;
     } else {
@@ -174,21 +174,14 @@ pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> D
     let (newest, older): (Vec<_>, Vec<_>) = live.into_iter().partition(|d| seen.insert(d.spec.component.name.clone()));
     status.components = components(&newest, &older);
     status.components.extend(grove::counts(observed));
-    match obstacle.stalled_reason {
-        c::graph::FORBIDDEN => progress(&mut status, graph, c::graph::SOME_NOT_READY, &obstacle.message, now),
-        reason @ (c::graph::IMAGE_AWAITED | c::graph::GPUS_UNKNOWN) => {
-            progress(&mut status, graph, obstacle.ready_reason, &obstacle.message, now);
-            set(&mut status, graph, now, c::RECONCILING, true, reason, &obstacle.message);
-        }
-        _ => stall(&mut status, graph, obstacle, now),
-    }
+    obstruct(&mut status, graph, obstacle, now);
     status
 }
 
 /// Status of a graph that cannot even be read. What was said of it before stays.
 pub fn of_unreadable(graph: &DynamoGraphDeployment, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let mut status = carried_over(graph, Program::Component, Served::default(), now);
-    stall(&mut status, graph, obstacle, now);
+    obstruct(&mut status, graph, obstacle, now);
     status
 }
 
@@ -307,11 +300,14 @@ fn condition<'a>(d: &'a DynamoComponentDeployment, type_: &str) -> Option<&'a Co
 /// A component that cannot go on stalls its graph, with the component's own words.
 fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Refusal> {
     let stalled = condition(d, c::STALLED).filter(|_| is_stalled(d))?;
-    let stalled_reason =
-        if stalled.reason == c::component::NAME_TAKEN { c::graph::NAME_TAKEN } else { c::graph::INVALID_SPEC };
+    let reason = match stalled.reason.as_str() {
+        c::component::NAME_TAKEN => c::graph::NAME_TAKEN,
+        c::component::API_MISSING => c::graph::API_MISSING,
+        _ => c::graph::INVALID_SPEC,
+    };
     Some(Refusal {
         ready_reason: c::graph::SOME_NOT_READY,
-        stalled_reason,
+        kstatus: Kstatus::Stalled(reason),
         message: format!("component {}: {}", d.spec.component.name, stalled.message),
     })
 }
@@ -337,11 +333,33 @@ fn progress(
     set(status, graph, now, c::STALLED, false, c::graph::NOT_STALLED, "");
 }
 
-fn stall(status: &mut DynamoGraphDeploymentStatus, graph: &DynamoGraphDeployment, obstacle: &Refusal, now: Timestamp) {
+/// Reasons of `Ready` and of `Stalled`.
+fn stall(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    (not_ready, stalled): (&str, &str),
+    message: &str,
+    now: Timestamp,
+) {
     status.state = GraphState::Failed;
-    set(status, graph, now, c::READY, false, obstacle.ready_reason, &obstacle.message);
-    set(status, graph, now, c::RECONCILING, false, obstacle.stalled_reason, "waits for a change");
-    set(status, graph, now, c::STALLED, true, obstacle.stalled_reason, &obstacle.message);
+    set(status, graph, now, c::READY, false, not_ready, message);
+    set(status, graph, now, c::RECONCILING, false, stalled, "waits for a change");
+    set(status, graph, now, c::STALLED, true, stalled, message);
+}
+
+fn obstruct(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    obstacle: &Refusal,
+    now: Timestamp,
+) {
+    match obstacle.kstatus {
+        Kstatus::Stalled(reason) => stall(status, graph, (obstacle.ready_reason, reason), &obstacle.message, now),
+        Kstatus::Reconciling(reason) => {
+            progress(status, graph, obstacle.ready_reason, &obstacle.message, now);
+            set(status, graph, now, c::RECONCILING, true, reason, &obstacle.message);
+        }
+    }
 }
 
 fn set(

@@ -114,13 +114,22 @@ fn a_stalled_component_stalls_the_graph_in_its_own_words() {
 }
 
 #[test]
+fn an_api_that_a_component_lacks_is_no_mistake_of_the_author() {
+    let mut live = fresh(&graph(), |_| 0);
+    let conditions = &mut live[0].status.as_mut().unwrap().conditions;
+    let generation = conditions[0].observed_generation;
+    set_condition(conditions, "Stalled", true.into(), "ApiMissing", "no LeaderWorkerSets", generation, NOW);
+    assert_eq!(is(&status_of(&graph(), live), "Stalled").1, "ApiMissing");
+}
+
+#[test]
 fn a_refused_spec_keeps_what_is_known_of_the_workers() {
     let mut running = graph();
     running.status = Some(status_of(&graph(), fresh(&graph(), |n| n)));
     running.metadata.generation = Some(2);
     let refusal = Refusal {
         ready_reason: "failed_to_reconcile_the_resources",
-        stalled_reason: "InvalidSpec",
+        kstatus: Kstatus::Stalled("InvalidSpec"),
         message: "m".into(),
     };
     let status = of_obstacle(&observed(&running, fresh(&graph(), |n| n)), &refusal, NOW);
@@ -183,7 +192,7 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         assert_eq!(decision.components.len(), 2, "{what}");
         let status = of_decision(&observed, &decision, &Applied::default(), NOW);
         // A graph that no API can run asks for it too, as it does of the reference.
-        let refusal = Refusal { ready_reason: "r", stalled_reason: "s", message: "m".into() };
+        let refusal = Refusal { ready_reason: "r", kstatus: Kstatus::Stalled("s"), message: "m".into() };
         for status in [status, of_obstacle(&observed, &refusal, NOW)] {
             let told = status.conditions.iter().find(|c| c.type_ == "MPIKeyAvailable");
             assert_eq!(told.map(|c| c.message.as_str()), expected, "{what}");

@@ -83,13 +83,22 @@ pub struct Facts<'a> {
     pub awaited_image: Option<&'a Refusal>,
 }
 
-/// Why a graph cannot be carried out until its author changes something.
+/// The condition of kstatus that is true of an object which is not as wanted, with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kstatus {
+    /// Nothing goes on before somebody changes something.
+    Stalled(&'static str),
+    /// It goes on by itself as soon as something comes.
+    Reconciling(&'static str),
+}
+
+/// Why a graph cannot be carried out as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Reason of the `Ready` condition.
     pub ready_reason: &'static str,
-    /// Reason of the `Stalled` condition.
-    pub stalled_reason: &'static str,
+    /// Whether somebody's help is waited for.
+    pub kstatus: Kstatus,
     /// Every problem: field path, what is wrong, what to do.
     pub message: String,
 }
@@ -155,7 +164,11 @@ pub fn validate<'a>(
 /// What has mistakes is refused, with all of them.
 pub(super) fn refusal(problems: &[Invalid]) -> Refusal {
     let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Refusal { ready_reason: conditions::graph::FAILED, stalled_reason: conditions::graph::INVALID_SPEC, message }
+    Refusal {
+        ready_reason: conditions::graph::FAILED,
+        kstatus: Kstatus::Stalled(conditions::graph::INVALID_SPEC),
+        message,
+    }
 }
 
 /// Replicas that span nodes need somebody who starts their pods together.
@@ -166,7 +179,7 @@ fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Optio
     }
     Some(Refusal {
         ready_reason: conditions::graph::NO_MULTINODE_ORCHESTRATOR,
-        stalled_reason: conditions::graph::API_MISSING,
+        kstatus: Kstatus::Stalled(conditions::graph::API_MISSING),
         message: format!(
             "spec.components[{}].multinode: replicas that span nodes need the API leaderworkerset.x-k8s.io or grove.io, \
              and neither is served here; remove multinode or install one of them",
@@ -191,7 +204,7 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, facts: Facts<'_>) -> Option<
     let policy = spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
     let topology = policy.cluster_topology_name.as_deref()?;
     let at = "spec.experimental.kvTransferPolicy";
-    let (stalled_reason, message) = match facts.topology_domains {
+    let (reason, message) = match facts.topology_domains {
         None => {
             let problem = format!("there is no ClusterTopologyBinding {topology}; create it, or name another");
             (conditions::graph::TOPOLOGY_NOT_FOUND, format!("{at}.clusterTopologyName: {problem}"))
@@ -203,7 +216,7 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, facts: Facts<'_>) -> Option<
         }
         Some(_) => return None,
     };
-    Some(Refusal { ready_reason: conditions::graph::FAILED, stalled_reason, message })
+    Some(Refusal { ready_reason: conditions::graph::FAILED, kstatus: Kstatus::Stalled(reason), message })
 }
 
 /// Names that become values of labels must fit into them.

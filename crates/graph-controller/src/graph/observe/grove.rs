@@ -20,7 +20,7 @@ use workload::PullSecretIndex;
 use super::{MARKS, Observed};
 use crate::graph::program::Program;
 use crate::graph::settings::Settings;
-use crate::graph::validate::{Refusal, ValidGraph};
+use crate::graph::validate::{Kstatus, Refusal, ValidGraph};
 
 /// The kind of the KAI scheduler's queues.
 pub fn kai_queues() -> ApiResource {
@@ -172,8 +172,11 @@ pub async fn count_gpus(applier: &Applier, graph: &mut ValidGraph<'_>) -> Result
         }
     }
     if !uncountable.is_empty() && graph.obstacle.is_none() {
-        let (ready_reason, stalled_reason) = (conditions::graph::SOME_NOT_READY, conditions::graph::GPUS_UNKNOWN);
-        graph.obstacle = Some(Refusal { ready_reason, stalled_reason, message: uncountable.join("; ") });
+        graph.obstacle = Some(Refusal {
+            ready_reason: conditions::graph::SOME_NOT_READY,
+            kstatus: Kstatus::Reconciling(conditions::graph::GPUS_UNKNOWN),
+            message: uncountable.join("; "),
+        });
     }
     Ok(())
 }

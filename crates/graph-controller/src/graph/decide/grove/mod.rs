@@ -28,7 +28,7 @@ use super::component::{self, Placement, component_deployment};
 use super::restart::{self, Told};
 use super::spread;
 use crate::graph::observe::Observed;
-use crate::graph::validate::{Refusal, ValidGraph};
+use crate::graph::validate::{Kstatus, Refusal, ValidGraph};
 
 /// What shall be done with a graph on Grove.
 #[derive(Clone, Debug)]
@@ -371,7 +371,7 @@ fn start_of(
     };
     start(valid, &facts).map_err(|mistake| Refusal {
         ready_reason: conditions::graph::FAILED,
-        stalled_reason: conditions::graph::INVALID_SPEC,
+        kstatus: Kstatus::Stalled(conditions::graph::INVALID_SPEC),
         message: format!("spec.components[{name}]: {mistake}"),
     })
 }

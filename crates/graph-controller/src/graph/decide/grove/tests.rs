@@ -3,7 +3,7 @@
 use super::*;
 use crate::graph::fixtures::grove::{as_live, clique, decided, group, live_set, observed, observed_with};
 use crate::graph::fixtures::{self, graph, graph_with, set_image};
-use crate::graph::validate::validate;
+use crate::graph::validate::{Kstatus, validate};
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RestartPhase};
 use serde_json::{Value, json};
 
@@ -448,14 +448,14 @@ fn a_topology_that_is_missing_is_an_obstacle_and_no_mistake_of_the_author() {
         decided(&observed).obstacle
     };
     let missing = obstacle(None, true).unwrap();
-    assert_eq!(missing.stalled_reason, conditions::graph::TOPOLOGY_NOT_FOUND);
+    assert_eq!(missing.kstatus, Kstatus::Stalled(conditions::graph::TOPOLOGY_NOT_FOUND));
     assert!(missing.message.contains("ClusterTopologyBinding racks"), "{}", missing.message);
     let other = obstacle(Some(&["zone", "block"]), true).unwrap();
-    assert_eq!(other.stalled_reason, conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE);
+    assert_eq!(other.kstatus, Kstatus::Stalled(conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE));
     assert!(other.message.contains("zone, block"), "{}", other.message);
     assert_eq!(obstacle(Some(&["zone", "rack"]), true), None);
     let unserved = obstacle(None, false).unwrap();
-    assert_eq!(unserved.stalled_reason, conditions::graph::API_MISSING);
+    assert_eq!(unserved.kstatus, Kstatus::Stalled(conditions::graph::API_MISSING));
     assert!(unserved.message.contains("grove.io"), "{}", unserved.message);
 }
 
