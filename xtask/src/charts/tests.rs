@@ -321,5 +321,24 @@ fn a_value_of_another_type_is_refused_with_its_place() {
         let refusal = render(&[value]).err().unwrap_or_else(|| panic!("{value} is accepted"));
         assert!(refusal.contains(place), "{value}: {refusal}");
     }
-    assert!(render(&["dynamo-operator.controllerManager.manager.image.tag=9"]).is_ok(), "tags may look like numbers");
+}
+
+/// In a file of values, a tag of digits is a number, and a large one.
+#[test]
+fn a_tag_may_look_like_a_number() {
+    let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();
+    let tag = "dynamo-operator.controllerManager.manager.image.tag";
+    for (how, given, wanted) in [
+        ("--set", "9", "9"),
+        ("--set", "20260822", "20260822"),
+        ("--set-json", "20260822", "20260822"),
+        ("--set-json", "1.5", "1.5"),
+    ] {
+        let mut command = Command::new(&helm);
+        command.args(["template", "rel"]).arg(chart()).args([super::KUBE_VERSION, how, &format!("{tag}={given}")]);
+        let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let images: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("image: ")).collect();
+        assert_eq!(images.len(), 6, "{how} {given}: {images:?}");
+        assert!(images.iter().all(|image| image.ends_with(&format!(":{wanted}"))), "{how} {given}: {images:?}");
+    }
 }

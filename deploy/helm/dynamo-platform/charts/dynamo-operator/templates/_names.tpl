@@ -88,7 +88,16 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $common := .root.Values.controllerManager.manager.image -}}
 {{- $own := .sub.Values.image -}}
 {{- $repository := $own.repository | default (printf "%s/%s" ($common.repository | trimSuffix "/") .name) -}}
-{{- printf "%s:%s" $repository ($own.tag | default $common.tag | default .root.Chart.AppVersion) -}}
+{{- printf "%s:%s" $repository (include "dynamo-operator.tag" ($own.tag | default $common.tag | default .root.Chart.AppVersion)) -}}
+{{- end -}}
+
+{{/* A tag, which may look like a number: of those in files Helm makes fractions, and writes large ones with an exponent. */}}
+{{- define "dynamo-operator.tag" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) (float64 .)) -}}
+{{- int64 . -}}
+{{- else -}}
+{{- toString . -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "dynamo-operator.pullPolicy" -}}
