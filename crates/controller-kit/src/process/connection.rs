@@ -1,4 +1,4 @@
-//! How a process talks to the API server: the usual client, over connections that are watched themselves.
+//! How a process talks to the API server: the usual client, over connections that are watched themselves, with the fence in it.
 
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder, ServiceExt, retry::RetryLayer, util::BoxService};
 
+use crate::scope::Fence;
+
 /// After how long a silence the other side is asked whether it is there, how often it is asked again, and how many times. A
 /// watch may be silent for minutes, and a connection that died without a word, in a firewall or a load balancer, looks the same:
 /// without these questions, which the kernels exchange among themselves, it goes unnoticed until the watch ends by itself.
@@ -20,13 +22,14 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const QUESTIONS: u32 = 3;
 
 /// What carries requests to the API server.
-pub(super) type Carrier = BoxService<Request<Body>, Response<Incoming>, BoxError>;
+type Carrier = BoxService<Request<Body>, Response<Incoming>, BoxError>;
 
-/// A client in the making for these credentials: kube's own stack of layers on a connector of ours.
+/// A client in the making for these credentials: kube's own stack of layers on a connector of ours. The fence is asked before each
+/// try: an API server that is overloaded or starts answers "later", and later the namespace may be another's.
 ///
 /// # Errors
 /// The credentials cannot be used, or want a proxy.
-pub(super) fn client_builder(config: &Config) -> Result<ClientBuilder<Carrier>, Error> {
+pub(super) fn client_builder(config: &Config, fence: &Fence) -> Result<ClientBuilder<Carrier>, Error> {
     if let Some(proxy) = &config.proxy_url {
         return Err(Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.clone()) });
     }
@@ -37,11 +40,12 @@ pub(super) fn client_builder(config: &Config) -> Result<ClientBuilder<Carrier>, 
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let client: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new()).build(connector);
     let carrier = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
         .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_err(BoxError::from)
+        .layer(fence)
+        // Last, because the fence knows paths as they are without a prefix.
+        .layer(config.base_uri_layer())
         .service(client);
     Ok(ClientBuilder::new(carrier.boxed(), config.default_namespace.as_str()))
 }
@@ -57,6 +61,14 @@ fn connector() -> HttpConnector {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    use axum::{Router, http::StatusCode};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::{Api, api::DeleteParams};
     use socket2::SockRef;
     use tokio::net::TcpListener;
 
@@ -78,7 +90,27 @@ mod tests {
     fn a_proxy_is_refused_in_words() {
         let mut config = Config::new("http://127.0.0.1:1".parse().unwrap());
         config.proxy_url = Some("http://proxy.example:3128".parse().unwrap());
-        let error = client_builder(&config).err().unwrap().to_string();
+        let error = client_builder(&config, &Fence::unfenced()).err().unwrap().to_string();
         assert!(error.contains("proxy.example"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn the_fence_is_asked_again_before_a_write_is_repeated() {
+        let (fence, tries) = (Fence::open(), Arc::<AtomicUsize>::default());
+        let (counted, marked) = (Arc::clone(&tries), fence.clone());
+        let busy = move || async move {
+            counted.fetch_add(1, Ordering::SeqCst);
+            // While the write waits, another operator takes the namespace.
+            marked.mark("team");
+            StatusCode::SERVICE_UNAVAILABLE
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::new(format!("http://{}/prefix", listener.local_addr().unwrap()).parse().unwrap());
+        tokio::spawn(axum::serve(listener, Router::new().fallback(busy)).into_future());
+        let client = client_builder(&config, &fence).unwrap().build();
+        let maps = Api::<ConfigMap>::namespaced(client, "team");
+        let error = maps.delete("x", &DeleteParams::default()).await.unwrap_err();
+        assert!(format!("{error:?}").contains("Marked"), "{error:?}");
+        assert_eq!(tries.load(Ordering::SeqCst), 1);
     }
 }

@@ -10,13 +10,11 @@ use std::{future::Future, io::IsTerminal, process::ExitCode, sync::Arc, time::Du
 
 use kube::{
     Client,
-    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-use self::connection::Carrier;
 pub use self::{
     args::{CommonArgs, LogFormat},
     readiness::{Gate, Readiness},
@@ -270,7 +268,9 @@ fn warn_about(warnings: &[Warning]) {
 }
 
 async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, StartError> {
-    Ok(client_builder(name, args).await?.with_layer(fence).build())
+    let config = client_config(name, args).await?;
+    let builder = connection::client_builder(&config, fence).map_err(|error| StartError::Client(Box::new(error)))?;
+    Ok(builder.build())
 }
 
 /// A client that no fence keeps from anything: for what belongs to the install itself, such as its certificates, and not to
@@ -279,11 +279,7 @@ async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, 
 /// # Errors
 /// If the credentials cannot be used.
 pub async fn install_client(name: &str, args: &CommonArgs) -> Result<Client, StartError> {
-    Ok(client_builder(name, args).await?.build())
-}
-
-async fn client_builder(name: &str, args: &CommonArgs) -> Result<ClientBuilder<Carrier>, StartError> {
-    connection::client_builder(&client_config(name, args).await?).map_err(|error| StartError::Client(Box::new(error)))
+    client(name, args, &Fence::unfenced()).await
 }
 
 async fn client_config(name: &str, args: &CommonArgs) -> Result<kube::Config, StartError> {

@@ -351,6 +351,20 @@ mod tests {
         Marker::of(&serde_json::from_value(lease).unwrap()).unwrap()
     }
 
+    impl Fence {
+        /// That of a cluster-wide process which knows of no marker.
+        pub(crate) fn open() -> Self {
+            let fence = Self::on(Side::Cluster);
+            fence.beliefs().true_at = Some(Instant::now());
+            fence
+        }
+
+        /// Somebody marks the namespace.
+        pub(crate) fn mark(&self, namespace: &str) {
+            self.beliefs().markers.observe(namespace, Some(marker(0)), Instant::now());
+        }
+    }
+
     fn found(second: u32) -> Found {
         Ok(HashMap::from([("team".to_owned(), marker(second))]))
     }
