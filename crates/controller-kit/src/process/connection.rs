@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{client::legacy, client::legacy::connect::HttpConnector, rt::TokioExecutor};
@@ -10,7 +10,11 @@ use kube::{
     Config, Error,
     client::{Body, ClientBuilder, ConfigExt, retry::RetryPolicy},
 };
-use tower::{BoxError, ServiceBuilder, ServiceExt, retry::RetryLayer, util::BoxService};
+use tower::{
+    BoxError, ServiceBuilder, ServiceExt,
+    retry::{Policy, RetryLayer},
+    util::BoxService,
+};
 
 use crate::scope::Fence;
 
@@ -40,7 +44,7 @@ pub(super) fn client_builder(config: &Config, fence: &Fence) -> Result<ClientBui
     connector.set_reset_reader_on_write(config.reset_reader_on_write);
     let client: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new()).build(connector);
     let carrier = ServiceBuilder::new()
-        .option_layer(config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry())))
+        .option_layer(config.default_retry.then(|| RetryLayer::new(Repeated(RetryPolicy::server_retry()))))
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .layer(fence)
@@ -48,6 +52,37 @@ pub(super) fn client_builder(config: &Config, fence: &Fence) -> Result<ClientBui
         .layer(config.base_uri_layer())
         .service(client);
     Ok(ClientBuilder::new(carrier.boxed(), config.default_namespace.as_str()))
+}
+
+/// Which requests are repeated when the API server, or a load balancer before it, puts them off: those for whose answer somebody
+/// waits for a limited time. The pauses in between grow to more than a minute, for which a cache would be blind after an outage;
+/// whoever fills one has pauses of its own.
+#[derive(Clone)]
+struct Repeated(RetryPolicy);
+
+impl<R> Policy<Request<Body>, Response<R>, BoxError> for Repeated {
+    type Future = <RetryPolicy as Policy<Request<Body>, Response<R>, BoxError>>::Future;
+
+    fn retry(
+        &mut self,
+        request: &mut Request<Body>,
+        answer: &mut Result<Response<R>, BoxError>,
+    ) -> Option<Self::Future> {
+        self.0.retry(request, answer)
+    }
+
+    fn clone_request(&mut self, request: &Request<Body>) -> Option<Request<Body>> {
+        if fills_a_cache(request.uri()) {
+            return None;
+        }
+        Policy::<_, Response<R>, BoxError>::clone_request(&mut self.0, request)
+    }
+}
+
+/// A watch, or a list in pages, which begins one.
+fn fills_a_cache(uri: &Uri) -> bool {
+    let mut parameters = uri.query().unwrap_or_default().split('&');
+    parameters.any(|parameter| parameter.starts_with("watch=") || parameter.starts_with("limit="))
 }
 
 fn connector() -> HttpConnector {
@@ -61,18 +96,27 @@ fn connector() -> HttpConnector {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
+    use std::{
+        pin::pin,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
     };
 
     use axum::{Router, http::StatusCode};
+    use futures::StreamExt;
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::{Api, api::DeleteParams};
+    use kube::{
+        Api,
+        api::DeleteParams,
+        runtime::watcher::{self, watcher},
+    };
     use socket2::SockRef;
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::store::Scope;
 
     #[tokio::test]
     async fn a_connection_asks_whether_the_other_side_is_there() {
@@ -112,5 +156,38 @@ mod tests {
         let error = maps.delete("x", &DeleteParams::default()).await.unwrap_err();
         assert!(format!("{error:?}").contains("Marked"), "{error:?}");
         assert_eq!(tries.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn what_fills_a_cache_is_told_at_once_that_it_has_to_wait() {
+        let tries = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&tries);
+        let busy = move || async move {
+            counted.fetch_add(1, Ordering::SeqCst);
+            StatusCode::SERVICE_UNAVAILABLE
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        tokio::spawn(axum::serve(listener, Router::new().fallback(busy)).into_future());
+        let client = client_builder(&config, &Fence::unfenced()).unwrap().build();
+        let scope = Scope::Namespace("team".to_owned());
+        // What the API server streams, and what is listed.
+        let config = watcher::Config::default();
+        for (seen, config) in [(1, config.clone().streaming_lists()), (2, config)] {
+            let mut events = pin!(watcher(scope.api::<ConfigMap>(client.clone()), config));
+            let error = async { while events.next().await.is_some_and(|event| event.is_ok()) {} };
+            tokio::time::timeout(Duration::from_secs(60), error).await.expect("it does not wait inside the client");
+            assert_eq!(tries.load(Ordering::SeqCst), seen);
+        }
+        let get = scope.api::<ConfigMap>(client);
+        let repeated = async {
+            while tries.load(Ordering::SeqCst) < 5 {
+                tokio::task::yield_now().await
+            }
+        };
+        tokio::select! {
+            answer = get.get("x") => panic!("not repeated: {answer:?}"),
+            () = repeated => {}
+        }
     }
 }
