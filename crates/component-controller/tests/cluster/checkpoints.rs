@@ -214,16 +214,17 @@ async fn what_a_quota_refuses_a_checkpoint_is_told_in_its_words() {
     bed.quota(json!({ "persistentvolumeclaims": "0", "pods": "0" })).await;
     bed.apply::<DynamoCheckpoint>(&checkpoint()).await;
     bed.start();
-    let told = async |expected: CheckpointPhase, kind: &str| {
-        let words = format!("exceeded quota: none, requested: {kind}=1");
+    let told = async |expected: CheckpointPhase, refused: &str, kind: &str| {
+        let words = format!("{refused} is forbidden: exceeded quota: none, requested: {kind}=1");
         let says = |found: Option<&DynamoCheckpoint>| {
             let message = found.and_then(|found| found.status.as_ref()?.message.as_deref());
             phase(found.unwrap()) == Some(expected) && message.is_some_and(|message| message.contains(&words))
         };
         until::<DynamoCheckpoint>(&bed, "ckpt", &words, says).await;
     };
-    told(CheckpointPhase::Pending, "persistentvolumeclaims").await;
+    told(CheckpointPhase::Pending, "\"checkpoints\"", "persistentvolumeclaims").await;
     assert!(bed.api::<Job>().list(&ListParams::default()).await.unwrap().items.is_empty());
     bed.quota(json!({ "pods": "0" })).await;
-    told(CheckpointPhase::Creating, "pods").await;
+    // Each attempt is for a pod of another name, and the words stay the same.
+    told(CheckpointPhase::Creating, "a pod", "pods").await;
 }

@@ -272,6 +272,7 @@ async fn what_is_refused_a_profiler_is_told_in_the_words_of_who_refuses() {
     assert!(bed.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
 
     bed.start();
-    let no_pod = is_stalled(RequestPhase::Profiling, "PodCannotStart", "exceeded quota: none, requested: pods=1");
+    let words = "Job profile-chat: Error creating: a pod is forbidden: exceeded quota: none, requested: pods=1";
+    let no_pod = is_stalled(RequestPhase::Profiling, "PodCannotStart", words);
     bed.until("chat", "refused the pod", no_pod).await;
 }
