@@ -43,7 +43,9 @@ pub struct DynamoGraphDeploymentStatus {
 #[serde(rename_all = "lowercase")]
 pub enum GraphState {
     /// Not looked at yet.
+    // The conversion of the Go operator stores an empty text for graphs that were written in v1alpha1.
     #[default]
+    #[serde(alias = "")]
     Initializing,
     /// Children are coming up or changing.
     Pending,
@@ -231,4 +233,24 @@ pub enum PlacementState {
     Unsupported,
     /// Not known.
     Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_graph_that_was_never_looked_at_is_initializing_however_that_is_stored() {
+        for (given, read) in [
+            (json!({ "state": "" }), GraphState::Initializing),
+            (json!({}), GraphState::Initializing),
+            (json!({ "state": "initializing" }), GraphState::Initializing),
+            (json!({ "state": "failed" }), GraphState::Failed),
+        ] {
+            let status: DynamoGraphDeploymentStatus = serde_json::from_value(given).unwrap();
+            assert_eq!(status.state, read);
+        }
+        assert_eq!(json!(GraphState::default()), json!("initializing"), "and written so");
+    }
 }
