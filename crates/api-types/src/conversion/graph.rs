@@ -9,7 +9,7 @@ use super::value::{Object, name_of};
 use super::{ApiVersion, Source};
 use frame::Frame;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What the names of a component's seals start with.
 const PART: &str = "component/";
@@ -108,8 +108,11 @@ fn join(target: &mut Object, mut components: Vec<(String, Object)>, version: Api
     }
     components.sort_by(|a, b| a.0.cmp(&b.0));
     if !order.is_sorted() {
-        let rank = |name: &String| order.iter().position(|saved| saved == name).unwrap_or(order.len());
-        components.sort_by_key(|(name, _)| rank(name));
+        let mut ranks = HashMap::new();
+        for (rank, name) in order.iter().enumerate() {
+            ranks.entry(name).or_insert(rank);
+        }
+        components.sort_by_key(|(name, _)| ranks.get(name).copied().unwrap_or(order.len()));
     }
     let list = components.into_iter().map(|(_, component)| Value::Object(component)).collect();
     spec.insert(place(version).to_owned(), Value::Array(list));

@@ -8,7 +8,7 @@
 
 use super::quantity::nanos;
 use super::residue::{Residue, difference, seal};
-use super::value::{Object, name_of, named};
+use super::value::{Object, name_of};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,6 +116,18 @@ fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Obj
     put_back((kept, seen), &exact, live, to)
 }
 
+/// How much is done to put edits back one by one, in bytes that are copied for it.
+const EFFORT: usize = 4 << 20;
+/// How many edits are tried one by one at least, however large the object, and at most, however small.
+const TRIES: (usize, usize) = (32, 256);
+
+/// How many edits of an object are tried one by one. Each try copies the object, and whoever may write annotations decides how
+/// many there are; no object that was saved by a conversion has as many.
+fn tries(live: &Object) -> usize {
+    let size = serde_json::to_vec(live).map_or(EFFORT, |json| json.len());
+    (EFFORT / size.max(1)).clamp(TRIES.0, TRIES.1)
+}
+
 /// Applies, one by one, the edits that stay invisible in `live`, to an object and what it looks like.
 fn put_back(
     (mut kept, mut seen): (Object, Object),
@@ -123,7 +135,7 @@ fn put_back(
     live: &Object,
     to: &dyn Side,
 ) -> (Object, Object) {
-    for edit in edits {
+    for edit in edits.iter().take(tries(live)) {
         let mut candidate = kept.clone();
         edit(&mut candidate);
         let candidate_seen = to.project(&candidate);
@@ -163,17 +175,18 @@ fn invisible_at(key: &str, candidate: Option<&Value>, current: Option<&Value>, l
 
 /// Entries of lists are compared by name; a list with an entry that has none, or the name of another, only as a whole.
 fn invisible_list(candidate: &[Value], current: &[Value], live: &[Value]) -> bool {
-    let by_name = |entries: &[Value]| {
-        let names: BTreeSet<String> = entries.iter().filter_map(name_of).map(ToOwned::to_owned).collect();
-        (names.len() == entries.len()).then_some(names)
-    };
-    let (Some(names), Some(before), Some(_)) = (by_name(candidate), by_name(current), by_name(live)) else {
+    let (Some(candidate), Some(current), Some(live)) = (by_name(candidate), by_name(current), by_name(live)) else {
         return false;
     };
-    let entry = |entries: &[Value], name: &str| named(entries, name).cloned().map(Value::Object);
-    names.union(&before).all(|name| {
-        invisible_at(name, entry(candidate, name).as_ref(), entry(current, name).as_ref(), entry(live, name).as_ref())
-    })
+    let names: BTreeSet<&str> = candidate.keys().chain(current.keys()).copied().collect();
+    let entry = |entries: &BTreeMap<_, _>, name: &str| entries.get(name).copied();
+    names.into_iter().all(|name| invisible_at(name, entry(&candidate, name), entry(&current, name), entry(&live, name)))
+}
+
+/// The entries of a list by their names; none if one has no name, or the name of another.
+fn by_name(entries: &[Value]) -> Option<BTreeMap<&str, &Value>> {
+    let named: BTreeMap<_, _> = entries.iter().filter_map(|entry| Some((name_of(entry)?, entry))).collect();
+    (named.len() == entries.len()).then_some(named)
 }
 
 /// Whether two values say the same. Quantities may be written differently; Go writes them in its own way.

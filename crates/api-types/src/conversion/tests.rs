@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 mod components;
 mod edits;
 mod graphs;
+mod long;
 mod requests;
 
 const SPEC: &str = "nvidia.com/dgd-spec";

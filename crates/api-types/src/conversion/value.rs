@@ -1,6 +1,7 @@
 //! Reading and changing JSON objects by path.
 
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;
@@ -90,6 +91,18 @@ pub(super) fn insert_filled(into: &mut Object, key: &str, value: Object) {
 /// The name of a list entry.
 pub(super) fn name_of(entry: &Value) -> Option<&str> {
     entry.get("name").and_then(Value::as_str)
+}
+
+/// Where each name stands in a list, the first time. Lists are as long as their author likes: what is done for each entry must
+/// not go through all of them.
+pub(super) fn places(entries: &[Value]) -> HashMap<&str, usize> {
+    let mut places = HashMap::with_capacity(entries.len());
+    for (place, entry) in entries.iter().enumerate() {
+        if let Some(name) = name_of(entry) {
+            places.entry(name).or_insert(place);
+        }
+    }
+    places
 }
 
 /// The entry with that name.

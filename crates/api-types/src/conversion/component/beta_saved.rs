@@ -1,9 +1,11 @@
 //! What only v1beta1 can say about a component, and how it is put back.
 
+use super::beta_mounts::{cache_mount, mount_edits, sparse_mounts};
 use super::{MAIN, Name, SIDECAR};
 use crate::conversion::lens::Edit;
-use crate::conversion::value::{Object, at, copy, is_empty, list, name_of, named, object, put, text};
+use crate::conversion::value::{Object, at, copy, is_empty, list, name_of, named, object, places, put, text};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// What `rebuilt` lacks to be `original`.
 pub(super) fn save(original: &Object, rebuilt: &Object) -> Object {
@@ -60,11 +62,14 @@ fn sparse_containers(original: &[Value], rebuilt: &[Value]) -> Vec<Value> {
     if named(original, MAIN).is_none() {
         after.retain(|name| name != MAIN);
     }
+    let reordered = before != after;
+    let rebuilt_at = places(rebuilt);
     let sparse = |container: &Value| {
         let (name, fields) = (name_of(container)?, container.as_object()?);
-        let entry = sparse_container(name, fields, named(rebuilt, name));
-        let says_more = entry.len() > 1 || (name == MAIN && main_needs_key(fields, named(rebuilt, MAIN)));
-        (before != after || says_more).then_some(Value::Object(entry))
+        let rebuilt = rebuilt_at.get(name).and_then(|place| rebuilt.get(*place)).and_then(Value::as_object);
+        let entry = sparse_container(name, fields, rebuilt);
+        let says_more = entry.len() > 1 || (name == MAIN && main_needs_key(fields, rebuilt));
+        (reordered || says_more).then_some(Value::Object(entry))
     };
     original.iter().filter_map(sparse).collect()
 }
@@ -75,21 +80,13 @@ fn sparse_container(name: &str, original: &Object, rebuilt: Option<&Object>) -> 
         Some(rebuilt) if name == MAIN => {
             let (mounts, projected) = (list(original, "volumeMounts"), list(rebuilt, "volumeMounts"));
             if !mounts.is_empty() && mounts != projected {
-                let mounts: Vec<Value> = mounts.iter().map(|mount| sparse_mount(mount, projected)).collect();
-                entry.insert("volumeMounts".to_owned(), Value::Array(mounts));
+                entry.insert("volumeMounts".to_owned(), Value::Array(sparse_mounts(mounts, projected)));
             }
         }
         Some(rebuilt) if rebuilt == original => {}
         _ => entry = original.clone(),
     }
     entry
-}
-
-fn sparse_mount(mount: &Value, projected: &[Value]) -> Value {
-    match projected.contains(mount) {
-        true => json!({ "name": mount.get("name"), "mountPath": mount.get("mountPath") }),
-        false => mount.clone(),
-    }
 }
 
 /// Whether the main container has to be named because its absence would be understood as something.
@@ -124,10 +121,25 @@ pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
 
 fn fill_object(beta: &mut Object, key: &str, fields: &Object) {
     if let Value::Object(into) = beta.entry(key).or_insert_with(|| json!({})) {
-        for (key, value) in fields {
-            into.entry(key).or_insert_with(|| value.clone());
-        }
+        fill(into, fields);
     }
+}
+
+/// Adds the fields that are missing.
+pub(super) fn fill(into: &mut Object, fields: &Object) {
+    for (key, value) in fields {
+        into.entry(key).or_insert_with(|| value.clone());
+    }
+}
+
+/// More things of a kind are put back all at once or not at all.
+const MANY: usize = 64;
+
+/// The things that are put back together: each alone, unless they are many.
+pub(super) fn in_groups<T: Copy>(things: Vec<T>) -> impl Iterator<Item = Vec<T>> {
+    let size = if things.len() > MANY { things.len() } else { 1 };
+    let groups: Vec<Vec<T>> = things.chunks(size).map(<[T]>::to_vec).collect();
+    groups.into_iter()
 }
 
 fn template_edits(saved: &Object) -> Vec<Edit<'_>> {
@@ -146,13 +158,11 @@ fn template_edits(saved: &Object) -> Vec<Edit<'_>> {
     if named(containers, MAIN).is_none() {
         edits.push(Box::new(drop_generated_main));
     }
-    for container in containers.iter().filter_map(Value::as_object) {
-        match text(container, "name") {
-            Some(MAIN) => edits.extend(mount_edits(container)),
-            Some(name) if container.len() > 1 => edits.push(container_edit(name, container)),
-            _ => {}
-        }
+    for main in containers.iter().filter_map(Value::as_object).filter(|container| text(container, "name") == Some(MAIN))
+    {
+        edits.extend(mount_edits(main));
     }
+    edits.extend(container_edits(containers));
     let order: Vec<&str> = containers.iter().filter_map(name_of).collect();
     if order.len() > 1 {
         edits.push(Box::new(move |beta| put_in_order(beta, &order)));
@@ -164,7 +174,7 @@ fn live_containers(beta: &mut Object) -> Option<&mut Vec<Value>> {
     beta.get_mut("podTemplate")?.get_mut("spec")?.get_mut("containers")?.as_array_mut()
 }
 
-fn live_container<'a>(beta: &'a mut Object, name: &str) -> Option<&'a mut Object> {
+pub(super) fn live_container<'a>(beta: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     let containers = live_containers(beta)?.iter_mut();
     containers.into_iter().find(|container| name_of(container) == Some(name))?.as_object_mut()
 }
@@ -193,83 +203,41 @@ fn drop_generated_main(beta: &mut Object) {
     }
 }
 
-/// The mount that v1alpha1 makes for the compilation cache.
-fn cache_mount(beta: &Object) -> Option<Value> {
-    let cache = object(beta, "compilationCache")?;
-    let path = cache.get("mountPath").cloned().unwrap_or_else(|| json!(""));
-    Some(json!({ "name": cache.get("pvcName"), "mountPath": path }))
+/// The containers that v1alpha1 does not know, and the fields of others that it does not know: one edit for each container,
+/// one for all if they are many.
+fn container_edits(saved: &[Value]) -> Vec<Edit<'_>> {
+    let says_more =
+        |container: &&Object| container.len() > 1 && text(container, "name").is_some_and(|name| name != MAIN);
+    let saved: Vec<&Object> = saved.iter().filter_map(Value::as_object).filter(says_more).collect();
+    in_groups(saved).map(|group| Box::new(move |beta: &mut Object| put_containers(beta, &group)) as Edit<'_>).collect()
 }
 
-/// A container that v1alpha1 does not know, or the fields of it that v1alpha1 does not know.
-fn container_edit<'a>(name: &'a str, saved: &'a Object) -> Edit<'a> {
-    Box::new(move |beta| {
-        if let Some(container) = live_container(beta, name) {
-            for (key, value) in saved {
-                container.entry(key).or_insert_with(|| value.clone());
+fn put_containers(beta: &mut Object, saved: &[&Object]) {
+    let Some(live) = live_containers(beta) else { return };
+    let mut known: HashMap<String, usize> =
+        places(live).into_iter().map(|(name, place)| (name.to_owned(), place)).collect();
+    for saved in saved {
+        let Some(name) = text(saved, "name") else { continue };
+        let place = known.get(name).copied();
+        match place.and_then(|place| live.get_mut(place)).and_then(Value::as_object_mut) {
+            Some(container) => fill(container, saved),
+            None if name != SIDECAR => {
+                known.entry(name.to_owned()).or_insert(live.len());
+                live.push(Value::Object((*saved).clone()));
             }
-        } else if name != SIDECAR
-            && let Some(containers) = live_containers(beta)
-        {
-            containers.push(Value::Object(saved.clone()));
-        }
-    })
-}
-
-fn same_mount(a: &Value, b: &Value) -> bool {
-    a.get("name") == b.get("name") && a.get("mountPath") == b.get("mountPath")
-}
-
-fn mount_edits(main: &Object) -> Vec<Edit<'_>> {
-    let saved = list(main, "volumeMounts");
-    let mut edits: Vec<Edit<'_>> = vec![Box::new(move |beta| {
-        let Some(cache) = cache_mount(beta).filter(|cache| !saved.iter().any(|mount| same_mount(mount, cache))) else {
-            return;
-        };
-        let Some(main) = live_container(beta, MAIN) else { return };
-        if let Some(Value::Array(mounts)) = main.get_mut("volumeMounts") {
-            mounts.retain(|mount| *mount != cache);
-            if mounts.is_empty() {
-                main.remove("volumeMounts");
-            }
-        }
-    })];
-    edits.push(Box::new(move |beta| put_mounts_in_order(beta, saved)));
-    for mount in saved.iter().filter(|mount| mount.as_object().is_some_and(|fields| fields.len() > 2)) {
-        edits.push(Box::new(move |beta| {
-            let Some(Value::Array(live)) = live_container(beta, MAIN).and_then(|main| main.get_mut("volumeMounts"))
-            else {
-                return;
-            };
-            let exact = live.iter().position(|live| same_mount(live, mount));
-            let mut namesakes = live.iter().enumerate().filter(|(_, live)| live.get("name") == mount.get("name"));
-            let only = namesakes.next().map(|(index, _)| index).filter(|_| namesakes.next().is_none());
-            if let (Some(index), Some(saved)) = (exact.or(only), mount.as_object())
-                && let Some(Value::Object(live)) = live.get_mut(index)
-            {
-                for (key, value) in saved {
-                    live.entry(key).or_insert_with(|| value.clone());
-                }
-            }
-        }));
-    }
-    edits
-}
-
-/// v1alpha1 puts the mount of the compilation cache first.
-fn put_mounts_in_order(beta: &mut Object, order: &[Value]) {
-    if let Some(Value::Array(mounts)) = live_container(beta, MAIN).and_then(|main| main.get_mut("volumeMounts")) {
-        let place = |mount: &Value| order.iter().position(|saved| same_mount(saved, mount));
-        if mounts.len() == order.len() && mounts.iter().all(|mount| place(mount).is_some()) {
-            mounts.sort_by_key(place);
+            None => {}
         }
     }
 }
 
 fn put_in_order(beta: &mut Object, order: &[&str]) {
-    if let Some(containers) = live_containers(beta) {
-        let place = |container: &Value| order.iter().position(|name| name_of(container) == Some(*name));
-        if containers.len() == order.len() && containers.iter().all(|container| place(container).is_some()) {
-            containers.sort_by_key(place);
-        }
+    let Some(containers) = live_containers(beta) else { return };
+    let mut ranks = HashMap::new();
+    for (rank, name) in order.iter().enumerate() {
+        ranks.entry(*name).or_insert(rank);
+    }
+    let rank = |container: &Value| name_of(container).and_then(|name| ranks.get(name)).copied();
+    if containers.len() == order.len() && containers.iter().all(|container| rank(container).is_some()) {
+        containers.sort_by_key(rank);
     }
 }

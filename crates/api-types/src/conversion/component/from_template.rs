@@ -4,6 +4,7 @@ use super::MAIN;
 use super::resources::from_native;
 use crate::conversion::value::{Object, insert_filled, is_empty, list, name_of, object};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 
 /// Writes what the template says into a v1alpha1 component.
 pub(super) fn take_apart(template: &Object, alpha: &mut Object) {
@@ -54,16 +55,19 @@ fn take_dedicated(main: &mut Object, alpha: &mut Object) {
     }
 }
 
+fn filled(path: Option<&Value>) -> Option<&Value> {
+    path.filter(|path| !is_empty(path))
+}
+
 /// Adds the mounts of the container to those that are there, unless they are there already.
 fn append_mounts(mounts: &[Value], alpha: &mut Object) {
-    let mut flat = list(alpha, "volumeMounts").to_vec();
+    let before = list(alpha, "volumeMounts").to_vec();
+    let mut flat = before.clone();
+    let there = before.iter().map(|mount| (mount.get("name"), filled(mount.get("mountPoint"))));
+    let mut there: HashSet<_> = there.collect();
     for mount in mounts.iter().filter_map(Value::as_object) {
-        let path = mount.get("mountPath").filter(|path| !is_empty(path));
-        let there = |before: &Value| {
-            let point = before.get("mountPoint").filter(|point| !is_empty(point));
-            before.get("name") == mount.get("name") && point == path
-        };
-        if !flat.iter().any(there) {
+        let path = filled(mount.get("mountPath"));
+        if there.insert((mount.get("name"), path)) {
             // With the default that the API server fills in when v1alpha1 is written, so that writing back what was read
             // changes nothing.
             let mut entry = json!({ "name": mount.get("name"), "useAsCompilationCache": false });

@@ -2,8 +2,9 @@
 
 use super::MAIN;
 use super::resources::to_native;
-use crate::conversion::value::{Object, copy, insert_filled, is_empty, list, name_of, object, text};
+use crate::conversion::value::{Object, copy, insert_filled, is_empty, list, name_of, object, places, text};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// The ways to ask a container; a probe has one.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
@@ -68,11 +69,16 @@ fn union_env(main: &mut Object, over: &Value) {
         Some(Value::Array(env)) => env,
         _ => Vec::new(),
     };
+    let mut known: HashMap<String, usize> =
+        places(&env).into_iter().map(|(name, place)| (name.to_owned(), place)).collect();
     for variable in over {
-        let namesake = env.iter_mut().find(|before| name_of(before).is_some() && name_of(before) == name_of(variable));
-        match namesake {
-            Some(before) => *before = variable.clone(),
-            None => env.push(variable.clone()),
+        let name = name_of(variable);
+        match name.and_then(|name| known.get(name)).and_then(|place| env.get_mut(*place)) {
+            Some(namesake) => *namesake = variable.clone(),
+            None => {
+                known.extend(name.map(|name| (name.to_owned(), env.len())));
+                env.push(variable.clone());
+            }
         }
     }
     if !env.is_empty() {

@@ -3,6 +3,7 @@
 mod alpha;
 mod alpha_saved;
 mod beta;
+mod beta_mounts;
 mod beta_saved;
 mod features;
 mod from_template;
