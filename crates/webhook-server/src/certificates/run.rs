@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use controller_kit::process::Gate;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -86,10 +87,24 @@ impl Keeper {
     }
 
     /// Does what was decided. Returns when to look again at the latest.
+    ///
+    /// A place that cannot be set keeps nobody from writing the Secret: one place is without its CA then, and with a certificate
+    /// that is never renewed all of them would be without an answer.
     async fn act(&self, decision: &Decision, last_write: &mut Option<Instant>) -> Result<Duration, ActError> {
         let secret = self.sight.secret();
         let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
-        self.hand.inject(&decision.inject, &decision.bundle, version.as_deref()).await?;
+        let injected = self.hand.inject(&decision.inject, &decision.bundle, version.as_deref()).await;
+        let pause = self.write(decision, secret, last_write).await?;
+        injected.map(|()| pause)
+    }
+
+    /// Writes the Secret, if that was decided. Returns when to look again at the latest.
+    async fn write(
+        &self,
+        decision: &Decision,
+        secret: Option<Secret>,
+        last_write: &mut Option<Instant>,
+    ) -> Result<Duration, ActError> {
         let Some(write) = &decision.write else { return Ok(Duration::MAX) };
         let left = last_write.map_or(Duration::ZERO, |last| BETWEEN_WRITES.saturating_sub(last.elapsed()));
         if left.is_zero() {

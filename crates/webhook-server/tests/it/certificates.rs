@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use api_types::labels;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -86,6 +87,33 @@ async fn a_secret_that_is_deleted_or_damaged_is_repaired_and_no_call_fails_meanw
     wait::until("the Secret to come back", LIMIT, back).await.unwrap();
     until_serving(&install, &replica).await;
     calls.assert_none_failed().await;
+}
+
+/// Defect of ours: with one bundle that could not be set, the Secret was never written again.
+#[tokio::test]
+async fn a_bundle_that_cannot_be_set_does_not_keep_the_secret_from_being_repaired() {
+    let namespace = namespace("forbidden").await;
+    let install = own_install(&namespace).await;
+    // Ours by its labels and its Service, and by its name none that we may change.
+    let service = json!({ "name": "webhook", "namespace": namespace.name(), "path": "/", "port": install.front });
+    let stray = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {
+            "name": format!("{}-stray", namespace.name()),
+            "labels": { (labels::PART_OF): labels::OPERATOR, (labels::OPERATOR_NAMESPACE): namespace.name() },
+        },
+        "webhooks": [{
+            "name": "stray.kb.io", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Ignore",
+            "clientConfig": { "service": service }, "rules": [],
+        }],
+    });
+    install.cluster.apply(&[stray]).await.unwrap();
+    let replica = install.start_at(address(install.front), None).await;
+    let refused = async || install.log(&replica).contains("cannot set the CA bundle").then_some(());
+    wait::until("a bundle that cannot be set", LIMIT, refused).await.unwrap();
+    overwrite(&install, "ca.key", None).await;
+    let repaired = async || (!install.stored("ca.key").await.is_empty()).then_some(());
+    wait::until("a CA that can sign", LIMIT, repaired).await.unwrap();
 }
 
 /// A replica dies at its first steps, and another one finishes what it began.

@@ -134,6 +134,17 @@ fn a_certificate_that_runs_out_is_replaced_by_the_same_ca() {
     assert_ne!(world.decide().serve.unwrap(), first);
 }
 
+/// Defect of ours: a place that cannot be set, for want of a right to it, kept the certificate of all from being renewed.
+#[test]
+fn a_certificate_that_runs_out_is_replaced_although_a_place_lacks_its_ca() {
+    let mut world = World::settled();
+    world.pass(SERVING_LIFETIME - RENEW_BEFORE + MINUTE);
+    world.places()[1].bundles[0].1.clear();
+    let decision = world.decide();
+    let why = decision.write.map(|write| write.why);
+    assert_eq!((why, decision.inject.len()), (Some("the certificate is to be replaced"), 1));
+}
+
 /// Defect: the Go operator sets CAs at its start only, so a new CA breaks every call until it is started again.
 #[test]
 fn a_new_ca_is_spread_before_it_is_used_and_the_old_one_stays_for_a_day() {
@@ -246,6 +257,7 @@ fn a_clock_that_jumps_leaves_a_certificate_that_is_valid_now() {
     let year = SERVING_LIFETIME;
     for (jump, back) in [(2 * year, false), (20 * year, false), (2 * year, true), (20 * year, true)] {
         let mut world = World::settled();
+        assert!(world.decide().again <= MINUTE, "a clock that is put right tells nobody");
         let jump = jiff::SignedDuration::try_from(jump).unwrap();
         world.now = if back { world.now - jump } else { world.now + jump };
         world.settle();
