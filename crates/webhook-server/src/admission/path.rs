@@ -1,5 +1,7 @@
 //! The paths at which the API server asks.
 
+use super::kind::Kind;
+
 /// A path at which the API server asks about objects. The names are those that installed webhook configurations hold, so they
 /// never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +58,19 @@ impl Path {
             Self::DefaultComponent => "/mutate-nvidia-com-v1beta1-dynamocomponentdeployment",
             Self::DefaultRequest => "/mutate-nvidia-com-v1beta1-dynamographdeploymentrequest",
             Self::RestorePod => "/mutate-core-v1-pod-checkpoint-restore",
+        }
+    }
+
+    /// The kind of object that it is about.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::ValidateGraph | Self::DefaultGraph => Kind::Graph.name(),
+            Self::ValidateComponent | Self::ValidateComponentAlpha | Self::DefaultComponent => Kind::Component.name(),
+            Self::ValidateRequest | Self::DefaultRequest => Kind::Request.name(),
+            Self::ValidateCheckpoint => Kind::Checkpoint.name(),
+            Self::ValidateModel => Kind::Model.name(),
+            Self::RestorePod => "Pod",
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use api_types::conversion::review;
 use hyper::StatusCode;
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tracing::{error, warn};
 
@@ -15,13 +16,15 @@ use super::{Reply, RequestMetrics};
 /// Larger requests are worked on beside the threads that answer everybody else.
 const LARGE: usize = 64 << 10;
 
-pub(super) async fn convert(body: Vec<u8>, metrics: &RequestMetrics) -> Reply {
-    let begin = Instant::now();
-    let outcome = if body.len() < LARGE {
-        answer(&body)
-    } else {
-        spawn_blocking(move || answer(&body)).await.unwrap_or_else(|_| failed())
+/// Answers. The slot is given back when the work is done, even if nobody waits for it any more.
+pub(super) async fn convert(body: Vec<u8>, slot: OwnedSemaphorePermit, metrics: &RequestMetrics) -> Reply {
+    let (begin, is_large) = (Instant::now(), body.len() >= LARGE);
+    let work = move || {
+        let outcome = answer(&body);
+        drop(slot);
+        outcome
     };
+    let outcome = if is_large { spawn_blocking(work).await.unwrap_or_else(|_| failed()) } else { work() };
     metrics.converted(outcome.objects, begin.elapsed());
     outcome.reply
 }

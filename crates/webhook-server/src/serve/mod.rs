@@ -37,8 +37,11 @@ pub use tls::Serving;
 /// Path of the conversion.
 pub const CONVERT: &str = "/convert";
 
-/// Requests that are worked on at the same time; more of them wait.
-const REQUESTS: usize = 64;
+/// Admissions that are worked on at the same time; more of them wait.
+const ADMISSIONS: usize = 64;
+/// Conversions that are worked on at the same time. They have places of their own: an admission may wait for an API server that is
+/// busy, and objects must be readable all the same.
+const CONVERSIONS: usize = 64;
 /// The longest a request may take. The API server waits for 10 s, and then it has failed.
 const TIME: Duration = Duration::from_secs(9);
 /// Largest admission request. The API server accepts objects of up to 3 MB and sends two of them.
@@ -60,7 +63,8 @@ struct Inner {
     converts: bool,
     metrics: RequestMetrics,
     draining: Draining,
-    slots: Semaphore,
+    admissions: Arc<Semaphore>,
+    conversions: Arc<Semaphore>,
 }
 
 /// Whether the server is about to stop. All clones are one.
@@ -100,8 +104,9 @@ impl Service {
     #[must_use]
     pub fn new(admission: Source, converts: bool, metrics: RequestMetrics) -> Self {
         let paths = Path::ALL.into_iter().map(|path| (path.as_str(), path)).collect();
-        let slots = Semaphore::new(REQUESTS);
-        Self { inner: Arc::new(Inner { paths, admission, converts, metrics, draining: Draining::default(), slots }) }
+        let (admissions, conversions) = (Semaphore::new(ADMISSIONS).into(), Semaphore::new(CONVERSIONS).into());
+        let draining = Draining::default();
+        Self { inner: Arc::new(Inner { paths, admission, converts, metrics, draining, admissions, conversions }) }
     }
 
     pub(crate) fn draining(&self) -> Draining {
@@ -139,7 +144,8 @@ impl Inner {
             return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "send a review by POST");
         }
         // Closed never: nobody closes it.
-        let Ok(_slot) = self.slots.acquire().await else {
+        let slots = if convert { &self.conversions } else { &self.admissions };
+        let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
             return Reply::text(StatusCode::SERVICE_UNAVAILABLE, "stopping");
         };
         let limit = if convert { CONVERSION_BYTES } else { ADMISSION_BYTES };
@@ -149,7 +155,7 @@ impl Inner {
         };
         match path {
             Some(path) => self.admit(path, &body).await,
-            None => convert::convert(body, &self.metrics).await,
+            None => convert::convert(body, slot, &self.metrics).await,
         }
     }
 
@@ -175,7 +181,7 @@ impl Inner {
                 }
             }
         };
-        self.metrics.admitted(&request, &answer, begin.elapsed());
+        self.metrics.admitted(path, request.operation, &answer, begin.elapsed());
         if let Answer::Deny { errors, .. } = &answer {
             let (kind, operation) = (&request.kind.kind, request.operation.as_str());
             let (namespace, name) = (&request.namespace, &request.name);

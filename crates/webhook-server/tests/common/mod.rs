@@ -227,14 +227,15 @@ impl Install {
 impl Replica {
     /// Fails with what the replica waits for. Asked often, so in the plainest HTTP.
     pub async fn ready(&self) -> Result<(), String> {
-        let answer = self.readyz().await.map_err(|error| error.to_string())?;
+        let answer = self.get("/readyz").await.map_err(|error| error.to_string())?;
         let status = answer.lines().next().unwrap_or_default();
         if status.split(' ').nth(1) == Some("200") { Ok(()) } else { Err(answer) }
     }
 
-    async fn readyz(&self) -> std::io::Result<String> {
+    /// What it tells about itself at a path, with the head of the answer.
+    pub async fn get(&self, path: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(self.health).await?;
-        stream.write_all(b"GET /readyz HTTP/1.0\r\nHost: localhost\r\n\r\n").await?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         Ok(answer)

@@ -1,15 +1,20 @@
 //! Requests that no API server sends, and how connections begin and end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt;
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
-use test_cluster::Signal;
+use test_cluster::{Signal, wait};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
-use crate::common::{LIMIT, address};
+use crate::common::{Install, LIMIT, Replica, address};
 use crate::{namespace, own_install, world};
 
 const GRAPHS: &str = "/validate/nvidia.com/v1beta1/dynamographdeployments";
@@ -93,10 +98,9 @@ async fn many_objects_come_back_in_their_order() {
     assert!(replicas(&converted[499]));
 }
 
-/// Speaks the best protocol that both know.
-async fn negotiated(protocols: &[&[u8]]) -> Option<Vec<u8>> {
-    let world = world().await;
-    let ca = world.install.stored("ca.crt").await;
+/// A connection on which the best protocol is spoken that both know.
+async fn connected(install: &Install, replica: &Replica, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
+    let ca = install.stored("ca.crt").await;
     let mut roots = rustls::RootCertStore::empty();
     for der in <rustls::pki_types::CertificateDer<'_> as rustls::pki_types::pem::PemObject>::pem_slice_iter(&ca) {
         roots.add(der.unwrap()).unwrap();
@@ -105,9 +109,15 @@ async fn negotiated(protocols: &[&[u8]]) -> Option<Vec<u8>> {
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-    let stream = TcpStream::connect(world.replica.webhook).await.unwrap();
-    let name = rustls::pki_types::ServerName::try_from("webhook.operator.svc").unwrap();
-    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    let stream = TcpStream::connect(replica.webhook).await.unwrap();
+    let name = rustls::pki_types::ServerName::try_from(format!("webhook.{}.svc", install.namespace)).unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+/// The best protocol that both know.
+async fn negotiated(protocols: &[&[u8]]) -> Option<Vec<u8>> {
+    let world = world().await;
+    let stream = connected(&world.install, &world.replica, protocols).await;
     let (_, connection) = stream.get_ref();
     connection.alpn_protocol().map(<[u8]>::to_vec)
 }
@@ -117,6 +127,62 @@ async fn http_2_and_http_1_are_spoken() {
     assert_eq!(negotiated(&[b"http/1.1", b"h2"]).await.unwrap(), b"h2");
     assert_eq!(negotiated(&[b"http/1.1"]).await.unwrap(), b"http/1.1");
     assert_eq!(negotiated(&[]).await, None);
+}
+
+/// Sends a part of an admission.
+async fn begin(stream: &mut TlsStream<TcpStream>) {
+    let head = format!("POST {GRAPHS} HTTP/1.1\r\nHost: webhook\r\nContent-Length: 2\r\n\r\n{{");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
+}
+
+/// Defect of ours: admissions that had to wait, for an API server that was busy, kept objects from being read.
+#[tokio::test]
+async fn conversions_do_not_wait_for_admissions() {
+    let namespace = namespace("places").await;
+    let install = own_install(&namespace).await;
+    let replica = install.start().await;
+    let client = install.client_of(&replica).await;
+    let objects = json!([crate::manifests::graph("v1alpha1", 1, None)]);
+    // A machine that stands still may need longer than the server waits for the rest of an admission; then it is tried again.
+    wait::until("a conversion while admissions wait", LIMIT, async || {
+        let mut waiting = Vec::new();
+        for _ in 0..64 {
+            waiting.push(connected(&install, &replica, &[b"http/1.1"]).await);
+        }
+        for stream in &mut waiting {
+            begin(stream).await;
+        }
+        let mut byte = [0];
+        let mut has_waited = || match waiting[0].read(&mut byte).now_or_never() {
+            None => Ok(()),
+            Some(_) => Err("it has waited for admissions"),
+        };
+        // One that is whole waits as well.
+        while timeout(Duration::from_secs(1), send(&client, "POST", GRAPHS, b"{}".to_vec())).await.is_ok() {
+            has_waited()?;
+        }
+        assert_eq!(send(&client, "POST", "/convert", conversion(&objects)).await.0, 200);
+        has_waited()
+    })
+    .await
+    .unwrap();
+}
+
+/// Defect of ours: every kind that anybody made up became a label, which was kept for ever.
+#[tokio::test]
+async fn kinds_that_are_made_up_leave_no_trace_in_metrics() {
+    let world = world().await;
+    let client = world.install.client_of(&world.replica).await;
+    let request = json!({
+        "uid": "u", "operation": "CREATE", "resource": {}, "object": {},
+        "kind": { "group": "nvidia.com", "version": "v1beta1", "kind": "MadeUp" },
+    });
+    let review = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request });
+    assert_eq!(send(&client, "POST", GRAPHS, review.to_string().into_bytes()).await.0, 200);
+    let metrics = world.replica.get("/metrics").await.unwrap();
+    assert!(metrics.contains("resource_type=\"DynamoGraphDeployment\""), "{metrics}");
+    assert!(!metrics.contains("MadeUp"), "{metrics}");
 }
 
 /// A server that is told to stop is not ready at once, but answers for a while, and asks for new connections.
@@ -130,7 +196,7 @@ async fn a_server_that_stops_still_answers_while_others_learn_of_it() {
     assert_eq!(send(&client, "POST", "/convert", conversion(&objects)).await.0, 200);
     let ended = async { install.stop(&replica, Signal::Terminate).await };
     let asked = async {
-        test_cluster::wait::until("the server to be not ready", LIMIT, async || {
+        wait::until("the server to be not ready", LIMIT, async || {
             replica.ready().await.err().filter(|error| error.contains("about to stop"))
         })
         .await
