@@ -3,16 +3,18 @@
 
 use serde_json::Value;
 
+use super::ErrorKind;
 use super::field::Mistake;
 
-/// The mistakes in `new` that the change from `old` to `new` made.
+/// The mistakes in `new` that the change from `old` to `new` made. What was missing already is missing still, whatever else has
+/// changed in the place where it belongs.
 pub(super) fn made_by_change(mistakes: Vec<Mistake>, new: &Value, before: &[Mistake], old: &Value) -> Vec<Mistake> {
     let was_there = |mistake: &Mistake| {
         before.iter().any(|earlier| {
             earlier.kind == mistake.kind
                 && earlier.detail == mistake.detail
                 && earlier.at.is_same_place(&mistake.at)
-                && is_same(earlier.at.find(old), mistake.at.find(new))
+                && (mistake.kind == ErrorKind::Required || is_same(earlier.at.find(old), mistake.at.find(new)))
         })
     };
     mistakes.into_iter().filter(|mistake| !was_there(mistake)).collect()

@@ -287,6 +287,22 @@ fn old_mistakes_do_not_count() {
     );
 }
 
+/// Defect of ours: what was missing in a list counted as a new mistake with every other change of the list.
+#[test]
+fn what_was_missing_may_be_missing_still() {
+    let old = edited(&graph(), |g| {
+        g["spec"]["components"][1]["podTemplate"]["spec"]["containers"] =
+            json!([{ "name": "side", "image": "side:1" }]);
+    });
+    let at = ["Required spec.components[1].podTemplate.spec.containers"];
+    assert_eq!(mistakes(&create(&old, &facts())), at);
+    let side = edited(&old, |g| {
+        g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["image"] = json!("side:2");
+    });
+    assert_eq!(mistakes(&update(&old, &side, &facts())), [""; 0]);
+    assert_eq!(mistakes(&update(&graph(), &old, &facts())), at, "it was not missing");
+}
+
 /// Whoever changes metadata alone is never told about the spec.
 #[test]
 fn metadata_alone_may_always_change() {

@@ -64,6 +64,14 @@ fn gpus_are_told_where_they_are_not_looked_up() {
 }
 
 #[test]
+fn gpus_that_were_not_told_are_no_new_mistake() {
+    let facts = facts_with(|features| features.gpu_discovery = false);
+    let with = |gpus: i64| edited(&request(), |r| r["spec"]["hardware"] = json!({ "totalGpus": gpus }));
+    assert_eq!(mistakes(&create(&with(8), &facts)), ["Required spec.hardware"]);
+    assert_eq!(mistakes(&update(&with(8), &with(16), &facts)), [""; 0]);
+}
+
+#[test]
 fn requests_that_are_acted_upon_stay() {
     for (phase, refused) in [
         ("Pending", false),
