@@ -79,7 +79,7 @@ fn a_graph_with_every_kind_of_mistake() {
             spec.restart.strategy.order: Invalid value: ["decode","prefill","decode"]: names a component twice; name each once
             spec.restart.strategy.order[1]: Unsupported value: "prefill": supported values: "Frontend", "decode"
             spec.topologyConstraint.packDomain: Required value: no component has a constraint either; name the domain in which pods are to be packed
-            spec.components[1].multinode: neither leaderworkerset.x-k8s.io (LeaderWorkerSet) nor grove.io (Grove) serves this graph; the component will not start before one of them is installed"#]],
+            spec.components[1].multinode: leaderworkerset.x-k8s.io (LeaderWorkerSet) is not served, and the graph does not run on Grove; install LeaderWorkerSet, or create the graph anew where Grove is available: the component does not start before"#]],
     );
 }
 

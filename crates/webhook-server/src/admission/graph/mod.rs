@@ -61,8 +61,8 @@ pub(super) fn warn(graph: &Graph<'_>, facts: &Facts, out: &mut Findings) {
         let multinode = component.field("multinode");
         if component.is_multinode() && !on_grove && !facts.features.lws {
             out.warn(format!(
-                "{}: neither leaderworkerset.x-k8s.io (LeaderWorkerSet) nor grove.io (Grove) serves this graph; the component \
-                 will not start before one of them is installed",
+                "{}: leaderworkerset.x-k8s.io (LeaderWorkerSet) is not served, and the graph does not run on Grove; install \
+                 LeaderWorkerSet, or create the graph anew where Grove is available: the component does not start before",
                 multinode.path()
             ));
         }
