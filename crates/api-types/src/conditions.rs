@@ -327,6 +327,4 @@ pub mod request {
     pub const FORBIDDEN: &str = "Forbidden";
     /// `Stalled`: the pod of the profiler cannot start.
     pub const POD_CANNOT_START: &str = "PodCannotStart";
-    /// `Stalled`: an object of the reconciled kind has a form that this version does not know.
-    pub const UNREADABLE: &str = "Unreadable";
 }

@@ -61,6 +61,11 @@ impl Cause {
     pub fn is_ordinary(self) -> bool {
         matches!(self, Self::Gated | Self::Starting | Self::Probe | Self::Preparing)
     }
+
+    /// Whether nothing goes on without somebody's help. A node may yet come, where a cluster adds them when they are needed.
+    pub fn is_lasting(self) -> bool {
+        !self.is_ordinary() && self != Self::Unschedulable
+    }
 }
 
 /// Why pods do not serve.

@@ -257,7 +257,7 @@ fn waiting_for(observed: &Observed, what: &str) -> Stage {
         None => Stage::Capturing { waits: what.to_owned(), stalled: None },
         Some(Trouble { cause, message }) => Stage::Capturing {
             waits: format!("{what}: {message}"),
-            stalled: (!cause.is_ordinary()).then(|| cause.reason()),
+            stalled: cause.is_lasting().then(|| cause.reason()),
         },
     }
 }

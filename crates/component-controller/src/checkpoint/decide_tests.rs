@@ -122,16 +122,18 @@ fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
     };
     let words = "waiting for the pod of the Job: Job j: Error creating: a pod is forbidden: exceeded quota";
     assert_eq!(told(&refused, &|_| ()), (words.to_owned(), "True/PodsRefused".to_owned()));
-    let unplaced = Trouble { cause: Cause::Unschedulable, message: "pod p: no node".to_owned() };
+    let mute = Trouble { cause: Cause::ImagePull, message: "pod p: no image".to_owned() };
     let captured = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("")));
     for edit in [&|o: &mut Observed| o.pod = Some(pod()), &captured] as [&dyn Fn(&mut Observed); 2] {
-        let words = "waiting for the processes to be captured: pod p: no node";
-        assert_eq!(told(&unplaced, edit), (words.to_owned(), "True/Unschedulable".to_owned()));
+        let words = "waiting for the processes to be captured: pod p: no image";
+        assert_eq!(told(&mute, edit), (words.to_owned(), "True/ImagePullFailed".to_owned()));
     }
+    let unplaced = Trouble { cause: Cause::Unschedulable, message: "pod p: no node".to_owned() };
+    assert_eq!(told(&unplaced, &|_| ()), (String::new(), "False/Progressing".to_owned()), "a node may come");
     let loading = Trouble { cause: Cause::Probe, message: "pod p: it loads".to_owned() };
     assert_eq!(told(&loading, &captured), (String::new(), "False/Progressing".to_owned()), "nobody has to help");
     let over = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("Ready")));
-    assert_eq!(told(&unplaced, &over).0, "", "what it did is done");
+    assert_eq!(told(&mute, &over).0, "", "what it did is done");
 }
 
 #[test]
