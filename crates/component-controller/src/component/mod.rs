@@ -42,12 +42,6 @@ use status::{Facts, Standing};
 use std::{sync::Arc, time::Duration};
 use workload::WorkloadKind;
 
-/// How long after an API was missing it is looked for again.
-const API_RETRY: Duration = Duration::from_secs(10);
-
-/// How long after a claim was missing it is looked for again; claims are not watched.
-const CLAIM_RETRY: Duration = Duration::from_secs(15);
-
 /// Reconciles components.
 pub struct Reconciler {
     /// Reads.
@@ -108,8 +102,9 @@ impl Reconciler {
             joins_nodes: gpus.as_ref().map_or(true, |gpus| valid.joins_nodes(*gpus)),
         };
         let action = self.report(&packed, observed.component.status.as_ref(), &facts, &acted).await?;
-        let lacks_claim = (observed.expansion.lacks_claim.is_some() || gpus.is_err()).then_some(CLAIM_RETRY);
-        Ok(look_again.into_iter().chain(lacks_claim).fold(action, Action::no_later_than))
+        let lacks_claim = observed.expansion.lacks_claim.is_some() || gpus.is_err();
+        let missing = retry::missing(lacks_claim, decision.lacks_api);
+        Ok(look_again.into_iter().chain(missing).fold(action, Action::no_later_than))
     }
 
     /// How far the component is. Of pods that do not come up, one is named that tells why; then also when to look again.
@@ -155,7 +150,7 @@ impl Reconciler {
         let message = validate::api_missing(&observed.component);
         let facts = stuck(observed, Standing::Stuck { reason: conditions::component::API_MISSING, message });
         self.report_stuck(packed, observed.component.status.as_ref(), &facts).await?;
-        Ok(Action::requeue(API_RETRY))
+        Ok(Action::requeue(retry::API))
     }
 
     /// The object is not what its kind should be. Nothing of it can be relied on but its metadata.

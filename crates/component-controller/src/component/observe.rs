@@ -69,8 +69,8 @@ pub struct Observed {
     pub pull_secrets: Arc<PullSecretIndex>,
     /// The image pull secrets that the author names.
     pub named_pull_secrets: NamedPullSecrets,
-    /// First ServiceAccount of the namespace that is labelled for component pods.
-    pub fallback_service_account: Option<String>,
+    /// ServiceAccounts of the namespace that are labelled for component pods, sorted by name.
+    pub accounts: Vec<String>,
     /// What is known about its checkpoint.
     pub checkpoint: CheckpointFacts,
     /// What is known of it as a component of 2025.
@@ -199,7 +199,7 @@ impl Observer {
             component,
             pull_secrets: self.secrets.as_ref().map(|secrets| secrets.index(&namespace)).unwrap_or_default(),
             named_pull_secrets,
-            fallback_service_account: self.fallback_service_account(&namespace),
+            accounts: self.accounts(&namespace),
             namespace,
         })
     }
@@ -316,10 +316,12 @@ impl Observer {
         }
     }
 
-    fn fallback_service_account(&self, namespace: &str) -> Option<String> {
+    fn accounts(&self, namespace: &str) -> Vec<String> {
         let all = self.caches.accounts.all();
         let here = all.iter().filter(|account| account.metadata.namespace.as_deref() == Some(namespace));
-        here.filter_map(|account| account.metadata.name.clone()).min()
+        let mut names: Vec<String> = here.filter_map(|account| account.metadata.name.clone()).collect();
+        names.sort_unstable();
+        names
     }
 }
 

@@ -10,6 +10,12 @@ use std::time::Duration;
 const FIRST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// How long after an API was missing it is looked for again.
+pub const API: Duration = Duration::from_secs(10);
+
+/// How long after a claim was missing it is looked for again; claims are not watched.
+const CLAIM: Duration = Duration::from_secs(15);
+
 /// How long to wait before the next attempt; `None` if a change of a watched object will tell.
 ///
 /// A refused write is tried again after as much time as it has been refused for, within limits: the age of the
@@ -20,6 +26,11 @@ pub fn after(acted: &Acted, secrets: &NamedPullSecrets, conditions: &[Condition]
         return Some(age(conditions, now).clamp(FIRST, LONGEST));
     }
     (!secrets.missing.is_empty()).then_some(LONGEST)
+}
+
+/// How long to wait for what nobody tells of when it comes: a claim, or an API that is installed later.
+pub fn missing(lacks_claim: bool, lacks_api: bool) -> Option<Duration> {
+    [lacks_claim.then_some(CLAIM), lacks_api.then_some(API)].into_iter().flatten().min()
 }
 
 #[cfg(test)]
@@ -62,5 +73,13 @@ mod tests {
         assert_eq!(after(&Acted::default(), &found, &[], at(0)), None);
         let missing = NamedPullSecrets { any: true, missing: vec!["s".into()] };
         assert_eq!(after(&Acted::default(), &missing, &[], at(0)), Some(LONGEST));
+    }
+
+    #[test]
+    fn what_is_missing_is_looked_for_again() {
+        let table = [(false, false, None), (true, false, Some(15)), (false, true, Some(10)), (true, true, Some(10))];
+        for (claim, api, seconds) in table {
+            assert_eq!(missing(claim, api).map(|wait| wait.as_secs()), seconds, "{claim} {api}");
+        }
     }
 }

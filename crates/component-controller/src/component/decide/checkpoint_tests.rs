@@ -129,7 +129,7 @@ fn observed(checkpoint: Value, facts: CheckpointFacts) -> Observed {
         leftovers: Vec::new(),
         pull_secrets: Arc::default(),
         named_pull_secrets: NamedPullSecrets::default(),
-        fallback_service_account: None,
+        accounts: Vec::new(),
         checkpoint: facts,
         archive: Default::default(),
         expansion: Default::default(),

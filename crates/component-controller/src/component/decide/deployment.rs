@@ -1,20 +1,20 @@
 //! The Deployment.
 
-use super::desired;
+use super::{account, desired};
 use controller_kit::apply::Desired;
 use controller_kit::read::Interruption;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use workload::{RenderInput, ValidatedComponent, keep_live_pull_secrets, render_deployment};
 
-/// The Deployment as it should be.
+/// The Deployment as it should be, of the component `uid`. `accounts` are labelled for its pods.
 pub(super) fn decide(
     input: &RenderInput<'_>,
     valid: &ValidatedComponent<'_>,
-    uid: &str,
+    (uid, accounts): (&str, &[String]),
     live: Option<&Deployment>,
 ) -> Result<Desired, Interruption> {
-    let mut rendered = render_deployment(input, valid);
+    let mut rendered = account::render(input, valid, accounts, live, render_deployment);
     keep_live_pull_secrets(&mut rendered, valid, live);
     desired(&rendered, uid, live.is_none_or(|live| can_become(live, &rendered)))
 }

@@ -1,19 +1,19 @@
 //! The LeaderWorkerSet.
 
-use super::desired;
+use super::{account, desired};
 use api_types::annotations;
 use controller_kit::apply::Desired;
 use controller_kit::read::Interruption;
 use workload::{LeaderWorkerSet, RenderInput, ValidatedComponent, keep_live_pull_secrets, render_leader_worker_set};
 
-/// The LeaderWorkerSet as it should be.
+/// The LeaderWorkerSet as it should be, of the component `uid`. `accounts` are labelled for its pods.
 pub(super) fn decide(
     input: &RenderInput<'_>,
     valid: &ValidatedComponent<'_>,
-    uid: &str,
+    (uid, accounts): (&str, &[String]),
     live: Option<&LeaderWorkerSet>,
 ) -> Result<Desired, Interruption> {
-    let mut rendered = render_leader_worker_set(input, valid);
+    let mut rendered = account::render(input, valid, accounts, live, render_leader_worker_set);
     keep_live_pull_secrets(&mut rendered, valid, live);
     desired(&rendered, uid, true)
 }

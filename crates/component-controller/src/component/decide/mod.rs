@@ -1,5 +1,6 @@
 //! What has to be there, from one snapshot. Pure: no I/O, no clock.
 
+mod account;
 pub mod checkpoint;
 mod deployment;
 mod leader_worker_set;
@@ -46,6 +47,8 @@ pub struct Decision {
     pub workload: Option<Desired>,
     /// The claim that keeps checkpoints, and that of a volume of its own, if they are missing and to be made.
     pub storage_claims: Vec<Desired>,
+    /// Whether something of it needs an API that the cluster does not serve.
+    pub lacks_api: bool,
     /// What pods wait for, as sentences.
     pub waiting: Vec<String>,
 }
@@ -73,16 +76,17 @@ pub fn decide(
     let input = RenderInput {
         settings,
         pull_secrets: &observed.pull_secrets,
-        fallback_service_account: observed.fallback_service_account.as_deref(),
+        fallback_service_account: observed.accounts.first().map(String::as_str),
         legacy_type_is_worker: legacy_type_is_worker(valid, live_workload, live_service),
         restore: start.as_restore(),
         claimed_gpus: claimed_gpus.unwrap_or_default(),
     };
     let wanted = observed.component.spec.component.wanted_replicas();
     let serves = wanted > 0 && live_workload.is_some_and(|live| live.wanted() > 0);
+    let known = (observed.uid.as_str(), observed.accounts.as_slice());
     let workload = || match kind {
-        WorkloadKind::LeaderWorkerSet => leader_worker_set::decide(&input, valid, &observed.uid, live_set),
-        WorkloadKind::Deployment => deployment::decide(&input, valid, &observed.uid, live_deployment),
+        WorkloadKind::LeaderWorkerSet => leader_worker_set::decide(&input, valid, known, live_set),
+        WorkloadKind::Deployment => deployment::decide(&input, valid, known, live_deployment),
     };
     let (storage_claim, mut waiting) = storage(observed, valid)?;
     let mut storage_claims: Vec<Desired> = storage_claim.into_iter().collect();
@@ -91,9 +95,8 @@ pub fn decide(
     }
     waiting.extend(observed.expansion.lacks_claim.clone());
     let mut virtual_service = render_virtual_service(&input, valid);
-    if let Some(missing) = virtual_service.take_if(|_| !observed.serves_virtual_services) {
-        waiting.push(unserved(&missing));
-    }
+    let unserved = virtual_service.take_if(|_| !observed.serves_virtual_services);
+    waiting.extend(unserved.iter().map(needs_api));
     let model_service = match (valid.model(), &observed.model) {
         (Some(model), Some(facts)) => model::decide(&observed.namespace, model, facts)?,
         _ => None,
@@ -125,6 +128,7 @@ pub fn decide(
         kind,
         workload,
         storage_claims,
+        lacks_api: unserved.is_some(),
         waiting,
     })
 }
@@ -134,7 +138,7 @@ fn typed<K>(live: &Option<Live<K>>) -> Option<&K> {
 }
 
 /// The sentence for an object whose kind the cluster does not know.
-fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
+fn needs_api<K: Resource<DynamicType = ()>>(object: &K) -> String {
     let name = object.meta().name.as_deref().unwrap_or_default();
     format!("{} {name} needs the API {}, which the cluster does not serve", K::kind(&()), K::api_version(&()))
 }

@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use workload::{DiscoveryBackend, ExposureSettings, PullSecretIndex, RegistryHosts};
 
+mod account;
+
 const UID: &str = "uid-of-the-component";
 
 fn component(type_: &str) -> Value {
@@ -55,7 +57,7 @@ fn observed(component: Value) -> Observed {
         leftovers: Vec::new(),
         pull_secrets: Arc::default(),
         named_pull_secrets: NamedPullSecrets::default(),
-        fallback_service_account: None,
+        accounts: Vec::new(),
         checkpoint: CheckpointFacts::default(),
         archive: Default::default(),
         expansion: Default::default(),
@@ -265,6 +267,21 @@ fn a_way_in_goes_with_its_setting_and_only_if_it_is_ours() {
     assert_eq!(step(None, Some(owned_by(UID))), "delete");
     assert_eq!(step(None, Some(owned_by("another"))), "nothing");
     assert_eq!(step(None, None), "nothing");
+}
+
+/// Nobody tells when the API is installed.
+#[test]
+fn a_way_in_whose_api_is_missing_is_waited_for() {
+    let lacks = |gateway: Option<&str>, serves: bool| {
+        let mut observed = observed(component("frontend"));
+        observed.serves_virtual_services = serves;
+        let exposure = ExposureSettings { gateway: gateway.map(str::to_owned), ..ExposureSettings::default() };
+        let decision = decision(&observed, &PodSettings { exposure, ..PodSettings::default() });
+        (decision.lacks_api, decision.waiting.len())
+    };
+    assert_eq!(lacks(Some("istio/gateway"), false), (true, 1));
+    assert_eq!(lacks(Some("istio/gateway"), true), (false, 0));
+    assert_eq!(lacks(None, false), (false, 0));
 }
 
 #[test]
