@@ -119,7 +119,7 @@ fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Obj
 /// How much is done to put edits back one by one, in bytes that are copied for it.
 const EFFORT: usize = 4 << 20;
 /// How many edits are tried one by one at least, however large the object, and at most, however small.
-const TRIES: (usize, usize) = (32, 256);
+const TRIES: (usize, usize) = (160, 256);
 
 /// How many edits of an object are tried one by one. Each try copies the object, and whoever may write annotations decides how
 /// many there are; no object that was saved by a conversion has as many.
