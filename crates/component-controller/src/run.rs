@@ -111,9 +111,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
         .triggered_by(agent_watch, in_namespace(&components));
     controller = woken_by(controller, claim_watch, in_namespace(&components));
     controller = woken_by(controller, set_watch, set_keys);
-    controller = woken_by(controller, group_watch, |group| {
-        owner_key::<DynamoComponentDeployment, _>(group).into_iter().collect()
-    });
+    controller = woken_by(controller, group_watch, group_keys);
 
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
@@ -160,6 +158,10 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     join4(running, checkpoints, images::run(&context, builds, build_watch), async { gate.iter().for_each(Gate::open) })
         .await;
     Ok(())
+}
+
+fn group_keys(group: &Packed<PodGroup>) -> Vec<Key> {
+    owner_key::<DynamoComponentDeployment, _>(group).into_iter().collect()
 }
 
 /// The controller, which this watch wakes too if there is one.

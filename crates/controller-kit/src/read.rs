@@ -40,7 +40,7 @@ impl ReadError {
     }
 }
 
-/// Why a reconcile ended early. All of it is tried again, and none of it becomes a condition.
+/// Why a reconcile ended early. None of it becomes a condition, and all of it but what cannot be read is tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum Interruption {
     /// A step against the API server did not succeed.

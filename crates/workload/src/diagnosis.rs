@@ -62,9 +62,9 @@ impl Cause {
         matches!(self, Self::Gated | Self::Starting | Self::Probe | Self::Preparing)
     }
 
-    /// Whether nothing goes on without somebody's help. A node may yet come, where a cluster adds them when they are needed.
+    /// Whether nothing goes on without somebody's help. A node may yet come, a mount is tried again, and what ended is started anew.
     pub fn is_lasting(self) -> bool {
-        !self.is_ordinary() && self != Self::Unschedulable
+        matches!(self, Self::Refused | Self::Configuration | Self::ImagePull)
     }
 }
 

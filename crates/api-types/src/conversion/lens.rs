@@ -110,22 +110,27 @@ fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Obj
     if invisible(&all_seen, &bare_seen, live) {
         return (all, all_seen);
     }
-    let (mut kept, _) = put_back((bare, bare_seen), &sparse, live, to);
+    let first = |edits: &[Edit<'_>], least: usize| edits.len().min(tries(live, least));
+    let (mut kept, _) = put_back((bare, bare_seen), &sparse[..first(&sparse, SPARSE)], live, to);
     to.complete(&mut kept);
     let seen = to.project(&kept);
-    put_back((kept, seen), &exact, live, to)
+    put_back((kept, seen), &exact[..first(&exact, EXACT)], live, to)
 }
 
 /// How much is done to put edits back one by one, in bytes that are copied for it.
 const EFFORT: usize = 4 << 20;
-/// How many edits are tried one by one at least, however large the object, and at most, however small.
-const TRIES: (usize, usize) = (160, 256);
+/// How many sparse edits are tried one by one at least, however large the object: as many as those of one component can be.
+const SPARSE: usize = 160;
+/// How many exact ones.
+const EXACT: usize = 32;
+/// How many at most, however small the object.
+const MOST: usize = 256;
 
 /// How many edits of an object are tried one by one. Each try copies the object, and whoever may write annotations decides how
 /// many there are; no object that was saved by a conversion has as many.
-fn tries(live: &Object) -> usize {
+fn tries(live: &Object, least: usize) -> usize {
     let size = serde_json::to_vec(live).map_or(EFFORT, |json| json.len());
-    (EFFORT / size.max(1)).clamp(TRIES.0, TRIES.1)
+    (EFFORT / size.max(1)).clamp(least, MOST)
 }
 
 /// Applies, one by one, the edits that stay invisible in `live`, to an object and what it looks like.
@@ -135,7 +140,7 @@ fn put_back(
     live: &Object,
     to: &dyn Side,
 ) -> (Object, Object) {
-    for edit in edits.iter().take(tries(live)) {
+    for edit in edits {
         let mut candidate = kept.clone();
         edit(&mut candidate);
         let candidate_seen = to.project(&candidate);

@@ -37,11 +37,30 @@ where
             && let Some((api, config)) = listed.take()
         {
             debug!(url = api.resource_url(), "the API server does not stream what there is; it is listed");
-            events = watcher(api, config).boxed();
+            events = answered(watcher(api, config).boxed());
             event = events.next().await?;
         }
         Some((event, (events, listed)))
     })
+}
+
+/// Lists are announced before the API server is asked. One that does not answer must not look as if it did: pauses would
+/// never grow.
+fn answered<O: Send + 'static>(events: Events<O>) -> Events<O> {
+    let events = stream::unfold((events, None), async |(mut events, mut held)| {
+        let event = match held.take() {
+            Some(held) => held,
+            None => events.next().await?,
+        };
+        if !matches!(event, Ok(Event::Init)) {
+            return Some((event, (events, None)));
+        }
+        match events.next().await? {
+            Err(error) => Some((Err(error), (events, None))),
+            next => Some((event, (events, Some(next)))),
+        }
+    });
+    events.boxed()
 }
 
 fn is_refused(error: &watcher::Error) -> bool {
@@ -50,9 +69,29 @@ fn is_refused(error: &watcher::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kube::{core::Status, runtime::watcher};
+    use futures::{FutureExt, StreamExt, stream};
+    use kube::{
+        core::Status,
+        runtime::watcher::{self, Event},
+    };
 
-    use super::is_refused;
+    use super::{answered, is_refused};
+
+    #[test]
+    fn a_list_that_fails_looks_like_nothing_else() {
+        let failed = || Err(watcher::Error::InitialListFailed(kube::Error::TlsRequired));
+        let events =
+            [Ok(Event::Init), failed(), Ok(Event::Init), Ok(Event::InitApply(1)), Ok(Event::InitDone), failed()];
+        let told = answered(stream::iter(events).boxed()).map(|event| match event {
+            Ok(Event::Init) => "begin",
+            Ok(Event::InitApply(_)) => "object",
+            Ok(Event::InitDone) => "end",
+            Ok(_) => "change",
+            Err(_) => "error",
+        });
+        let told: Vec<_> = told.collect().now_or_never().unwrap();
+        assert_eq!(told, ["error", "begin", "object", "end", "error"]);
+    }
 
     #[test]
     fn a_server_that_does_not_stream_is_told_from_other_refusals() {

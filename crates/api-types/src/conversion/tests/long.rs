@@ -3,8 +3,8 @@
 use super::*;
 use std::time::{Duration, Instant};
 
-/// As long as the API server waits for a conversion.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// As long as the webhook server takes for a request; the API server waits for 30 s.
+const PATIENCE: Duration = Duration::from_secs(9);
 /// Entries of the long lists.
 const LONG: usize = 10_000;
 

@@ -171,6 +171,11 @@ fn a_profiler_whose_pod_does_not_run_says_why() {
     let (stalled, profiling, ready) = told(unplaced);
     assert_eq!(stalled.0, "Progressing", "a node may come");
     assert_eq!((profiling, ready), (("ProfilingRunning".to_owned(), words.clone()), words));
+    let ended = json!({ "phase": "Failed", "containerStatuses": [{ "name": "profiler", "image": "i", "imageID": "",
+        "ready": false, "restartCount": 0, "state": { "terminated": { "exitCode": 1, "reason": "Error" } } }] });
+    let (stalled, profiling, _) = told(ended);
+    assert_eq!(stalled.0, "Progressing", "the Job may try again, or says that it does not");
+    assert!(profiling.1.contains("container profiler"), "{profiling:?}");
     let imageless = json!({ "phase": "Pending", "containerStatuses": [{ "name": "profiler", "image": "i", "imageID": "",
         "ready": false, "restartCount": 0, "state": { "waiting": { "reason": "ErrImagePull", "message": "no such image" } } }] });
     let ((reason, message), ..) = told(imageless);
