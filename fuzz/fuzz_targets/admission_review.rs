@@ -35,7 +35,11 @@ static CLUSTERS: LazyLock<[Facts; 2]> = LazyLock::new(|| {
         checkpoint: true,
         gpu_discovery: true,
     };
-    let principals = Principals { operators: vec![OPERATOR.to_owned()], planners: vec!["planner".to_owned()] };
+    let principals = Principals {
+        operators: vec![OPERATOR.to_owned()],
+        planners: vec!["planner".to_owned()],
+        another_operator: false,
+    };
     [Facts::default(), Facts { features: all, principals, operator_version: "1.5.0".to_owned(), ..Facts::default() }]
 });
 
