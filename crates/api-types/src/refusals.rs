@@ -3,7 +3,11 @@
 //!
 //! A text says what is wrong with the value and what to do about it; the field and the value stand in front of it.
 
-use crate::{names::GROVE_COMBINED_MAX, v1alpha1::ModelSource};
+use crate::{
+    labels,
+    names::{self, GROVE_COMBINED_MAX},
+    v1alpha1::ModelSource,
+};
 
 use std::fmt::Display;
 
@@ -42,6 +46,21 @@ pub fn source() -> String {
 #[must_use]
 pub fn scheme() -> String {
     format!("is no address that workers can load from; begin with one of: {}", ModelSource::SCHEMES.join(", "))
+}
+
+/// What is wrong with the name of a graph that becomes the value of a label, with the remedy; none if it fits. Of a graph all of whose
+/// components are `global`, only the name itself is a label: the Dynamo namespace is another.
+#[must_use]
+pub fn graph_name(namespace: &str, name: &str, global: bool) -> Option<(String, &'static str)> {
+    let (label, value, remedy) = if global {
+        (labels::GRAPH, name.to_owned(), "shorten the name of the graph")
+    } else {
+        let dynamo_namespace = names::dynamo_namespace(namespace, name, false);
+        (labels::DYNAMO_NAMESPACE, dynamo_namespace, "shorten the name of the graph or of its namespace")
+    };
+    let max = names::LABEL_MAX;
+    let problem = || format!("gives the label {label} the value {value:?}, which has more than {max} characters");
+    (value.len() > max).then(|| (problem(), remedy))
 }
 
 /// What is wrong with a component whose name makes names of `length` characters on Grove. The API server does not hold this rule; the

@@ -1,7 +1,7 @@
 //! I/O out: carries a decision on a checkpoint out, in an order that has a reason.
 
 use super::{
-    decide::{Decision, Stage},
+    decide::{Decision, POD, Stage},
     deletion::{Cleanup, without_namespace},
     observe::Observed,
 };
@@ -36,7 +36,7 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -
         && job_exists(applier, observed).await?
     {
         // The cache is behind; a checkpoint must not be given up on its word.
-        acted.stage = Stage::Capturing { waits: "waiting for the pod of the Job".to_owned(), stalled: None };
+        acted.stage = Stage::Capturing { waits: POD.to_owned(), stalled: None };
         return Ok(acted);
     }
     let mut blocked = None;

@@ -24,8 +24,9 @@ use workload::snapshot::{
 };
 use workload::{Invalid, JobEnd, Trouble};
 
-/// What is waited for.
-const POD: &str = "waiting for the pod of the Job";
+/// What is waited for first.
+pub(super) const POD: &str = "waiting for the pod of the Job";
+/// What is waited for then.
 const CAPTURED: &str = "waiting for the processes to be captured";
 
 /// What shall be done, in the order of the fields.

@@ -100,13 +100,18 @@ fn the_end_of_a_change_is_recorded_once() {
     assert_eq!(status_of(&after, fresh(&after, |n| n)).rolling_update, Some(done));
 }
 
-#[test]
-fn a_stalled_component_stalls_the_graph_in_its_own_words() {
+/// The status of a graph one of whose components is stalled.
+fn with_stalled(reason: &str, message: &str) -> DynamoGraphDeploymentStatus {
     let mut live = fresh(&graph(), |_| 0);
     let conditions = &mut live[0].status.as_mut().unwrap().conditions;
     let generation = conditions[0].observed_generation;
-    set_condition(conditions, "Stalled", true.into(), "NameTaken", "Deployment x belongs to y", generation, NOW);
-    let status = status_of(&graph(), live);
+    set_condition(conditions, "Stalled", true.into(), reason, message, generation, NOW);
+    status_of(&graph(), live)
+}
+
+#[test]
+fn a_stalled_component_stalls_the_graph_in_its_own_words() {
+    let status = with_stalled("NameTaken", "Deployment x belongs to y");
     assert_eq!(status.state, GraphState::Pending, "the other components go on");
     let expected =
         ("True".to_owned(), "NameTaken".to_owned(), "component Frontend: Deployment x belongs to y".to_owned());
@@ -115,11 +120,7 @@ fn a_stalled_component_stalls_the_graph_in_its_own_words() {
 
 #[test]
 fn an_api_that_a_component_lacks_is_no_mistake_of_the_author() {
-    let mut live = fresh(&graph(), |_| 0);
-    let conditions = &mut live[0].status.as_mut().unwrap().conditions;
-    let generation = conditions[0].observed_generation;
-    set_condition(conditions, "Stalled", true.into(), "ApiMissing", "no LeaderWorkerSets", generation, NOW);
-    assert_eq!(is(&status_of(&graph(), live), "Stalled").1, "ApiMissing");
+    assert_eq!(is(&with_stalled("ApiMissing", "no LeaderWorkerSets"), "Stalled").1, "ApiMissing");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use api_types::v1beta1::{
     BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
     DynamoGraphDeploymentSpec,
 };
-use api_types::{annotations, conditions, labels, names};
+use api_types::{annotations, conditions, refusals};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 use workload::claims::Claim;
@@ -222,17 +222,9 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, facts: Facts<'_>) -> Option<
 /// Names that become values of labels must fit into them.
 fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
     let name = graph.name_any();
-    let (label, value, remedy) = if graph.spec.components.iter().all(|c| c.global_dynamo_namespace) {
-        (labels::GRAPH, name.clone(), "shorten the name of the graph")
-    } else {
-        let dynamo_namespace = names::dynamo_namespace(&graph.namespace().unwrap_or_default(), &name, false);
-        (labels::DYNAMO_NAMESPACE, dynamo_namespace, "shorten the name of the graph or of its namespace")
-    };
-    if value.len() > names::LABEL_MAX {
-        let max = names::LABEL_MAX;
-        let problem = format!("gives the label {label} the value {value:?}, which has more than {max} characters");
-        problems.push(Invalid::new("metadata.name", name, problem, remedy));
-    }
+    let global = graph.spec.components.iter().all(|c| c.global_dynamo_namespace);
+    let refused = refusals::graph_name(&graph.namespace().unwrap_or_default(), &name, global);
+    problems.extend(refused.map(|(problem, remedy)| Invalid::new("metadata.name", name, problem, remedy)));
 }
 
 /// What the components say about the graph.

@@ -147,15 +147,8 @@ async fn make_job(applier: &Applier, observed: &Observed, job: &Job, acted: &mut
                 acted.stage = Stage::Blocked { reason: reason::NAME_TAKEN, message };
             }
         }
-        Err(error) => {
-            let message = error.to_string();
-            acted.stage = match error.class() {
-                Class::Invalid => Stage::JobRefused(message),
-                Class::Forbidden => Stage::Blocked { reason: reason::FORBIDDEN, message },
-                Class::Foreign => Stage::Blocked { reason: reason::NAME_TAKEN, message },
-                Class::Transient => return Err(error),
-            };
-        }
+        Err(error) if error.class() == Class::Invalid => acted.stage = Stage::JobRefused(error.to_string()),
+        Err(error) => acted.stage = refused(error)?,
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Name and annotations of a graph.
 
 use api_types::v1beta1::EngineMode;
-use api_types::{annotations, labels, names};
+use api_types::{annotations, refusals};
 
 use super::super::Operation;
 use super::super::field::{Findings, Node};
@@ -51,16 +51,8 @@ fn one_of(annotation: &Node<'_>, supported: &[&str], out: &mut Findings) {
 
 /// Names that become values of labels must fit into them.
 fn name(graph: &Graph<'_>, out: &mut Findings) {
-    let (label, value, remedy) = if graph.components().iter().all(|c| c.field("globalDynamoNamespace").is_true()) {
-        (labels::GRAPH, graph.name().to_owned(), "shorten the name of the graph")
-    } else {
-        let dynamo_namespace = names::dynamo_namespace(graph.namespace(), graph.name(), false);
-        (labels::DYNAMO_NAMESPACE, dynamo_namespace, "shorten the name of the graph or of its namespace")
-    };
-    if value.len() > names::LABEL_MAX {
-        let max = names::LABEL_MAX;
-        let detail =
-            format!("gives the label {label} the value {value:?}, which has more than {max} characters; {remedy}");
-        out.invalid(&graph.metadata().field("name"), detail);
+    let global = graph.components().iter().all(|c| c.field("globalDynamoNamespace").is_true());
+    if let Some((problem, remedy)) = refusals::graph_name(graph.namespace(), graph.name(), global) {
+        out.invalid(&graph.metadata().field("name"), format!("{problem}; {remedy}"));
     }
 }
