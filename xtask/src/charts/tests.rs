@@ -1,6 +1,7 @@
 //! The chart, rendered by the pinned helm.
 
 mod definitions;
+mod hardened;
 mod long_names;
 mod neighbours;
 mod nulls;

@@ -113,3 +113,10 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end -}}
 {{- $users | toJson -}}
 {{- end -}}
+
+{{/* Whether ValidatingAdmissionPolicies limit the operator: what the value says, else in an install for the whole cluster where they are served. */}}
+{{- define "dynamo-operator.admissionPolicies" -}}
+{{- $set := .Values.admissionPolicies.enabled -}}
+{{- $default := and (empty (include "dynamo-operator.restricted" .)) (semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version) -}}
+{{- if ternary $set $default (kindIs "bool" $set) }}true{{ end -}}
+{{- end -}}

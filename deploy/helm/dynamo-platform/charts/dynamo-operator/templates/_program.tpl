@@ -323,9 +323,17 @@ spec:
   ingress:
     - ports:
         - {port: metrics, protocol: TCP}
+      {{- if .root.Values.hardened }}
+      from:
+        {{- toYaml .root.Values.networkPolicy.metricsFrom | nindent 8 }}
+      {{- else }}
         - {port: health, protocol: TCP}
-        {{- range .ports }}
+      {{- end }}
+    {{- with .ports }}
+    - ports:
+        {{- range . }}
         - {port: {{ .name }}, protocol: TCP}
         {{- end }}
+    {{- end }}
 {{- end }}
 {{- end -}}
