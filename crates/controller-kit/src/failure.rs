@@ -94,7 +94,7 @@ impl ErrorType {
         }
     }
 
-    fn of_status(status: &kube::core::Status) -> Self {
+    pub(crate) fn of_status(status: &kube::core::Status) -> Self {
         let terminating = status
             .details
             .as_ref()

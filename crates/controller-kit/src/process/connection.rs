@@ -96,21 +96,16 @@ fn connector() -> HttpConnector {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        pin::pin,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
     };
 
     use axum::{Router, http::StatusCode};
-    use futures::StreamExt;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::{
         Api,
-        api::DeleteParams,
-        runtime::watcher::{self, watcher},
+        api::{DeleteParams, ListParams, WatchParams},
     };
     use socket2::SockRef;
     use tokio::net::TcpListener;
@@ -172,13 +167,12 @@ mod tests {
         let client = client_builder(&config, &Fence::unfenced()).unwrap().build();
         let scope = Scope::Namespace("team".to_owned());
         // What the API server streams, and what is listed.
-        let config = watcher::Config::default();
-        for (seen, config) in [(1, config.clone().streaming_lists()), (2, config)] {
-            let mut events = pin!(watcher(scope.api::<ConfigMap>(client.clone()), config));
-            let error = async { while events.next().await.is_some_and(|event| event.is_ok()) {} };
-            tokio::time::timeout(Duration::from_secs(60), error).await.expect("it does not wait inside the client");
-            assert_eq!(tries.load(Ordering::SeqCst), seen);
-        }
+        let maps = scope.api::<ConfigMap>(client.clone());
+        let (watched, paged) = (WatchParams::default().initial_events(), ListParams::default().limit(500));
+        let requests = async { (maps.watch(&watched, "").await.is_err(), maps.list(&paged).await.is_err()) };
+        let refused = tokio::time::timeout(Duration::from_secs(60), requests).await;
+        assert_eq!(refused.expect("it does not wait inside the client"), (true, true));
+        assert_eq!(tries.load(Ordering::SeqCst), 2);
         let get = scope.api::<ConfigMap>(client);
         let repeated = async {
             while tries.load(Ordering::SeqCst) < 5 {

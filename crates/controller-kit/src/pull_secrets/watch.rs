@@ -7,7 +7,7 @@ use futures::{
     channel::{mpsc, oneshot},
 };
 use k8s_openapi::api::core::v1::Secret;
-use kube::runtime::watcher::{self, Event};
+use kube::runtime::watcher::Event;
 use tracing::{info, warn};
 
 use super::{PullSecrets, SELECTOR};
@@ -16,6 +16,7 @@ use crate::{
     process::Context,
     store::{
         Key, Packed, Pauses,
+        list_watch::WatchError,
         watch::{map, untyped_events},
     },
 };
@@ -46,7 +47,7 @@ pub fn follow(context: &Context, secrets: &PullSecrets) -> Following {
 }
 
 async fn take_in(
-    events: impl Stream<Item = Result<Event<Packed<Secret>>, watcher::Error>>,
+    events: impl Stream<Item = Result<Event<Packed<Secret>>, WatchError>>,
     secrets: &PullSecrets,
     done: oneshot::Sender<()>,
     changed: &mpsc::UnboundedSender<String>,
@@ -58,7 +59,7 @@ async fn take_in(
         let complete = match &event {
             Ok(Event::InitDone) => true,
             Ok(_) => false,
-            Err(error) if is_forbidden(error) => {
+            Err(error) if error.error_type() == ErrorType::Forbidden => {
                 if !std::mem::replace(&mut told, true) {
                     warn!(%error, "no right to list Secrets: image pull secrets are not found by registry");
                 }
@@ -86,14 +87,4 @@ fn read(packed: Packed<Secret>) -> Secret {
         warn!(secret = %Key::of(&packed), "cannot be read; not used for image pulls");
         Secret { metadata: packed.metadata, ..Secret::default() }
     })
-}
-
-fn is_forbidden(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => ErrorType::of(error) == ErrorType::Forbidden,
-        watcher::Error::WatchError(status) => status.code == 403,
-        watcher::Error::NoResourceVersion => false,
-    }
 }

@@ -239,6 +239,13 @@ impl<O: Resource> Content<O> {
     /// Only what really differs is a change: after a broken connection most objects come back as they were.
     fn replace_all(&mut self) -> Vec<Change<O>> {
         let incoming = std::mem::take(&mut self.incoming);
+        // The watch accepts an older list only from an API server that was restored; its versions count from there.
+        let is_older = |(key, object): (&Key, &O)| {
+            self.objects.get(key).is_some_and(|known| number(known.as_ref()) > number(object))
+        };
+        if incoming.iter().any(is_older) {
+            self.latest = incoming.values().filter_map(number).max().unwrap_or_default();
+        }
         let gone: Vec<Key> = self.objects.keys().filter(|key| !incoming.contains_key(*key)).cloned().collect();
         let mut changes: Vec<_> = gone.iter().filter_map(|key| self.take(key)).collect();
         for (key, object) in incoming {
@@ -283,13 +290,16 @@ impl<O: Resource> Content<O> {
     }
 
     fn see(&mut self, object: &O) {
-        let seen = version(object).and_then(|version| version.parse().ok()).unwrap_or_default();
-        self.latest = self.latest.max(seen);
+        self.latest = self.latest.max(number(object).unwrap_or_default());
     }
 }
 
 fn version<O: Resource>(object: &O) -> Option<&str> {
     object.meta().resource_version.as_deref()
+}
+
+fn number<O: Resource>(object: &O) -> Option<u64> {
+    version(object)?.parse().ok()
 }
 
 fn owner_uid<O: Resource>(object: &O) -> Option<&str> {

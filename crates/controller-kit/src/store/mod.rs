@@ -7,7 +7,7 @@
 //! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
 mod cache;
-mod initial;
+pub(crate) mod list_watch;
 mod optional;
 mod packed;
 mod pause;

@@ -6,16 +6,14 @@ use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
     Resource,
     core::{ApiResource, NamespaceResourceScope},
-    runtime::{
-        utils::Backoff,
-        watcher::{self, Event},
-    },
+    runtime::{utils::Backoff, watcher::Event},
 };
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
 
 use super::{
     Packed, Pauses, Scope, Store, Watch,
+    list_watch::WatchError,
     served::{HOLDS, ServedApi, ServedApis, lately},
     watch::untyped_events,
 };
@@ -56,9 +54,9 @@ struct Optional<O: Resource> {
     /// When the answer was given that it acts on.
     seen: Option<Instant>,
     store: Store<O>,
-    open: Box<dyn Fn() -> BoxStream<'static, Result<Event<O>, watcher::Error>> + Send>,
+    open: Box<dyn Fn() -> BoxStream<'static, Result<Event<O>, WatchError>> + Send>,
     /// The watch, while the kind is served.
-    events: Option<BoxStream<'static, Result<Event<O>, watcher::Error>>>,
+    events: Option<BoxStream<'static, Result<Event<O>, WatchError>>>,
     pending: VecDeque<Event<O>>,
     pauses: Pauses,
 }
@@ -67,11 +65,11 @@ impl<O> Optional<O>
 where
     O: Resource + Send + Sync + Debug + 'static,
 {
-    fn into_stream(self) -> impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static {
+    fn into_stream(self) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static {
         stream::unfold(self, async |mut optional| Some((optional.next().await, optional)))
     }
 
-    async fn next(&mut self) -> Result<Event<O>, watcher::Error> {
+    async fn next(&mut self) -> Result<Event<O>, WatchError> {
         loop {
             if let Some(event) = self.pending.pop_front() {
                 return Ok(event);
@@ -81,7 +79,7 @@ where
                 continue;
             };
             match events.next().await {
-                Some(Err(error)) if is_not_found(&error) && self.api.is_gone().await => {
+                Some(Err(error)) if error.error_type() == ErrorType::NotFound && self.api.is_gone().await => {
                     self.withdraw();
                 }
                 Some(event) => return event,
@@ -126,15 +124,5 @@ where
         self.store.set_served(false);
         self.events = None;
         self.pending.extend([Event::Init, Event::InitDone]);
-    }
-}
-
-fn is_not_found(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
-            ErrorType::of(error) == ErrorType::NotFound
-        }
-        watcher::Error::WatchError(status) => status.code == 404,
-        _ => false,
     }
 }

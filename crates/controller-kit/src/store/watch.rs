@@ -12,19 +12,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Client, Resource,
     core::{ApiResource, DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    runtime::{WatchStreamExt, watcher::Event},
 };
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::{Change, Key, Packed, Store, initial, packed::prune, pause::Pauses};
-
-/// A watch is opened anew after this many seconds, without listing again. Five seconds more is how long a server that hangs goes
-/// unnoticed; of a connection that died, the process's client learns within six seconds.
-const WATCH_TIMEOUT: u32 = 120;
+use super::{
+    Change, Key, Packed, Store,
+    list_watch::{self, WatchError},
+    packed::prune,
+    pause::Pauses,
+};
 
 /// Which namespaces a controller looks at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -194,7 +192,7 @@ pub(crate) fn untyped_events<O>(
     labels: Option<&str>,
     fields: Option<&str>,
     pauses: Pauses,
-) -> impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static
+) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static
 where
     O: Untyped + 'static,
     O::DynamicType: Default,
@@ -221,18 +219,11 @@ fn events<O>(
     labels: Option<&str>,
     fields: Option<&str>,
     pauses: Pauses,
-) -> BoxStream<'static, Result<Event<O>, watcher::Error>>
+) -> BoxStream<'static, Result<Event<O>, WatchError>>
 where
     O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let mut config = watcher::Config::default().timeout(WATCH_TIMEOUT);
-    if let Some(labels) = labels {
-        config = config.labels(labels);
-    }
-    if let Some(fields) = fields {
-        config = config.fields(fields);
-    }
-    initial::events(api, config).backoff(pauses).boxed()
+    list_watch::events(api, labels, fields).backoff(pauses).boxed()
 }
 
 impl<O> Watch<O>
@@ -255,17 +246,17 @@ where
     }
 
     /// Follows any stream of watch events.
-    pub(crate) fn new(events: impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static) -> Self {
+    pub(crate) fn new(events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static) -> Self {
         Self::into_store(Store::new(), events)
     }
 
     /// The same for a store that exists.
     pub(super) fn into_store(
         store: Store<O>,
-        events: impl Stream<Item = Result<Event<O>, watcher::Error>> + Send + 'static,
+        events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
     ) -> Self {
         let target = store.clone();
-        let take_in = move |event: Result<Event<O>, watcher::Error>| {
+        let take_in = move |event: Result<Event<O>, WatchError>| {
             stream::iter(match event {
                 Ok(event) => target.handle(event.modify(|object| prune(object.meta_mut()))),
                 Err(error) => {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod applier;
+mod consistent;
 mod controller;
 mod leader;
 mod optional_api;

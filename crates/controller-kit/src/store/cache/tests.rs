@@ -111,6 +111,18 @@ fn the_newest_version_counts_deletions_in() {
     assert_eq!(store.group_kind(), ("", "ConfigMap"));
 }
 
+/// Found defect: a list that led back in time replaced the objects and left the newest version as it was, so that a cache that lacked
+/// the last writes was taken for fresh.
+#[test]
+fn the_newest_version_is_never_newer_than_the_list_that_was_accepted() {
+    let store = Store::new();
+    listed(&store, vec![object("a", 9, None), object("b", 7, None)]);
+    listed(&store, vec![object("b", 7, None)]);
+    assert_eq!(store.latest(), 9, "a deletion makes nothing older");
+    listed(&store, vec![object("b", 3, None), object("c", 4, None)]);
+    assert_eq!(store.latest(), 4, "the API server was restored");
+}
+
 #[test]
 fn an_object_is_alive_while_it_is_the_same_and_not_leaving() {
     let (store, key) = (Store::new(), Key::new("n", "a"));

@@ -1,0 +1,376 @@
+//! Lists all objects of a watch and follows their changes, without end.
+//!
+//! The initial state is streamed by the API server, which then holds no list of everything in memory, and neither do we. That of
+//! Kubernetes 1.30, 1.31 or 1.33 refuses to, unless its feature gate `WatchList` is on; there, it is listed in pages.
+//!
+//! The initial state is a consistent read: its request names no resource version. With `resourceVersion=0`, which kube's watcher
+//! sends, an API server answers from its watch cache, however old that is, and a controller would act on a past picture.
+
+use std::{collections::VecDeque, fmt::Debug, time::Duration};
+
+use futures::{
+    Stream, StreamExt,
+    stream::{self, BoxStream},
+};
+use kube::{
+    Api, Resource, ResourceExt,
+    api::{ListParams, WatchEvent, WatchParams},
+    core::Status,
+    runtime::watcher::Event,
+};
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+use tracing::{debug, warn};
+
+use crate::failure::ErrorType;
+
+/// The parameter of a request for the initial state; an API server that does not know it names it in its refusal.
+const PARAMETER: &str = "sendInitialEvents";
+
+/// Annotation of the bookmark after the last initial object.
+const INITIAL_END: &str = "k8s.io/initial-events-end";
+
+/// A watch is opened anew after this many seconds, without listing again.
+const WATCH_SECONDS: u32 = 120;
+
+/// After this long without an event or the end of the watch, the connection is dead.
+const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+
+/// An API server that answers this many consistent reads in a row with the same past was restored from a backup.
+const PROOFS: u32 = 3;
+
+/// Why a watch broke. It is resumed after a pause.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WatchError {
+    /// The initial list.
+    #[error("cannot list: {0}")]
+    List(#[source] Box<kube::Error>),
+    /// The request to watch.
+    #[error("cannot start to watch: {0}")]
+    Start(#[source] Box<kube::Error>),
+    /// An event could not be received.
+    #[error("cannot read an event: {0}")]
+    Event(#[source] Box<kube::Error>),
+    /// The API server ended the watch.
+    #[error("the API server ended the watch: {} ({})", .0.message, .0.code)]
+    Ended(Box<Status>),
+    /// A list from which nothing can be followed.
+    #[error("the API server sent a list without a resource version")]
+    NoVersion,
+    /// The list is older than what was seen before.
+    #[error("the API server listed the state at resource version {listed}, but {seen} was seen before; listing again")]
+    Behind {
+        /// Version of the list.
+        listed: u64,
+        /// Newest version seen.
+        seen: u64,
+    },
+}
+
+impl WatchError {
+    /// Its kind.
+    pub(crate) fn error_type(&self) -> ErrorType {
+        match self {
+            Self::List(error) | Self::Start(error) | Self::Event(error) => ErrorType::of(error),
+            Self::Ended(status) => ErrorType::of_status(status),
+            Self::NoVersion | Self::Behind { .. } => ErrorType::Unavailable,
+        }
+    }
+
+    /// The version from which the watch should go on is too old.
+    fn is_expired(&self) -> bool {
+        match self {
+            Self::Start(error) => matches!(error.as_ref(), kube::Error::Api(status) if status.code == 410),
+            Self::Ended(status) => status.code == 410,
+            _ => false,
+        }
+    }
+
+    /// The API server does not stream the initial state.
+    fn is_streaming_refused(&self) -> bool {
+        let Self::Start(error) = self else { return false };
+        matches!(error.as_ref(), kube::Error::Api(status) if status.message.contains(PARAMETER))
+    }
+}
+
+/// The newest version that was seen, so that a list cannot lead back in time.
+#[derive(Debug, Default)]
+struct History {
+    newest: u64,
+    behind: u32,
+}
+
+impl History {
+    /// An event of this version was received. Versions that are no numbers cannot be compared.
+    fn saw(&mut self, version: &str) {
+        self.newest = self.newest.max(version.parse().unwrap_or_default());
+    }
+
+    /// Accepts a complete list of this version, or rejects it because it is older than what was seen before.
+    fn accept(&mut self, version: &str) -> Result<(), WatchError> {
+        let Ok(listed) = version.parse::<u64>() else { return Ok(()) };
+        if listed < self.newest {
+            self.behind += 1;
+            if self.behind < PROOFS {
+                return Err(WatchError::Behind { listed, seen: self.newest });
+            }
+            warn!(listed, seen = self.newest, "resource versions went back; the API server was restored from a backup");
+        }
+        *self = Self { newest: listed, behind: 0 };
+        Ok(())
+    }
+}
+
+/// The events of a watch that never ends, without pauses after errors. The initial state begins with [`Event::Init`] when the API
+/// server has answered, so that an outage is nothing but errors.
+pub(super) fn events<O>(
+    api: Api<O>,
+    labels: Option<&str>,
+    fields: Option<&str>,
+) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static
+where
+    O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let list_watch = ListWatch {
+        api,
+        labels: labels.map(str::to_owned),
+        fields: fields.map(str::to_owned),
+        streams: true,
+        history: History::default(),
+        pending: VecDeque::new(),
+        state: State::Start,
+    };
+    stream::unfold(list_watch, async |mut list_watch| Some((list_watch.next().await, list_watch)))
+}
+
+struct ListWatch<O> {
+    api: Api<O>,
+    labels: Option<String>,
+    fields: Option<String>,
+    /// Whether the API server streams the initial state. It is asked once; one that is replaced by an older release may refuse later.
+    streams: bool,
+    history: History,
+    /// Events that were received and not yet delivered.
+    pending: VecDeque<Event<O>>,
+    state: State<O>,
+}
+
+type Events<O> = BoxStream<'static, kube::Result<WatchEvent<O>>>;
+
+enum State<O> {
+    /// Nothing is known.
+    Start,
+    /// The initial state is being streamed.
+    Initial(Events<O>),
+    /// The page of a list after this token comes next.
+    Page(String),
+    /// Changes since this version come next.
+    Resume(String),
+    /// Changes are being followed; the version is that of the last one.
+    Following(String, Events<O>),
+}
+
+impl<O> ListWatch<O>
+where
+    O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    async fn next(&mut self) -> Result<Event<O>, WatchError> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Ok(event);
+            }
+            // An error leads to the start, unless the step has set another state.
+            let step = match std::mem::replace(&mut self.state, State::Start) {
+                State::Start if self.streams => self.start().await,
+                State::Start => self.page(None).await,
+                State::Page(token) => self.page(Some(token)).await,
+                State::Initial(stream) => self.initial(stream).await,
+                State::Resume(version) => self.resume(version).await,
+                State::Following(version, stream) => self.follow(version, stream).await,
+            };
+            if let Err(error) = step {
+                if !error.is_streaming_refused() || !std::mem::take(&mut self.streams) {
+                    return Err(error);
+                }
+                debug!(url = self.api.resource_url(), "the API server does not stream the initial state; listing it");
+            }
+        }
+    }
+
+    fn watch_params(&self) -> WatchParams {
+        WatchParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
+            timeout: Some(WATCH_SECONDS),
+            ..WatchParams::default()
+        }
+    }
+
+    async fn start(&mut self) -> Result<(), WatchError> {
+        let params = self.watch_params().initial_events();
+        let stream = self.api.watch(&params, "").await.map_err(|error| WatchError::Start(Box::new(error)))?;
+        self.pending.push_back(Event::Init);
+        self.state = State::Initial(stream.boxed());
+        Ok(())
+    }
+
+    async fn initial(&mut self, mut stream: Events<O>) -> Result<(), WatchError> {
+        // A stream that ends early is begun again.
+        let Some(event) = received(&mut stream).await? else { return Ok(()) };
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                self.pending.push_back(Event::InitApply(object))
+            }
+            WatchEvent::Bookmark(bookmark) if bookmark.metadata.annotations.contains_key(INITIAL_END) => {
+                let version = bookmark.metadata.resource_version;
+                self.history.accept(&version)?;
+                self.pending.push_back(Event::InitDone);
+                self.state = State::Following(version, stream);
+                return Ok(());
+            }
+            WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(status) => return Err(WatchError::Ended(status)),
+        }
+        self.state = State::Initial(stream);
+        Ok(())
+    }
+
+    async fn page(&mut self, token: Option<String>) -> Result<(), WatchError> {
+        let is_first = token.is_none();
+        let params = ListParams {
+            label_selector: self.labels.clone(),
+            field_selector: self.fields.clone(),
+            limit: Some(PAGE),
+            continue_token: token,
+            ..ListParams::default()
+        };
+        let list = self.api.list(&params).await.map_err(|error| WatchError::List(Box::new(error)))?;
+        let filled = |text: &String| !text.is_empty();
+        let version = list.metadata.resource_version.filter(filled).ok_or(WatchError::NoVersion)?;
+        if is_first {
+            self.history.accept(&version)?;
+            self.pending.push_back(Event::Init);
+        }
+        self.pending.extend(list.items.into_iter().map(Event::InitApply));
+        self.state = match list.metadata.continue_.filter(filled) {
+            Some(token) => State::Page(token),
+            None => {
+                self.pending.push_back(Event::InitDone);
+                State::Resume(version)
+            }
+        };
+        Ok(())
+    }
+
+    async fn resume(&mut self, version: String) -> Result<(), WatchError> {
+        match self.api.watch(&self.watch_params(), &version).await {
+            Ok(stream) => {
+                self.state = State::Following(version, stream.boxed());
+                Ok(())
+            }
+            Err(error) => self.broken(WatchError::Start(Box::new(error)), State::Resume(version)),
+        }
+    }
+
+    async fn follow(&mut self, mut version: String, mut stream: Events<O>) -> Result<(), WatchError> {
+        let event = match received(&mut stream).await {
+            Ok(Some(event)) => event,
+            Ok(None) => {
+                self.state = State::Resume(version);
+                return Ok(());
+            }
+            // One object that cannot be read does not end the watch of the others.
+            Err(error) => return self.broken(error, State::Following(version, stream)),
+        };
+        let event = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => Event::Apply(object),
+            WatchEvent::Deleted(object) => Event::Delete(object),
+            WatchEvent::Bookmark(bookmark) => {
+                let version = bookmark.metadata.resource_version;
+                self.history.saw(&version);
+                self.state = State::Following(version, stream);
+                return Ok(());
+            }
+            WatchEvent::Error(status) => return self.broken(WatchError::Ended(status), State::Resume(version)),
+        };
+        if let Event::Apply(object) | Event::Delete(object) = &event
+            && let Some(newer) = object.resource_version()
+        {
+            self.history.saw(&newer);
+            version = newer;
+        }
+        self.pending.push_back(event);
+        self.state = State::Following(version, stream);
+        Ok(())
+    }
+
+    /// Goes on from `state` after the error, or from the start if that version is gone.
+    fn broken(&mut self, error: WatchError, state: State<O>) -> Result<(), WatchError> {
+        if !error.is_expired() {
+            self.state = state;
+        }
+        Err(error)
+    }
+}
+
+/// The next event; none if the watch has ended or its connection is dead.
+async fn received<O>(stream: &mut Events<O>) -> Result<Option<WatchEvent<O>>, WatchError> {
+    let Ok(event) = timeout(SILENCE, stream.next()).await else { return Ok(None) };
+    event.transpose().map_err(|error| WatchError::Event(Box::new(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::{History, PROOFS, WatchError};
+
+    #[test]
+    fn a_list_older_than_what_was_seen_is_rejected() {
+        let mut history = History::default();
+        history.accept("10").unwrap();
+        history.accept("10").unwrap();
+        history.saw("12");
+        assert!(matches!(history.accept("11"), Err(WatchError::Behind { listed: 11, seen: 12 })));
+        history.accept("12").unwrap();
+        history.saw("11");
+        assert!(history.accept("11").is_err(), "an old event makes the history no younger");
+        history.accept("13").unwrap();
+        history.accept("not-a-number").unwrap();
+        assert!(history.accept("12").is_err());
+    }
+
+    #[test]
+    fn an_api_server_that_insists_on_a_past_was_restored() {
+        let mut history = History::default();
+        history.accept("100").unwrap();
+        for _ in 1..PROOFS {
+            assert!(history.accept("50").is_err());
+        }
+        history.accept("50").unwrap();
+        history.accept("51").unwrap();
+        assert!(history.accept("50").is_err(), "time goes on from there");
+    }
+
+    #[test]
+    fn a_server_that_does_not_stream_is_told_from_other_refusals() {
+        let answer = |code: u16, reason: &str, message: &str| {
+            let status = Status::failure(message, reason).with_code(code).boxed();
+            WatchError::Start(Box::new(kube::Error::Api(status)))
+        };
+        let refusal = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden \
+                       for watch unless the WatchList feature gate is enabled";
+        assert!(answer(422, "Invalid", refusal).is_streaming_refused());
+        for other in [
+            answer(403, "Forbidden", "configmaps is forbidden: User \"u\" cannot watch resource \"configmaps\""),
+            answer(422, "Invalid", "ListOptions.meta.k8s.io \"\" is invalid: fieldSelector: Invalid value"),
+            answer(500, "InternalError", "etcdserver: leader changed"),
+            WatchError::NoVersion,
+        ] {
+            assert!(!other.is_streaming_refused(), "{other}");
+        }
+    }
+}
