@@ -26,6 +26,9 @@ pub enum DecodeError {
     /// Nothing is asked.
     #[error("request: missing; send an {KIND} with a request")]
     NoRequest,
+    /// No API server sends such names.
+    #[error("request.namespace or request.name: not a name in Kubernetes")]
+    Name,
 }
 
 #[derive(Deserialize)]
@@ -47,7 +50,8 @@ pub fn decode(body: &[u8]) -> Result<Request, DecodeError> {
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(DecodeError::Type { found: format!("{} {}", review.api_version, review.kind) });
     }
-    review.request.ok_or(DecodeError::NoRequest)
+    let request = review.request.ok_or(DecodeError::NoRequest)?;
+    if request.is_named_well() { Ok(request) } else { Err(DecodeError::Name) }
 }
 
 /// The `AdmissionReview` with the answer to a request.
@@ -146,9 +150,14 @@ mod tests {
         empty["request"] = Value::Null;
         let mut odd = review();
         odd["request"]["operation"] = json!("PATCH");
+        let [mut query, mut above] = [review(), review()];
+        query["request"]["namespace"] = json!("team/dynamographdeployments?watch=true&x=");
+        above["request"]["name"] = json!("..");
         for (body, text) in [
             (other.to_string(), "\"admission.k8s.io/v1beta1 AdmissionReview\" cannot be answered"),
             (empty.to_string(), "request: missing"),
+            (query.to_string(), "request.namespace"),
+            (above.to_string(), "request.name"),
             (odd.to_string(), "unknown variant `PATCH`"),
             ("{".to_owned(), "not an AdmissionReview"),
             (String::new(), "not an AdmissionReview"),

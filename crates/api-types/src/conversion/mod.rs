@@ -27,6 +27,7 @@ mod component;
 mod component_deployment;
 mod graph;
 mod lens;
+mod parts;
 mod payload;
 pub mod preserved;
 mod quantity;

@@ -1,38 +1,43 @@
 //! The `ConversionReview` that the API server sends to have objects converted.
+//!
+//! A review may hold a list of many large objects. Its text is kept as it came; each object becomes a value, is converted and
+//! written before the next one, so that the memory of one object is needed and not that of all.
 
-use super::value::Object;
+use std::io::{self, Write};
+
+use super::parts::{items, members};
 use super::{ApiVersion, ConversionError, convert};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-/// Answers a `ConversionReview`: every object of the request in the desired version, in the same order, or the reason
-/// why one of them cannot be converted. The API server takes all or nothing.
-///
-/// # Errors
-/// If this is not a review that could be answered at all: it has no request, or the request no `uid`.
-pub fn answer(review: Value) -> Result<Value, ReviewError> {
-    let Value::Object(mut review) = review else { return Err(ReviewError::NoRequest) };
-    let Some(Value::Object(mut request)) = review.remove("request") else { return Err(ReviewError::NoRequest) };
-    let uid = request.remove("uid").filter(|uid| uid.is_string()).ok_or(ReviewError::NoUid)?;
-    let mut response = Object::from_iter([("uid".to_owned(), uid)]);
-    let result = match converted(&mut request) {
-        Ok(objects) => {
-            response.insert("convertedObjects".to_owned(), Value::Array(objects));
-            json!({ "status": "Success" })
-        }
-        Err(message) => json!({ "status": "Failure", "message": message }),
-    };
-    response.insert("result".to_owned(), result);
-    // The review becomes the answer: `json!` would copy all objects.
-    review.entry("apiVersion").or_insert_with(|| json!("apiextensions.k8s.io/v1"));
-    review.retain(|key, _| key == "apiVersion");
-    review.insert("kind".to_owned(), json!("ConversionReview"));
-    review.insert("response".to_owned(), Value::Object(response));
-    Ok(Value::Object(review))
+/// Failures that an answer names; a list could hold any number of them.
+const NAMED_FAILURES: usize = 8;
+
+/// A `ConversionReview`, as the text that it came in.
+#[derive(Debug, Clone, Copy)]
+pub struct Review<'a> {
+    /// As they are written: JSON strings.
+    api_version: Option<&'a str>,
+    uid: &'a str,
+    desired: Option<&'a str>,
+    objects: Option<&'a str>,
+}
+
+/// What came of a review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// So many objects were converted.
+    Converted(usize),
+    /// Not all could be; the answer says the same.
+    Failed(String),
 }
 
 /// A review that cannot be answered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
+    /// Not JSON.
+    #[error("not a ConversionReview: {0}")]
+    Form(#[from] serde_json::Error),
     /// No `request`.
     #[error("request: missing; send a ConversionReview with a request")]
     NoRequest,
@@ -41,24 +46,105 @@ pub enum ReviewError {
     NoUid,
 }
 
-fn converted(request: &mut Object) -> Result<Vec<Value>, String> {
-    let desired = request.get("desiredAPIVersion").and_then(Value::as_str).unwrap_or_default();
-    let to: ApiVersion =
-        desired.parse().map_err(|error: ConversionError| format!("request.desiredAPIVersion: {error}"))?;
-    let Some(Value::Array(objects)) = request.remove("objects") else {
-        return Err("request.objects: must be a list".to_owned());
-    };
-    let failed = |index: usize, named: String, error| format!("request.objects[{index}] ({named}): {error}");
-    let mut converted = Vec::with_capacity(objects.len());
-    let mut failures = Vec::new();
-    for (index, object) in objects.into_iter().enumerate() {
-        let named = name_for_people(&object);
-        match convert(object, to) {
-            Ok(object) => converted.push(object),
-            Err(error) => failures.push(failed(index, named, error)),
+impl<'a> Review<'a> {
+    /// Reads a review; its objects stay text.
+    ///
+    /// # Errors
+    /// If this is not a review that could be answered at all: it has no request, or the request no `uid`.
+    pub fn read(body: &'a [u8]) -> Result<Self, ReviewError> {
+        let text = str::from_utf8(body).map_err(<serde_json::Error as serde::de::Error>::custom)?;
+        serde_json::from_str::<IgnoredAny>(text)?;
+        let (mut api_version, mut request) = (None, None);
+        for (key, value) in members(text) {
+            match key {
+                "\"apiVersion\"" => api_version = Some(value),
+                "\"request\"" => request = Some(value),
+                _ => {}
+            }
         }
+        let request = request.filter(|request| request.starts_with('{')).ok_or(ReviewError::NoRequest)?;
+        let (mut uid, mut desired, mut objects) = (None, None, None);
+        for (key, value) in members(request) {
+            match key {
+                "\"uid\"" => uid = Some(value),
+                "\"desiredAPIVersion\"" => desired = Some(value),
+                "\"objects\"" => objects = Some(value),
+                _ => {}
+            }
+        }
+        let uid = uid.filter(|uid| uid.starts_with('"')).ok_or(ReviewError::NoUid)?;
+        Ok(Self { api_version, uid, desired, objects })
     }
-    if failures.is_empty() { Ok(converted) } else { Err(failures.join("; ")) }
+
+    /// Writes the answer: every object of the request in the desired version, in the same order, and the reason where one
+    /// cannot be converted. The API server takes all or nothing, and reads the result before the objects.
+    ///
+    /// `enter` is called with the text of each object before it becomes a value; what it returns is kept until the object is
+    /// text again. It may refuse the object.
+    ///
+    /// # Errors
+    /// If the answer cannot be written.
+    pub fn answer<T>(
+        &self,
+        out: &mut impl Write,
+        mut enter: impl FnMut(&str) -> Result<T, String>,
+    ) -> io::Result<Outcome> {
+        let api_version = self.api_version.unwrap_or("\"apiextensions.k8s.io/v1\"");
+        write!(out, r#"{{"apiVersion":{api_version},"kind":"ConversionReview","response":{{"uid":{}"#, self.uid)?;
+        let mut failures = Vec::new();
+        let mut count = 0;
+        match self.list() {
+            Err(message) => failures.push(message),
+            Ok((to, objects)) => {
+                out.write_all(br#","convertedObjects":["#)?;
+                for (index, object) in items(objects).enumerate() {
+                    match converted(object, to, &mut enter) {
+                        Ok(object) if failures.is_empty() => {
+                            out.write_all(if count == 0 { b"" } else { b"," })?;
+                            out.write_all(&object)?;
+                            count += 1;
+                        }
+                        Ok(_) => {}
+                        Err(error) => failures.push(format!("request.objects[{index}] {error}")),
+                    }
+                    if failures.len() == NAMED_FAILURES {
+                        break;
+                    }
+                }
+                out.write_all(b"]")?;
+            }
+        }
+        let (result, outcome) = if failures.is_empty() {
+            (json!({ "status": "Success" }), Outcome::Converted(count))
+        } else {
+            let message = failures.join("; ");
+            (json!({ "status": "Failure", "message": message }), Outcome::Failed(message))
+        };
+        write!(out, r#","result":{result}}}}}"#)?;
+        Ok(outcome)
+    }
+
+    /// The desired version, and the text of the list of objects.
+    fn list(&self) -> Result<(ApiVersion, &'a str), String> {
+        let desired: Option<Value> = self.desired.and_then(|text| serde_json::from_str(text).ok());
+        let desired = desired.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let to = desired.parse().map_err(|error: ConversionError| format!("request.desiredAPIVersion: {error}"))?;
+        let objects = self.objects.filter(|objects| objects.starts_with('['));
+        Ok((to, objects.ok_or("request.objects: must be a list")?))
+    }
+}
+
+/// An object in another version, as text.
+fn converted<T>(
+    text: &str,
+    to: ApiVersion,
+    enter: &mut impl FnMut(&str) -> Result<T, String>,
+) -> Result<Vec<u8>, String> {
+    let _entered = enter(text).map_err(|error| format!("(of {} bytes): {error}", text.len()))?;
+    let object: Value = serde_json::from_str(text).map_err(|error| format!("(not readable): {error}"))?;
+    let named = name_for_people(&object);
+    let object = convert(object, to).map_err(|error| format!("({named}): {error}"))?;
+    serde_json::to_vec(&object).map_err(|error| format!("({named}): {error}"))
 }
 
 /// Kind, namespace and name, as far as they are there.

@@ -39,13 +39,13 @@ use kind::Kind;
 use serde_json::Value;
 
 /// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in
-/// [`Facts::found`].
+/// [`Facts::found`]. A feature that is off needs none.
 #[must_use]
-pub fn lookups(path: Path, request: &Request) -> Vec<Lookup> {
+pub fn lookups(path: Path, request: &Request, features: Features) -> Vec<Lookup> {
     let Some(object) = &request.object else { return Vec::new() };
     match path {
-        Path::RestorePod => restore::lookups(request, object),
-        Path::ValidateGraph if request.operation == Operation::Create => {
+        Path::RestorePod if features.checkpoint => restore::lookups(request, object),
+        Path::ValidateGraph if features.grove && request.operation == Operation::Create => {
             let hub = convert(object.clone(), ApiVersion::V1Beta1);
             hub.map(|hub| graph::lookups(&view::Graph::new(Node::root(&hub)))).unwrap_or_default()
         }

@@ -41,6 +41,23 @@ pub struct Request {
     pub dry_run: bool,
 }
 
+impl Request {
+    /// Whether namespace and name are what the API server lets them be. They become parts of paths.
+    #[must_use]
+    pub fn is_named_well(&self) -> bool {
+        [&self.namespace, &self.name].iter().all(|name| name.is_empty() || is_dns_subdomain(name))
+    }
+}
+
+/// Whether this may be the name of an object.
+pub(super) fn is_dns_subdomain(name: &str) -> bool {
+    let label = |label: &str| {
+        let inner = label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        inner && !label.is_empty() && !label.starts_with('-') && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(label)
+}
+
 /// The type of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]

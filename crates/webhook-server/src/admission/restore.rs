@@ -14,12 +14,15 @@ use workload::snapshot::{
 };
 
 use super::field::Node;
+use super::request::is_dns_subdomain;
 use super::{Answer, Facts, Found, Lookup, Operation, Request};
 
 /// What must be read to restore this pod; nothing for almost all pods.
 pub(super) fn lookups(request: &Request, pod: &Value) -> Vec<Lookup> {
-    let Some(candidate) = Candidate::of(request, pod) else { return Vec::new() };
-    vec![candidate.checkpoint(), candidate.agents()]
+    match Candidate::of(request, pod) {
+        Some(candidate) if is_dns_subdomain(candidate.name) => vec![candidate.checkpoint(), candidate.agents()],
+        _ => Vec::new(),
+    }
 }
 
 /// Answers for a pod.
@@ -57,9 +60,9 @@ impl<'a> Candidate<'a> {
             is_selected && [labels::COMPONENT, labels::DYNAMO_NAMESPACE].iter().all(|key| !label(key).is_empty());
         let name = annotation(annotations::CHECKPOINT_NAME);
         let is_candidate = annotation(annotations::RESTORE_CANDIDATE) == labels::TRUE && !name.is_empty();
-        let of_pod = metadata.field("namespace").text();
-        let namespace = if of_pod.is_empty() { request.namespace.as_str() } else { of_pod };
         let targets = annotation(annotations::SNAPSHOT_TARGETS);
+        // The namespace that the API server has checked rights in, whatever the pod says.
+        let namespace = request.namespace.as_str();
         (is_ours && is_candidate && !is_shaped).then_some(Self { namespace, name, targets })
     }
 

@@ -12,11 +12,12 @@ use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, Error};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::{ISTIO, Offer, SNAPSHOTS, features, missing};
-use crate::admission::{Facts, Features, Found, Lookup};
+use crate::admission::{self, Facts, Features, Found, Lookup, Path, Request};
 
 /// Between two looks at what the API server serves. Somebody who installs Grove waits that long.
 const REFRESH: Duration = Duration::from_secs(15);
@@ -24,6 +25,8 @@ const REFRESH: Duration = Duration::from_secs(15);
 const FIRST_AGAIN: Duration = Duration::from_secs(1);
 /// The longest one lookup may take.
 const LOOKUP: Duration = Duration::from_secs(3);
+/// Lookups at the same time. Each is an answer of the API server in memory, and a part of what it grants this account.
+const LOOKUPS: usize = 16;
 /// The longest a look at what the API server serves may take. A connection that died without a word tells nobody.
 const LOOK: Duration = Duration::from_secs(10);
 
@@ -36,6 +39,7 @@ pub struct Source {
     /// What does not change while the process runs.
     fixed: Arc<Facts>,
     features: Arc<RwLock<Features>>,
+    places: Arc<Semaphore>,
 }
 
 impl Source {
@@ -44,7 +48,8 @@ impl Source {
     pub fn new(client: Client, settings: Arc<OperatorConfiguration>, fence: Fence, fixed: Facts) -> Self {
         let offer = Offer::default();
         let found = features(&offer, &settings);
-        Self { client, settings, fence, fixed: Arc::new(fixed), features: Arc::new(RwLock::new(found)) }
+        let (features, places) = (Arc::new(RwLock::new(found)), Arc::new(Semaphore::new(LOOKUPS)));
+        Self { client, settings, fence, fixed: Arc::new(fixed), features, places }
     }
 
     /// Whether another install has taken the namespace.
@@ -53,16 +58,17 @@ impl Source {
         self.fence.is_taken(namespace)
     }
 
-    /// All facts for one request about an object of this namespace.
-    pub async fn facts(&self, namespace: &str, lookups: Vec<Lookup>) -> Facts {
+    /// All facts for one request.
+    pub async fn facts(&self, path: Path, request: &Request) -> Facts {
+        let features = *self.features.read().unwrap_or_else(PoisonError::into_inner);
+        let lookups = admission::lookups(path, request, features);
         let found = join_all(lookups.into_iter().map(|lookup| async {
             let found = self.look_up(&lookup).await;
             (lookup, found)
         }));
         let found: BTreeMap<_, _> = found.await.into_iter().collect();
-        let features = *self.features.read().unwrap_or_else(PoisonError::into_inner);
         let mut facts = Facts { features, found, ..(*self.fixed).clone() };
-        facts.principals.another_operator = self.fence.is_open(namespace);
+        facts.principals.another_operator = self.fence.is_open(&request.namespace);
         facts
     }
 
@@ -101,7 +107,12 @@ impl Source {
     }
 
     async fn look_up(&self, lookup: &Lookup) -> Found {
-        match timeout(LOOKUP, self.get(lookup)).await {
+        // It fails on a semaphore that is closed, and this one never is.
+        let in_turn = async {
+            let _place = self.places.acquire().await;
+            self.get(lookup).await
+        };
+        match timeout(LOOKUP, in_turn).await {
             Ok(Ok(Some(object))) => Found::Object(object),
             Ok(Ok(None)) => Found::Missing,
             Ok(Err(error)) => Found::Unreadable(error.to_string()),

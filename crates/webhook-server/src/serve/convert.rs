@@ -1,65 +1,168 @@
 //! `/convert`. It needs the request and nothing else: no cache, no discovery, no API server. Whatever the rest of the
 //! process is busy with or has lost, objects can be read.
 
-use std::panic::catch_unwind;
-use std::time::Instant;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
-use api_types::conversion::review;
+use api_types::conversion::review::{Outcome, Review};
 use hyper::StatusCode;
-use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
+use hyper::body::Bytes;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use tracing::{error, warn};
 
-use super::{Reply, RequestMetrics};
+use super::body::{Received, SMALL};
+use super::peers::{Connection, Limits};
+use super::reply::{Chunk, Chunks, Reply};
+use super::weight::Values;
+use super::{RequestMetrics, STOPPING};
 
-/// Larger requests are worked on beside the threads that answer everybody else.
-const LARGE: usize = 64 << 10;
+/// The answer is sent in parts of about this size.
+const PART: usize = 64 << 10;
+/// The longest that a client may take for a part.
+const STALL: Duration = Duration::from_secs(5);
 
-/// Answers. The slot is given back when the work is done, even if nobody waits for it any more.
-pub(super) async fn convert(body: Vec<u8>, slot: OwnedSemaphorePermit, metrics: &RequestMetrics) -> Reply {
-    let (begin, is_large) = (Instant::now(), body.len() >= LARGE);
-    let work = move || {
-        let outcome = answer(&body);
-        drop(slot);
-        outcome
+/// Answers. A large review is answered beside the threads that serve everybody else, object by object, while the client reads.
+pub(super) async fn convert(
+    body: Received,
+    limits: &Limits,
+    connection: &Connection,
+    values: Values,
+    metrics: RequestMetrics,
+) -> Reply {
+    if body.bytes.len() <= SMALL {
+        let _room = match values.room_for(&body.bytes).await {
+            Ok(room) => room,
+            Err(error) => return Reply::text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
+        };
+        connection.works();
+        return answer_at_once(&body.bytes, &metrics);
+    }
+    let Some(slot) = limits.conversions.take(&connection.shares.conversions, 1).await else {
+        return Reply::text(StatusCode::SERVICE_UNAVAILABLE, STOPPING);
     };
-    let outcome = if is_large { spawn_blocking(work).await.unwrap_or_else(|_| failed()) } else { work() };
-    metrics.converted(outcome.objects, begin.elapsed());
-    outcome.reply
+    connection.works();
+    let (sender, chunks) = mpsc::channel(1);
+    spawn_blocking(move || {
+        stream(&body.bytes, Parts { sender, part: Vec::with_capacity(PART) }, &values, &metrics);
+        drop((body, slot));
+    });
+    first(chunks).await
 }
 
-struct Outcome {
-    reply: Reply,
-    /// How many objects were converted, unless the conversion failed.
-    objects: Option<usize>,
-}
-
-fn answer(body: &[u8]) -> Outcome {
-    catch_unwind(|| converted(body)).unwrap_or_else(|_| failed())
-}
-
-fn converted(body: &[u8]) -> Outcome {
-    let refused = |text: String| Outcome { reply: Reply::text(StatusCode::BAD_REQUEST, text), objects: None };
-    let review: Value = match serde_json::from_slice(body) {
-        Ok(review) => review,
-        Err(error) => return refused(format!("not a ConversionReview: {error}")),
-    };
-    match review::answer(review) {
-        Ok(answer) => {
-            let result = &answer["response"]["result"];
-            let objects = answer["response"]["convertedObjects"].as_array().map(Vec::len);
-            if objects.is_none() {
-                warn!(message = result["message"].as_str(), "a conversion failed");
-            }
-            Outcome { reply: Reply::json(serde_json::to_vec(&answer).unwrap_or_default()), objects }
+/// The answer to a review of a few kilobytes.
+fn answer_at_once(body: &[u8], metrics: &RequestMetrics) -> Reply {
+    let begin = Instant::now();
+    let mut out = Vec::with_capacity(2 * body.len());
+    let answered = catch_unwind(AssertUnwindSafe(|| {
+        let review = Review::read(body).map_err(|error| error.to_string())?;
+        review.answer(&mut out, |_| Ok(())).map_err(|error| error.to_string())
+    }));
+    match answered {
+        Ok(Ok(outcome)) => {
+            count(&outcome, begin, metrics);
+            Reply::json(out)
         }
-        Err(error) => refused(error.to_string()),
+        Ok(Err(error)) => {
+            metrics.converted(None, begin.elapsed());
+            Reply::text(StatusCode::BAD_REQUEST, error)
+        }
+        Err(_) => {
+            error!("a conversion panicked; the request fails");
+            metrics.converted(None, begin.elapsed());
+            failed()
+        }
     }
 }
 
-fn failed() -> Outcome {
-    error!("a conversion panicked; the request fails");
+/// Waits for the first part of an answer. A review that cannot be answered has none but the reason.
+async fn first(mut chunks: mpsc::Receiver<Chunk>) -> Reply {
+    match chunks.recv().await {
+        Some(Ok(first)) => Reply::stream(Chunks { first: Some(first), rest: chunks }),
+        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            Reply::text(StatusCode::BAD_REQUEST, error.to_string())
+        }
+        Some(Err(_)) | None => failed(),
+    }
+}
+
+/// Answers a review part by part.
+fn stream(body: &[u8], mut out: Parts, values: &Values, metrics: &RequestMetrics) {
+    let begin = Instant::now();
+    let room = |object: &str| {
+        let room = Handle::current().block_on(values.room_for(object.as_bytes()));
+        room.map_err(|error| error.to_string())
+    };
+    let answered = catch_unwind(AssertUnwindSafe(|| {
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let outcome = Review::read(body).map_err(invalid)?.answer(&mut out, room)?;
+        out.flush()?;
+        Ok(outcome)
+    }));
+    match answered {
+        Ok(Ok(outcome)) => count(&outcome, begin, metrics),
+        ended => {
+            metrics.converted(None, begin.elapsed());
+            let error = match ended {
+                Ok(Err(error)) => error,
+                _ => {
+                    error!("a conversion panicked; the request fails");
+                    io::ErrorKind::Other.into()
+                }
+            };
+            // Who has gone away does not want it.
+            let _ = out.send(Err(error));
+        }
+    }
+}
+
+fn count(outcome: &Outcome, begin: Instant, metrics: &RequestMetrics) {
+    let objects = match outcome {
+        Outcome::Converted(objects) => Some(*objects),
+        Outcome::Failed(message) => {
+            warn!(message, "a conversion failed");
+            None
+        }
+    };
+    metrics.converted(objects, begin.elapsed());
+}
+
+fn failed() -> Reply {
     let text = "the conversion failed; the log of the webhook server says where. This is a mistake in the server";
-    Outcome { reply: Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text), objects: None }
+    Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text)
+}
+
+/// Sends what is written to it in parts.
+struct Parts {
+    sender: mpsc::Sender<Chunk>,
+    part: Vec<u8>,
+}
+
+impl Parts {
+    fn send(&self, chunk: Chunk) -> io::Result<()> {
+        let sent = Handle::current().block_on(timeout(STALL, self.sender.send(chunk)));
+        sent.map_err(|_| io::ErrorKind::TimedOut)?.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Write for Parts {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(PART - self.part.len());
+        self.part.extend_from_slice(&bytes[..taken]);
+        if self.part.len() == PART {
+            self.flush()?;
+        }
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.part.is_empty() {
+            return Ok(());
+        }
+        let part = std::mem::replace(&mut self.part, Vec::with_capacity(PART));
+        self.send(Ok(Bytes::from(part)))
+    }
 }

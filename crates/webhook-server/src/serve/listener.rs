@@ -1,11 +1,13 @@
 //! Accepts connections, and ends them in an orderly way.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -13,16 +15,12 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
 use super::Service;
+use super::peers::Connection;
 
-/// More connections wait in the kernel. API servers keep a few each.
+/// For each further one, one that waits for its client is ended. API servers keep a few each.
 const CONNECTIONS: u32 = 512;
-/// What TLS calls HTTP/2.
-const HTTP_2: &[u8] = b"h2";
-/// The longest a client may take to agree on TLS.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The longest a connection may be idle, and the longest the head of a request may take. API servers end connections that
-/// were idle for 90 s; if we were first, a request could get lost in between.
-const IDLE: Duration = Duration::from_secs(150);
+/// What is kept of a connection's input and output at most.
+const BUFFER: usize = 64 << 10;
 /// After an accept that failed, for example because there are no file descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
@@ -59,7 +57,7 @@ impl Drain {
 
 /// Serves until `stop` is done, then drains.
 ///
-/// From `stop` on, answers over HTTP/1.1 ask clients to open a new connection for their next request, which then reaches a
+/// From `stop` on, answers ask clients to open a new connection for their next request, which then reaches a
 /// server that stays.
 pub async fn serve(
     listener: TcpListener,
@@ -69,7 +67,8 @@ pub async fn serve(
     drain: Drain,
 ) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS as usize));
-    let graceful = Graceful::default();
+    let graceful = watch::Sender::new(false);
+    let peers = service.peers();
     let draining = service.draining();
     let end = async {
         stop.await;
@@ -79,11 +78,17 @@ pub async fn serve(
     };
     let accept_all = async {
         loop {
-            // Closed never: nobody closes it.
-            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    tokio::spawn(connection(stream, tls.clone(), service.clone(), graceful.clone(), slot));
+                Ok((stream, peer)) => {
+                    if slots.available_permits() == 0 && !peers.end_one() {
+                        debug!("all connections are worked on; the next one waits");
+                    }
+                    // Closed never: nobody closes it.
+                    let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+                    let own = peers.connected(peer.ip().to_canonical());
+                    let task =
+                        connection(stream, tls.clone(), service.clone(), graceful.subscribe(), Arc::clone(&own), slot);
+                    own.is_served_by(tokio::spawn(task).abort_handle());
                 }
                 Err(error) => {
                     warn!(%error, "cannot accept a connection; trying again");
@@ -97,56 +102,54 @@ pub async fn serve(
         () = accept_all => {}
     }
     drop(listener);
-    // HTTP/2 can end a connection without a doubt about requests on their way.
-    graceful.http2.send_replace(true);
     if timeout(drain.idle, slots.acquire_many(CONNECTIONS)).await.is_ok() {
         return;
     }
-    graceful.http1.send_replace(true);
+    graceful.send_replace(true);
     if timeout(drain.finish, slots.acquire_many(CONNECTIONS)).await.is_err() {
         warn!("requests were still under way when the time for them was over");
     }
 }
 
-/// Tells connections to end once the request that is under way is answered.
-#[derive(Clone, Default)]
-struct Graceful {
-    http1: watch::Sender<bool>,
-    http2: watch::Sender<bool>,
-}
-
-impl Graceful {
-    /// Returns when a connection that speaks this protocol shall end.
-    async fn requested(&self, http2: bool) {
-        let of_protocol = if http2 { &self.http2 } else { &self.http1 };
-        // Fails only when the sender is gone, and `self` holds it.
-        let _ = of_protocol.subscribe().wait_for(|requested| *requested).await;
-    }
-}
-
+/// Serves one connection until it ends, its client takes too long, or it has to go.
 async fn connection(
     stream: TcpStream,
     tls: TlsAcceptor,
     service: Service,
-    graceful: Graceful,
+    graceful: watch::Receiver<bool>,
+    own: Arc<Connection>,
     _slot: OwnedSemaphorePermit,
+) {
+    tokio::select! {
+        () = own.overdue() => debug!("the client took too long"),
+        () = talk(stream, tls, service, graceful, Arc::clone(&own)) => {}
+    }
+}
+
+async fn talk(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    service: Service,
+    mut graceful: watch::Receiver<bool>,
+    own: Arc<Connection>,
 ) {
     // Answers are small and waited for. It fails only on a socket that is gone.
     let _ = stream.set_nodelay(true);
-    let stream = match timeout(HANDSHAKE, tls.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return debug!(%error, "no TLS connection"),
-        Err(_) => return debug!("no TLS connection in time"),
+    let stream = match tls.accept(stream).await {
+        Ok(stream) => stream,
+        Err(error) => return debug!(%error, "no TLS connection"),
     };
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(IDLE);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(IDLE / 2);
-    let http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP_2);
-    let served = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let answer = service_fn(move |request| {
+        let (service, own) = (service.clone(), Arc::clone(&own));
+        async move { Ok::<_, Infallible>(service.call(request, own).await) }
+    });
+    let served = http1::Builder::new().max_buf_size(BUFFER).serve_connection(TokioIo::new(stream), answer);
     let mut served = pin!(served);
+    // Fails only when the server has ended.
+    let requested = async { graceful.wait_for(|requested| *requested).await.is_ok() };
     let done = tokio::select! {
         done = &mut served => done,
-        () = graceful.requested(http2) => {
+        _ = requested => {
             served.as_mut().graceful_shutdown();
             served.await
         }

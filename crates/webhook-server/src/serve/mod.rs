@@ -9,21 +9,19 @@ mod body;
 mod convert;
 mod listener;
 mod metrics;
+mod peers;
+mod reply;
 mod tls;
+mod weight;
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode, Version};
-use tokio::sync::Semaphore;
+use hyper::body::Incoming;
+use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 use tracing::{error, info};
 
@@ -32,22 +30,30 @@ use crate::facts::observe::Source;
 use crate::review;
 pub use listener::{Drain, serve};
 pub use metrics::RequestMetrics;
+use peers::{Connection, Limited, Limits, Peers};
+use reply::{Reply, ReplyBody};
 pub use tls::Serving;
+use weight::Values;
 
 /// Path of the conversion.
 pub const CONVERT: &str = "/convert";
 
 /// Admissions that are worked on at the same time; more of them wait.
-const ADMISSIONS: usize = 64;
-/// Conversions that are worked on at the same time. They have places of their own: an admission may wait for an API server that is
-/// busy, and objects must be readable all the same.
-const CONVERSIONS: usize = 64;
+const ADMISSIONS: usize = 128;
+/// Conversions of many objects that are worked on at the same time. They have places of their own: an admission may wait for an API
+/// server that is busy, and objects must be readable all the same. Conversions of a few objects need no place.
+const CONVERSIONS: usize = 32;
+/// Memory for large bodies that are received or answered. With that for their values and for connections, it stays below the memory
+/// limit that the chart sets.
+const BODIES: usize = 192 << 20;
 /// The longest a request may take. The API server waits for 10 s, and then it has failed.
 const TIME: Duration = Duration::from_secs(9);
 /// Largest admission request. The API server accepts objects of up to 3 MB and sends two of them.
 const ADMISSION_BYTES: usize = 8 << 20;
-/// Largest conversion request, of many objects.
-const CONVERSION_BYTES: usize = 128 << 20;
+/// Largest conversion request, of many objects: what one peer may have of the memory for bodies.
+const CONVERSION_BYTES: usize = BODIES / 2;
+/// The answer where the process is about to end.
+const STOPPING: &str = "stopping";
 
 /// Answers requests. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -63,8 +69,8 @@ struct Inner {
     converts: bool,
     metrics: RequestMetrics,
     draining: Draining,
-    admissions: Arc<Semaphore>,
-    conversions: Arc<Semaphore>,
+    limits: Arc<Limits>,
+    values: Values,
 }
 
 /// Whether the server is about to stop. All clones are one.
@@ -82,31 +88,34 @@ impl Draining {
     }
 }
 
-/// What is answered, before it is HTTP.
-struct Reply {
-    status: StatusCode,
-    content_type: &'static str,
-    body: Vec<u8>,
-}
-
-impl Reply {
-    fn json(body: Vec<u8>) -> Self {
-        Self { status: StatusCode::OK, content_type: "application/json", body }
-    }
-
-    fn text(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, content_type: "text/plain; charset=utf-8", body: text.into().into_bytes() }
-    }
-}
-
 impl Service {
     /// A service for all paths; `converts` tells whether conversion is one of them.
     #[must_use]
     pub fn new(admission: Source, converts: bool, metrics: RequestMetrics) -> Self {
         let paths = Path::ALL.into_iter().map(|path| (path.as_str(), path)).collect();
-        let (admissions, conversions) = (Semaphore::new(ADMISSIONS).into(), Semaphore::new(CONVERSIONS).into());
-        let draining = Draining::default();
-        Self { inner: Arc::new(Inner { paths, admission, converts, metrics, draining, admissions, conversions }) }
+        let limits = Arc::new(Limits {
+            bodies: Limited::new(BODIES / body::UNIT),
+            admissions: Limited::new(ADMISSIONS),
+            conversions: Limited::new(CONVERSIONS),
+        });
+        let (draining, values) = (Draining::default(), Values::default());
+        Self { inner: Arc::new(Inner { paths, admission, converts, metrics, draining, limits, values }) }
+    }
+
+    /// The clients of this service; nobody is connected.
+    fn peers(&self) -> Peers {
+        Peers::new(Arc::clone(&self.inner.limits))
+    }
+
+    /// Answers a request that came on a connection.
+    async fn call(&self, request: Request<Incoming>, connection: Arc<Connection>) -> Response<ReplyBody> {
+        connection.begins();
+        let reply = timeout(TIME, self.inner.reply(request, &connection)).await;
+        let reply = reply.unwrap_or_else(|_| {
+            Reply::text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {} s", TIME.as_secs()))
+        });
+        connection.answers();
+        reply.response(connection, self.inner.draining.is_set())
     }
 
     pub(crate) fn draining(&self) -> Draining {
@@ -114,26 +123,8 @@ impl Service {
     }
 }
 
-impl hyper::service::Service<Request<Incoming>> for Service {
-    type Response = Response<Full<Bytes>>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let inner = Arc::clone(&self.inner);
-        Box::pin(async move {
-            let version = request.version();
-            let reply = timeout(TIME, inner.reply(request)).await;
-            let reply = reply.unwrap_or_else(|_| {
-                Reply::text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {} s", TIME.as_secs()))
-            });
-            Ok(inner.response(reply, version))
-        })
-    }
-}
-
 impl Inner {
-    async fn reply(&self, request: Request<Incoming>) -> Reply {
+    async fn reply(&self, request: Request<Incoming>, connection: &Connection) -> Reply {
         let uri_path = request.uri().path();
         let path = self.paths.get(uri_path).copied();
         let convert = self.converts && uri_path == CONVERT;
@@ -143,20 +134,24 @@ impl Inner {
         if request.method() != Method::POST {
             return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "send a review by POST");
         }
-        // Closed never: nobody closes it.
-        let slots = if convert { &self.conversions } else { &self.admissions };
-        let Ok(slot) = Arc::clone(slots).acquire_owned().await else {
-            return Reply::text(StatusCode::SERVICE_UNAVAILABLE, "stopping");
-        };
         let limit = if convert { CONVERSION_BYTES } else { ADMISSION_BYTES };
-        let body = match body::read(request.into_body(), limit).await {
+        let body = match body::read(request.into_body(), limit, &self.limits.bodies, connection).await {
             Ok(body) => body,
             Err(error) => return Reply::text(error.status(), error.to_string()),
         };
-        match path {
-            Some(path) => self.admit(path, &body).await,
-            None => convert::convert(body, slot, &self.metrics).await,
-        }
+        let Some(path) = path else {
+            return convert::convert(body, &self.limits, connection, self.values.clone(), self.metrics.clone()).await;
+        };
+        // A client that sends its body slowly has no place yet.
+        let Some(_slot) = self.limits.admissions.take(&connection.shares.admissions, 1).await else {
+            return Reply::text(StatusCode::SERVICE_UNAVAILABLE, STOPPING);
+        };
+        let _room = match self.values.room_for(&body.bytes).await {
+            Ok(room) => room,
+            Err(error) => return Reply::text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
+        };
+        connection.works();
+        self.admit(path, &body.bytes).await
     }
 
     async fn admit(&self, path: Path, body: &[u8]) -> Reply {
@@ -168,7 +163,7 @@ impl Inner {
         let answer = if self.admission.is_taken(&request.namespace) {
             Answer::admitted()
         } else {
-            let facts = self.admission.facts(&request.namespace, admission::lookups(path, &request)).await;
+            let facts = self.admission.facts(path, &request).await;
             let reviewed = catch_unwind(AssertUnwindSafe(|| admission::review(path, &request, &facts)));
             match reviewed {
                 Ok(answer) => answer,
@@ -188,16 +183,5 @@ impl Inner {
             info!(kind, operation, namespace, name, errors = errors.len(), first = %errors[0].path, "refused");
         }
         Reply::json(serde_json::to_vec(&review::encode(&request, &answer)).unwrap_or_default())
-    }
-
-    fn response(&self, reply: Reply, version: Version) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::new(Bytes::from(reply.body)));
-        *response.status_mut() = reply.status;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
-        if self.draining.is_set() && version < Version::HTTP_2 {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        response
     }
 }

@@ -1,7 +1,7 @@
 //! Pods that start from a checkpoint.
 
 use serde_json::{Value, json};
-use webhook_server::admission::{Answer, Facts, Found, Lookup, Operation, Path, Request, lookups, review};
+use webhook_server::admission::{Answer, Facts, Features, Found, Lookup, Operation, Path, Request, lookups, review};
 use workload::snapshot::SnapshotStorage;
 
 use crate::support::*;
@@ -211,13 +211,30 @@ fn what_was_found_decides() {
     admits(&|facts| drop(facts.found.insert(warm(), Found::Object(between.clone()))), true);
 }
 
+fn on() -> Features {
+    Features { checkpoint: true, ..Features::default() }
+}
+
 #[test]
 fn only_candidates_are_looked_up() {
-    let named = |pod: Value| lookups(Path::RestorePod, &creation(pod));
+    let named = |pod: Value| lookups(Path::RestorePod, &creation(pod), on());
     assert_eq!(named(pod()), [warm(), of_team()]);
     assert!(named(edited(&pod(), |p| p["metadata"]["annotations"] = json!({}))).is_empty());
     let without_namespace = edited(&pod(), |p| p["metadata"]["namespace"] = json!(null));
     let request = Request { namespace: "team".to_owned(), ..creation(without_namespace) };
-    assert_eq!(lookups(Path::RestorePod, &request), [warm(), of_team()]);
-    assert!(lookups(Path::RestorePod, &Request { operation: Operation::Update, ..creation(pod()) }).is_empty());
+    assert_eq!(lookups(Path::RestorePod, &request, on()), [warm(), of_team()]);
+    assert!(lookups(Path::RestorePod, &Request { operation: Operation::Update, ..creation(pod()) }, on()).is_empty());
+    assert!(lookups(Path::RestorePod, &creation(pod()), Features::default()).is_empty(), "checkpoints are off");
+}
+
+/// A request that no API server sends could name any object.
+#[test]
+fn only_names_in_the_namespace_of_the_request_are_looked_up() {
+    let victim = edited(&pod(), |p| p["metadata"]["namespace"] = json!("victim"));
+    let request = Request { namespace: "team".to_owned(), ..creation(victim) };
+    assert_eq!(lookups(Path::RestorePod, &request, on()), [warm(), of_team()]);
+    for name in ["..", "warm?watch=true", "../../victim/dynamocheckpoints/warm", "Warm", "warm/status"] {
+        let named = edited(&pod(), |p| p["metadata"]["annotations"]["nvidia.com/dynamo-checkpoint-name"] = json!(name));
+        assert!(lookups(Path::RestorePod, &creation(named), on()).is_empty(), "{name}");
+    }
 }

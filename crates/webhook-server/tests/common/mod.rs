@@ -170,6 +170,10 @@ impl Install {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
+    pub fn pid(&self, replica: &Replica) -> u32 {
+        self.cluster.process(&replica.program.name).unwrap().pid
+    }
+
     pub fn runs(&self, replica: &Replica) -> bool {
         self.cluster.process(&replica.program.name).is_some()
     }

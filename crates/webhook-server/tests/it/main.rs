@@ -9,6 +9,7 @@ mod common;
 mod kit;
 
 mod certificates;
+mod hostile;
 mod kubectl;
 mod manifests;
 mod mpi_key;

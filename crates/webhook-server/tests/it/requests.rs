@@ -1,26 +1,27 @@
 //! Requests that no API server sends, and how connections begin and end.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures::FutureExt;
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 use test_cluster::{Signal, wait};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::common::{Install, LIMIT, Replica, address};
 use crate::{namespace, own_install, world};
 
-const GRAPHS: &str = "/validate/nvidia.com/v1beta1/dynamographdeployments";
+/// Where graphs are validated.
+pub const GRAPHS: &str = "/validate/nvidia.com/v1beta1/dynamographdeployments";
+
+/// Where objects are converted.
+pub const CONVERT: &str = "/convert";
 
 /// Status and body of an answer.
-async fn send(client: &Client, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
+pub async fn send(client: &Client, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).body(body.into()).unwrap();
     let answer = client.send(request).await.unwrap();
     let status = answer.status().as_u16();
@@ -28,7 +29,7 @@ async fn send(client: &Client, method: &str, path: &str, body: Vec<u8>) -> (u16,
     (status, String::from_utf8_lossy(&body).into_owned())
 }
 
-fn conversion(objects: &Value) -> Vec<u8> {
+pub fn conversion(objects: &Value) -> Vec<u8> {
     let request = json!({ "uid": "u", "desiredAPIVersion": "nvidia.com/v1beta1", "objects": objects });
     json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request })
         .to_string()
@@ -100,6 +101,16 @@ async fn many_objects_come_back_in_their_order() {
 
 /// A connection on which the best protocol is spoken that both know.
 async fn connected(install: &Install, replica: &Replica, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
+    connected_from(install, replica, protocols, Ipv4Addr::LOCALHOST.into()).await
+}
+
+/// The same from an address of this machine.
+pub async fn connected_from(
+    install: &Install,
+    replica: &Replica,
+    protocols: &[&[u8]],
+    from: IpAddr,
+) -> TlsStream<TcpStream> {
     let ca = install.stored("ca.crt").await;
     let mut roots = rustls::RootCertStore::empty();
     for der in <rustls::pki_types::CertificateDer<'_> as rustls::pki_types::pem::PemObject>::pem_slice_iter(&ca) {
@@ -109,7 +120,9 @@ async fn connected(install: &Install, replica: &Replica, protocols: &[&[u8]]) ->
     let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let mut config = config.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
-    let stream = TcpStream::connect(replica.webhook).await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    let stream = socket.connect(replica.webhook).await.unwrap();
     let name = rustls::pki_types::ServerName::try_from(format!("webhook.{}.svc", install.namespace)).unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
 }
@@ -123,50 +136,10 @@ async fn negotiated(protocols: &[&[u8]]) -> Option<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn http_2_and_http_1_are_spoken() {
-    assert_eq!(negotiated(&[b"http/1.1", b"h2"]).await.unwrap(), b"h2");
+async fn http_1_is_spoken_and_nothing_else() {
+    assert_eq!(negotiated(&[b"h2", b"http/1.1"]).await.unwrap(), b"http/1.1");
     assert_eq!(negotiated(&[b"http/1.1"]).await.unwrap(), b"http/1.1");
     assert_eq!(negotiated(&[]).await, None);
-}
-
-/// Sends a part of an admission.
-async fn begin(stream: &mut TlsStream<TcpStream>) {
-    let head = format!("POST {GRAPHS} HTTP/1.1\r\nHost: webhook\r\nContent-Length: 2\r\n\r\n{{");
-    stream.write_all(head.as_bytes()).await.unwrap();
-    stream.flush().await.unwrap();
-}
-
-/// Defect of ours: admissions that had to wait, for an API server that was busy, kept objects from being read.
-#[tokio::test]
-async fn conversions_do_not_wait_for_admissions() {
-    let namespace = namespace("places").await;
-    let install = own_install(&namespace).await;
-    let replica = install.start().await;
-    let client = install.client_of(&replica).await;
-    let objects = json!([crate::manifests::graph("v1alpha1", 1, None)]);
-    // A machine that stands still may need longer than the server waits for the rest of an admission; then it is tried again.
-    wait::until("a conversion while admissions wait", LIMIT, async || {
-        let mut waiting = Vec::new();
-        for _ in 0..64 {
-            waiting.push(connected(&install, &replica, &[b"http/1.1"]).await);
-        }
-        for stream in &mut waiting {
-            begin(stream).await;
-        }
-        let mut byte = [0];
-        let mut has_waited = || match waiting[0].read(&mut byte).now_or_never() {
-            None => Ok(()),
-            Some(_) => Err("it has waited for admissions"),
-        };
-        // One that is whole waits as well.
-        while timeout(Duration::from_secs(1), send(&client, "POST", GRAPHS, b"{}".to_vec())).await.is_ok() {
-            has_waited()?;
-        }
-        assert_eq!(send(&client, "POST", "/convert", conversion(&objects)).await.0, 200);
-        has_waited()
-    })
-    .await
-    .unwrap();
 }
 
 /// Defect of ours: every kind that anybody made up became a label, which was kept for ever.

@@ -1,7 +1,7 @@
 //! `DynamoGraphDeploymentRequest`, and the review.
 
 use super::*;
-use crate::conversion::review::{ReviewError, answer};
+use crate::conversion::review::{Outcome, Review, ReviewError};
 
 const KIND: &str = "DynamoGraphDeploymentRequest";
 
@@ -175,6 +175,27 @@ fn old_annotations_are_removed() {
     assert_eq!(down(&request)["metadata"]["annotations"]["mine"], "stays");
 }
 
+/// Objects become values one by one, and one that is refused fails the review.
+#[test]
+fn objects_of_a_review_are_entered_one_by_one() {
+    let objects = json!([{ "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment" }, { "a": ["b"] }, 3]);
+    let body = json!({ "request": { "uid": "u", "desiredAPIVersion": "nvidia.com/v1beta1", "objects": objects } });
+    let (body, mut seen) = (body.to_string(), Vec::new());
+    let entered = |text: &str| {
+        seen.push(serde_json::from_str::<Value>(text).unwrap());
+        if seen.len() == 2 { Err("too large".to_owned()) } else { Ok(()) }
+    };
+    let outcome = Review::read(body.as_bytes()).unwrap().answer(&mut Vec::new(), entered).unwrap();
+    assert!(matches!(outcome, Outcome::Failed(text) if text.contains("request.objects[1] (of 11 bytes): too large")));
+    assert_eq!(json!(seen), objects);
+}
+
+fn answer(review: &Value) -> Result<(Value, Outcome), ReviewError> {
+    let (body, mut out) = (review.to_string(), Vec::new());
+    let outcome = Review::read(body.as_bytes())?.answer(&mut out, |_| Ok(())).unwrap();
+    Ok((serde_json::from_slice(&out).unwrap(), outcome))
+}
+
 #[test]
 fn a_review() {
     let adapter = |name: &str| {
@@ -185,7 +206,8 @@ fn a_review() {
         json!({ "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
                 "request": { "uid": "u", "desiredAPIVersion": "nvidia.com/v1beta1", "objects": objects } })
     };
-    let answered = answer(review(json!([adapter("b"), adapter("a")]))).unwrap();
+    let (answered, outcome) = answer(&review(json!([adapter("b"), adapter("a")]))).unwrap();
+    assert_eq!(outcome, Outcome::Converted(2));
     assert_eq!(answered["apiVersion"], "apiextensions.k8s.io/v1");
     assert_eq!(answered["kind"], "ConversionReview");
     assert_eq!(answered["response"]["uid"], "u");
@@ -196,10 +218,10 @@ fn a_review() {
 
     let mut bad = adapter("x");
     bad["kind"] = json!("Pod");
-    let answered = answer(review(json!([adapter("a"), bad, 7]))).unwrap();
+    let (answered, outcome) = answer(&review(json!([adapter("a"), bad, 7]))).unwrap();
+    assert_eq!(outcome, Outcome::Failed(answered["response"]["result"]["message"].as_str().unwrap().to_owned()));
     let message = answered["response"]["result"]["message"].as_str().unwrap();
     assert_eq!(answered["response"]["result"]["status"], "Failure");
-    assert_eq!(answered["response"].get("convertedObjects"), None);
     assert!(
         message.contains("request.objects[1] (Pod n/x): kind") && message.contains("request.objects[2]"),
         "{message}"
@@ -207,8 +229,9 @@ fn a_review() {
 
     let mut unknown = review(json!([]));
     unknown["request"]["desiredAPIVersion"] = json!("nvidia.com/v2");
-    assert_eq!(answer(unknown).unwrap()["response"]["result"]["status"], "Failure");
-    assert_eq!(answer(json!({})), Err(ReviewError::NoRequest));
-    assert_eq!(answer(json!({ "request": {} })), Err(ReviewError::NoUid));
-    assert_eq!(answer(json!(3)), Err(ReviewError::NoRequest));
+    assert_eq!(answer(&unknown).unwrap().0["response"]["result"]["status"], "Failure");
+    assert!(matches!(answer(&json!({})), Err(ReviewError::NoRequest)));
+    assert!(matches!(answer(&json!({ "request": {} })), Err(ReviewError::NoUid)));
+    assert!(matches!(answer(&json!(3)), Err(ReviewError::NoRequest)));
+    assert!(matches!(Review::read(b"{\"request\":{\"uid\":\"\xff\"}}"), Err(ReviewError::Form(_))));
 }

@@ -6,6 +6,7 @@ use api_types::refusals;
 
 use super::super::field::{Findings, Node};
 use super::super::provider_override::{self, Scope};
+use super::super::request::is_dns_subdomain;
 use super::super::view::{Graph, Pathway};
 use super::super::{Facts, Found, Lookup, Operation};
 
@@ -126,12 +127,4 @@ fn levels(name: &Node<'_>, facts: Option<&Facts>, out: &mut Findings) -> Option<
             None
         }
     }
-}
-
-fn is_dns_subdomain(name: &str) -> bool {
-    let label = |label: &str| {
-        let inner = label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        inner && !label.is_empty() && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }

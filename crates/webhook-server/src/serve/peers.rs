@@ -1,0 +1,285 @@
+//! Who is connected, and what each of them takes.
+//!
+//! Whoever reaches the port may open connections and send bodies; the API server has to get through all the same. So there is one
+//! limit for all, none of the peers gets more than half of what is scarce, and when connections run out, the peer that has most
+//! loses the one that has waited longest.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+/// The longest that TLS and the first request's head may take together.
+const FIRST_HEAD: Duration = Duration::from_secs(10);
+/// The longest that a request and its answer may take, both on their way included. No API server waits longer.
+const EXCHANGE: Duration = Duration::from_secs(30);
+/// The longest a connection may be idle between requests. API servers end connections that were idle for 90 s; if we were
+/// first, a request could get lost in between.
+const IDLE: Duration = Duration::from_secs(150);
+
+/// Something of which there is a limited amount, and of which one peer gets no more than half.
+pub(super) struct Limited {
+    all: Arc<Semaphore>,
+    half: usize,
+}
+
+/// A part of it.
+pub(super) type Held = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Limited {
+    pub(super) fn new(amount: usize) -> Self {
+        Self { all: Arc::new(Semaphore::new(amount)), half: amount / 2 }
+    }
+
+    /// What one peer may take of it.
+    fn share(&self) -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(self.half))
+    }
+
+    /// Waits for a part, of one peer's share and of the whole.
+    pub(super) async fn take(&self, share: &Arc<Semaphore>, amount: u32) -> Option<Held> {
+        let own = Arc::clone(share).acquire_many_owned(amount).await.ok()?;
+        Some((own, Arc::clone(&self.all).acquire_many_owned(amount).await.ok()?))
+    }
+}
+
+/// What is scarce.
+pub(super) struct Limits {
+    /// Bodies that are being received or answered, in KiB.
+    pub(super) bodies: Limited,
+    /// Admissions that are worked on.
+    pub(super) admissions: Limited,
+    /// Conversions of many objects that are worked on.
+    pub(super) conversions: Limited,
+}
+
+/// What one peer takes of that.
+pub(super) struct Shares {
+    pub(super) bodies: Arc<Semaphore>,
+    pub(super) admissions: Arc<Semaphore>,
+    pub(super) conversions: Arc<Semaphore>,
+}
+
+impl Limits {
+    fn shares(&self) -> Shares {
+        let (bodies, admissions, conversions) =
+            (self.bodies.share(), self.admissions.share(), self.conversions.share());
+        Shares { bodies, admissions, conversions }
+    }
+}
+
+/// All connections. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub(super) struct Peers {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    limits: Arc<Limits>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    open: BTreeMap<u64, Open>,
+    /// Those with a connection.
+    shares: HashMap<IpAddr, Arc<Shares>>,
+}
+
+struct Open {
+    peer: IpAddr,
+    /// Since when it waits for its client; none while a request is worked on.
+    waits_since: Option<Instant>,
+    task: Option<AbortHandle>,
+}
+
+/// One connection, until it is dropped.
+pub(super) struct Connection {
+    peers: Peers,
+    id: u64,
+    peer: IpAddr,
+    pub(super) shares: Arc<Shares>,
+    deadline: watch::Sender<Instant>,
+}
+
+impl Peers {
+    pub(super) fn new(limits: Arc<Limits>) -> Self {
+        Self { inner: Arc::new(Inner { limits, state: Mutex::default() }) }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.inner.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A new connection.
+    pub(super) fn connected(&self, peer: IpAddr) -> Arc<Connection> {
+        let now = Instant::now();
+        let (id, shares) = self.with(|state| {
+            state.next += 1;
+            state.open.insert(state.next, Open { peer, waits_since: Some(now), task: None });
+            let shares = state.shares.entry(peer).or_insert_with(|| Arc::new(self.inner.limits.shares()));
+            (state.next, Arc::clone(shares))
+        });
+        Arc::new(Connection { peers: self.clone(), id, peer, shares, deadline: watch::Sender::new(now + FIRST_HEAD) })
+    }
+
+    /// Ends the connection that has waited longest for its client, of the peer that has most of those that wait. Says whether there was
+    /// one.
+    pub(super) fn end_one(&self) -> bool {
+        let task = self.with(|state| {
+            let mut count: HashMap<IpAddr, usize> = HashMap::new();
+            for open in state.open.values() {
+                *count.entry(open.peer).or_default() += 1;
+            }
+            let waits = state.open.iter().filter_map(|(id, open)| Some((*id, open, open.waits_since?)));
+            let ended = waits.filter(|(_, open, _)| open.task.is_some());
+            let ended = ended.max_by_key(|(_, open, since)| (count[&open.peer], std::cmp::Reverse(*since)));
+            let id = ended.map(|(id, ..)| id)?;
+            state.open.get_mut(&id)?.task.take()
+        });
+        task.is_some_and(|task| {
+            task.abort();
+            true
+        })
+    }
+}
+
+impl Connection {
+    /// Its task, which may be ended from now on.
+    pub(super) fn is_served_by(&self, task: AbortHandle) {
+        self.change(|open| open.task = Some(task));
+    }
+
+    /// The head of a request has come.
+    pub(super) fn begins(&self) {
+        self.deadline.send_replace(Instant::now() + EXCHANGE);
+    }
+
+    /// A whole request is worked on: the connection stays until that is done.
+    pub(super) fn works(&self) {
+        self.change(|open| open.waits_since = None);
+    }
+
+    /// The client is to take its answer.
+    pub(super) fn answers(&self) {
+        self.change(|open| open.waits_since = Some(Instant::now()));
+    }
+
+    /// The client has its answer.
+    pub(super) fn idles(&self) {
+        self.deadline.send_replace(Instant::now() + IDLE);
+    }
+
+    /// Returns when the client has taken too long.
+    pub(super) async fn overdue(&self) {
+        let mut deadline = self.deadline.subscribe();
+        loop {
+            let at = *deadline.borrow_and_update();
+            tokio::select! {
+                () = sleep_until(at) => return,
+                // Fails only when the sender is gone, and `self` holds it.
+                _ = deadline.changed() => {}
+            }
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Open)) {
+        self.peers.with(|state| state.open.get_mut(&self.id).map(change));
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.peers.with(|state| {
+            state.open.remove(&self.id);
+            if state.open.values().all(|open| open.peer != self.peer) {
+                state.shares.remove(&self.peer);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::JoinHandle;
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn peers() -> Peers {
+        let limited = || Limited::new(4);
+        Peers::new(Arc::new(Limits { bodies: limited(), admissions: limited(), conversions: limited() }))
+    }
+
+    async fn connect(peers: &Peers, peer: u8) -> (Arc<Connection>, JoinHandle<()>) {
+        let connection = peers.connected([10, 0, 0, peer].into());
+        let task = tokio::spawn(std::future::pending());
+        connection.is_served_by(task.abort_handle());
+        advance(Duration::from_secs(1)).await;
+        (connection, task)
+    }
+
+    async fn ended(task: JoinHandle<()>) -> bool {
+        tokio::task::yield_now().await;
+        task.is_finished()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_peer_with_most_loses_the_one_that_waits_longest() {
+        let peers = peers();
+        let one = connect(&peers, 1).await;
+        let (first, second, third) = (connect(&peers, 2).await, connect(&peers, 2).await, connect(&peers, 2).await);
+        first.0.works();
+        assert!(peers.end_one());
+        assert!(ended(second.1).await && !ended(one.1).await && !ended(first.1).await && !ended(third.1).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_request_is_worked_on_stays_and_may_go_afterwards() {
+        let peers = peers();
+        let (connection, task) = connect(&peers, 1).await;
+        connection.begins();
+        connection.works();
+        assert!(!peers.end_one());
+        connection.answers();
+        assert!(peers.end_one());
+        assert!(ended(task).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_limits_follow_what_the_client_is_to_do() {
+        let peers = peers();
+        let (connection, _task) = connect(&peers, 1).await;
+        let begin = Instant::now();
+        connection.overdue().await;
+        assert!(begin.elapsed() <= FIRST_HEAD);
+        for (step, limit) in [(Connection::begins as fn(&Connection), EXCHANGE), (Connection::idles, IDLE)] {
+            let begin = Instant::now();
+            step(&connection);
+            connection.overdue().await;
+            assert_eq!(begin.elapsed().as_secs(), limit.as_secs());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_gets_half_and_is_forgotten_with_its_last_connection() {
+        let peers = peers();
+        let limits = Arc::clone(&peers.inner.limits);
+        let (one, same, other) = (connect(&peers, 1).await, connect(&peers, 1).await, connect(&peers, 2).await);
+        let held = limits.bodies.take(&one.0.shares.bodies, 2).await;
+        let more = |shares: Arc<Shares>| {
+            let limits = Arc::clone(&limits);
+            async move { tokio::time::timeout(Duration::from_secs(1), limits.bodies.take(&shares.bodies, 1)).await.is_ok() }
+        };
+        assert!(!more(Arc::clone(&same.0.shares)).await && more(Arc::clone(&other.0.shares)).await);
+        drop(held);
+        assert!(more(Arc::clone(&same.0.shares)).await);
+        drop((one, same));
+        assert_eq!(peers.with(|state| (state.open.len(), state.shares.len())), (1, 1));
+    }
+}
