@@ -14,6 +14,9 @@ use serde_json::Value;
 /// `apiVersion` of every kind in this module.
 pub const API_VERSION: &str = "grove.io/v1alpha1";
 
+/// Label that Grove puts on pods: the name of their PodClique, which ends with that of the clique in the PodCliqueSet.
+pub const POD_CLIQUE: &str = "grove.io/podclique";
+
 /// Labels that Grove puts on pods, which together tell the pods of one place in one replica of a scaling group.
 pub const ENGINE_GROUP: [&str; 3] =
     ["grove.io/podcliquescalinggroup", "grove.io/podcliquescalinggroup-replica-index", "grove.io/podclique-pod-index"];
@@ -43,6 +46,9 @@ pub struct PodCliqueSetSpec {
     /// One replica.
     pub template: PodCliqueSetTemplate,
 }
+
+/// Update strategy: pods are replaced when they are deleted.
+pub const ON_DELETE: &str = "OnDelete";
 
 /// How pods are replaced when the template changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +165,9 @@ pub struct PodCliqueSetStatus {
     /// Hash of the template that is being rolled out or has been.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_generation_hash: Option<String>,
+    /// The last change of template.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update_progress: Option<UpdateProgress>,
     /// For example `TopologyLevelsUnavailable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
@@ -230,9 +239,17 @@ pub struct PodCliqueStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct UpdateProgress {
-    /// When it was done; unset while it goes on.
+    /// When it was done; unset while it goes on. With the update strategy `OnDelete`, set from the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_ended_at: Option<Time>,
+}
+
+impl UpdateProgress {
+    /// Whether the update has not ended.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.update_ended_at.is_none()
+    }
 }
 
 /// Live cliques that scale as one. Grove makes it.

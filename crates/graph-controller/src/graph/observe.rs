@@ -223,9 +223,12 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     // Pods are only asked about while generations change.
     let workers = components.iter().filter(|d| d.spec.component.is_worker());
     let generations: BTreeSet<_> = workers.map(|d| d.labels().get(labels::WORKER_HASH)).collect();
-    let running_pods = if generations.len() > 1 { running_pods(caches, &graph) } else { BTreeMap::new() };
+    let running_pods = if generations.len() > 1 { count_pods(caches, &graph, component_of) } else { BTreeMap::new() };
     let adapters = adapters(caches, &graph)?;
-    let grove = grove::observe(&caches.grove, &graph)?;
+    let mut grove = grove::observe(&caches.grove, &graph)?;
+    if !grove.sets.is_empty() && graph.spec.components.iter().any(|component| component.wanted_replicas() == 0) {
+        grove.running_pods = count_pods(caches, &graph, component_name);
+    }
     let checkpoints = checkpoints::observe(caches, &graph, &components);
     let build = build_of(graph.annotations())
         .and_then(|name| caches.builds.get(&Key::new(&graph.namespace().unwrap_or_default(), &name)));
@@ -262,20 +265,30 @@ fn adapters(caches: &Caches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapte
     named.map(|adapter| adapter.unpack()).collect()
 }
 
-/// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs.
-fn running_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<String, usize> {
+/// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs. `of` reads from
+/// a pod's labels what it is counted for.
+fn count_pods(
+    caches: &Caches,
+    graph: &DynamoGraphDeployment,
+    of: fn(&BTreeMap<String, String>) -> Option<&str>,
+) -> BTreeMap<String, usize> {
     let (namespace, name) = (graph.namespace(), graph.name_any());
     let mut running = BTreeMap::new();
     for pod in caches.worker_pods.all() {
         let labels = pod.labels();
         if pod.namespace() == namespace
             && labels.get(labels::GRAPH) == Some(&name)
-            && let Some(component) = component_of(labels)
+            && let Some(component) = of(labels)
         {
             *running.entry(component.to_owned()).or_default() += 1;
         }
     }
     running
+}
+
+/// The name of a pod's component in the spec of the graph.
+fn component_name(pod: &BTreeMap<String, String>) -> Option<&str> {
+    pod.get(labels::COMPONENT).map(String::as_str)
 }
 
 /// The DynamoComponentDeployment that a pod is of. LeaderWorkerSets select their pods by a label of their own.

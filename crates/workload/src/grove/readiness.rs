@@ -14,6 +14,8 @@ pub struct GroveReadiness {
     pub replicas: ComponentReplicaStatus,
     /// What keeps it from being ready; `None` if nothing does.
     pub not_ready: Option<NotReadyYet>,
+    /// Whether fewer pods or replicas serve than are desired.
+    pub lacks_pods: bool,
     /// How far it follows the PodCliqueSet.
     pub revision: Revision,
 }
@@ -30,8 +32,10 @@ pub struct NotReadyYet {
 /// Kinds of things that keep a component from being ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Classification {
-    /// Grove has not got to it, or not made it yet.
+    /// Grove has not reconciled it, or not made it yet.
     NotLookedAt,
+    /// Pods have a scheduling gate.
+    Gated,
     /// Pods find no place.
     Capacity,
     /// Pods are being replaced.
@@ -67,6 +71,8 @@ struct Counts<'a> {
     /// Ready pods, or available replicas.
     serving: i32,
     serving_word: &'static str,
+    /// What is counted.
+    unit: &'static str,
     scheduled: i32,
     hash: Option<&'a str>,
     update: Option<&'a UpdateProgress>,
@@ -85,6 +91,7 @@ pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness 
         updated: status.updated_replicas,
         serving: status.ready_replicas,
         serving_word: "ready",
+        unit: "pods",
         scheduled: status.scheduled_replicas,
         hash: status.current_pod_clique_set_generation_hash.as_deref(),
         update: status.update_progress.as_ref(),
@@ -93,8 +100,14 @@ pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness 
     let unscheduled = find(&status.conditions, POD_CLIQUE_SCHEDULED)
         .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_PODS);
     let blocked = match status.schedule_gated_replicas {
-        0 => unscheduled.map(|c| format!("{}: {}", c.reason, c.message)),
-        gated => Some(format!("{gated} pods wait behind a scheduling gate until their whole gang can be placed")),
+        0 => unscheduled.map(|c| (Classification::Capacity, format!("{}: {}", c.reason, c.message))),
+        gated => Some((
+            Classification::Gated,
+            format!(
+                "{gated} pods have a scheduling gate, which Grove removes when their whole gang can be placed; \
+                 with room on the nodes that takes a few seconds"
+            ),
+        )),
     };
     let replicas = ComponentReplicaStatus {
         ready_replicas: Some(counts.serving),
@@ -115,6 +128,7 @@ pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> Grov
         updated: status.updated_replicas,
         serving: status.available_replicas,
         serving_word: "available",
+        unit: "replicas",
         scheduled: status.scheduled_replicas,
         hash: status.current_pod_clique_set_generation_hash.as_deref(),
         update: status.update_progress.as_ref(),
@@ -122,7 +136,7 @@ pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> Grov
     };
     let unscheduled = find(&status.conditions, MIN_AVAILABLE_BREACHED)
         .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_GROUP_REPLICAS);
-    let blocked = unscheduled.map(|c| format!("{}: {}", c.reason, c.message));
+    let blocked = unscheduled.map(|c| (Classification::Capacity, format!("{}: {}", c.reason, c.message)));
     let replicas = ComponentReplicaStatus {
         available_replicas: Some(counts.serving),
         ..counts.status(ComponentKind::PodCliqueScalingGroup, name)
@@ -141,6 +155,7 @@ fn missing(kind: ComponentKind, name: &str) -> GroveReadiness {
             classification: Classification::NotLookedAt,
             message: format!("Grove has not made {kind:?} {name} yet"),
         }),
+        lacks_pods: false,
         revision: Revision::default(),
     }
 }
@@ -172,7 +187,12 @@ impl Counts<'_> {
         self.observed.is_some_and(|observed| observed >= self.generation.unwrap_or(0))
     }
 
-    fn judge(&self, replicas: ComponentReplicaStatus, blocked: Option<String>) -> GroveReadiness {
+    /// Whether Grove replaces pods by those of a newer template. The observed generation lags until that has ended.
+    fn is_updating(&self) -> bool {
+        self.update.is_some_and(UpdateProgress::is_running)
+    }
+
+    fn judge(&self, replicas: ComponentReplicaStatus, blocked: Option<(Classification, String)>) -> GroveReadiness {
         let not_ready = self.obstacle(blocked).map(|(classification, mut message)| {
             for error in self.errors {
                 message = format!("{message}; {}: {}", error.code, error.description);
@@ -180,32 +200,47 @@ impl Counts<'_> {
             NotReadyYet { classification, message }
         });
         let settled = self.is_observed() && self.replicas == self.desired && self.updated == self.desired;
-        let ended = self.update.is_none_or(|update| update.update_ended_at.is_some());
-        let complete = self.hash.filter(|_| settled && ended).map(str::to_owned);
+        let complete = self.hash.filter(|_| settled && !self.is_updating()).map(str::to_owned);
         let is_told = self.hash.is_some() && self.desired > 0;
-        GroveReadiness { replicas, not_ready, revision: Revision { complete, is_told } }
+        let lacks_pods = self.serving < self.desired;
+        GroveReadiness { replicas, not_ready, lacks_pods, revision: Revision { complete, is_told } }
     }
 
     /// The first thing that is not as it should be. Full counts come before what conditions say: those may be older.
-    fn obstacle(&self, blocked: Option<String>) -> Option<(Classification, String)> {
-        let Self { desired, replicas, updated, serving, scheduled, .. } = *self;
-        if !self.is_observed() {
-            return Some((Classification::NotLookedAt, "Grove has not looked at the latest spec yet".to_owned()));
+    fn obstacle(&self, blocked: Option<(Classification, String)>) -> Option<(Classification, String)> {
+        let Self { desired, replicas, updated, serving, serving_word, unit, scheduled, .. } = *self;
+        if !self.is_observed() && !self.is_updating() {
+            return Some((Classification::NotLookedAt, "Grove has not reconciled the latest spec yet".to_owned()));
         }
-        if desired == 0 || (replicas == desired && updated == desired && serving == desired) {
+        if self.is_observed() && replicas == desired && updated == desired && serving == desired {
             return None;
         }
-        if let Some(why) = blocked {
-            return Some((Classification::Capacity, why));
+        if desired == 0 {
+            // Pods on their way out are no replicas any more; the other counts have them.
+            let left = replicas.max(updated).max(serving);
+            let text = format!("{left} {unit} that are no longer wanted are still there");
+            return Some((Classification::Updating, text));
+        }
+        let progress = || {
+            let surplus = if replicas > desired { format!(", {replicas} exist") } else { String::new() };
+            let text = format!(
+                "{updated} of {desired} {unit} have the current template{surplus}, {serving} are {serving_word}"
+            );
+            (Classification::Updating, text)
+        };
+        if self.is_updating() {
+            return Some(progress());
+        }
+        if blocked.is_some() {
+            return blocked;
         }
         if scheduled > 0 && scheduled < desired {
             return Some((Classification::Capacity, format!("{scheduled} of {desired} have a place")));
         }
         if updated != desired || replicas != desired {
-            let text = format!("{updated} of {desired} are of the current template, {replicas} exist");
-            return Some((Classification::Updating, text));
+            return Some(progress());
         }
-        Some((Classification::Pods, format!("{serving} of {desired} are {}", self.serving_word)))
+        Some((Classification::Pods, format!("{serving} of {desired} are {serving_word}")))
     }
 }
 

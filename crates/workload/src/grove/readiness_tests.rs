@@ -29,7 +29,7 @@ fn condition(type_: &str, status: &str, reason: &str) -> Value {
 
 #[test]
 fn the_first_obstacle_names_the_state() {
-    use Classification::{Capacity, NotLookedAt, Pods, Updating};
+    use Classification::{Capacity, Gated, NotLookedAt, Pods, Updating};
     let full = json!({ "observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3,
         "availableReplicas": 3 });
     let waiting = json!({ "observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "scheduledReplicas": 3 });
@@ -39,7 +39,7 @@ fn the_first_obstacle_names_the_state() {
         (json!({ "observedGeneration": 1 }), Some(NotLookedAt), Some(NotLookedAt)),
         (full.clone(), None, None),
         (with(full.clone(), unscheduled.clone()), None, None),
-        (with(waiting.clone(), json!({ "scheduleGatedReplicas": 1 })), Some(Capacity), Some(Pods)),
+        (with(waiting.clone(), json!({ "scheduleGatedReplicas": 1 })), Some(Gated), Some(Pods)),
         (with(waiting.clone(), unscheduled), Some(Capacity), Some(Pods)),
         (
             with(waiting.clone(), condition(MIN_AVAILABLE_BREACHED, "False", INSUFFICIENT_SCHEDULED_GROUP_REPLICAS)),
@@ -67,6 +67,46 @@ fn nothing_wanted_is_ready_and_nothing_made_is_not() {
     assert_eq!(missing.not_ready.unwrap().message, "Grove has not made PodClique c yet");
 }
 
+/// Grove writes the observed generation last, after a rolling update has ended. Defect: during every rollout, and for ever in
+/// one that could not end, the message was that Grove had not looked at the latest spec.
+#[test]
+fn an_update_in_progress_is_reported_although_the_observed_generation_lags() {
+    let rolling = json!({ "observedGeneration": 1, "replicas": 3, "updatedReplicas": 1, "readyReplicas": 2,
+        "availableReplicas": 2, "scheduledReplicas": 2,
+        "updateProgress": { "updateStartedAt": "2026-01-01T00:00:00Z", "podCliqueSetGenerationHash": "h",
+            "podTemplateHash": "t" } });
+    let readiness = clique(rolling.clone());
+    assert!(readiness.lacks_pods, "its pods are worth reading");
+    let why = readiness.not_ready.unwrap();
+    assert_eq!(why.classification, Classification::Updating);
+    assert_eq!(why.message, "1 of 3 pods have the current template, 2 are ready");
+    let why = group(rolling.clone()).not_ready.unwrap();
+    assert_eq!(why.message, "1 of 3 replicas have the current template, 2 are available");
+
+    let ended = json!({ "updateProgress": { "updateEndedAt": "2026-01-01T00:00:00Z" } });
+    let behind = clique(with(rolling, ended));
+    assert_eq!(class(behind.clone()), Some(Classification::NotLookedAt), "an edit after the last update");
+    assert!(behind.lacks_pods, "pods that are not ready are worth reading whatever Grove has seen");
+    let full = json!({ "observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3 });
+    assert!(!clique(full).lacks_pods);
+    assert!(!clique_readiness("c", None).lacks_pods, "there are none to read");
+}
+
+/// Defect: a component scaled to zero was ready while its pods still held their GPUs.
+#[test]
+fn zero_replicas_are_ready_when_no_pod_is_left() {
+    let at_zero = |status: Value| {
+        let live = json!({ "metadata": { "generation": 1 }, "spec": { "replicas": 0 }, "status": status });
+        clique_readiness("c", Some(&serde_json::from_value(live).unwrap())).not_ready
+    };
+    assert_eq!(at_zero(json!({ "observedGeneration": 1 })), None);
+    for count in ["replicas", "readyReplicas", "updatedReplicas"] {
+        let why = at_zero(json!({ "observedGeneration": 1, count: 2 })).unwrap();
+        let expected = (Classification::Updating, "2 pods that are no longer wanted are still there");
+        assert_eq!((why.classification, why.message.as_str()), expected, "{count}");
+    }
+}
+
 #[test]
 fn counts_are_told_as_the_kind_has_them() {
     let counts = json!({ "observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "scheduledReplicas": 1,
@@ -82,7 +122,7 @@ fn groves_errors_are_passed_on() {
     let status =
         json!({ "observedGeneration": 2, "lastErrors": [{ "code": "ERR_X", "description": "quota exceeded" }] });
     let message = clique(status).not_ready.unwrap().message;
-    assert_eq!(message, "0 of 3 are of the current template, 0 exist; ERR_X: quota exceeded");
+    assert_eq!(message, "0 of 3 pods have the current template, 0 are ready; ERR_X: quota exceeded");
 }
 
 #[test]

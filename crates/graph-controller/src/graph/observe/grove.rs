@@ -60,6 +60,8 @@ pub struct LiveGrove {
     pub cliques: Vec<PodClique>,
     /// Groups that Grove made for components that are several.
     pub groups: Vec<PodCliqueScalingGroup>,
+    /// Worker pods that have not ended, by component; counted where a component has no desired replicas.
+    pub running_pods: BTreeMap<String, usize>,
     /// Types of components that no version of the API knows, by component: v1alpha1 took any text.
     pub unknown_types: BTreeMap<String, String>,
     /// Image pull secrets of the namespace by registry.

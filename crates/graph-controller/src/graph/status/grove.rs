@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use api_types::conditions as c;
-use api_types::grove::{self, PodCliqueSet};
+use api_types::grove::{self, PodCliqueSet, UpdateProgress};
 use api_types::names;
 use api_types::v1beta1::{ComponentReplicaStatus, ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentStatus};
 use controller_kit::conditions::{Status, find, set_condition};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use workload::grove::{Classification, GroveReadiness, NotReadyYet, has_topology};
+use workload::{Cause, Trouble};
 
 use super::{progress, settle};
 use crate::graph::apply::Applied;
@@ -18,10 +19,11 @@ use crate::graph::observe::Observed;
 
 /// Whether pods of a graph on Grove exist, or should, and do not serve: then they can tell why.
 pub fn waits_for_pods(observed: &Observed, decision: &GroveDecision) -> bool {
-    let grove_has_acted = |readiness: &GroveReadiness| {
-        readiness.not_ready.as_ref().is_some_and(|why| why.classification != Classification::NotLookedAt)
+    let waits = |readiness: &GroveReadiness| {
+        let acted = readiness.not_ready.as_ref().is_some_and(|why| why.classification != Classification::NotLookedAt);
+        readiness.lacks_pods || acted
     };
-    all_readiness(observed, &decision.set.name_any()).iter().any(|(_, readiness)| grove_has_acted(readiness))
+    all_readiness(observed, &decision.set.name_any()).iter().any(|(_, readiness)| waits(readiness))
 }
 
 /// Says how far a graph on Grove is.
@@ -48,14 +50,19 @@ pub(super) fn report(
 
     let mut obstacles: Vec<(Classification, String)> = Vec::new();
     if let Some(set) = set.filter(|set| !is_observed(set)) {
-        let text = format!("PodCliqueSet {}: Grove has not looked at the latest spec yet", set.name_any());
-        obstacles.push((Classification::NotLookedAt, text + &errors(set)));
+        // The observed generation lags until an update has ended.
+        let updating = set.status.as_ref().and_then(|status| status.update_progress.as_ref());
+        let (classification, text) = if updating.is_some_and(UpdateProgress::is_running) {
+            (Classification::Updating, "Grove replaces pods of an older template")
+        } else {
+            (Classification::NotLookedAt, "Grove has not reconciled the latest spec yet")
+        };
+        obstacles.push((classification, format!("PodCliqueSet {}: {text}{}", set.name_any(), errors(set))));
     }
     for (component, readiness) in &all {
         if let Some(why) = &readiness.not_ready {
-            let trouble = applied.troubles.get(&component.name).map(|trouble| format!("; {}", trouble.message));
-            let text = format!("{name}: {}: {}{}", component.name, why.message, trouble.unwrap_or_default());
-            obstacles.push((why.classification, text));
+            let (classification, what) = explained(why, applied.troubles.get(&component.name));
+            obstacles.push((classification, format!("{name}: {}: {what}", component.name)));
         }
     }
     obstacles.extend(applied.waiting.iter().map(|why| (Classification::NotLookedAt, why.clone())));
@@ -70,6 +77,19 @@ pub(super) fn report(
     if let Some((component, trouble)) = urgent {
         let message = format!("{}: {}", component.name, trouble.message);
         super::set(status, graph, now, c::RECONCILING, true, trouble.cause.reason(), &message);
+    }
+}
+
+/// What keeps a component from being ready, with what its pods tell. Grove's count of gated pods may be older than the pods.
+fn explained(why: &NotReadyYet, trouble: Option<&Trouble>) -> (Classification, String) {
+    match trouble {
+        None => (why.classification, why.message.clone()),
+        Some(trouble) if why.classification == Classification::Gated && trouble.cause != Cause::Gated => {
+            let unplaced = trouble.cause == Cause::Unschedulable;
+            let classification = if unplaced { Classification::Capacity } else { Classification::Pods };
+            (classification, trouble.message.clone())
+        }
+        Some(trouble) => (why.classification, format!("{}; {}", why.message, trouble.message)),
     }
 }
 
@@ -90,7 +110,7 @@ fn is_of(child: &Child, set: &str, component: &ComponentSpec) -> bool {
 fn reason(classification: Classification) -> &'static str {
     match classification {
         Classification::NotLookedAt => c::graph::SOME_NOT_READY,
-        Classification::Capacity => c::graph::INSUFFICIENT_CAPACITY,
+        Classification::Gated | Classification::Capacity => c::graph::INSUFFICIENT_CAPACITY,
         Classification::Updating => c::graph::UPDATING,
         Classification::Pods => c::graph::PODS_NOT_READY,
     }

@@ -78,7 +78,10 @@ fn pods_of_an_older_template_make_nobody_ready() {
     for graph in [graph(), of_groups] {
         let (state, reason, message) = told(&graph, Some("older"), Some("hash"), 4);
         assert_eq!((state, reason.as_str()), (GraphState::Pending, c::graph::UPDATING));
-        assert!(message.contains("chat: Decode: pods of an older template"), "{message}");
+        assert!(
+            message.contains("chat: Decode: Grove has not confirmed yet that its pods have the current"),
+            "{message}"
+        );
         let ready = (GraphState::Successful, c::graph::ALL_READY.to_owned());
         for (hash, accepted, why) in [
             (Some("hash"), Some("hash"), "all follow"),
@@ -111,11 +114,87 @@ fn pods_that_wait_for_their_gang_are_told_of_by_their_gate() {
     let status = status_of(&with(&graph, vec![clique("Frontend", 1), gated("Decode")]));
     let (_, reason, message) = ready(&status);
     assert_eq!(reason, c::graph::INSUFFICIENT_CAPACITY);
-    assert!(message.contains("Decode: 4 pods wait behind a scheduling gate"), "{message}");
+    assert!(message.contains("Decode: 4 pods have a scheduling gate"), "{message}");
 
     let mut frontend = clique("Frontend", 1);
     frontend.status.as_mut().unwrap().ready_replicas = 0;
     assert_eq!(ready(&status_of(&with(&graph, vec![frontend, gated("Decode")]))).1, c::graph::MIXED);
+}
+
+/// A set in the middle of a rolling update, as Grove leaves it: the observed generations lag until the update has ended.
+fn rolling(graph: &DynamoGraphDeployment) -> Observed {
+    let mut decode = clique("Decode", 4);
+    decode.metadata.generation = Some(9);
+    decode.status = serde_json::from_value(json!({
+        "observedGeneration": 8, "replicas": 4, "updatedReplicas": 1, "readyReplicas": 3, "scheduledReplicas": 3,
+        "currentPodCliqueSetGenerationHash": "older",
+        "updateProgress": { "updateStartedAt": "2026-01-01T00:00:00Z", "podCliqueSetGenerationHash": "hash",
+            "podTemplateHash": "new", "readyPodsSelectedToUpdate": { "current": "chat-0-decode-abcde" } },
+    }))
+    .unwrap();
+    let mut observed = with(graph, vec![clique("Frontend", 1), decode]);
+    let set = &mut observed.grove.sets[0];
+    set.metadata.generation = Some(3);
+    let status = json!({ "observedGeneration": 2, "currentGenerationHash": "hash", "updateProgress": {
+        "updateStartedAt": "2026-01-01T00:00:00Z", "currentlyUpdating": [{ "replicaIndex": 0 }] } });
+    set.status = serde_json::from_value(status).unwrap();
+    observed
+}
+
+/// Defect: "Grove has not looked at the latest spec yet" for the whole of every rollout, and nothing of the pod that stops it.
+#[test]
+fn a_rollout_that_is_stuck_names_the_pod_that_stops_it() {
+    let observed = rolling(&graph());
+    assert!(waits_for_pods(&observed, &decided(&observed).grove.unwrap()), "its pods are not read");
+    let trouble = Trouble { cause: Cause::Unschedulable, message: "pod d-1: 12 Insufficient nvidia.com/gpu".into() };
+    let status = status_with(&observed, [("Decode".to_owned(), trouble)].into());
+    let expected = "Resources not ready: PodCliqueSet chat: Grove replaces pods of an older template; \
+        chat: Decode: 1 of 4 pods have the current template, 3 are ready; pod d-1: 12 Insufficient nvidia.com/gpu";
+    assert_eq!(ready(&status), ("False", c::graph::UPDATING, expected));
+    let reconciling = find(&status.conditions, c::RECONCILING).unwrap();
+    assert_eq!(reconciling.reason, Cause::Unschedulable.reason());
+}
+
+/// Defect: pods that the scheduler has seen were said to have a gate, because Grove's count of gated pods was older.
+#[test]
+fn a_pod_without_a_gate_counts_more_than_an_old_count_of_gates() {
+    let observed = with(&graph(), vec![clique("Frontend", 1), gated("Decode")]);
+    let of = |cause: Cause| {
+        let trouble = Trouble { cause, message: "pod d-1: text".into() };
+        let status = status_with(&observed, [("Decode".to_owned(), trouble)].into());
+        (ready(&status).1.to_owned(), ready(&status).2.to_owned())
+    };
+    let (reason, message) = of(Cause::Unschedulable);
+    assert_eq!((reason.as_str(), message.contains("gate")), (c::graph::INSUFFICIENT_CAPACITY, false), "{message}");
+    assert!(message.ends_with("Decode: pod d-1: text"), "{message}");
+    assert_eq!(of(Cause::ImagePull).0, c::graph::PODS_NOT_READY);
+    let (reason, message) = of(Cause::Gated);
+    assert_eq!(reason, c::graph::INSUFFICIENT_CAPACITY);
+    assert!(message.contains("4 pods have a scheduling gate"), "{message}");
+}
+
+/// Defect: with `OnDelete` nothing said that Grove waits for pods to be deleted.
+#[test]
+fn the_strategy_on_delete_is_named_while_pods_of_an_older_template_exist() {
+    let graph = graph_with(|g| g["metadata"]["annotations"]["nvidia.com/grove-update-strategy"] = json!("OnDelete"));
+    let mut decode = clique("Decode", 4);
+    decode.status.as_mut().unwrap().updated_replicas = 0;
+    let status = status_of(&with(&graph, vec![clique("Frontend", 1), decode]));
+    let message = "0 of 4 pods have the current template, 4 are ready; with the update strategy OnDelete, Grove replaces a \
+        pod when it is deleted";
+    assert!(ready(&status).2.ends_with(message), "{}", ready(&status).2);
+}
+
+/// Defect: ready while pods of a component that was scaled to zero still held their GPUs.
+#[test]
+fn a_component_scaled_to_zero_is_ready_when_its_pods_are_gone() {
+    let graph = graph_with(|g| g["spec"]["components"][1]["replicas"] = json!(0));
+    let mut observed = with(&graph, vec![clique("Frontend", 1), clique("Decode", 0)]);
+    observed.grove.running_pods = [("Decode".to_owned(), 2)].into();
+    let status = status_of(&observed);
+    assert!(ready(&status).2.ends_with("2 pods that are no longer wanted are still there"), "{}", ready(&status).2);
+    observed.grove.running_pods.clear();
+    assert_eq!(status_of(&observed).state, GraphState::Successful);
 }
 
 #[test]

@@ -6,9 +6,9 @@ mod live;
 use std::collections::BTreeSet;
 
 use api_types::external::VirtualService;
-use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate};
+use api_types::grove::{ON_DELETE, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate};
 use api_types::names::{self, GenerationSuffix};
-use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
+use api_types::v1beta1::{ComponentReplicaStatus, ComponentSpec, DynamoComponentDeployment};
 use api_types::{annotations, conditions, labels};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::Ingress;
@@ -295,14 +295,31 @@ fn runs_as_told(observed: &Observed, set: &PodCliqueSet, component: &ComponentSp
     is_observed(set) && readiness(observed, &set.name_any(), component).not_ready.is_none()
 }
 
-/// How far a component is, as Grove says. Counts may be full, and of pods of before: Grove says of which template they are.
+/// Readiness of a component, as Grove reports it. Counts may be full, and of pods of before: Grove says of which template they
+/// are, and counts no pods that drain.
 pub fn readiness(observed: &Observed, set: &str, component: &ComponentSpec) -> GroveReadiness {
     let mut readiness = counted(observed, set, component);
-    let live = observed.grove.set().and_then(|set| set.status.as_ref());
-    let accepted = live.and_then(|status| status.current_generation_hash.as_ref());
-    if readiness.not_ready.is_none() && accepted.is_some_and(|accepted| readiness.revision.is_behind(accepted)) {
-        let message = "pods of an older template are there, which Grove replaces".to_owned();
-        readiness.not_ready = Some(NotReadyYet { classification: Classification::Updating, message });
+    let live = observed.grove.set();
+    let accepted = live.and_then(|set| set.status.as_ref()?.current_generation_hash.as_ref());
+    let on_delete = live.and_then(|set| set.spec.update_strategy.as_ref()).is_some_and(|s| s.type_ == ON_DELETE);
+    let updating = |message| Some(NotReadyYet { classification: Classification::Updating, message });
+    match &mut readiness.not_ready {
+        None => {
+            let left = observed.grove.running_pods.get(&component.name).filter(|_| component.wanted_replicas() == 0);
+            if let Some(left) = left {
+                readiness.not_ready = updating(format!("{left} pods that are no longer wanted are still there"));
+            } else if accepted.is_some_and(|accepted| readiness.revision.is_behind(accepted)) {
+                let message = "Grove has not confirmed yet that its pods have the current template";
+                readiness.not_ready = updating(message.to_owned());
+            }
+        }
+        Some(why) if on_delete && why.classification == Classification::Updating => {
+            let ComponentReplicaStatus { replicas, updated_replicas, .. } = readiness.replicas;
+            if updated_replicas < replicas {
+                why.message += "; with the update strategy OnDelete, Grove replaces a pod when it is deleted";
+            }
+        }
+        Some(_) => {}
     }
     readiness
 }
@@ -317,7 +334,7 @@ fn counted(observed: &Observed, set: &str, component: &ComponentSpec) -> GroveRe
     }
 }
 
-/// Whether Grove has looked at the latest spec of a set.
+/// Whether Grove has completed a reconcile of the latest spec of a set.
 pub fn is_observed(set: &PodCliqueSet) -> bool {
     let observed = set.status.as_ref().and_then(|status| status.observed_generation);
     observed.is_some_and(|observed| observed >= set.metadata.generation.unwrap_or(0))
