@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use api_types::v1beta1::DynamoGraphDeploymentRequest;
 use api_types::{names, owner};
 use controller_kit::apply::{Applier, Desired, Error, Outcome};
+use controller_kit::failure::Class;
 use controller_kit::metrics::Metrics;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -40,6 +41,16 @@ pub enum HandOverError {
         /// What is waited for.
         reason: String,
     },
+}
+
+impl HandOverError {
+    /// Whether the answer stays the same unless somebody changes an object.
+    pub fn is_lasting(&self) -> bool {
+        match self {
+            Self::Write(error) => matches!(error.class(), Class::Invalid | Class::Foreign),
+            Self::InTheWay { .. } => false,
+        }
+    }
 }
 
 /// Writes the ConfigMap of one request.

@@ -1,5 +1,6 @@
 //! The loop of the relay.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ use crate::request::decide::job::PROFILER;
 const ROUND: Duration = Duration::from_secs(10);
 /// How long after the profiler's end its files may be missing: a volume may show them late.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Pauses between two attempts: the first, and the longest.
+const RETRY: Duration = Duration::from_secs(2);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// Where the profiler is, and for whom it works.
 #[derive(Clone, Debug, clap::Args)]
@@ -116,23 +121,77 @@ impl Relay {
     }
 
     async fn tell_end(&self) -> Result<(), RelayError> {
+        let data = self.end().await?;
+        hand_over(async || self.output.tell(&data).await).await?;
+        info!("handed over the end of the profiler");
+        Ok(())
+    }
+
+    /// What the profiler left behind, as soon as all of it is there.
+    async fn end(&self) -> Result<BTreeMap<String, String>, RelayError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.file(STATUS_FILE).await.unwrap_or_default();
-            let mut failure = RelayError::NoEnd { path: self.path(STATUS_FILE) };
             if let Report::Final(data) = ending(&status, self.file(CONFIG_FILE).await.as_deref()) {
-                match self.output.tell(&data).await {
-                    Ok(()) => {
-                        info!("the profiler's end is told");
-                        return Ok(());
-                    }
-                    Err(error) => failure = error.into(),
-                }
+                return Ok(data);
             }
             if Instant::now() >= deadline {
-                return Err(failure);
+                return Err(RelayError::NoEnd { path: self.path(STATUS_FILE) });
             }
-            sleep(Duration::from_secs(2)).await;
+            sleep(RETRY).await;
         }
+    }
+}
+
+/// Tries until the output is taken: what was profiled for hours exists nowhere else. Failures that end by themselves, or when a right
+/// or a quota is given, are tried again until the pod is ended; content that is refused and a name that is taken, for
+/// [`PATIENCE`].
+async fn hand_over<F>(mut write: F) -> Result<(), HandOverError>
+where
+    F: AsyncFnMut() -> Result<(), HandOverError>,
+{
+    let deadline = Instant::now() + PATIENCE;
+    let mut pause = RETRY;
+    loop {
+        let Err(error) = write().await else { return Ok(()) };
+        if error.is_lasting() && Instant::now() >= deadline {
+            return Err(error);
+        }
+        warn!(%error, "failed to hand over the end of the profiler; trying again");
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_RETRY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use controller_kit::apply::{Error, ObjectId};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::Status;
+
+    fn answer(code: u16, reason: &str) -> HandOverError {
+        let object = ObjectId::named::<ConfigMap>("team-a", "dgdr-output-chat");
+        let source = Box::new(kube::Error::Api(Status::failure("x", reason).with_code(code).boxed()));
+        HandOverError::Write(Error::Api { action: "apply", object, source })
+    }
+
+    /// Defect: an API server that did not answer for two minutes cost a profile of hours.
+    #[tokio::test(start_paused = true)]
+    async fn a_profile_outlives_a_long_outage_of_the_api_server() {
+        for (code, reason) in [(503, "ServiceUnavailable"), (403, "Forbidden"), (500, "InternalError")] {
+            let begin = Instant::now();
+            let outage = Duration::from_secs(3600);
+            let write = async || if begin.elapsed() < outage { Err(answer(code, reason)) } else { Ok(()) };
+            hand_over(write).await.unwrap();
+            assert!(begin.elapsed() < outage + LONGEST_RETRY, "{code}: tried again soon after the outage");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn content_that_is_refused_ends_the_relay() {
+        let begin = Instant::now();
+        assert!(hand_over(async || Err(answer(422, "Invalid"))).await.is_err());
+        assert!(begin.elapsed() >= PATIENCE);
     }
 }

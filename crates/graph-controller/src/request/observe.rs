@@ -3,7 +3,9 @@
 pub mod gpus;
 mod pods;
 
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus};
 use api_types::{labels, names};
@@ -79,6 +81,8 @@ pub struct Observed {
     pub hardware: Search,
     /// What the Job waits for while its pod does not run.
     pub waits: JobWaits,
+    /// Since when, by our clock, the profiler's Job has been complete without its output.
+    pub output_missing_for: Duration,
     /// How the containers of a failed Job ended.
     pub pod_failures: Vec<String>,
     /// Graphs that the profiler has started to measure them; none where nobody looked.
@@ -104,6 +108,7 @@ impl Observed {
             cache_claim: Claim::default(),
             hardware: Search::default(),
             waits: JobWaits::default(),
+            output_missing_for: Duration::ZERO,
             pod_failures: Vec::new(),
             trials: None,
         }
@@ -152,6 +157,8 @@ pub struct Observer {
     gpus: Gpus,
     pods: Arc<PodWatcher<Trouble>>,
     settings: Arc<Settings>,
+    /// Since when outputs are missing, by the uid of the request.
+    missing: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
 impl Observer {
@@ -159,7 +166,7 @@ impl Observer {
     pub fn new(client: Client, applier: Applier, caches: Caches, settings: Arc<Settings>) -> Self {
         let gpus = Gpus::new(client.clone(), settings.args.dcgm_metrics_endpoint.clone());
         let pods = Arc::new(PodWatcher::new(client.clone()));
-        Self { client, applier, caches, gpus, pods, settings }
+        Self { client, applier, caches, gpus, pods, settings, missing: Arc::default() }
     }
 
     /// The snapshot for one request.
@@ -186,6 +193,7 @@ impl Observer {
         }
         if standing(&observed.request) == Standing::Profiling {
             self.look_at_profiler(&mut observed).await?;
+            self.look_for_output(&mut observed).await?;
             pods::look_at_trials(&self.client, &self.caches.graphs, &mut observed).await?;
         }
         Ok(observed)
@@ -199,6 +207,30 @@ impl Observer {
             observed.pod_failures = pods::failures(&self.client, observed).await?;
         }
         Ok(())
+    }
+
+    /// Reads the output past the cache before it counts as lost: a watch may lag behind that of the Job, or hang.
+    async fn look_for_output(&self, observed: &mut Observed) -> Result<(), Error> {
+        if !decide::awaits_output(observed) {
+            self.missing().remove(&observed.uid);
+            return Ok(());
+        }
+        observed.output_missing_for = {
+            let live: HashSet<_> = self.caches.requests.all().iter().filter_map(|request| request.uid()).collect();
+            let mut missing = self.missing();
+            missing.retain(|uid, _| live.contains(uid));
+            missing.entry(observed.uid.clone()).or_insert_with(Instant::now).elapsed()
+        };
+        if decide::is_overdue(observed) {
+            let name = names::profiling_output(&observed.name);
+            let live = self.applier.find::<ConfigMap>(&observed.namespace, &name).await?;
+            observed.output = live.and_then(|map| serde_json::from_value(map).ok());
+        }
+        Ok(())
+    }
+
+    fn missing(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The ConfigMap of the name of the profiler's output that no cache shows, because it has not the labels of ours: what counts

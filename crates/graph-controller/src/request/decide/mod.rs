@@ -22,6 +22,7 @@ mod job_tests;
 mod tests;
 
 pub use deployment::taken;
+pub use profiling::{awaits_output, is_overdue};
 
 use api_types::v1beta1::{DynamoGraphDeployment, Hardware, ProfilingPhase};
 use k8s_openapi::api::batch::v1::Job;
@@ -149,7 +150,7 @@ pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
         Standing::Changed => profiling::begin_again(observed),
         Standing::Profiling => profiling::follow(observed, now),
         Standing::Known => deployment::follow(observed, now),
-        Standing::Ended => Decision::default(),
+        Standing::Ended => profiling::generate_late(observed).unwrap_or_default(),
     };
     if matches!(standing(&observed.request), Standing::Profiling | Standing::Known) {
         decision.learnt.drift = profiling::drift(observed);

@@ -1,11 +1,14 @@
 //! From a spec to the profiler's proposal.
 
+use std::time::Duration;
+
 use api_types::conditions::request as reason;
 use api_types::{conditions, names};
+use controller_kit::conditions::find;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use workload::JobEnd;
 
@@ -16,8 +19,8 @@ use crate::request::observe::Observed;
 use crate::request::standing::wanted_graph_name;
 use crate::request::validate::validate;
 
-/// How long after the end of its Job the output of a profiler may be missing. It is copied before the Job ends.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
+/// How long after its Job was first seen complete the output of a profiler may be missing. It is copied before the Job ends.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts the profiler, as soon as the spec is right and nothing of an earlier one is left.
 pub(super) fn begin(observed: &Observed) -> Decision {
@@ -98,6 +101,26 @@ pub(super) fn is_lost(observed: &Observed) -> bool {
     observed.job.as_ref().is_none_or(|job| !observed.is_ours(job)) && told.failure.is_none() && !told.succeeded
 }
 
+/// Whether a profiler has ended well, and no output of it is there.
+pub fn awaits_output(observed: &Observed) -> bool {
+    let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    let job = observed.job.as_ref().filter(|job| observed.is_ours(*job));
+    job.is_some_and(|job| JobEnd::Complete.of(job).is_some()) && told.failure.is_none() && told.config.is_none()
+}
+
+/// Whether the output has been missing for so long that it counts as lost, if the API server does not have it either.
+pub fn is_overdue(observed: &Observed) -> bool {
+    observed.output_missing_for >= PATIENCE
+}
+
+/// A request that failed for want of an output, or because of it, and has one by now.
+pub(super) fn generate_late(observed: &Observed) -> Option<Decision> {
+    let status = observed.request.status.as_ref()?;
+    find(&status.conditions, reason::SPEC_GENERATED).filter(|found| found.reason == reason::GENERATION_FAILED)?;
+    let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    told.config.filter(|_| told.failure.is_none()).map(|config| generate(observed, Some(config)))
+}
+
 /// Follows the profiler.
 pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
     let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
@@ -118,7 +141,7 @@ pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
         return match (told.failure, told.config) {
             (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),
             (None, Some(config)) => generate(observed, Some(config)),
-            (None, None) => wait_for_output(observed, job, now),
+            (None, None) => wait_for_output(observed, now),
         };
     }
     let trouble = observed.waits.trouble.as_ref();
@@ -138,11 +161,9 @@ fn failure_of(why: &str, observed: &Observed) -> String {
     [why].into_iter().chain(observed.pod_failures.iter().map(String::as_str)).collect::<Vec<_>>().join("; ")
 }
 
-fn wait_for_output(observed: &Observed, job: &Job, now: Timestamp) -> Decision {
+fn wait_for_output(observed: &Observed, now: Timestamp) -> Decision {
     let name = names::profiling_output(&observed.name);
-    let end = job.status.as_ref().and_then(|status| status.completion_time.as_ref()).map_or(now, |time| time.0);
-    let until = end.checked_add(PATIENCE).unwrap_or(end);
-    if until <= now {
+    if is_overdue(observed) {
         return at(Stage::GenerationFailed(format!(
             "the profiling Job ended well, but ConfigMap {name} holds no {}; see the log of its container {}",
             output::CONFIG,
@@ -152,7 +173,7 @@ fn wait_for_output(observed: &Observed, job: &Job, now: Timestamp) -> Decision {
     at(Stage::Profiling(Profiling {
         phase: observed.status().profiling_phase,
         message: format!("waiting for ConfigMap {name}"),
-        until: Some(until),
+        until: now.checked_add(PATIENCE.saturating_sub(observed.output_missing_for)).ok(),
         ..Profiling::default()
     }))
 }
