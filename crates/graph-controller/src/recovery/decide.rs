@@ -1,5 +1,6 @@
 //! Which pods cannot serve any more.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use api_types::{gms, grove, labels};
@@ -8,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 /// Engines that work together: those of one place in one replica of a scaling group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Group {
     namespace: String,
     /// Values of [`grove::ENGINE_GROUP`].
@@ -36,6 +37,30 @@ impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [group, replica, index] = &self.values;
         write!(f, "{group}, replica {replica}, index {index}")
+    }
+}
+
+/// Groups that begin anew, with the uids of the pods to delete. A retry, after a deletion was refused, leaves the pods alone that
+/// have come since.
+#[derive(Debug, Default)]
+pub(super) struct Episodes {
+    doomed: HashMap<Group, HashSet<String>>,
+}
+
+impl Episodes {
+    /// The pods to delete, of the `members` that the group has now, because the one with uid `ended` has ended. A pod that has
+    /// come since the group began anew, and has ended as well, makes all of them begin anew.
+    pub(super) fn doomed(&mut self, group: &Group, ended: &str, members: &HashSet<String>) -> HashSet<String> {
+        let doomed = self.doomed.entry(group.clone()).or_default();
+        if !doomed.contains(ended) {
+            doomed.clone_from(members);
+        }
+        doomed.intersection(members).cloned().collect()
+    }
+
+    /// Nothing of the group is left to delete.
+    pub(super) fn end(&mut self, group: &Group) {
+        self.doomed.remove(group);
     }
 }
 
@@ -97,6 +122,21 @@ mod tests {
             other["metadata"]["labels"][key] = json!("other");
             assert!(!group.has(&serde_json::from_value::<Pod>(other).unwrap().metadata), "{key}");
         }
+    }
+
+    /// Defect: one member whose deletion was refused made every retry delete the replacements of the others.
+    #[test]
+    fn a_retry_leaves_the_replacements_alone() {
+        let group = lost_group(&pod(|_| {})).unwrap();
+        let mut episodes = Episodes::default();
+        let set = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<HashSet<_>>();
+        assert_eq!(episodes.doomed(&group, "p", &set(&["p", "q", "r"])), set(&["p", "q", "r"]));
+        let retried = episodes.doomed(&group, "p", &set(&["p", "q", "new"]));
+        assert_eq!(retried, set(&["p", "q"]), "the deletion of q is refused");
+        let all = set(&["p", "q", "new"]);
+        assert_eq!(episodes.doomed(&group, "new", &all), all, "a replacement has ended, too");
+        episodes.end(&group);
+        assert_eq!(episodes.doomed(&group, "p", &all), all);
     }
 
     #[test]

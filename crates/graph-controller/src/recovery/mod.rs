@@ -3,30 +3,41 @@
 
 mod decide;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use controller_kit::apply::{Applier, Error};
 use controller_kit::controller::Action;
 use controller_kit::events::{EventSink, EventType};
-use controller_kit::store::{Packed, Store};
+use controller_kit::store::{Key, Packed, Store};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt};
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
-use self::decide::{has_lost_its_memory, lost_group};
+use self::decide::{Episodes, has_lost_its_memory, lost_group};
 
 /// Replaces pods by deleting them; whoever made them makes others.
 #[derive(Clone)]
 pub struct Recovery {
     /// The only way to write.
-    pub applier: Applier,
+    applier: Applier,
     /// Where events go.
-    pub events: EventSink,
+    events: EventSink,
     /// The pods.
-    pub pods: Store<Packed<Pod>>,
+    pods: Store<Packed<Pod>>,
+    /// Groups that begin anew.
+    episodes: Arc<Mutex<Episodes>>,
 }
 
 impl Recovery {
+    /// Writes through `applier`, and reads `pods`.
+    pub fn new(applier: Applier, events: EventSink, pods: Store<Packed<Pod>>) -> Self {
+        Self { applier, events, pods, episodes: Arc::default() }
+    }
+
+    fn episodes(&self) -> MutexGuard<'_, Episodes> {
+        self.episodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// An engine has ended that works together with others: all of them begin anew, at once. What is left of the group holds
     /// memory and sockets that the next ones need, and serves nobody.
     ///
@@ -36,13 +47,36 @@ impl Recovery {
         let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
         let Some(group) = lost_group(&pod) else { return Ok(Action::await_change()) };
         let uid = pod.uid().unwrap_or_default();
-        let mut deleted = 0;
-        for member in self.pods.all().iter().filter(|member| group.has(&member.metadata)) {
-            self.applier.delete_at_once(member.as_ref(), &uid).await?;
-            deleted += 1;
+        let all = self.pods.all();
+        let members: Vec<_> = all.iter().filter(|member| group.has(&member.metadata)).collect();
+        let uids = members.iter().filter_map(|member| member.uid()).collect();
+        let doomed = self.episodes().doomed(&group, &uid, &uids);
+        let mut doomed: Vec<_> =
+            members.into_iter().filter(|member| member.uid().is_some_and(|uid| doomed.contains(&uid))).collect();
+        // The one that has ended goes last: while it is there, a deletion that was refused is tried again.
+        doomed.sort_by_key(|member| member.uid().as_deref() == Some(&uid));
+        let mut refused = None;
+        let deleted = doomed.len();
+        for member in doomed {
+            if member.uid().as_deref() == Some(&uid)
+                && let Some(error) = refused.take()
+            {
+                return Err(error);
+            }
+            if let Err(error) = self.applier.delete_at_once(member.as_ref(), &uid).await {
+                warn!(pod = %member.name_any(), %group, %error, "failed to delete a pod of a group that begins anew");
+                refused.get_or_insert(error);
+            }
         }
-        // The pod may be gone by now, and nobody asks for its memory again.
-        self.applier.forget(&uid);
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        self.episodes().end(&group);
+        // Deletions of a pod that the cache does not have any more are not waited for.
+        let cached = self.pods.get(&Key::of(packed.as_ref())).and_then(|cached| cached.uid());
+        if cached.as_deref() != Some(&uid) {
+            self.applier.forget(&uid);
+        }
         info!(pod = %pod.name_any(), %group, deleted, "an engine has ended; its group begins anew");
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         let note = format!("the pod has ended ({phase}); all engines of {group} begin anew");

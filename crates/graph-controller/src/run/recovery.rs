@@ -47,5 +47,5 @@ fn open(context: &Context, events: &EventSink, label: &str) -> (Recovery, Contro
     let caches: Vec<Arc<dyn controller_kit::store::CacheView>> = vec![Arc::new(pods.clone())];
     let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), caches);
     let controller = Controller::new(watch).writes_with(&applier).of_those(label);
-    (Recovery { applier, events: events.clone(), pods }, controller)
+    (Recovery::new(applier, events.clone(), pods), controller)
 }
