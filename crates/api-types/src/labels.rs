@@ -53,6 +53,8 @@ pub const CHECKPOINT_STORAGE: &str = "checkpoint-storage";
 pub const SNAPSHOT_AGENT: &str = "snapshot-agent";
 /// On the pods of a LeaderWorkerSet: its name.
 pub const LEADER_WORKER_SET: &str = "leaderworkerset.sigs.k8s.io/name";
+/// On the pods of a LeaderWorkerSet: the place in the group; `0` is the leader's.
+pub const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// On LeaderWorkerSets and pod groups of operators that made a set for each replica.
 pub const LEGACY_INSTANCE: &str = "instance-id";
 

@@ -1,7 +1,7 @@
 //! What an adapter asks of its graph: pure.
 
 use api_types::labels;
-use api_types::v1beta1::DynamoGraphDeploymentScalingAdapterStatus as Status;
+use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentScalingAdapterStatus as Status};
 use controller_kit::events::EventType;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -69,10 +69,20 @@ pub fn decide(observed: &Observed) -> Decision {
     let counted = graph.status.as_ref().and_then(|status| status.components.get(&component.name));
     let status = Status {
         replicas: counted.map_or(before.replicas, |counted| counted.replicas),
-        selector: Some(format!("{}={},{}={}", labels::COMPONENT, component.name, labels::GRAPH, target.name)),
+        selector: Some(selector(&component.name, &target.name, counted)),
         last_scale_time: before.last_scale_time,
     };
     Decision { scale, status: Some(status), idle: None }
+}
+
+/// Selects one pod for each replica, because an autoscaler that goes by pods multiplies with their number: of a LeaderWorkerSet,
+/// the leaders. Pods on Grove have no label that tells leaders from the others.
+fn selector(component: &str, graph: &str, counted: Option<&ComponentReplicaStatus>) -> String {
+    let all = format!("{}={component},{}={graph}", labels::COMPONENT, labels::GRAPH);
+    match counted.map(|counted| counted.component_kind) {
+        Some(ComponentKind::LeaderWorkerSet) => format!("{all},{}=0", labels::WORKER_INDEX),
+        _ => all,
+    }
 }
 
 impl Decision {
@@ -144,6 +154,15 @@ mod tests {
         assert_eq!((status.replicas, status.last_scale_time), (2, None));
         let selector = "nvidia.com/dynamo-component=Decode,nvidia.com/dynamo-graph-deployment-name=chat";
         assert_eq!(status.selector.as_deref(), Some(selector));
+        let of_kind = |kind: &str| {
+            let status = json!({ "state": "pending", "components": { "Decode": { "componentKind": kind, "replicas": 2,
+                "updatedReplicas": 2 } } });
+            decided(4, |g| g["status"] = status).status(None).unwrap().selector.unwrap()
+        };
+        // Defect: an autoscaler by CPU made nodeCount times as many replicas, because the pods of all nodes were selected.
+        let leaders = format!("{selector},leaderworkerset.sigs.k8s.io/worker-index=0");
+        assert_eq!(of_kind("LeaderWorkerSet"), leaders);
+        assert_eq!(of_kind("PodCliqueScalingGroup"), selector);
     }
 
     #[test]
