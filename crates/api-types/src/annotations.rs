@@ -82,6 +82,8 @@ pub const RESTORE_PROGRESS_PREFIX: &str = "nvidia.com/snapshot-restore-";
 pub const GENERATION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint";
 /// Digest of the rendered pod template without discovered pull secrets; tells whether a live template is still current.
 pub const TEMPLATE_DIGEST: &str = "operator.dynamo/template-digest";
+/// On a LeaderWorkerSet whose API has no `status.observedGeneration`: which status speaks of an earlier template.
+pub const STATUS_BEFORE: &str = "operator.dynamo/status-before";
 
 /// Annotations of a graph's metadata that are copied into pod templates unless the component sets them.
 pub const COPIED_FROM_GRAPH: [&str; 5] =

@@ -76,10 +76,11 @@ pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topolog
 pub use live::Workload;
 pub use lws::{
     GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
-    LeaderWorkerTemplate, NetworkConfig, render_leader_worker_set, validate_leader_worker_set,
+    LeaderWorkerTemplate, NetworkConfig, excess_of_names, note_status_before, render_leader_worker_set,
+    validate_leader_worker_set,
 };
 pub use metadata::component_annotations;
-pub use model_service::render_model_service;
+pub use model_service::{answers_requests, render_model_service};
 pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
 pub use readiness::{NotReady, Readiness};

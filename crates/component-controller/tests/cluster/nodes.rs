@@ -32,11 +32,16 @@ fn sets(bed: &Bed) -> Api<LeaderWorkerSet> {
 
 /// Says that all groups of the set serve, as its controller would.
 async fn play_ready(bed: &Bed) -> LeaderWorkerSet {
-    let set = sets(bed).get(SET).await.unwrap();
-    let groups = set.spec.replicas.unwrap();
+    let generation = sets(bed).get(SET).await.unwrap().metadata.generation;
+    play(bed, generation, None).await
+}
+
+/// Says that all groups serve, and how many have the current template. Controllers of older releases tell no generation.
+async fn play(bed: &Bed, observed_generation: Option<i64>, updated: Option<i32>) -> LeaderWorkerSet {
+    let groups = sets(bed).get(SET).await.unwrap().spec.replicas.unwrap();
     let status = json!({ "status": {
-        "observedGeneration": set.metadata.generation,
-        "replicas": groups, "readyReplicas": groups, "updatedReplicas": groups,
+        "observedGeneration": observed_generation,
+        "replicas": groups, "readyReplicas": groups, "updatedReplicas": updated.unwrap_or(groups),
         "conditions": [{
             "type": "Available", "status": "True", "reason": "AllGroupsReady", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -91,6 +96,39 @@ async fn groups_of_pods_become_ready_with_few_writes() {
         Err(error) => Err(error.to_string()),
     };
     test_cluster::wait::until("the set to go with its component", crate::bed::LIMIT, gone).await.unwrap();
+}
+
+/// Defect: with LeaderWorkerSets up to 0.8, whose status has no observed generation, a component was ready at once after an edit,
+/// and a restart was over before the first pod ended.
+#[tokio::test]
+async fn a_set_without_observed_generation_is_not_ready_before_its_controller_has_seen_an_edit() {
+    let Some(bed) = bed("nodes-older").await else { return };
+    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    until_set(&bed, "made", |_| true).await;
+    let before = play(&bed, None, None).await;
+    until_ready(&bed).await;
+    let mut restarted = spanning();
+    restarted["spec"]["podTemplate"]["metadata"]["annotations"]["nvidia.com/restartAt"] = json!("r1");
+    bed.apply::<DynamoComponentDeployment>(&restarted).await;
+    until_set(&bed, "changed", |set| set.metadata.generation > before.metadata.generation).await;
+    let edited = bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
+    assert!(is_current(&edited));
+    bed.until_reconciled().await;
+    let live = bed.api::<DynamoComponentDeployment>().get(NAME_OF_COMPONENT).await.unwrap();
+    assert_eq!(condition(&live, "Available").unwrap().0, "False", "reconciled with the same status");
+    play(&bed, None, Some(1)).await;
+    bed.until("one updated", |component: &DynamoComponentDeployment| {
+        let counts = component.status.as_ref().and_then(|status| status.component.as_ref());
+        counts.is_some_and(|counts| counts.updated_replicas == 1)
+    })
+    .await;
+    assert_eq!(bed.writes_of("LeaderWorkerSet"), 2);
+    play(&bed, None, None).await;
+    // The condition of the set has another time by then.
+    let status = json!({ "status": { "conditions": [{ "type": "Available", "status": "True", "reason": "AllGroupsReady",
+        "message": "", "lastTransitionTime": "2026-01-01T00:05:00Z" }] } });
+    sets(&bed).patch_status(SET, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    until_ready(&bed).await;
 }
 
 #[tokio::test]

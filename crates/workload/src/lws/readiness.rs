@@ -1,5 +1,6 @@
 //! What a live LeaderWorkerSet says about its component. Its replicas are groups of pods.
 
+use super::observed::is_observed;
 use super::{LeaderWorkerSet, LeaderWorkerSetStatus};
 use crate::{NotReady, Readiness, Workload};
 use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
@@ -65,7 +66,7 @@ fn why_not_ready(set: &LeaderWorkerSet) -> Option<NotReady> {
     let wanted = set.wanted();
     let none = LeaderWorkerSetStatus::default();
     let status = set.status.as_ref().unwrap_or(&none);
-    if status.observed_generation.is_some_and(|observed| observed < set.metadata.generation.unwrap_or(0)) {
+    if !is_observed(set) {
         Some(NotReady::NotObserved)
     } else if status.updated_replicas < wanted {
         Some(NotReady::Updating { updated: status.updated_replicas, wanted })
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_api_that_tells_no_generation_is_believed() {
+    fn an_api_without_observed_generation_is_believed_while_no_template_changes() {
         assert_eq!(with(2, json!({"observedGeneration": null})), None);
     }
 }

@@ -19,12 +19,18 @@ pub fn validate_leader_worker_set(valid: &ValidatedComponent<'_>, serves: bool) 
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
+/// The longest name of a StatefulSet that a LeaderWorkerSet of this component needs, and how many characters it has too many;
+/// `None` if it fits.
+pub fn excess_of_names(component_deployment: &str, replicas: i64) -> Option<(String, usize)> {
+    let longest = format!("{}-{}", names::leader_worker_set(component_deployment), (replicas - 1).max(0));
+    let excess = longest.len().checked_sub(STATEFUL_SET_MAX).filter(|excess| *excess > 0)?;
+    Some((longest, excess))
+}
+
 /// The workers of a group are a StatefulSet that is called after the set and the group. One with a longer name is made, but
 /// each of its pods is refused.
 fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Invalid> {
-    let groups = valid.spec().wanted_replicas() - 1;
-    let longest = format!("{}-{}", names::leader_worker_set(valid.name), groups.max(0));
-    let excess = longest.len().checked_sub(STATEFUL_SET_MAX).filter(|excess| *excess > 0)?;
+    let (longest, excess) = excess_of_names(valid.name, valid.spec().wanted_replicas().into())?;
     Some(Invalid {
         field: "metadata.name".to_owned(),
         value: valid.name.to_owned(),

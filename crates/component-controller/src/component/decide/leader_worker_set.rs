@@ -2,9 +2,13 @@
 
 use super::{account, desired};
 use api_types::annotations;
-use controller_kit::apply::Desired;
+use controller_kit::apply::{Desired, covers};
 use controller_kit::read::Interruption;
-use workload::{LeaderWorkerSet, RenderInput, ValidatedComponent, keep_live_pull_secrets, render_leader_worker_set};
+use serde_json::json;
+use workload::{
+    LeaderWorkerSet, RenderInput, ValidatedComponent, keep_live_pull_secrets, note_status_before,
+    render_leader_worker_set,
+};
 
 /// The LeaderWorkerSet as it should be, of the component `uid`. `accounts` are labelled for its pods.
 pub(super) fn decide(
@@ -15,7 +19,21 @@ pub(super) fn decide(
 ) -> Result<Desired, Interruption> {
     let mut rendered = account::render(input, valid, accounts, live, render_leader_worker_set);
     keep_live_pull_secrets(&mut rendered, valid, live);
-    desired(&rendered, uid, true)
+    let noted = match live {
+        Some(live) => {
+            let same = has_templates_of(live, &rendered);
+            note_status_before(&mut rendered, live, same)
+        }
+        None => false,
+    };
+    let desired = desired(&rendered, uid, true)?;
+    Ok(if noted { desired.only_if_unchanged() } else { desired })
+}
+
+/// Whether the templates mean the same, in whatever notation.
+fn has_templates_of(live: &LeaderWorkerSet, rendered: &LeaderWorkerSet) -> bool {
+    let (live, rendered) = (json!(live.spec.leader_worker_template), json!(rendered.spec.leader_worker_template));
+    covers(&live, &rendered) && covers(&rendered, &live)
 }
 
 /// The live LeaderWorkerSet with the replicas that it shall have. Its templates cannot be rendered for now.
@@ -28,8 +46,10 @@ pub(super) fn scaled(
     let mut rendered = render_leader_worker_set(input, valid);
     rendered.spec.leader_worker_template.clone_from(&live.spec.leader_worker_template);
     let marks = rendered.metadata.annotations.get_or_insert_default();
-    marks.remove(annotations::TEMPLATE_DIGEST);
-    let digest = live.metadata.annotations.iter().find_map(|all| all.get_key_value(annotations::TEMPLATE_DIGEST));
-    marks.extend(digest.map(|(key, digest)| (key.clone(), digest.clone())));
+    for key in [annotations::TEMPLATE_DIGEST, annotations::STATUS_BEFORE] {
+        marks.remove(key);
+        let kept = live.metadata.annotations.iter().find_map(|all| all.get_key_value(key));
+        marks.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
+    }
     desired(&rendered, uid, true)
 }
