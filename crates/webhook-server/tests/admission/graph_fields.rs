@@ -273,3 +273,20 @@ fn graphs_that_will_wait_are_told_so() {
     assert!(warnings[0].starts_with("spec.components[1].multinode: "), "{warnings:?}");
     assert!(words(&create(&graph, &facts_with(|f| f.lws = true))).is_empty());
 }
+
+/// Defect: admitted without a word, and then one component was stalled while the others started.
+#[test]
+fn names_that_are_too_long_for_leader_worker_sets_are_warned_of() {
+    let told = |name: &str, nodes: i64, with: fn(&mut webhook_server::admission::Features)| {
+        let mut graph = graph();
+        graph["metadata"]["name"] = json!("a-graph-whose-name-takes-31-chr");
+        graph["spec"]["components"][1]["name"] = json!(name);
+        graph["spec"]["components"][1]["multinode"] = json!({ "nodeCount": nodes });
+        let answer = create(&graph, &facts_with(with));
+        warnings(&answer).iter().filter(|warning| warning.contains("names are too long")).count()
+    };
+    let long = "a-component-whose-name-has-32-ch";
+    assert_eq!(told(long, 2, |f| f.lws = true), 1);
+    assert_eq!(told("decode", 2, |f| f.lws = true), 0);
+    assert_eq!(told(long, 2, |f| (f.lws, f.grove) = (true, true)), 0, "Grove has limits of its own");
+}

@@ -12,6 +12,7 @@ pub(super) use alpha::{component as alpha_component, graph as alpha_graph};
 pub(super) use topology::lookups;
 pub(super) use update::{check_update, framework as framework_update};
 
+use api_types::names::{GenerationSuffix, component_deployment};
 use api_types::v1beta1::{BackendFramework, EngineMode};
 
 use super::field::Findings;
@@ -66,8 +67,24 @@ pub(super) fn warn(graph: &Graph<'_>, facts: &Facts, out: &mut Findings) {
                 multinode.path()
             ));
         }
+        if component.is_multinode() && !on_grove && facts.features.lws {
+            long_names(graph, &component, out);
+        }
         shared::warn(&component, out);
     }
+}
+
+/// A component whose LeaderWorkerSet needs names that are too long is stalled while the others start.
+fn long_names(graph: &Graph<'_>, component: &Component<'_>, out: &mut Findings) {
+    // The suffixes of worker generations are equally long.
+    let generation = component.is_worker().then(|| GenerationSuffix::of("", 0));
+    let name = component_deployment(graph.name(), component.name(), generation.as_ref());
+    let Some((longest, excess)) = workload::excess_of_names(&name, component.replicas()) else { return };
+    out.warn(format!(
+        "{}: with LeaderWorkerSet the component needs StatefulSets such as {longest}, whose names are too long for their pods to \
+         be created; shorten the name of the component or of the graph by {excess} at least: the component does not start before",
+        component.field("name").path()
+    ));
 }
 
 /// GPU memory shared between pods.
