@@ -39,8 +39,8 @@ pub const ACCESS: &[Access] = &[
         resource: "pods",
         subresource: None,
         verbs: &[Verb::List],
-        why: "tells which workers may do without adapters of their own; looked at only when a worker says that it \
-              manages none",
+        why: "verifies that an endpoint has the address of its pod; leaves out pods that answer no requests, and tells which \
+              workers may do without adapters of their own",
     },
     events::ACCESS,
 ];

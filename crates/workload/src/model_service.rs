@@ -1,10 +1,18 @@
 //! The headless Service by which the pods of a base model are found.
 
+use crate::{NodeRole, grove};
 use api_types::{annotations, labels, names, ports};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
+
+/// Whether a pod answers requests, by its labels. Of a replica that spans nodes, only the leader does; the Service has all pods,
+/// because one that left some out would not have those of an earlier version, which lack the label.
+pub fn answers_requests(labels: &BTreeMap<String, String>) -> bool {
+    let follows = labels.get(labels::ROLE).is_some_and(|role| role == NodeRole::Worker.as_str());
+    !follows && !grove::only_assists(labels)
+}
 
 /// The Service of a base model in a namespace, without owner: everybody who serves the model there shares it.
 pub fn render_model_service(namespace: &str, model: &str) -> Service {

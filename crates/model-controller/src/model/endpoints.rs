@@ -1,9 +1,14 @@
 //! From EndpointSlices to endpoints.
 
+use super::fallback::{self, Group};
 use crate::engine::Endpoint;
-use k8s_openapi::api::discovery::v1::{self, EndpointSlice};
+use k8s_openapi::api::{
+    core::v1::Pod,
+    discovery::v1::{self, EndpointSlice},
+};
+use kube::ResourceExt;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     net::IpAddr,
     sync::Arc,
 };
@@ -18,6 +23,37 @@ pub struct Slice {
     pub service: Option<String>,
     /// Its pods that are not on their way out.
     pub endpoints: Vec<Endpoint>,
+}
+
+/// Facts about a pod, as the API server has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Its addresses.
+    addresses: Vec<IpAddr>,
+    /// Whether it answers requests.
+    answers: bool,
+    /// Its group, if it is a prefill worker that others can cover.
+    pub group: Option<Group>,
+}
+
+impl PodFacts {
+    /// Reads a pod.
+    pub fn of(pod: &Pod) -> Self {
+        let status = pod.status.as_ref();
+        let ips = status.and_then(|status| status.pod_ips.as_ref()).into_iter().flatten().map(|ip| ip.ip.as_str());
+        let first = status.and_then(|status| status.pod_ip.as_deref());
+        let addresses = ips.chain(first).filter_map(|ip| ip.parse().ok()).collect();
+        let answers = workload::answers_requests(pod.labels());
+        Self { addresses, answers, group: fallback::group_of(pod) }
+    }
+}
+
+/// Pods of a namespace by uid.
+pub type Pods = HashMap<Arc<str>, PodFacts>;
+
+/// Whether the address of an endpoint is its pod's. EndpointSlices can be written by others, and name the pods of other tenants.
+pub fn is_verified(endpoint: &Endpoint, pods: &Pods) -> bool {
+    pods.get(&endpoint.pod).is_some_and(|pod| pod.addresses.contains(&endpoint.address))
 }
 
 /// What all slices of a base model say.
@@ -53,13 +89,16 @@ fn endpoint(endpoint: &v1::Endpoint) -> Option<Endpoint> {
 
 impl Found {
     /// Merges slices. A pod that is in several of them counts once; it is ready if one says so, and has its lowest IPv4
-    /// address, or its lowest IPv6 address if it has no other.
-    pub fn of<'a>(slices: impl Iterator<Item = &'a Slice>) -> Self {
+    /// address, or its lowest IPv6 address if it has no other. Pods that answer no requests do not count, and neither do endpoints
+    /// whose address is not that of one of `pods`.
+    pub fn of<'a>(slices: impl Iterator<Item = &'a Slice>, all: &Pods) -> Self {
+        let counts =
+            |endpoint: &&Endpoint| is_verified(endpoint, all) && all.get(&endpoint.pod).is_some_and(|pod| pod.answers);
         let mut services = BTreeSet::new();
         let mut pods: BTreeMap<Arc<str>, Endpoint> = BTreeMap::new();
         for slice in slices {
             services.extend(slice.service.clone());
-            for endpoint in &slice.endpoints {
+            for endpoint in slice.endpoints.iter().filter(counts) {
                 let known = pods.entry(Arc::clone(&endpoint.pod)).or_insert_with(|| endpoint.clone());
                 known.ready |= endpoint.ready;
                 // V4 comes before V6 in the order of addresses.
@@ -89,6 +128,16 @@ mod tests {
         json!({ "addresses": [address], "conditions": conditions, "targetRef": target })
     }
 
+    /// Pods as the API server has them.
+    fn pods(all: &[(&str, &[&str], Value)]) -> Pods {
+        let facts = all.iter().map(|(uid, addresses, labels)| {
+            let ips: Vec<Value> = addresses.iter().map(|ip| json!({ "ip": ip })).collect();
+            let pod = json!({ "metadata": { "labels": labels }, "status": { "podIP": addresses[0], "podIPs": ips } });
+            ((*uid).into(), PodFacts::of(&serde_json::from_value(pod).unwrap()))
+        });
+        facts.collect()
+    }
+
     fn shown(found: &Found) -> Vec<String> {
         found.endpoints.iter().map(|e| format!("{} {} {}", e.pod_name, e.url(), e.ready)).collect()
     }
@@ -112,6 +161,12 @@ mod tests {
                 slice(Some("a"), json!([])),
             ]
             .iter(),
+            &pods(&[
+                ("uid-w-1", &["10.0.0.1"], json!({})),
+                ("uid-w-2", &["10.0.0.2"], json!({})),
+                ("uid-w-3", &["10.0.0.3"], json!({})),
+                ("uid-leaving", &["10.0.0.4"], json!({})),
+            ]),
         );
         assert_eq!(
             shown(&found),
@@ -128,17 +183,58 @@ mod tests {
             slice(Some("t"), json!([pod("w", "10.0.0.8", json!({ "ready": false }))])),
         ];
         let expected = ["w http://10.0.0.8:9090 true"];
-        assert_eq!(shown(&Found::of(slices.iter())), expected);
-        assert_eq!(shown(&Found::of(slices.iter().rev())), expected);
-        assert_eq!(shown(&Found::of(slices[..1].iter())), ["w http://[fd00::1]:9090 false"]);
+        let pods = pods(&[("uid-w", &["10.0.0.9", "10.0.0.8", "fd00::1"], json!({}))]);
+        assert_eq!(shown(&Found::of(slices.iter(), &pods)), expected);
+        assert_eq!(shown(&Found::of(slices.iter().rev(), &pods)), expected);
+        assert_eq!(shown(&Found::of(slices[..1].iter(), &pods)), ["w http://[fd00::1]:9090 false"]);
     }
 
     #[test]
     fn a_pod_of_the_same_name_with_another_uid_is_another_endpoint() {
         let mut reborn = pod("w-0", "10.0.0.1", json!({ "ready": true }));
         reborn["targetRef"]["uid"] = json!("other");
-        let one = Found::of([slice(None, json!([pod("w-0", "10.0.0.1", json!({ "ready": true }))]))].iter());
-        let other = Found::of([slice(None, json!([reborn]))].iter());
+        let pods = pods(&[("uid-w-0", &["10.0.0.1"], json!({})), ("other", &["10.0.0.1"], json!({}))]);
+        let one = [slice(None, json!([pod("w-0", "10.0.0.1", json!({ "ready": true }))]))];
+        let one = Found::of(one.iter(), &pods);
+        let other = Found::of([slice(None, json!([reborn]))].iter(), &pods);
         assert_ne!(one.endpoints[0].pod, other.endpoints[0].pod);
+    }
+
+    /// Defect: an adapter on a replica over several nodes was never ready, because followers have no server to ask.
+    #[test]
+    fn pods_that_follow_a_leader_are_no_endpoints() {
+        let all = [slice(
+            None,
+            json!([
+                pod("leader", "10.0.0.1", json!({ "ready": true })),
+                pod("follower", "10.0.0.2", json!({ "ready": true })),
+                pod("of-grove", "10.0.0.3", json!({ "ready": true })),
+            ]),
+        )];
+        let of_grove =
+            json!({ "nvidia.com/dynamo-component": "Decode", "grove.io/podclique": "g-0-decode-0-decode-wkr" });
+        let pods = pods(&[
+            ("uid-leader", &["10.0.0.1"], json!({ "role": "leader" })),
+            ("uid-follower", &["10.0.0.2"], json!({ "role": "worker" })),
+            ("uid-of-grove", &["10.0.0.3"], of_grove),
+        ]);
+        assert_eq!(shown(&Found::of(all.iter(), &pods)), ["leader http://10.0.0.1:9090 true"]);
+    }
+
+    /// Defect: whoever may write EndpointSlices could have adapters loaded and unloaded in the engines of other tenants.
+    #[test]
+    fn an_address_that_is_not_the_pods_is_no_endpoint() {
+        let all = [slice(
+            None,
+            json!([
+                pod("mine", "10.0.0.1", json!({ "ready": true })),
+                pod("mine", "10.9.9.9", json!({ "ready": true })),
+                pod("unknown", "10.8.8.8", json!({ "ready": true })),
+            ]),
+        )];
+        let pods = pods(&[("uid-mine", &["10.0.0.1"], json!({}))]);
+        assert_eq!(shown(&Found::of(all.iter(), &pods)), ["mine http://10.0.0.1:9090 true"]);
+        let verified = all[0].endpoints.iter().map(|endpoint| is_verified(endpoint, &pods)).collect::<Vec<_>>();
+        assert_eq!(verified, [true, false, false]);
     }
 }

@@ -30,7 +30,7 @@ use note::Keep;
 use observe::Observer;
 use status::{Facts, Standing};
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -101,9 +101,15 @@ impl Reconciler {
         // Of a model that cannot be read, nothing was ever loaded.
         let model = packed.unpack().ok();
         let loaded = model.as_ref().is_some_and(|model| !claim::Claim::of(model).leftovers().is_empty());
-        let holders = model.as_ref().map(|model| self.observer.holders(model)).unwrap_or_default();
         let uid = packed.metadata.uid.clone().unwrap_or_default();
         let waited = self.waited(&uid);
+        let holders = match &model {
+            Some(model) => match self.observer.holders(model).await {
+                Err(error) if waited < self.farewell => return Err(error),
+                holders => holders.unwrap_or_default(),
+            },
+            None => BTreeSet::new(),
+        };
         match decide::farewell(holders.len(), waited, self.farewell) {
             Farewell::Wait(rest) => return Ok(Action::requeue(rest)),
             Farewell::Done | Farewell::GiveUp => {}

@@ -2,11 +2,11 @@
 
 use super::{
     claim::{Asks, Claim, Settlement, settle},
-    endpoints::{Found, Slice},
+    endpoints::{Found, PodFacts, Pods, Slice, is_verified},
     fallback::{self, Group},
 };
 use crate::engine::{
-    AdapterName, PoolId,
+    AdapterName, Endpoint, PoolId,
     apply::SharedFleet,
     view::Stand,
     wishes::{Wanted, Wishes},
@@ -26,7 +26,9 @@ use kube::{
 };
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// Everything that a decision needs.
@@ -67,9 +69,17 @@ pub struct Observer {
 struct Read {
     claims: HashMap<Key, (Option<String>, Option<Arc<Claim>>)>,
     slices: HashMap<Key, (Option<String>, Arc<Slice>)>,
-    /// Prefill workers that can be covered, and pods that cannot, by uid.
-    groups: HashMap<Arc<str>, Option<Group>>,
+    /// Pods of endpoints.
+    pods: Pods,
+    /// When the API server was last asked for the pod of an endpoint that could not be verified then.
+    refused: HashMap<(Arc<str>, IpAddr), Instant>,
 }
+
+/// Least time between two questions for the pod of an endpoint that cannot be verified.
+const ASK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Most pods that are asked for one by one.
+const ONE_BY_ONE: usize = 5;
 
 impl Observer {
     /// Looks into these caches.
@@ -88,13 +98,10 @@ impl Observer {
     /// An API server that does not answer.
     pub async fn observe(&self, model: &DynamoModel) -> Result<Observed, Interruption> {
         let claim = Arc::new(Claim::of(model));
+        self.verify(&claim.pool).await?;
         let (found, settlement) = self.sync(&claim.pool);
         let stands = self.stands(&claim);
-        let groups = if stands.values().any(|stand| *stand == Stand::Unmanaged) {
-            self.groups(&claim.pool, &found).await?
-        } else {
-            HashMap::new()
-        };
+        let groups = self.groups(&found);
         Ok(Observed {
             mistakes: super::validate::validate(&model.spec).err(),
             live: model.status.clone(),
@@ -109,10 +116,14 @@ impl Observer {
     }
 
     /// Pods that may still hold an adapter which this model loaded and nobody wants any more.
-    pub fn holders(&self, model: &DynamoModel) -> BTreeSet<String> {
+    ///
+    /// # Errors
+    /// An API server that does not answer.
+    pub async fn holders(&self, model: &DynamoModel) -> Result<BTreeSet<String>, Interruption> {
         let claim = Claim::of(model);
+        self.verify(&claim.pool).await?;
         let (_, settlement) = self.sync(&claim.pool);
-        self.lingering(&claim, &settlement.wishes).into_values().flatten().collect()
+        Ok(self.lingering(&claim, &settlement.wishes).into_values().flatten().collect())
     }
 
     /// Tells the engines of a pool what is wished of them, as the caches are at this moment. Returns both.
@@ -120,7 +131,7 @@ impl Observer {
         // Held to the end: of two that do this at the same time, the one that read later also writes later.
         let mut read = self.read();
         let slices: Vec<Arc<Slice>> = self.slices_of(&mut read, pool);
-        let found = Found::of(slices.iter().map(AsRef::as_ref));
+        let found = Found::of(slices.iter().map(AsRef::as_ref), &read.pods);
         let claims = self.claims(&mut read);
         let settlement = settle(claims.iter().filter(|claim| claim.pool == *pool).map(AsRef::as_ref));
         self.fleet.sync(pool, &found.endpoints, settlement.wishes.clone());
@@ -140,7 +151,8 @@ impl Observer {
                 .values()
                 .flat_map(|(_, slice)| slice.endpoints.iter().map(|endpoint| Arc::clone(&endpoint.pod)))
                 .collect();
-            read.groups.retain(|pod, _| pods.contains(pod));
+            read.pods.retain(|pod, _| pods.contains(pod));
+            read.refused.retain(|_, asked| asked.elapsed() < ASK_AGAIN);
         }
         let pools = self.fleet.lock().pools();
         for pool in pools {
@@ -212,36 +224,60 @@ impl Observer {
         self.slices.all().into_iter().filter(of_pool).map(slice).collect()
     }
 
-    /// Which prefill workers can be covered. The API server is asked once for pods not seen before.
-    async fn groups(&self, pool: &PoolId, found: &Found) -> Result<HashMap<Arc<str>, Group>, Interruption> {
-        let new = {
-            let read = self.read();
-            found.endpoints.iter().any(|endpoint| !read.groups.contains_key(&endpoint.pod))
-        };
-        if new {
-            let pods = self.pods(pool).await?;
-            let mut read = self.read();
-            for endpoint in &found.endpoints {
-                read.groups.insert(Arc::clone(&endpoint.pod), None);
-            }
-            for pod in &pods {
-                if let Some(uid) = pod.metadata.uid.as_deref() {
-                    read.groups.insert(uid.into(), fallback::group_of(pod));
-                }
-            }
-        }
+    /// Which prefill workers can be covered.
+    fn groups(&self, found: &Found) -> HashMap<Arc<str>, Group> {
         let read = self.read();
         let known = found.endpoints.iter().filter_map(|endpoint| {
-            let group = read.groups.get(&endpoint.pod)?.clone()?;
+            let group = read.pods.get(&endpoint.pod)?.group.clone()?;
             Some((Arc::clone(&endpoint.pod), group))
         });
-        Ok(known.collect())
+        known.collect()
     }
 
-    async fn pods(&self, pool: &PoolId) -> Result<Vec<Pod>, Interruption> {
+    /// Asks the API server for the pods of endpoints that are not known to be theirs. A pod has its address before a slice has it.
+    async fn verify(&self, pool: &PoolId) -> Result<(), Interruption> {
+        let unverified: Vec<Endpoint> = {
+            let mut read = self.read();
+            let slices = self.slices_of(&mut read, pool);
+            let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
+            let unverified = endpoints.filter(|endpoint| {
+                let refused = read.refused.get(&(Arc::clone(&endpoint.pod), endpoint.address));
+                is_name(&endpoint.pod_name)
+                    && !is_verified(endpoint, &read.pods)
+                    && refused.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN)
+            });
+            unverified.cloned().collect()
+        };
+        let mut pods = Vec::new();
+        if unverified.len() > ONE_BY_ONE {
+            pods = self.pods(pool, None).await?;
+        } else {
+            for endpoint in &unverified {
+                pods.extend(self.pods(pool, Some(&endpoint.pod_name)).await?);
+            }
+        }
+        let mut read = self.read();
+        for pod in &pods {
+            if let Some(uid) = pod.metadata.uid.as_deref() {
+                read.pods.insert(uid.into(), PodFacts::of(pod));
+            }
+        }
+        for endpoint in unverified {
+            if !is_verified(&endpoint, &read.pods) {
+                read.refused.insert((endpoint.pod, endpoint.address), Instant::now());
+            }
+        }
+        Ok(())
+    }
+
+    /// The pods of a base model: all, or the one of this name.
+    async fn pods(&self, pool: &PoolId, name: Option<&str>) -> Result<Vec<Pod>, Interruption> {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pool.namespace);
         let selector = format!("{}={}", labels::BASE_MODEL_HASH, pool.base_model_hash);
-        let params = ListParams::default().labels(&selector);
+        let mut params = ListParams::default().labels(&selector);
+        if let Some(name) = name {
+            params = params.fields(&format!("metadata.name={name}"));
+        }
         let what = || format!("list pods of {} with {selector}", pool.namespace);
         Ok(read(what, api.list(&params)).await?.items)
     }
@@ -249,4 +285,9 @@ impl Observer {
     fn read(&self) -> MutexGuard<'_, Read> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether a field selector can hold a name. Slices are written by others.
+fn is_name(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
 }

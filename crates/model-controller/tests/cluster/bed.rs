@@ -10,10 +10,10 @@ use controller_kit::{
     settings::OperatorConfiguration,
     store::Scope,
 };
-use k8s_openapi::api::{discovery::v1::EndpointSlice, events::v1::Event};
+use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice, events::v1::Event};
 use kube::{
     Api, Client, Resource,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
 use model_controller::{
@@ -58,7 +58,8 @@ pub struct Bed {
 #[derive(Clone, Debug)]
 struct Endpoint {
     pod: String,
-    uid: String,
+    /// That of the pod; none while there is no pod of that address.
+    uid: Option<String>,
     address: IpAddr,
     ready: bool,
 }
@@ -154,8 +155,8 @@ impl Bed {
         engines
     }
 
-    /// Adds an engine that the next [`Bed::publish`] tells of; `uid` is that of a real pod.
-    pub fn add(&mut self, engine: &Engine, uid: Option<String>) {
+    /// Adds an engine that the next [`Bed::publish`] shows; `pod` is the name of its pod, which is made if none is given.
+    pub fn add(&mut self, engine: &Engine, pod: Option<&str>) {
         let index = self.endpoints.len();
         let address: IpAddr = if engine.socket.is_ipv6() {
             format!("fd00::{index:x}").parse().unwrap()
@@ -163,8 +164,8 @@ impl Bed {
             format!("10.{}.{}.{}", 200 + index / 65_025, index / 255 % 255, 1 + index % 255).parse().unwrap()
         };
         self.sockets.lock().unwrap().insert((address, 9090).into(), engine.socket);
-        let uid = uid.unwrap_or_else(|| format!("uid-{index}"));
-        self.endpoints.push(Endpoint { pod: format!("w-{index:03}"), uid, address, ready: true });
+        let pod = pod.map_or_else(|| format!("w-{index:03}"), str::to_owned);
+        self.endpoints.push(Endpoint { pod, uid: None, address, ready: true });
     }
 
     /// Kubernetes sees a pod become ready, or stop being so.
@@ -175,7 +176,9 @@ impl Bed {
 
     /// Another pod has the name and the address of an old one.
     pub async fn replace_pod(&mut self, index: usize) {
-        self.endpoints[index].uid = format!("uid-{index}-again");
+        let pods = self.api::<Pod>();
+        pods.delete(&self.endpoints[index].pod, &DeleteParams::default().grace_period(0)).await.unwrap();
+        self.endpoints[index].uid = None;
         self.publish().await;
     }
 
@@ -186,7 +189,12 @@ impl Bed {
     }
 
     /// Writes the EndpointSlices: 100 endpoints each, as Kubernetes does.
-    pub async fn publish(&self) {
+    pub async fn publish(&mut self) {
+        for index in 0..self.endpoints.len() {
+            if self.endpoints[index].uid.is_none() {
+                self.endpoints[index].uid = Some(self.pod_of(&self.endpoints[index]).await);
+            }
+        }
         for family in ["IPv4", "IPv6"] {
             let of_family = |endpoint: &&Endpoint| endpoint.address.is_ipv6() == (family == "IPv6");
             let endpoints: Vec<Value> =
@@ -198,6 +206,27 @@ impl Bed {
                 self.apply::<EndpointSlice>(&self.slice(family, 0, &[])).await;
             }
         }
+    }
+
+    /// Gives the pod of an endpoint its address, and makes it if it is missing. Nobody places it, so its status stays.
+    async fn pod_of(&self, endpoint: &Endpoint) -> String {
+        let pods = self.api::<Pod>();
+        if pods.get_opt(&endpoint.pod).await.unwrap().is_none() {
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": { "name": endpoint.pod,
+                    "labels": { labels::BASE_MODEL_HASH: names::base_model_hash(BASE) } },
+                "spec": { "schedulerName": "nobody", "automountServiceAccountToken": false,
+                    "containers": [{ "name": "main", "image": "registry.example.com/engine:1" }] },
+            }))
+            .unwrap();
+            // The namespace's account is made by somebody else.
+            let make = async || pods.create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
+            wait::until("the pod to be taken", LIMIT, make).await.unwrap();
+        }
+        let status = json!({ "status": { "podIP": endpoint.address, "podIPs": [{ "ip": endpoint.address }] } });
+        let patch = Patch::Strategic(status);
+        let pod = pods.patch_status(&endpoint.pod, &PatchParams::default(), &patch).await.unwrap();
+        pod.metadata.uid.unwrap()
     }
 
     fn json(&self, endpoint: &Endpoint) -> Value {

@@ -30,6 +30,7 @@ mod topology;
 
 pub use check::check;
 pub use readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness};
+pub(crate) use roles::only_assists;
 pub use roles::{ChildKind, child_of, set_name};
 pub use scheduler::Scheduler;
 pub use service::{render_ingress, render_ray_head_service, render_service, render_virtual_service};

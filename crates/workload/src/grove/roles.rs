@@ -1,8 +1,9 @@
 //! Which cliques a component has, and what scales it.
 
 use crate::{LEADER_CLIQUE, NodeRole, WORKER_CLIQUE};
-use api_types::names;
 use api_types::v1beta1::{ComponentSpec, EngineMode};
+use api_types::{grove, labels, names};
+use std::collections::BTreeMap;
 
 /// A clique of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +104,21 @@ fn ranks(component: &ComponentSpec, name: &str) -> Vec<Clique> {
     (0..component.node_count().max(1)).flat_map(of_rank).collect()
 }
 
+/// Whether a pod on Grove answers no requests, by its labels: it follows the leader of a replica that spans nodes, or holds the
+/// GPU memory of a rank.
+pub(crate) fn only_assists(labels: &BTreeMap<String, String>) -> bool {
+    let (Some(clique), Some(component)) = (labels.get(grove::POD_CLIQUE), labels.get(labels::COMPONENT)) else {
+        return false;
+    };
+    let component = component.to_lowercase();
+    let (clique, rank) = match clique.rsplit_once('-') {
+        Some((clique, rank)) if !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit()) => (clique, true),
+        _ => (clique.as_str(), false),
+    };
+    let is_of = |suffix: &str| clique.ends_with(&format!("-{component}-{suffix}"));
+    is_of(WORKER_CLIQUE) || (rank && is_of(MEMORY_CLIQUE))
+}
+
 fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
     let service = component.experimental.as_ref().and_then(|e| e.gpu_memory_service.as_ref());
     service.is_some_and(|service| service.mode == EngineMode::InterPod)
@@ -149,6 +165,28 @@ mod tests {
             experimental["failover"] = json!({ "mode": "InterPod" });
         }
         experimental
+    }
+
+    #[test]
+    fn pods_that_assist_others_are_known_by_their_clique() {
+        let assists = |component: &str, clique: &str| {
+            let labels = [(labels::COMPONENT, component), (grove::POD_CLIQUE, clique)];
+            only_assists(&labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into())
+        };
+        for (component, clique, expected) in [
+            ("W", "g-0-w", false),
+            ("W", "g-0-w-0-w-ldr", false),
+            ("W", "g-0-w-0-w-wkr", true),
+            ("W", "g-0-w-0-w-wkr-1", true),
+            ("W", "g-0-w-0-w-gms-0", true),
+            ("w-wkr", "g-0-w-wkr", false),
+            ("w-wkr-1", "g-0-w-wkr-1", false),
+            ("w-gms-0", "g-0-w-gms-0", false),
+            ("w-wkr", "g-0-w-wkr-0-w-wkr-wkr", true),
+        ] {
+            assert_eq!(assists(component, clique), expected, "{component} {clique}");
+        }
+        assert!(!only_assists(&BTreeMap::new()));
     }
 
     #[test]
