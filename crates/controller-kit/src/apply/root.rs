@@ -1,4 +1,4 @@
-//! Writes to the reconciled object itself, its status left out: finalizers, annotations, single fields.
+//! Writes to objects of others: finalizers, and single fields of the spec.
 
 use std::time::Instant;
 
@@ -20,13 +20,14 @@ use crate::{
 };
 
 impl Applier {
-    /// Changes single fields of an object that is somebody else's otherwise, by a JSON patch. `operations` should hold `test`s
-    /// of what the change rests on; the uid is tested anyway. `parent_uid` is the object being reconciled. Returns whether
-    /// something was written.
+    /// Changes single fields of the spec of an object that is somebody else's otherwise, by a JSON patch. `operations` should
+    /// hold `test`s of what the change rests on; the uid is tested anyway. `parent_uid` is the object being reconciled. Returns
+    /// whether something was written. Annotations and labels are changed by [`Applier::patch_metadata`].
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if a test failed. An object that is gone is no error.
-    pub async fn edit_fields<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
+    /// What the API server answered. [`Error::Changed`] if a test failed. [`Error::Render`] if an operation is not about a
+    /// field of the spec. An object that is gone is no error.
+    pub async fn edit_spec<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
     where
         K: Resource,
         K::DynamicType: Default,
@@ -34,6 +35,10 @@ impl Applier {
         let resource = ApiResource::erase::<K>(&K::DynamicType::default());
         let id = ObjectId::of(object);
         let uid = uid_of(&id, object.meta())?;
+        let is_in_spec = |operation: &Value| operation["path"].as_str().is_some_and(|path| path.starts_with("/spec/"));
+        if let Some(other) = operations.iter().find(|operation| !is_in_spec(operation)) {
+            return Err(Error::Render { object: id, reason: format!("{} is no field of the spec", other["path"]) });
+        }
         let mut all = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];
         all.extend(operations);
         let answer = self.edit("change", (&resource, &id), WriteVerb::Update, Value::Array(all)).await;
@@ -56,14 +61,17 @@ impl Applier {
         let resource = ApiResource::erase::<K>(&K::DynamicType::default());
         let id = ObjectId::of(object);
         let uid = uid_of(&id, object.meta())?;
-        // An apply of this one item: the list is a set, and the items of others stay.
-        let field = json!({ "finalizers": [finalizer] });
-        let answer = self.apply_metadata("add a finalizer to", (&resource, &id, uid), "finalizer", field).await;
+        // An apply of this one item, under a field manager of its own: the list is a set, and the items of others stay.
+        let metadata = json!({ "name": id.name, "namespace": id.namespace, "uid": uid, "finalizers": [finalizer] });
+        let body = json!({ "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata });
+        let params = PatchParams::apply(&format!("{}/finalizer", self.field_manager)).force();
+        let api = self.api(&resource, &id);
+        let answer = timed("add a finalizer to", &id, api.patch(&id.name, &params, &Patch::Apply(&body))).await;
         self.metrics.write(WriteVerb::Finalizer, &id.kind, answer.is_ok());
         match answer {
             Ok(answer) => {
                 info!(object = %id, finalizer, "added finalizer");
-                if let Some(version) = version_of(&answer) {
+                if let Some(version) = version_of(&to_value(&id, &answer)?) {
                     self.memory().wrote(uid, &id, version, Instant::now());
                 }
                 Ok(true)
@@ -117,63 +125,8 @@ impl Applier {
         }
     }
 
-    /// Sets one annotation of the reconciled object, or takes it away: for what has to be remembered with it and has no place
-    /// in its status. Annotations of others stay. Returns whether something was written.
-    ///
-    /// # Errors
-    /// What the API server answered. [`Error::Changed`] if the object is another of its name, or the annotation is another by
-    /// now.
-    pub async fn annotate<K>(&self, object: &K, key: &str, value: Option<&str>) -> Result<bool, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        let live = object.meta().annotations.as_ref().and_then(|annotations| annotations.get(key));
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
-        let uid = uid_of(&id, object.meta())?;
-        let answer = match (live, value) {
-            (None, None) => return Ok(false),
-            (Some(live), Some(value)) if live == value => return Ok(false),
-            (_, Some(value)) => {
-                let field = json!({ "annotations": { key: value } });
-                let answer = self.apply_metadata("annotate", (&resource, &id, uid), key, field).await;
-                self.metrics.write(WriteVerb::Update, &id.kind, answer.is_ok());
-                answer
-            }
-            (Some(live), None) => {
-                let path = format!("/metadata/annotations/{}", key.replace('~', "~0").replace('/', "~1"));
-                let operations = json!([
-                    { "op": "test", "path": "/metadata/uid", "value": uid },
-                    { "op": "test", "path": path, "value": live },
-                    { "op": "remove", "path": path },
-                ]);
-                self.edit("take an annotation off", (&resource, &id), WriteVerb::Update, operations).await
-            }
-        };
-        self.written(uid, &id, answer)
-    }
-
-    /// Server-side apply of one field of the metadata, under a field manager of its own: what other managers of ours apply stays.
-    async fn apply_metadata(
-        &self,
-        action: &'static str,
-        (resource, id, uid): (&ApiResource, &ObjectId, &str),
-        manager: &str,
-        field: Value,
-    ) -> Result<Value, Error> {
-        let mut metadata = json!({ "name": id.name, "namespace": id.namespace, "uid": uid });
-        if let (Some(metadata), Value::Object(field)) = (metadata.as_object_mut(), field) {
-            metadata.extend(field);
-        }
-        let body = json!({ "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata });
-        let params = PatchParams::apply(&format!("{}/{manager}", self.field_manager)).force();
-        let api = self.api(resource, id);
-        to_value(id, &timed(action, id, api.patch(&id.name, &params, &Patch::Apply(&body))).await?)
-    }
-
     /// Remembers what was written. Of what is gone, nothing.
-    fn written(&self, parent_uid: &str, id: &ObjectId, answer: Result<Value, Error>) -> Result<bool, Error> {
+    pub(super) fn written(&self, parent_uid: &str, id: &ObjectId, answer: Result<Value, Error>) -> Result<bool, Error> {
         match answer {
             Ok(answer) => {
                 if let Some(version) = version_of(&answer) {

@@ -50,5 +50,5 @@ async fn scale(
         json!({ "op": "add", "path": format!("{at}/replicas"), "value": to }),
     ];
     let uid = packed.metadata.uid.as_deref().unwrap_or_default();
-    applier.edit_fields(graph, uid, operations).await
+    applier.edit_spec(graph, uid, operations).await
 }

@@ -8,35 +8,28 @@
 //! spec, which only it can compute. With the first note alone it computes the digest, and lets run what runs. A digest that
 //! it left beside another generation would make it roll all workers, so it goes with the generation that it was made for.
 
-use std::collections::BTreeMap;
-
 use api_types::annotations::{CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2, WORKLOAD_PROVIDER};
 use api_types::v1beta1::DynamoGraphDeployment;
+use controller_kit::apply::MetadataPatch;
 use kube::ResourceExt;
-use serde_json::{Value, json};
 
 use super::Rollout;
 use crate::graph::program::Program;
 
-/// The changes of the graph's annotations, as a JSON patch; empty if they tell what is live. Of generations nothing is noted
-/// while they change.
-pub fn bookkeeping(graph: &DynamoGraphDeployment, program: Program, rollout: &Rollout) -> Vec<Value> {
-    let mut all: BTreeMap<_, _> = graph.annotations().clone();
-    all.entry(WORKLOAD_PROVIDER.to_owned()).or_insert_with(|| program.as_str().to_owned());
+/// The changes of the graph's annotations; empty if they tell what is live. Of generations nothing is noted while they change.
+pub fn bookkeeping(graph: &DynamoGraphDeployment, program: Program, rollout: &Rollout) -> MetadataPatch {
+    let all = graph.annotations();
+    let mut patch = MetadataPatch::default();
+    if !all.contains_key(WORKLOAD_PROVIDER) {
+        patch = patch.annotation(WORKLOAD_PROVIDER, Some(program.as_str()));
+    }
     let suffix = rollout.target.as_ref().filter(|_| !rollout.in_progress()).map(ToString::to_string);
     let told = all.get(CURRENT_WORKER_HASH).or_else(|| all.get(CURRENT_WORKER_HASH_V2));
     if let Some(suffix) = suffix.filter(|suffix| told != Some(suffix)) {
-        all.remove(CURRENT_WORKER_HASH_V2);
-        all.insert(CURRENT_WORKER_HASH.to_owned(), suffix);
+        patch = patch.annotation(CURRENT_WORKER_HASH_V2, None).annotation(CURRENT_WORKER_HASH, Some(&suffix));
     }
-    if all == *graph.annotations() {
-        return Vec::new();
-    }
-    vec![
-        // Notes that others have written meanwhile must stay.
-        json!({ "op": "test", "path": "/metadata/resourceVersion", "value": graph.resource_version() }),
-        json!({ "op": "add", "path": "/metadata/annotations", "value": all }),
-    ]
+    // A note that another operator has written meanwhile must stay.
+    patch.only_if_unchanged()
 }
 
 #[cfg(test)]
@@ -44,8 +37,9 @@ mod tests {
     use super::*;
     use crate::graph::fixtures::graph_with;
     use api_types::names::GenerationSuffix;
+    use serde_json::{Value, json};
 
-    fn written(mut annotations: Value, target: Option<&str>, old: &[&str]) -> Option<Value> {
+    fn written(mut annotations: Value, target: Option<&str>, old: &[&str]) -> Option<MetadataPatch> {
         annotations[WORKLOAD_PROVIDER] = json!("component");
         let graph = graph_with(|g| g["metadata"]["annotations"] = annotations);
         let rollout = Rollout {
@@ -53,9 +47,7 @@ mod tests {
             old: old.iter().map(|name| (*name).to_owned()).collect(),
             ..Rollout::default()
         };
-        let mut value = bookkeeping(&graph, Program::Component, &rollout).last()?["value"].clone();
-        assert_eq!(value.as_object_mut()?.remove(WORKLOAD_PROVIDER), Some(json!("component")));
-        Some(value)
+        Some(bookkeeping(&graph, Program::Component, &rollout)).filter(|patch| !patch.is_empty())
     }
 
     #[test]
@@ -64,7 +56,8 @@ mod tests {
         let changing = Rollout { old: vec!["old".to_owned()], ..Rollout::default() };
         for (program, rollout) in [(Program::Grove, Rollout::default()), (Program::Component, changing)] {
             let told = bookkeeping(&graph(json!({ "team": "a" })), program, &rollout);
-            assert_eq!(told[1]["value"], json!({ "team": "a", WORKLOAD_PROVIDER: program.as_str() }));
+            let expected = MetadataPatch::default().annotation(WORKLOAD_PROVIDER, Some(program.as_str()));
+            assert_eq!(told, expected.only_if_unchanged());
             let known = graph(json!({ WORKLOAD_PROVIDER: "component" }));
             assert!(bookkeeping(&known, program, &rollout).is_empty(), "it is never changed");
         }
@@ -73,19 +66,15 @@ mod tests {
     #[test]
     fn the_go_operator_finds_the_live_generation_and_no_digest_of_another() {
         let (first, second) = (CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2);
+        let noted = MetadataPatch::default().annotation(first, Some("0a1b2c3d")).annotation(second, None);
+        let noted = noted.only_if_unchanged();
         let table = [
-            ("new", json!({ "team": "a" }), Some("0a1b2c3d"), &[][..], Some(json!({ "team": "a", first: "0a1b2c3d" }))),
+            ("new", json!({ "team": "a" }), Some("0a1b2c3d"), &[][..], Some(noted.clone())),
             ("ours", json!({ first: "0a1b2c3d" }), Some("0a1b2c3d"), &[], None),
             ("taken over", json!({ second: "0a1b2c3d" }), Some("0a1b2c3d"), &[], None),
             ("taken over twice", json!({ first: "0a1b2c3d", second: "ffffffff" }), Some("0a1b2c3d"), &[], None),
             ("changing", json!({ second: "ffffffff" }), Some("0a1b2c3d"), &["old"], None),
-            (
-                "changed",
-                json!({ first: "eeeeeeee", second: "ffffffff" }),
-                Some("0a1b2c3d"),
-                &[],
-                Some(json!({ first: "0a1b2c3d" })),
-            ),
+            ("changed", json!({ first: "eeeeeeee", second: "ffffffff" }), Some("0a1b2c3d"), &[], Some(noted)),
             ("without workers", json!({}), None, &[], None),
         ];
         for (what, annotations, target, old, expected) in table {

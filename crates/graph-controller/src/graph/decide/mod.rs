@@ -24,11 +24,11 @@ use api_types::conditions;
 use api_types::names::GenerationSuffix;
 use api_types::v1alpha1::DynamoCheckpoint;
 use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment, RestartStatus};
+use controller_kit::apply::MetadataPatch;
 use controller_kit::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use serde_json::Value;
 use workload::RolloutStrategy;
 
 use self::checkpoints::ComponentCheckpoint;
@@ -66,8 +66,8 @@ pub struct Decision {
     pub grove: Option<GroveDecision>,
     /// Components on Grove whose engine could not be told how the nodes of a replica find each other.
     pub unjoined: Vec<String>,
-    /// What the graph's annotations shall tell, as a JSON patch.
-    pub bookkeeping: Vec<Value>,
+    /// What the graph's annotations shall tell.
+    pub bookkeeping: MetadataPatch,
     /// Why nothing else than [`Self::objects`] is decided on; what is live of the components stays.
     pub obstacle: Option<Refusal>,
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api_types::{annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// What a pod wants to know of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,18 +63,20 @@ pub fn copies(wanted: &Wanted, levels: &[Level], has: &BTreeMap<String, String>)
     own.chain(levels).filter(|copied| !has.contains_key(&copied.to)).collect()
 }
 
-/// The change of the pod's labels as a JSON patch, and what its node does not say.
-pub fn changes<'a>(copies: &'a [Copied], node: &BTreeMap<String, String>) -> (Vec<Value>, Vec<&'a Copied>) {
+/// The labels that the pod gets from its node, and the copies whose label the node lacks.
+pub fn changes<'a>(
+    copies: &'a [Copied],
+    node: &BTreeMap<String, String>,
+) -> (BTreeMap<String, String>, Vec<&'a Copied>) {
     let (found, missing): (Vec<_>, Vec<_>) = copies.iter().partition(|copied| node.contains_key(&copied.from));
-    let path = |label: &str| format!("/metadata/labels/{}", label.replace('~', "~0").replace('/', "~1"));
-    let added =
-        found.iter().map(|copied| json!({ "op": "add", "path": path(&copied.to), "value": node[&copied.from] }));
-    (added.collect(), missing)
+    let found = found.into_iter().filter_map(|copied| Some((copied.to.clone(), node.get(&copied.from)?.clone())));
+    (found.collect(), missing)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn pod(labels: Value, annotations: Value) -> ObjectMeta {
         let mut all = json!({ "nvidia.com/dynamo-graph-deployment-name": "g", "nvidia.com/dynamo-component": "c" });
@@ -110,8 +112,8 @@ mod tests {
         let copies = copies(&wanted, &levels(&binding), &has);
         let node = BTreeMap::from([("topology.kubernetes.io/zone".to_owned(), "a".to_owned())]);
         let (changes, missing) = changes(&copies, &node);
-        let added = json!([{ "op": "add", "path": "/metadata/labels/nvidia.com~1dynamo-topology.zone", "value": "a" }]);
-        assert_eq!(json!(changes), added);
+        let expected = BTreeMap::from([("nvidia.com/dynamo-topology.zone".to_owned(), "a".to_owned())]);
+        assert_eq!(changes, expected);
         assert_eq!(missing.iter().map(|copied| copied.from.as_str()).collect::<Vec<_>>(), ["rack"]);
     }
 

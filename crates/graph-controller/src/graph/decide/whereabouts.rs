@@ -6,10 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
-
 use super::topology::{Copied, Level, Wanted, changes, copies, wanted};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// How long nobody asks again a node that did not say everything: at first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -123,8 +121,6 @@ pub struct Finding<'a> {
     pub pod: &'a ObjectMeta,
     /// Its node.
     pub node: String,
-    /// The change of its labels as a JSON patch.
-    pub changes: Vec<Value>,
     /// The labels that it gets.
     pub found: BTreeMap<String, String>,
     /// What its node does not say.
@@ -198,11 +194,9 @@ impl<'a> Look<'a> {
         let find = |asking: Asking<'a>| {
             let node = asking.node?;
             let (pod, labels) = (asking.pod, nodes.get(&node)?);
-            let (changes, missing) = changes(&asking.copies, labels);
+            let (found, missing) = changes(&asking.copies, labels);
             let missing = missing.into_iter().cloned().collect();
-            let found =
-                asking.copies.iter().filter_map(|copied| Some((copied.to.clone(), labels.get(&copied.from)?.clone())));
-            Some(Finding { pod, node, changes, found: found.collect(), missing })
+            Some(Finding { pod, node, found, missing })
         };
         self.pods.into_iter().filter_map(find).collect()
     }

@@ -95,7 +95,7 @@ impl World {
         };
         for finding in look.findings(&nodes.iter().map(labels).collect()) {
             let index: usize = finding.pod.name.as_deref().unwrap().parse().unwrap();
-            if !finding.changes.is_empty() {
+            if !finding.found.is_empty() {
                 self.changes += 1;
                 self.pods[index].labels.extend(finding.found.clone());
                 self.pods[index].version += 1;
