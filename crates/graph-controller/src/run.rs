@@ -1,5 +1,6 @@
 //! Caches, what wakes a graph, and the loop.
 
+mod concerns;
 mod counts;
 mod grove;
 mod recovery;
@@ -16,13 +17,12 @@ use api_types::v1beta1::{
 };
 use api_types::{annotations, labels};
 use controller_kit::apply::Applier;
-use controller_kit::controller::{Controller, owner_key};
+use controller_kit::controller::Controller;
 use controller_kit::events::EventSink;
 use controller_kit::pods::{NOT_ENDED, PodWatcher};
 use controller_kit::process::Context;
 use controller_kit::store::{
-    CacheView, Key, Packed, ServedApi, ServedApis, Store, Watch, controller_owner, watch, watch_if_served,
-    watch_metadata_by,
+    CacheView, Index, Packed, ServedApi, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata_by,
 };
 use futures::join;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -31,23 +31,21 @@ use k8s_openapi::api::networking::v1::Ingress;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::core::{ApiResource, PartialObjectMeta};
-use kube::{Resource, ResourceExt};
 use workload::LeaderWorkerSet;
 
+use self::concerns::{Concern, concerned_by, concerned_by_checkpoint, concerns, neighbours, running};
 use self::grove::GroveWatches;
 use self::requests::Requests;
 use crate::NAME;
 use crate::graph::Reconciler;
 use crate::graph::apply::graph_of;
 use crate::graph::apply::topology::Labeller;
-use crate::graph::expand::build_of;
-use crate::graph::observe::checkpoints::names_in;
 use crate::graph::observe::grove::{kai_queues, volcano_groups};
 use crate::graph::observe::{Apis, Caches};
 use crate::graph::settings::Settings;
 use crate::infrastructure::{self, Places};
 use crate::request::settings::RequestArgs;
-use crate::scaling_adapter::{self, observe::adapters_of};
+use crate::scaling_adapter::{self, observe::named_by};
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
@@ -93,15 +91,20 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(client(), scope, None);
     context.metrics.count_resources(&graphs, &context.fence, counts::of_graph);
     context.metrics.count_resources(&adapters, &context.fence, counts::of_adapter);
-    // Each of the two controllers hears of the other's objects.
-    let known = adapters.clone();
-    let (graph_watch, adapters_to_look_at) = graph_watch.and_keys(move |graph| adapters_of(&known, graph));
+    let (graph_watch, by_concern) = graph_watch.and_index(concerns);
+    let (adapter_watch, by_target) = adapter_watch.and_index(named_by);
+    let of_adapters =
+        scaling_adapter::observe::Caches { graphs: graphs.clone(), adapters: adapters.clone(), by_target };
+    // Each of the two controllers hears of the other's objects, and an adapter of one that scaled the same component before.
+    let (known, rivals) = (of_adapters.clone(), of_adapters.clone());
+    let (graph_watch, adapters_to_look_at) = graph_watch.and_keys(move |graph| known.adapters_of(graph));
+    let (adapter_watch, successors) = adapter_watch.and_keys(move |adapter| rivals.successors_of(adapter));
     let requests = Requests::open(&context);
     let (graph_watch, requests_to_look_at) = requests.concerned_by_graphs(graph_watch);
     let (adapter_watch, graphs_to_look_at) = adapter_watch.and_keys(|adapter| graph_of(adapter).into_iter().collect());
 
     let served = ServedApis::new(client());
-    let (caches, mut watches) = open(&context, &served, &settings, graphs.clone(), adapters.clone());
+    let (caches, mut watches) = open(&context, &served, &settings, graphs, adapters);
     let secrets_gate = context.readiness.gate(SECRETS_GATE);
     tokio::select! {
         () = watches.grove.know_pull_secrets() => {}
@@ -110,11 +113,12 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let applier = applier(&context, &caches);
     let events = EventSink::new(client(), NAME);
     let reconciler = scaling_adapter::Reconciler {
-        caches: scaling_adapter::observe::Caches { graphs, adapters },
+        caches: of_adapters,
         applier: applier.clone(),
         events: events.clone(),
+        paces: Arc::default(),
     };
-    let scaling = Controller::new(adapter_watch).writes_with(&applier).also(adapters_to_look_at);
+    let scaling = Controller::new(adapter_watch).writes_with(&applier).also(adapters_to_look_at).also(successors);
     let scaling = scaling.run(&context, move |adapter| {
         let reconciler = reconciler.clone();
         async move { reconciler.reconcile(adapter).await }
@@ -141,7 +145,8 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         labeller,
         caches: caches.clone(),
     };
-    let serving = watches.into_controller(graph_watch, &reconciler).also(graphs_to_look_at).also(graphs_to_tell);
+    let serving =
+        watches.into_controller(graph_watch, &by_concern, &reconciler).also(graphs_to_look_at).also(graphs_to_tell);
     let serving = serving.run(&context, move |graph| {
         let reconciler = reconciler.clone();
         async move { reconciler.reconcile(graph).await }
@@ -243,32 +248,32 @@ impl Watches {
     fn into_controller(
         self,
         graphs: Watch<Packed<DynamoGraphDeployment>>,
+        by_concern: &Index<Concern>,
         reconciler: &Reconciler,
     ) -> Controller<DynamoGraphDeployment> {
-        let all = &reconciler.caches.graphs;
         let controller = Controller::new(graphs)
             .writes_with(&reconciler.applier)
             .triggered_by(self.components, |d| graph_of(d).into_iter().collect())
-            .triggered_by(self.accounts, concerned_by(all))
+            .triggered_by(self.accounts, concerned_by(by_concern))
             .owns(self.roles)
-            .triggered_by(self.bindings, concerned_by(all))
+            .triggered_by(self.bindings, concerned_by(by_concern))
             .owns(self.config_maps)
             .owns(self.claim_templates)
             .owns(self.pools)
             .owns(self.destination_rules)
-            .triggered_by(self.mpi_keys, concerned_by(all))
-            .triggered_by(self.checkpoints, concerned_by_checkpoint(all))
+            .triggered_by(self.mpi_keys, concerned_by(by_concern))
+            .triggered_by(self.checkpoints, concerned_by_checkpoint(by_concern))
             .owns(self.services)
             .owns(self.ingresses)
             .owns(self.virtual_services)
-            .triggered_by(self.model_services, neighbours(all))
-            .triggered_by(self.builds, running(all))
+            .triggered_by(self.model_services, neighbours(by_concern))
+            .triggered_by(self.builds, running(by_concern))
             .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect());
         let controller = match self.agents {
-            Some(agents) => controller.triggered_by(agents, neighbours(all)),
+            Some(agents) => controller.triggered_by(agents, neighbours(by_concern)),
             None => controller,
         };
-        self.grove.wake(controller, &reconciler.caches.grove.sets, all)
+        self.grove.wake(controller, &reconciler.caches.grove.sets, by_concern)
     }
 }
 
@@ -308,52 +313,5 @@ fn apis(apis: &ServedApis, settings: &Settings) -> Apis {
         leader_worker_sets: settings.leader_worker_sets.then(|| served(leader_worker_sets)),
         kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
         volcano_groups: (settings.grove.enabled && settings.grove.volcano).then(|| served(volcano_groups())),
-    }
-}
-
-/// The graphs that an object concerns: its owner, or all of its namespace if they share it.
-fn concerned_by<K: Resource>(graphs: &Store<Packed<DynamoGraphDeployment>>) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
-    let neighbours = neighbours(graphs);
-    move |object| match controller_owner(object) {
-        Some(_) => owner_key::<DynamoGraphDeployment, K>(object).into_iter().collect(),
-        None => neighbours(object),
-    }
-}
-
-/// The graph that made a checkpoint, and those whose authors name it.
-fn concerned_by_checkpoint(
-    graphs: &Store<Packed<DynamoGraphDeployment>>,
-) -> impl Fn(&Packed<DynamoCheckpoint>) -> Vec<Key> + Send + use<> {
-    let graphs = graphs.clone();
-    move |checkpoint| {
-        let all = graphs.all().into_iter().filter(|graph| graph.namespace() == checkpoint.namespace());
-        let name = checkpoint.name_any();
-        let naming = all.filter(|graph| graph.unpack().is_ok_and(|graph| names_in(&graph).contains(&name)));
-        naming.map(|graph| Key::of(graph.as_ref())).chain(graph_of(checkpoint)).collect()
-    }
-}
-
-/// The graphs that run what a DynamoComponent builds, and the one that owns it.
-fn running(
-    graphs: &Store<Packed<DynamoGraphDeployment>>,
-) -> impl Fn(&Packed<DynamoComponent>) -> Vec<Key> + Send + use<> {
-    let graphs = graphs.clone();
-    move |build| {
-        let runs = |graph: &Packed<DynamoGraphDeployment>| {
-            graph.namespace() == build.namespace() && build_of(graph.annotations()) == build.metadata.name
-        };
-        let all = graphs.all();
-        let running = all.iter().filter(|graph| runs(graph)).map(|graph| Key::of(graph.as_ref()));
-        running.chain(owner_key::<DynamoGraphDeployment, _>(build)).collect()
-    }
-}
-
-/// All graphs of an object's namespace.
-fn neighbours<K: Resource>(graphs: &Store<Packed<DynamoGraphDeployment>>) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
-    let graphs = graphs.clone();
-    move |object| {
-        let all = graphs.all();
-        let neighbours = all.iter().filter(|graph| graph.namespace() == object.meta().namespace);
-        neighbours.map(|graph| Key::of(graph.as_ref())).collect()
     }
 }

@@ -7,6 +7,7 @@
 //! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
 mod cache;
+mod index;
 pub(crate) mod list_watch;
 mod optional;
 mod packed;
@@ -17,6 +18,7 @@ pub(crate) mod watch;
 use std::fmt;
 
 pub use cache::{CacheView, Change, Shown, Store};
+pub use index::Index;
 pub use optional::watch_if_served;
 pub use packed::{Packed, UnpackError};
 pub use pause::Pauses;

@@ -242,7 +242,12 @@ where
             // Fails only when nobody listens any more.
             both.flat_map(|object| map(object)).for_each(|key| drop(sender.unbounded_send(key)));
         };
-        (Self { changes: self.changes.inspect(tell).boxed(), ..self }, keys.boxed())
+        (self.inspect_changes(tell), keys.boxed())
+    }
+
+    /// The same watch, with a look at each change after the store has taken it in.
+    pub(super) fn inspect_changes(self, look: impl Fn(&Change<O>) + Send + 'static) -> Self {
+        Self { changes: self.changes.inspect(look).boxed(), ..self }
     }
 
     /// Follows any stream of watch events.

@@ -6,10 +6,11 @@ use api_types::v1beta1::DynamoGraphDeployment;
 use controller_kit::controller::Controller;
 use controller_kit::process::Context;
 use controller_kit::pull_secrets::{self, Following, PullSecrets};
-use controller_kit::store::{Key, Packed, ServedApis, Store, Watch, controller_owner, watch_if_served};
+use controller_kit::store::{Index, Key, Packed, ServedApis, Store, Watch, controller_owner, watch_if_served};
 use futures::{StreamExt, stream};
 use kube::ResourceExt;
 
+use super::concerns::Concern;
 use crate::graph::apply::graph_of;
 use crate::graph::observe::grove::GroveCaches;
 
@@ -47,7 +48,7 @@ impl GroveWatches {
         self,
         controller: Controller<DynamoGraphDeployment>,
         sets: &Store<Packed<PodCliqueSet>>,
-        graphs: &Store<Packed<DynamoGraphDeployment>>,
+        graphs: &Index<Concern>,
     ) -> Controller<DynamoGraphDeployment> {
         let sets = sets.clone();
         let controller = controller
@@ -57,10 +58,7 @@ impl GroveWatches {
             .triggered_by(self.groups, move |group| graph_of_group(&sets, group).into_iter().collect());
         let Some(Following { changed, .. }) = self.pull_secrets else { return controller };
         let graphs = graphs.clone();
-        let keys = changed.flat_map(move |namespace| {
-            let all = graphs.all().into_iter().map(|graph| Key::of(graph.as_ref()));
-            stream::iter(all.filter(|key| key.namespace == namespace).collect::<Vec<_>>())
-        });
+        let keys = changed.flat_map(move |namespace| stream::iter(graphs.get(&Concern::Namespace(namespace))));
         controller.also(keys.boxed())
     }
 }

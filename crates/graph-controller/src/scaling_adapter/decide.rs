@@ -1,9 +1,13 @@
 //! What an adapter asks of its graph: pure.
 
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
 use api_types::labels;
 use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentScalingAdapterStatus as Status};
 use controller_kit::events::EventType;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use controller_kit::store::Key;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 
 use super::Told;
@@ -17,7 +21,49 @@ pub struct Decision {
     /// The adapter's status, as long as the graph is not changed.
     status: Option<Status>,
     /// Why the adapter has no effect.
-    pub idle: Option<String>,
+    pub idle: Option<Idle>,
+}
+
+/// Why an adapter has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// Reason of the event: one CamelCase word.
+    reason: &'static str,
+    /// What is missing, or which adapter scales the component.
+    note: String,
+}
+
+/// Least time between two changes of the replicas of one component.
+pub const LEAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// When components were scaled last.
+#[derive(Debug, Default)]
+pub struct Paces(HashMap<(Key, String), Instant>);
+
+impl Paces {
+    /// How long a component must not be scaled yet; `None` if it may be scaled.
+    pub fn rest(&self, graph: &Key, component: &str, now: Instant) -> Option<Duration> {
+        let last = self.0.get(&(graph.clone(), component.to_owned()))?;
+        LEAST_PAUSE.checked_sub(now.saturating_duration_since(*last)).filter(|rest| !rest.is_zero())
+    }
+
+    /// Takes in that a component was scaled.
+    pub fn scaled(&mut self, graph: &Key, component: &str, now: Instant) {
+        self.0.retain(|_, last| now.saturating_duration_since(*last) < LEAST_PAUSE);
+        self.0.insert((graph.clone(), component.to_owned()), now);
+    }
+}
+
+/// The name of the adapter that scales a component, of all that name it: the one that the graph of this uid owns, else the oldest,
+/// else the first by name.
+pub fn first_of<'a>(adapters: &'a [ObjectMeta], graph: Option<&str>) -> Option<&'a str> {
+    let is_owned = |adapter: &ObjectMeta| {
+        let owner = adapter.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        owner.is_some_and(|owner| Some(owner.uid.as_str()) == graph)
+    };
+    let alive = adapters.iter().filter(|adapter| adapter.deletion_timestamp.is_none());
+    let first = alive.min_by_key(|adapter| (!is_owned(adapter), &adapter.creation_timestamp, &adapter.name));
+    first.and_then(|first| first.name.as_deref())
 }
 
 /// What became of the change of the graph.
@@ -47,7 +93,8 @@ pub struct Scale {
 /// Decides on an adapter that is not being deleted.
 pub fn decide(observed: &Observed) -> Decision {
     let (wanted, target) = (observed.adapter.spec.replicas, &observed.adapter.spec.dgd_ref);
-    let idle = |why: String| Decision { scale: None, status: None, idle: Some(why) };
+    let without = |reason, note| Decision { scale: None, status: None, idle: Some(Idle { reason, note }) };
+    let idle = |note: String| without("NoTarget", note);
     let Some(graph) = &observed.graph else {
         return idle(format!("there is no DynamoGraphDeployment {} in this namespace", target.name));
     };
@@ -58,6 +105,13 @@ pub fn decide(observed: &Observed) -> Decision {
     if component.scaling_adapter.is_none() {
         let note = "has no scalingAdapter: its replicas are those of the graph";
         return idle(format!("component {} of DynamoGraphDeployment {} {note}", component.name, target.name));
+    }
+    if let Some(other) = &observed.preceded_by {
+        let note = format!(
+            "component {} of DynamoGraphDeployment {} is scaled by DynamoGraphDeploymentScalingAdapter {other}: delete one of the two",
+            component.name, target.name
+        );
+        return without("AnotherAdapterScales", note);
     }
     let scale = (component.wanted_replicas() != wanted).then(|| Scale {
         index,
@@ -92,11 +146,16 @@ impl Decision {
         Some(Status { last_scale_time: scaled.map(Time).or(status.last_scale_time), ..status })
     }
 
+    /// The same without the change of the graph.
+    pub fn held_back(self) -> Self {
+        Self { scale: None, ..self }
+    }
+
     /// What to tell about it and what became of it.
     pub fn event(&self, outcome: &Outcome) -> Option<Told> {
         let warning = |reason, note| Some(Told { type_: EventType::Warning, reason, note });
-        if let Some(why) = &self.idle {
-            return warning("NoTarget", why.clone());
+        if let Some(Idle { reason, note }) = &self.idle {
+            return warning(*reason, note.clone());
         }
         let Scale { component, from, to, .. } = self.scale.as_ref()?;
         let from = from.unwrap_or(1);
@@ -123,6 +182,10 @@ mod tests {
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn decided(replicas: i32, edit: impl FnOnce(&mut Value)) -> Decision {
+        decide(&observed(replicas, edit))
+    }
+
+    fn observed(replicas: i32, edit: impl FnOnce(&mut Value)) -> Observed {
         let graph = graph_with(|g| {
             g["spec"]["components"][1]["scalingAdapter"] = json!({});
             edit(g);
@@ -131,7 +194,56 @@ mod tests {
             "metadata": { "name": "chat-decode", "namespace": "team-a" },
             "spec": { "replicas": replicas, "dgdRef": { "name": "chat", "componentName": "Decode" } },
         }));
-        decide(&Observed { adapter: adapter.unwrap(), graph: Some(graph) })
+        Observed { adapter: adapter.unwrap(), graph: Some(graph), preceded_by: None }
+    }
+
+    /// Found defect: two adapters for one component overwrote each other's replicas without end.
+    #[test]
+    fn one_adapter_scales_a_component_and_another_says_so() {
+        let meta = |name: &str, second: i64, owner: Option<&str>, deleted: bool| {
+            let owner = owner
+                .map(|uid| json!({ "apiVersion": "x/v1", "kind": "X", "name": "x", "uid": uid, "controller": true }));
+            let mut meta: ObjectMeta = serde_json::from_value(json!({ "name": name,
+                "creationTimestamp": Timestamp::from_second(second).unwrap().to_string() }))
+            .unwrap();
+            meta.owner_references = owner.map(|owner| vec![serde_json::from_value(owner).unwrap()]);
+            meta.deletion_timestamp = deleted.then_some(Time(NOW));
+            meta
+        };
+        let (old, same, new) = (meta("b", 1, None, false), meta("a", 2, None, false), meta("z", 2, None, false));
+        let (own, other) = (meta("own", 9, Some("u"), false), meta("0", 0, Some("of-another"), false));
+        let table = [
+            (vec![], None),
+            (vec![same.clone(), old.clone(), new.clone()], Some("b")),
+            (vec![new.clone(), same.clone()], Some("a")),
+            (vec![old.clone(), own.clone(), same.clone()], Some("own")),
+            (vec![old.clone(), other.clone()], Some("0")),
+            (vec![own, other], Some("own")),
+            (vec![meta("going", 0, Some("u"), true), same], Some("a")),
+        ];
+        for (adapters, expected) in table {
+            assert_eq!(first_of(&adapters, Some("u")), expected, "{adapters:?}");
+        }
+        let mut observed = observed(7, |_| {});
+        observed.preceded_by = Some("chat-decode".to_owned());
+        let decision = decide(&observed);
+        assert_eq!((decision.status(None), &decision.scale), (None, &None), "it writes nothing");
+        let told = decision.event(&Outcome::Unchanged).unwrap();
+        assert_eq!((told.type_, told.reason), (EventType::Warning, "AnotherAdapterScales"));
+        assert!(told.note.contains("is scaled by DynamoGraphDeploymentScalingAdapter chat-decode"), "{}", told.note);
+    }
+
+    #[test]
+    fn a_component_is_scaled_at_most_once_a_second() {
+        let (mut paces, start) = (Paces::default(), Instant::now());
+        let (graph, later) = (Key::new("team-a", "chat"), |millis| start + Duration::from_millis(millis));
+        assert_eq!(paces.rest(&graph, "Decode", start), None);
+        paces.scaled(&graph, "Decode", start);
+        assert_eq!(paces.rest(&graph, "Decode", later(400)), Some(Duration::from_millis(600)));
+        assert_eq!(paces.rest(&graph, "Prefill", later(400)), None);
+        assert_eq!(paces.rest(&graph, "Decode", later(1_000)), None);
+        paces.scaled(&graph, "Prefill", later(1_000));
+        assert_eq!(paces.0.len(), 1, "what is past is forgotten");
     }
 
     #[test]

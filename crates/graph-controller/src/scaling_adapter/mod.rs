@@ -8,24 +8,24 @@ mod apply;
 pub mod decide;
 pub mod observe;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
 use controller_kit::apply::{Applier, Error};
 use controller_kit::controller::Action;
 use controller_kit::events::{EventSink, EventType};
-use controller_kit::store::Packed;
+use controller_kit::store::{Key, Packed};
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use tracing::warn;
 
-use self::decide::Outcome;
+use self::decide::{Outcome, Paces};
 use self::observe::Caches;
 
 /// After how long a graph that refused to be scaled is asked again, if neither it nor the adapter changes: what refuses may be a
 /// policy or a quota.
-const REFUSED_RETRY: Duration = Duration::from_secs(60);
+const REFUSED_RETRY: Duration = Duration::from_secs(15);
 
 /// What reconciling needs beside the adapter.
 #[derive(Clone)]
@@ -36,6 +36,8 @@ pub struct Reconciler {
     pub applier: Applier,
     /// Where events go.
     pub events: EventSink,
+    /// When components were scaled last.
+    pub paces: Arc<Mutex<Paces>>,
 }
 
 impl Reconciler {
@@ -54,15 +56,29 @@ impl Reconciler {
                 return Ok(Action::await_change());
             }
         };
-        let decision = decide::decide(&observed);
+        let mut decision = decide::decide(&observed);
+        let target = &observed.adapter.spec.dgd_ref;
+        let graph = Key::new(packed.metadata.namespace.as_deref().unwrap_or_default(), &target.name);
+        let rest = self.paces().rest(&graph, &target.component_name, Instant::now());
+        let rest = rest.filter(|_| decision.scale.is_some());
+        if rest.is_some() {
+            decision = decision.held_back();
+        }
         let outcome = apply::apply(&self.applier, &packed, &observed, &decision, Timestamp::now()).await?;
         if let Some(told) = decision.event(&outcome) {
             self.events.publish(&packed.object_ref(&()), told.type_, told.reason, "Scale", &told.note);
         }
+        if outcome == Outcome::Scaled {
+            self.paces().scaled(&graph, &target.component_name, Instant::now());
+        }
         Ok(match outcome {
             Outcome::Refused(_) => Action::requeue(REFUSED_RETRY),
-            Outcome::Unchanged | Outcome::Scaled => Action::await_change(),
+            Outcome::Unchanged | Outcome::Scaled => rest.map_or_else(Action::await_change, Action::requeue),
         })
+    }
+
+    fn paces(&self) -> MutexGuard<'_, Paces> {
+        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

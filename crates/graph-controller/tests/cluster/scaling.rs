@@ -132,6 +132,26 @@ async fn an_adapter_goes_with_its_marker_and_others_stay() {
     assert_eq!(graph.spec.components[0].replicas, Some(1));
 }
 
+/// Found defect: each of the two overwrote the other's replicas, as fast as the API server could take it.
+#[tokio::test]
+async fn two_adapters_for_one_component_write_nothing_in_turn() {
+    let bed = Bed::new("rivals").await;
+    bed.apply(&with_adapter("chat")).await;
+    bed.until("chat-decode", "there", |a: &Adapter| a.status.is_some()).await;
+    let rival = json!({ "metadata": { "name": "a-rival" },
+        "spec": { "replicas": 5, "dgdRef": { "name": "chat", "componentName": "Decode" } } });
+    bed.api().create(&PostParams::default(), &serde_json::from_value::<Adapter>(rival).unwrap()).await.unwrap();
+    let events = told(&bed, "a-rival", "AnotherAdapterScales").await;
+    assert!(events[0].note.as_deref().unwrap().contains("chat-decode"), "{events:?}");
+    let before = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
+    for _ in 0..2 {
+        bed.until_reconciled("chat").await;
+    }
+    let after = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
+    assert_eq!((after.metadata.generation, replicas(&after)), (before.metadata.generation, Some(1)));
+    assert_eq!(bed.api::<Adapter>().get("a-rival").await.unwrap().status, None);
+}
+
 #[tokio::test]
 async fn a_real_autoscaler_scales_the_component() {
     let bed = Bed::new("autoscaler").await;
