@@ -146,10 +146,23 @@ impl PreservedComponent {
     }
 }
 
-/// The claims that the annotations of a v1beta1 `DynamoGraphDeployment` keep; those without a name are left out.
+/// Most claims that a v1alpha1 `DynamoGraphDeployment` may have, by its schema. No schema checks the annotations of v1beta1.
+pub const MOST_CLAIMS: usize = 100;
+
+/// The claims that the annotations of a v1beta1 `DynamoGraphDeployment` keep, [`MOST_CLAIMS`] at most; those without a name are
+/// left out.
 pub fn claims_of_graph(annotations: &Texts) -> Vec<PreservedClaim> {
-    let claims: Vec<PreservedClaim> = read(annotations, GRAPH).map(|spec| field(&spec, "pvcs")).unwrap_or_default();
-    claims.into_iter().filter(|claim| !claim.name.is_empty()).collect()
+    let claims = all_claims_of_graph(annotations).into_iter().take(MOST_CLAIMS);
+    claims.filter(|claim| !claim.name.is_empty()).collect()
+}
+
+/// How many claims the annotations of a v1beta1 `DynamoGraphDeployment` keep, if these are more than [`MOST_CLAIMS`].
+pub fn too_many_claims(annotations: &Texts) -> Option<usize> {
+    Some(all_claims_of_graph(annotations).len()).filter(|count| *count > MOST_CLAIMS)
+}
+
+fn all_claims_of_graph(annotations: &Texts) -> Vec<PreservedClaim> {
+    read(annotations, GRAPH).map(|spec| field(&spec, "pvcs")).unwrap_or_default()
 }
 
 /// The types that the annotations of a v1beta1 `DynamoGraphDeployment` keep because v1beta1 does not know them, by component.
@@ -225,6 +238,23 @@ mod tests {
         let [claim, scratch] = claims_of_graph(&annotations).try_into().unwrap();
         assert_eq!(scratch.size, "1024");
         assert_eq!((claim.name.as_str(), claim.create, claim.storage_class.as_str()), ("models", true, "fast"));
+    }
+
+    /// Found defect: the annotation of a v1beta1 object, which no schema checks, was followed however many claims it named.
+    #[test]
+    fn claims_beyond_the_schemas_maximum_are_left_out_and_counted() {
+        let saved = |count: usize| {
+            let claims: Vec<_> = (0..count).map(|n| json!({ "name": format!("p{n:05}") })).collect();
+            let text = json!({ "spec": { "pvcs": claims } }).to_string();
+            Texts::from([("nvidia.com/dgd-spec".to_owned(), text)])
+        };
+        for (count, kept, too_many) in
+            [(0, 0, None), (100, 100, None), (101, 100, Some(101)), (9_000, 100, Some(9_000))]
+        {
+            let annotations = saved(count);
+            assert_eq!(claims_of_graph(&annotations).len(), kept, "{count}");
+            assert_eq!(too_many_claims(&annotations), too_many, "{count}");
+        }
     }
 
     #[test]

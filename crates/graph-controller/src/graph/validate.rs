@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use api_types::annotations::GRAPH_SAVED;
+use api_types::conversion::preserved::{MOST_CLAIMS, too_many_claims};
 use api_types::v1beta1::{
     BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
     DynamoGraphDeploymentSpec,
@@ -118,6 +120,7 @@ pub fn validate<'a>(
         problems.push(Invalid::new("spec.components", "", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);
+    check_claims(graph, &mut problems);
     match program {
         Program::Component => check_kv_transfer(&graph.spec, &mut problems),
         Program::Grove => problems.extend(workload::grove::check(graph)),
@@ -186,6 +189,15 @@ fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Optio
             names.join(", ")
         ),
     })
+}
+
+/// The annotation that keeps what v1alpha1 has beyond v1beta1 can be written by hand, past the schema of v1alpha1.
+fn check_claims(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
+    if let Some(count) = too_many_claims(graph.annotations()) {
+        let field = format!("metadata.annotations[{}].spec.pvcs", GRAPH_SAVED[0]);
+        let remedy = format!("name at most {MOST_CLAIMS}, or mount claims in the pod templates");
+        problems.push(Invalid::new(field, "", format!("has {count} claims"), remedy));
+    }
 }
 
 /// Domains of a cluster topology are Grove's; without it, a node label says where a worker is.
@@ -321,6 +333,28 @@ mod tests {
     use super::*;
     use crate::graph::fixtures::{graph_with, settings};
     use serde_json::json;
+
+    /// Found defect: thousands of claims were asked for at once, again and again.
+    #[test]
+    fn more_claims_in_the_saved_spec_than_v1alpha1_takes_are_refused() {
+        for (count, fits) in [(100, true), (101, false), (9_000, false)] {
+            let claims: Vec<_> = (0..count).map(|n| json!({ "name": format!("p{n}") })).collect();
+            let saved = json!({ "spec": { "pvcs": claims } }).to_string();
+            let graph = graph_with(|graph| graph["metadata"]["annotations"] = json!({ "nvidia.com/dgd-spec": saved }));
+            match validate(&graph, &settings(), Facts::default()) {
+                Ok(valid) => {
+                    assert!(fits, "{count}");
+                    assert_eq!(crate::graph::decide::claims::storage_claims(&valid, &[]).len(), 100);
+                }
+                Err(refusal) => {
+                    assert!(!fits, "{count}: {}", refusal.message);
+                    let field = "metadata.annotations[nvidia.com/dgd-spec].spec.pvcs";
+                    let expected = format!("{field}: has {count} claims; name at most 100");
+                    assert!(refusal.message.contains(&expected), "{}", refusal.message);
+                }
+            }
+        }
+    }
 
     /// The label of the Dynamo namespace is `dynamo` where all components are global, however long the graph's name is.
     #[test]
