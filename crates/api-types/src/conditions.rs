@@ -23,6 +23,9 @@ pub const AVAILABLE: &str = "Available";
 /// DynamoComponentDeployment: mirror of [`AVAILABLE`] under the reference's second name.
 pub const COMPONENT_READY: &str = "DynamoComponentReady";
 
+/// Reason of `Reconciling`, of several kinds: a webhook that the API server has to call for an object does not answer.
+pub const WEBHOOK_UNAVAILABLE: &str = "WebhookUnavailable";
+
 /// Reasons of a graph's conditions.
 pub mod graph {
     /// `Ready`: everything is ready.
@@ -81,6 +84,8 @@ pub mod graph {
     pub const SECRET_MISSING: &str = "SecretMissing";
     /// `Reconciling`: a right or a quota is missing.
     pub const FORBIDDEN: &str = "Forbidden";
+    /// `Reconciling`: a webhook that the API server has to call for an object does not answer.
+    pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
     /// `Reconciling`: children are being written or are coming up.
     pub const PROGRESSING: &str = "Progressing";
     /// `Reconciling`: nothing left to do.
@@ -145,6 +150,8 @@ pub mod component {
     pub const PODS_REFUSED: &str = "PodsRefused";
     /// `Reconciling`: the GPUs that an engine has through claims cannot be counted, because a claim or its class is missing.
     pub const GPUS_UNKNOWN: &str = "GpuCountUnknown";
+    /// `Reconciling`: a webhook that the API server has to call for an object of the component does not answer.
+    pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
     /// Reasons of `Reconciling` that ask somebody to do something, the most urgent first.
     pub const TROUBLES: [&str; 9] = [
         GPUS_UNKNOWN,
@@ -193,6 +200,8 @@ pub mod model {
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: another model has loaded an adapter of this name from another source.
     pub const NAME_TAKEN: &str = "NameTaken";
+    /// `Reconciling`: a right is missing, or a policy refuses the model's finalizer.
+    pub const FORBIDDEN: &str = "Forbidden";
     /// `Stalled`: workers keep refusing the adapter.
     pub const LOAD_FAILED: &str = "LoadFailed";
     /// `Reconciling`: adapters are being loaded, or workers are coming up.
@@ -217,7 +226,7 @@ pub mod image_build {
     pub const BUILD_FAILED: &str = "BuildFailed";
     /// The spec, or the operator's settings, have a mistake.
     pub const INVALID: &str = "InvalidSpec";
-    /// The registry or the API store does not answer as it should.
+    /// The registry, the API store or a webhook of the API server does not answer as it should.
     pub const UNREACHABLE: &str = "Unreachable";
     /// Other builds come first.
     pub const QUEUED: &str = "Queued";
@@ -309,6 +318,8 @@ pub mod request {
     pub const DEPLOYMENT_DEGRADED: &str = "DeploymentDegraded";
     /// `DeploymentReady`: somebody deleted the graph.
     pub const DEPLOYMENT_DELETED: &str = "DeploymentDeleted";
+    /// `DeploymentReady`: a webhook that the API server has to call for the graph does not answer.
+    pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
     /// `DeploymentReady`: the API server refuses the graph.
     pub const DEPLOYMENT_REJECTED: &str = "DeploymentRejected";
     /// `Succeeded`: not begun.

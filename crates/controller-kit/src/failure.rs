@@ -11,6 +11,15 @@ pub(crate) fn is_not_declared(status: &kube::core::Status) -> bool {
     status.message.contains(NOT_DECLARED)
 }
 
+/// How the API server names a webhook that it could not call, for admission and for conversion, in an answer of code 500.
+const WEBHOOK_FAILED: [&str; 2] = ["failed calling webhook", "conversion webhook for"];
+
+/// How the API server names a webhook that denied a request. The webhook chooses the code of that answer.
+const WEBHOOK_DENIED: [&str; 2] = ["admission webhook", "denied the request"];
+
+/// How etcd refuses an object, in an answer of code 500.
+const TOO_LARGE: &str = "etcdserver: request is too large";
+
 /// Why something failed. The names are the values of the metric label `error_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorType {
@@ -26,8 +35,12 @@ pub enum ErrorType {
     BadRequest,
     /// Our credentials are not accepted (401).
     Unauthorized,
-    /// RBAC, a quota or an admission policy refuses (403).
+    /// RBAC, a quota, an admission policy or an admission webhook refuses (403, of webhooks any code but 400 and 422).
     Forbidden,
+    /// The API server could not call a webhook for the object (500).
+    Webhook,
+    /// The object is larger than the API server or etcd takes (413, of etcd 500).
+    TooLarge,
     /// No answer in time.
     Timeout,
     /// The API server gave up waiting (504).
@@ -41,14 +54,19 @@ pub enum ErrorType {
 }
 
 /// What to do about a failure.
+///
+/// Of all but [`Class::Transient`], the API server has answered, and the answer is about one object: it becomes a condition, is
+/// tried again every 15 s or so, and holds up nothing that does not need the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Goes away by itself: retry with backoff, log, change no condition.
+    /// The API server is away or busy, or the object changed in between: retry with backoff, log, change no condition.
     Transient,
     /// The content is refused: the user's mistake, or ours. Show the message.
     Invalid,
     /// A right or a quota is missing. Show the message, retry slowly.
     Forbidden,
+    /// A webhook that the API server has to call does not answer. Show the message, retry slowly.
+    Webhook,
     /// An object of that name belongs to somebody else. Show it, never touch it.
     Foreign,
 }
@@ -65,6 +83,8 @@ impl ErrorType {
             Self::BadRequest => "bad_request",
             Self::Unauthorized => "unauthorized",
             Self::Forbidden => "forbidden",
+            Self::Webhook => "webhook",
+            Self::TooLarge => "too_large",
             Self::Timeout => "timeout",
             Self::ServerTimeout => "server_timeout",
             Self::Unavailable => "unavailable",
@@ -77,8 +97,9 @@ impl ErrorType {
     #[must_use]
     pub fn class(self) -> Class {
         match self {
-            Self::Validation | Self::BadRequest => Class::Invalid,
+            Self::Validation | Self::BadRequest | Self::TooLarge => Class::Invalid,
             Self::Forbidden | Self::Unauthorized => Class::Forbidden,
+            Self::Webhook => Class::Webhook,
             _ => Class::Transient,
         }
     }
@@ -99,16 +120,21 @@ impl ErrorType {
             .details
             .as_ref()
             .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
+        let says = |text: &str| status.message.contains(text);
         match (status.code, status.reason.as_str()) {
             // Refused for good, although the API server calls it its own mistake.
             _ if is_not_declared(status) => Self::Validation,
             // The namespace is on its way out, and everything in it. Nobody's mistake.
             (403, _) if terminating => Self::NotFound,
+            (500, _) if WEBHOOK_FAILED.into_iter().any(says) => Self::Webhook,
+            (500, _) if says(TOO_LARGE) => Self::TooLarge,
+            (400, _) => Self::BadRequest,
+            (422, _) => Self::Validation,
+            _ if WEBHOOK_DENIED.into_iter().all(says) => Self::Forbidden,
             (404 | 410, _) => Self::NotFound,
             (409, "AlreadyExists") => Self::AlreadyExists,
             (409, _) => Self::Conflict,
-            (422, _) => Self::Validation,
-            (400, _) => Self::BadRequest,
+            (413, _) => Self::TooLarge,
             (401, _) => Self::Unauthorized,
             (403, _) => Self::Forbidden,
             (408, _) => Self::Timeout,
@@ -173,6 +199,33 @@ mod tests {
         ] {
             let found = ErrorType::of(&api(code, reason));
             assert_eq!((found, found.class()), (expected, class), "{code} {reason}");
+        }
+    }
+
+    /// Found defect: the two answers of code 500 were retried in silence for as long as they lasted.
+    #[test]
+    fn answers_about_one_object_are_no_transient_failures() {
+        let unreachable = "Internal error occurred: failed calling webhook \"v.example.com\": failed to call webhook: Post \
+                           \"https://w.n.svc:443/?timeout=10s\": no endpoints available for service \"w\"";
+        let conversion = "conversion webhook for nvidia.com/v1beta1, Kind=DynamoModel failed: Post \"https://w.n.svc\": \
+                          connection refused";
+        let denied = "admission webhook \"v.example.com\" denied the request: host is taken";
+        for (code, message, expected, class) in [
+            (500, unreachable, ErrorType::Webhook, Class::Webhook),
+            (500, conversion, ErrorType::Webhook, Class::Webhook),
+            (500, "Internal error occurred: etcd cluster is unavailable", ErrorType::Internal, Class::Transient),
+            (500, "etcdserver: request is too large", ErrorType::TooLarge, Class::Invalid),
+            (413, "Request entity too large: limit is 3145728", ErrorType::TooLarge, Class::Invalid),
+            (403, denied, ErrorType::Forbidden, Class::Forbidden),
+            (429, denied, ErrorType::Forbidden, Class::Forbidden),
+            (500, denied, ErrorType::Forbidden, Class::Forbidden),
+            (409, denied, ErrorType::Forbidden, Class::Forbidden),
+            (400, denied, ErrorType::BadRequest, Class::Invalid),
+            (422, denied, ErrorType::Validation, Class::Invalid),
+        ] {
+            let error = kube::Error::Api(Status::failure(message, "").with_code(code).boxed());
+            let found = ErrorType::of(&error);
+            assert_eq!((found, found.class()), (expected, class), "{code} {message}");
         }
     }
 

@@ -136,9 +136,19 @@ fn what_is_left_is_what_the_reference_reads() {
             }
             let decision = decide(&valid, &observed(&graph, made.clone()));
             let Some(suffix) = decision.rollout.target.as_ref().map(ToString::to_string) else { continue };
-            let notes = &decision.bookkeeping.last().unwrap()["value"];
-            assert_eq!(notes["nvidia.com/current-worker-hash"], suffix.as_str(), "{}", case.name);
-            assert_eq!(notes.get("nvidia.com/current-worker-hash-v2"), None, "{}", case.name);
+            let noted = |note: Option<&str>, digest: Option<&str>| {
+                let mut metadata = graph.metadata.clone();
+                let notes = metadata.annotations.get_or_insert_default();
+                notes.entry("nvidia.com/workload-provider".to_owned()).or_insert("component".to_owned());
+                for (key, value) in [("current-worker-hash", note), ("current-worker-hash-v2", digest)] {
+                    let key = format!("nvidia.com/{key}");
+                    notes.remove(&key);
+                    notes.extend(value.map(|value| (key, value.to_owned())));
+                }
+                decision.bookkeeping.holds_in(&metadata)
+            };
+            assert!(noted(Some(&suffix), None), "{}", case.name);
+            assert!(!noted(None, None) && !noted(Some(&suffix), Some("0ther000")), "{}", case.name);
             for worker in made.iter().filter(|d| d.spec.component.is_worker()) {
                 let template = worker.spec.component.pod_template.as_ref().and_then(|t| t.metadata.as_ref());
                 let of_pods = template.and_then(|metadata| metadata.labels.as_ref()).unwrap();

@@ -24,6 +24,8 @@ pub struct Acted {
     pub stage: Stage,
     /// What was made, in order.
     pub made: Vec<ObjectId>,
+    /// Whether the API server refused an object.
+    pub refused: bool,
 }
 
 /// Carries a decision out. The claim comes before the pod that mounts it, deletions come last.
@@ -31,7 +33,7 @@ pub struct Acted {
 /// # Errors
 /// What goes away by itself.
 pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -> Result<Acted, Interruption> {
-    let mut acted = Acted { stage: decision.stage, made: Vec::new() };
+    let mut acted = Acted { stage: decision.stage, made: Vec::new(), refused: false };
     if let Stage::Failed { reason: reason::JOB_DELETED | reason::JOB_DELETED_EARLY, .. } = acted.stage
         && job_exists(applier, observed).await?
     {
@@ -44,6 +46,7 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -
         && let Err(error) = make(applier, claim, observed, &mut acted).await
     {
         blocked = claim_refused(error)?;
+        acted.refused = blocked.is_some();
     }
     // The next look tries again.
     let job = decision.make_job.as_ref().filter(|_| blocked.is_none());
@@ -51,13 +54,13 @@ pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -
     if let Some(job) = job {
         match make(applier, job, observed, &mut acted).await {
             Ok(()) => {}
-            Err(error) => acted.stage = job_refused(error)?,
+            Err(error) => (acted.stage, acted.refused) = (job_refused(error)?, true),
         }
     }
     if let Some(capture) = &decision.make_capture {
         match make(applier, capture, observed, &mut acted).await {
             Ok(()) => {}
-            Err(error) => acted.stage = capture_refused(error)?,
+            Err(error) => (acted.stage, acted.refused) = (capture_refused(error)?, true),
         }
     }
     if let Some(capture) = &decision.delete_capture {
@@ -116,6 +119,7 @@ fn claim_refused(error: apply::Error) -> Result<Option<Stage>, Interruption> {
         Class::Foreign => Ok(None),
         Class::Invalid => Ok(Some(Stage::Blocked { reason: reason::NO_STORAGE, message })),
         Class::Forbidden => Ok(Some(Stage::Blocked { reason: reason::FORBIDDEN, message })),
+        Class::Webhook => Ok(Some(Stage::Waiting(message))),
         Class::Transient => Err(error.into()),
     }
 }
@@ -126,6 +130,7 @@ fn job_refused(error: apply::Error) -> Result<Stage, Interruption> {
         Class::Foreign => Ok(Stage::Blocked { reason: reason::NAME_TAKEN, message }),
         Class::Invalid => Ok(Stage::Mistaken { reason: reason::INVALID_SPEC, message }),
         Class::Forbidden => Ok(Stage::Blocked { reason: reason::FORBIDDEN, message }),
+        Class::Webhook => Ok(Stage::Waiting(message)),
         Class::Transient => Err(error.into()),
     }
 }
@@ -136,6 +141,7 @@ fn capture_refused(error: apply::Error) -> Result<Stage, Interruption> {
         Class::Foreign => Ok(Stage::Failed { reason: reason::CAPTURE_NAME_TAKEN, message }),
         Class::Invalid => Ok(Stage::Failed { reason: reason::CAPTURE_REFUSED, message }),
         Class::Forbidden => Ok(Stage::Capturing { waits: message, stalled: Some(reason::FORBIDDEN) }),
+        Class::Webhook => Ok(Stage::Capturing { waits: message, stalled: None }),
         Class::Transient => Err(error.into()),
     }
 }

@@ -116,7 +116,11 @@ fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
         observed.waits.trouble = Some(trouble.clone());
         edit(&mut observed);
         let decision = decide(&observed);
-        let status = status::status(&observed, &Acted { stage: decision.stage, made: Vec::new() }, Default::default());
+        let status = status::status(
+            &observed,
+            &Acted { stage: decision.stage, made: Vec::new(), refused: false },
+            Default::default(),
+        );
         let stalled = status.conditions.into_iter().find(|condition| condition.type_ == "Stalled").unwrap();
         (status.message.unwrap_or_default(), format!("{}/{}", stalled.status, stalled.reason))
     };
@@ -166,7 +170,7 @@ fn capture_and_job_both_have_to_end_well() {
 /// What is live after a decision, whose status is stored or lost.
 fn after(decision: &Decision, mut observed: Observed, stored: bool) -> Observed {
     if stored {
-        let acted = Acted { stage: decision.stage.clone(), made: Vec::new() };
+        let acted = Acted { stage: decision.stage.clone(), made: Vec::new(), refused: false };
         let told = status::status(&observed, &acted, jiff::Timestamp::UNIX_EPOCH);
         observed.checkpoint.status = Some(told);
     }
@@ -291,7 +295,7 @@ fn the_younger_begins_when_the_elder_is_gone() {
     for begun in [Value::Null, creating()] {
         let mut younger = observed(begun);
         younger.elder = Some("first".to_owned());
-        let acted = Acted { stage: decide(&younger).stage, made: Vec::new() };
+        let acted = Acted { stage: decide(&younger).stage, made: Vec::new(), refused: false };
         let told = status::status(&younger, &acted, jiff::Timestamp::UNIX_EPOCH);
         let alone = observed(json!(told));
         assert!(decide(&alone).make_job.is_some(), "{told:?}");

@@ -127,13 +127,16 @@ impl Reconciler {
 
 fn next(observed: &Observed, acted: &Acted) -> Action {
     match acted.stage {
+        // What has failed stays so.
+        Stage::Failed { .. } => Action::await_change(),
+        _ if acted.refused => Action::requeue(LOOK_AGAIN),
         Stage::Blocked { .. } | Stage::Waiting(_) | Stage::Capturing { stalled: Some(_), .. } => {
             Action::requeue(LOOK_AGAIN)
         }
         Stage::Capturing { stalled: None, .. } => {
             observed.waits.look_again.map_or_else(Action::await_change, Action::requeue)
         }
-        Stage::Mistaken { .. } | Stage::Settled | Stage::Ready(_) | Stage::Failed { .. } => Action::await_change(),
+        Stage::Mistaken { .. } | Stage::Settled | Stage::Ready(_) => Action::await_change(),
     }
 }
 

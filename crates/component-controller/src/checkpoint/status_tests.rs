@@ -9,7 +9,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn told(live: Value, stage: Stage) -> DynamoCheckpointStatus {
-    status(&observed(live), &Acted { stage, made: Vec::new() }, at(100))
+    status(&observed(live), &Acted { stage, made: Vec::new(), refused: false }, at(100))
 }
 
 fn condition(status: &DynamoCheckpointStatus, type_: &str) -> String {
@@ -80,7 +80,8 @@ fn what_is_settled_is_told_as_before_and_in_new_words_too() {
 fn a_ready_checkpoint_says_since_when_and_from_what() {
     let mut observed = observed(creating());
     observed.capture = Some(capture("Ready"));
-    let status = status(&observed, &Acted { stage: Stage::Ready(String::new()), made: Vec::new() }, at(100));
+    let status =
+        status(&observed, &Acted { stage: Stage::Ready(String::new()), made: Vec::new(), refused: false }, at(100));
     assert_eq!(json!(status)["createdAt"], "1970-01-01T00:01:40Z");
     assert_eq!(status.pod_snapshot_name.as_deref(), Some("ckpt"));
     let next = told(json!(status), Stage::Waiting(String::new()));

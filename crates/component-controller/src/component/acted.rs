@@ -64,7 +64,7 @@ pub enum Verb {
     Deleted,
 }
 
-/// A write that will not succeed before somebody changes something.
+/// A write that the API server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Why.
@@ -84,6 +84,8 @@ pub enum Cause {
     Rejected,
     /// A right or a quota is missing.
     Forbidden,
+    /// A webhook that the API server has to call does not answer.
+    Webhook,
 }
 
 impl Cause {
@@ -93,6 +95,7 @@ impl Cause {
             Class::Foreign => Some(Self::NameTaken),
             Class::Invalid => Some(Self::Rejected),
             Class::Forbidden => Some(Self::Forbidden),
+            Class::Webhook => Some(Self::Webhook),
             Class::Transient => None,
         }
     }

@@ -71,6 +71,7 @@ pub fn refusals(acted: &Acted) -> Vec<Event> {
             Cause::NameTaken => conditions::component::NAME_TAKEN,
             Cause::Rejected => REJECTED,
             Cause::Forbidden => FORBIDDEN,
+            Cause::Webhook => conditions::component::WEBHOOK_UNAVAILABLE,
         };
         let action = format!("Apply{}", refusal.object.kind);
         Event { type_: EventType::Warning, reason, action, note: refusal.message.clone() }

@@ -6,9 +6,12 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::Duration;
 
-/// First and longest pause between two attempts at something that somebody else has to make possible.
+/// First and longest pause between two attempts at a write that the API server refused.
 const FIRST: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(15);
+
+/// How long after a pull secret was missing it is looked for again.
+const SECRETS: Duration = Duration::from_secs(60);
 
 /// How long after an API was missing it is looked for again.
 pub const API: Duration = Duration::from_secs(10);
@@ -25,7 +28,7 @@ pub fn after(acted: &Acted, secrets: &NamedPullSecrets, conditions: &[Condition]
     if !acted.refusals.is_empty() {
         return Some(age(conditions, now).clamp(FIRST, LONGEST));
     }
-    (!secrets.missing.is_empty()).then_some(LONGEST)
+    (!secrets.missing.is_empty()).then_some(SECRETS)
 }
 
 /// How long to wait for what nobody tells of when it comes: a claim, or an API that is installed later.
@@ -62,7 +65,7 @@ mod tests {
         let waits: Vec<u64> = [100, 101, 110, 130, 5_000]
             .map(|now| after(&refused(), &secrets, &all, at(now)).unwrap().as_secs())
             .to_vec();
-        assert_eq!(waits, [2, 2, 10, 30, 60]);
+        assert_eq!(waits, [2, 2, 10, 15, 15]);
         assert_eq!(after(&refused(), &secrets, &all, at(50)).unwrap(), FIRST, "a clock that went back");
         assert_eq!(after(&refused(), &secrets, &[], at(50)).unwrap(), FIRST);
     }
@@ -72,7 +75,7 @@ mod tests {
         let found = NamedPullSecrets::default();
         assert_eq!(after(&Acted::default(), &found, &[], at(0)), None);
         let missing = NamedPullSecrets { any: true, missing: vec!["s".into()] };
-        assert_eq!(after(&Acted::default(), &missing, &[], at(0)), Some(LONGEST));
+        assert_eq!(after(&Acted::default(), &missing, &[], at(0)), Some(SECRETS));
     }
 
     #[test]

@@ -74,6 +74,7 @@ impl Standing {
             Some(Cause::Rejected) => Self::Stuck { reason: reason::INVALID_SPEC, message: message(&refusals) },
             // Quotas and rights come back without a change of the spec, and it is tried again.
             Some(Cause::Forbidden) => Self::Underway(message(&refusals)),
+            Some(Cause::Webhook) => Self::Hindered { reason: reason::WEBHOOK_UNAVAILABLE, message: message(&refusals) },
             None if !acted.waiting.is_empty() => Self::Underway(acted.waiting.join("; ")),
             None => acted.workload.as_ref().map_or_else(
                 || Self::Underway("the workload is being created".to_owned()),

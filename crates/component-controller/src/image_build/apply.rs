@@ -64,6 +64,7 @@ pub async fn apply(
             acted.stage = match error.class() {
                 Class::Foreign | Class::Forbidden => Stage::Blocked(message),
                 Class::Invalid => Stage::Mistaken(message),
+                Class::Webhook => Stage::Unreachable(message),
                 Class::Transient => return Err(error.into()),
             };
         }

@@ -87,7 +87,7 @@ pub struct Decision {
 pub enum Stage {
     /// The spec or the settings have a mistake.
     Mistaken(String),
-    /// The registry or the API store does not answer; it is tried again.
+    /// The registry, the API store or a webhook of the API server does not answer; it is tried again.
     Unreachable(String),
     /// An object that is not ours is in the way, or a right or a login is missing.
     Blocked(String),

@@ -2,8 +2,11 @@
 
 use crate::bed::{Bed, LIMIT, component, condition};
 use api_types::v1beta1::DynamoComponentDeployment;
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::ResourceQuota};
-use kube::api::ListParams;
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration, apps::v1::Deployment, core::v1::ResourceQuota,
+};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::wait;
 
@@ -70,6 +73,42 @@ async fn a_quota_is_told_in_the_deployments_words() {
             && condition(c, "Stalled").is_some_and(|found| found.0 == "False")
     })
     .await;
+}
+
+/// Found defect: a webhook that does not answer was taken for an API server that is away, and the component had no status at all.
+#[tokio::test]
+async fn a_webhook_that_does_not_answer_holds_up_neither_the_workload_nor_the_status() {
+    let mut bed = Bed::without_controller("webhook").await;
+    let name = format!("{}.example.com", bed.namespace);
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": { "name": name },
+        "webhooks": [{
+            "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+            "timeoutSeconds": 2,
+            "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": bed.namespace } },
+            "clientConfig": { "service": { "namespace": bed.namespace, "name": "nobody" } },
+            "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"] }],
+        }],
+    });
+    let all: Api<ValidatingWebhookConfiguration> = Api::all(bed.client.clone());
+    all.create(&PostParams::default(), &serde_json::from_value(configuration).unwrap()).await.unwrap();
+    bed.start();
+    bed.apply::<DynamoComponentDeployment>(&component()).await;
+    let told = bed.until_condition("Reconciling", "True", "WebhookUnavailable").await;
+    assert_eq!(told.status.as_ref().unwrap().observed_generation, Some(1));
+    for (type_, expected) in [("Reconciling", "True"), ("Ready", "False"), ("Stalled", "False")] {
+        let (status, _, message) = condition(&told, type_).unwrap();
+        assert_eq!(status, expected, "{type_}");
+        assert!(type_ == "Stalled" || message.contains("failed calling webhook"), "{type_}: {message}");
+    }
+    let serves = |c: &DynamoComponentDeployment| {
+        let counts = c.status.as_ref().and_then(|status| status.component.as_ref());
+        counts.is_some_and(|counts| counts.available_replicas == Some(1))
+    };
+    bed.until("serving without its Service", serves).await;
+    all.delete(&name, &DeleteParams::default()).await.unwrap();
+    bed.until_ready().await;
 }
 
 impl Bed {

@@ -10,7 +10,7 @@ use json_patch::{Patch as JsonPatch, PatchOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Client, Resource,
-    api::{Api, DynamicObject, Patch, PatchParams},
+    api::{Api, DynamicObject, Patch, PatchParams, PostParams},
     core::ApiResource,
 };
 use serde::Serialize;
@@ -147,6 +147,22 @@ impl Applier {
                 self.found(desired, &live).await
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Asks the API server whether we may create this object, and creates nothing. One of its name may be there.
+    ///
+    /// # Errors
+    /// Why the object cannot be created.
+    pub async fn check_creation(&self, desired: &Desired) -> Result<(), Error> {
+        let render = |e: serde_json::Error| Error::Render { object: desired.id.clone(), reason: e.to_string() };
+        let object = serde_json::from_value(desired.object.clone()).map_err(render)?;
+        let params = PostParams { dry_run: true, field_manager: Some(self.field_manager.to_string()) };
+        let api = self.api(&desired.resource, &desired.id);
+        match timed("create", &desired.id, api.create(&params, &object)).await {
+            // Rights and roles are checked before names.
+            Err(error) if error.error_type() == ErrorType::AlreadyExists => Ok(()),
+            answer => answer.map(drop),
         }
     }
 

@@ -7,6 +7,7 @@ pub mod expand;
 pub(crate) mod fixtures;
 pub mod observe;
 pub mod program;
+mod refused;
 mod report;
 pub mod settings;
 pub mod status;
@@ -29,7 +30,7 @@ use futures::join;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
-use tracing::warn;
+use tracing::{info, warn};
 
 use self::apply::Applied;
 use self::apply::topology::{Curious, Labelled, Labeller};
@@ -110,8 +111,8 @@ impl Reconciler {
         let now = Timestamp::now();
         let (mut status, action) = match self.advance(packed, &mut observed, now).await {
             Ok(done) => done,
-            Err(error) => match obstructed(&observed, &error, now) {
-                Some(status) => (status, Action::requeue(OBSTACLE_RETRY)),
+            Err(error) => match refused::refusal([&error]) {
+                Some(refusal) => (status::of_obstacle(&observed, &refusal, now), Action::requeue(OBSTACLE_RETRY)),
                 None => return Err(error),
             },
         };
@@ -165,13 +166,25 @@ impl Reconciler {
         };
         observe::grove::count_gpus(&self.applier, &mut valid).await?;
         let decision = decide::decide(&valid, observed);
-        let mut applied = apply::apply(&self.applier, &self.events, &self.caches, observed, &decision).await?;
+        let mut applied = apply::apply(&self.applier, &self.events, &self.caches, observed, &decision).await;
         let look_again = self.look_at_pods(observed, &decision, &mut applied, now).await;
-        let status = match &decision.obstacle {
+        let refusal = refused::refusal(&applied.tally.failed);
+        if refusal.is_none()
+            && let Some(error) = applied.tally.failed.pop()
+        {
+            return Err(error);
+        }
+        for error in applied.tally.failed.iter().filter(|error| error.class() == Class::Transient) {
+            info!(graph = observed.graph.name_any(), %error, "a step has to be repeated");
+        }
+        let mut status = match &decision.obstacle {
             Some(obstacle) => status::of_obstacle(observed, obstacle, now),
             None => status::of_decision(observed, &decision, &applied, now),
         };
-        let unseen = !applied.waiting.is_empty() || decision.obstacle.is_some();
+        if let Some(refusal) = refusal.as_ref().filter(|_| decision.obstacle.is_none()) {
+            status::obstruct(&mut status, &observed.graph, refusal, now);
+        }
+        let unseen = !applied.tally.waiting.is_empty() || decision.obstacle.is_some() || refusal.is_some();
         let action = if unseen { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
         Ok((status, look_again.map_or(action, |after| action.no_later_than(after))))
     }
@@ -213,64 +226,5 @@ impl Reconciler {
             report::publish(&self.events, &graph, &status);
         }
         Ok(Action::await_change())
-    }
-}
-
-/// The status for a step that failed for good; none for a failure that goes away by itself, which changes no status.
-fn obstructed(observed: &Observed, error: &Error, now: Timestamp) -> Option<DynamoGraphDeploymentStatus> {
-    let (ready_reason, kstatus) = match error.class() {
-        Class::Foreign => (conditions::graph::FAILED, Kstatus::Stalled(conditions::graph::NAME_TAKEN)),
-        Class::Invalid => (conditions::graph::FAILED, Kstatus::Stalled(conditions::graph::INVALID_SPEC)),
-        // Can be given at any time, to the operator or by the quota, and what else there is goes on.
-        Class::Forbidden => (conditions::graph::SOME_NOT_READY, Kstatus::Reconciling(conditions::graph::FORBIDDEN)),
-        Class::Transient => return None,
-    };
-    Some(status::of_obstacle(observed, &Refusal { ready_reason, kstatus, message: error.to_string() }, now))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::graph::fixtures::{graph_with, observed};
-    use api_types::v1beta1::GraphState;
-    use controller_kit::apply::ObjectId;
-    use kube::core::Status;
-    use serde_json::json;
-
-    /// Reference: somebody writes at the same time, and the graph is `failed`.
-    #[test]
-    fn a_conflict_leaves_the_state_alone_and_what_lasts_is_told() {
-        let graph = graph_with(|g| g["status"] = json!({ "state": "successful" }));
-        let observed = observed(&graph, vec![]);
-        let object = || ObjectId {
-            group: "apps".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: "team-a".to_owned(),
-            name: "chat-frontend".to_owned(),
-        };
-        let told = |error: &Error| {
-            let status = obstructed(&observed, error, Timestamp::UNIX_EPOCH)?;
-            let stalled = status.state == GraphState::Failed;
-            let type_ = if stalled { conditions::STALLED } else { conditions::RECONCILING };
-            let told =
-                status.conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")?;
-            Some((status.state, told.reason.clone()))
-        };
-        let answered = |code: u16, reason: &str| {
-            let source = Box::new(kube::Error::Api(Status::failure("x", reason).with_code(code).boxed()));
-            told(&Error::Api { action: "apply", object: object(), source })
-        };
-        for (code, reason) in
-            [(409, "Conflict"), (409, "AlreadyExists"), (500, "InternalError"), (503, "ServiceUnavailable")]
-        {
-            assert_eq!(answered(code, reason), None, "{code} {reason}");
-        }
-        assert_eq!(told(&Error::Changed { object: object() }), None);
-        let failed = |reason: &str| Some((GraphState::Failed, reason.to_owned()));
-        assert_eq!(answered(422, "Invalid"), failed(conditions::graph::INVALID_SPEC));
-        let foreign = Error::Foreign { object: object(), reason: "it is of nobody".to_owned() };
-        assert_eq!(told(&foreign), failed(conditions::graph::NAME_TAKEN));
-        let refused = Some((GraphState::Pending, conditions::graph::FORBIDDEN.to_owned()));
-        assert_eq!(answered(403, "Forbidden"), refused, "a right can be given");
     }
 }

@@ -56,7 +56,7 @@ pub fn of_decision(
     status.components = components(&wanted, &old);
     status.rolling_update = rolling_update(status.rolling_update.take(), &decision.rollout, now);
 
-    let mut waiting = applied.waiting.clone();
+    let mut waiting = applied.tally.waiting.clone();
     waiting.extend(waiting_for(decision, &by_name));
     waiting.extend(decision.rollout.waits.iter().cloned());
     if let Some(obstacle) = wanted.iter().find_map(|d| obstacle_of(d)) {
@@ -347,7 +347,8 @@ fn stall(
     set(status, graph, now, c::STALLED, true, stalled, message);
 }
 
-fn obstruct(
+/// Says in the status why the graph is not as its spec asks.
+pub fn obstruct(
     status: &mut DynamoGraphDeploymentStatus,
     graph: &DynamoGraphDeployment,
     obstacle: &Refusal,

@@ -127,6 +127,7 @@ fn refused(error: Error) -> Result<Stage, Error> {
     match error.class() {
         Class::Invalid | Class::Forbidden => Ok(Stage::Blocked { reason: reason::FORBIDDEN, message }),
         Class::Foreign => Ok(Stage::Blocked { reason: reason::NAME_TAKEN, message }),
+        Class::Webhook => Ok(Stage::Waiting(message)),
         Class::Transient => Err(error),
     }
 }
@@ -197,7 +198,15 @@ async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, acted:
         }
         Err(error) => match error.class() {
             Class::Transient => return Err(error),
-            Class::Invalid | Class::Forbidden | Class::Foreign => acted.stage = Stage::Rejected(error.to_string()),
+            Class::Webhook => {
+                let (reason, message) = (reason::WEBHOOK_UNAVAILABLE, error.to_string());
+                acted.stage = Stage::Deploying { reason, message, stuck: false };
+            }
+            Class::Forbidden => {
+                let (reason, message) = (reason::FORBIDDEN, error.to_string());
+                acted.stage = Stage::Deploying { reason, message, stuck: true };
+            }
+            Class::Invalid | Class::Foreign => acted.stage = Stage::Rejected(error.to_string()),
         },
     }
     Ok(())

@@ -20,6 +20,7 @@ pub mod validate;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api_types::conditions::WEBHOOK_UNAVAILABLE;
 use api_types::v1beta1::DynamoGraphDeploymentRequest;
 use controller_kit::apply::Applier;
 use controller_kit::controller::Action;
@@ -72,7 +73,9 @@ impl Reconciler {
 fn next(observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
     match stage {
         Stage::Invalid { outside: true, .. } | Stage::Waiting(_) => Action::requeue(SURROUNDINGS_RETRY),
-        Stage::Blocked { .. } | Stage::Deploying { stuck: true, .. } => Action::requeue(OBSTACLE_RETRY),
+        Stage::Blocked { .. }
+        | Stage::Deploying { stuck: true, .. }
+        | Stage::Deploying { reason: WEBHOOK_UNAVAILABLE, .. } => Action::requeue(OBSTACLE_RETRY),
         Stage::Profiling(Profiling { until: Some(until), .. }) => {
             let rest = until.duration_since(now).as_secs().clamp(0, 3600);
             Action::requeue(Duration::from_secs(u64::try_from(rest).unwrap_or_default() + 1))

@@ -79,7 +79,12 @@ impl Bed {
             "metadata": { "name": name },
             "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
             "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": self.namespace }] });
-        shared(&definitions()).await.unwrap().apply(&[role, binding]).await.unwrap();
+        self.access().await.apply(&[role, binding]).await.unwrap();
+    }
+
+    /// The cluster, with all rights.
+    pub async fn access(&self) -> &'static Access {
+        shared(&definitions()).await.unwrap()
     }
 
     /// A client with the rights of the controller.

@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use crate::bed::{Bed, condition, graph, is_ready};
 
 const FRONTEND: &str = "chat-0-frontend";
-const DECODE: &str = "chat-0-decode";
+pub const DECODE: &str = "chat-0-decode";
 
 /// A frontend, and a worker whose replicas each span two nodes.
-fn spanning() -> Value {
+pub fn spanning() -> Value {
     graph("chat", |g| {
         let decode = &mut g["spec"]["components"][1];
         decode["multinode"] = json!({ "nodeCount": 2 });
@@ -25,7 +25,7 @@ fn spanning() -> Value {
     })
 }
 
-async fn until_set(bed: &Bed, what: &str, fits: impl Fn(&PodCliqueSet) -> bool) -> PodCliqueSet {
+pub async fn until_set(bed: &Bed, what: &str, fits: impl Fn(&PodCliqueSet) -> bool) -> PodCliqueSet {
     bed.until("chat", what, fits).await
 }
 
@@ -90,7 +90,7 @@ async fn until_ready(bed: &Bed) -> DynamoGraphDeployment {
 }
 
 /// A graph that serves on Grove.
-async fn served(bed: &Bed) -> PodCliqueSet {
+pub async fn served(bed: &Bed) -> PodCliqueSet {
     bed.apply(&spanning()).await;
     let set = until_set(bed, "made", |_| true).await;
     make_children(bed, &set).await;

@@ -10,6 +10,7 @@ mod grove;
 mod images;
 mod infrastructure;
 mod recovery;
+mod refusals;
 mod requests;
 mod restart;
 mod scaling;

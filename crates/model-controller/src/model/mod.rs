@@ -17,9 +17,10 @@ use api_types::{
 };
 use claim::FINALIZER;
 use controller_kit::{
-    apply::{Applier, Reported},
+    apply::{Applier, MetadataPatch, Reported},
     controller::Action,
     events::EventSink,
+    failure::Class,
     read::Interruption,
     store::{Packed, UnpackError},
 };
@@ -34,6 +35,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+/// How long after the API server refused a write it is tried again.
+const REFUSED_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles models.
 pub struct Reconciler {
@@ -66,7 +70,14 @@ impl Reconciler {
         let observed = self.observer.observe(&model).await?;
         let decision = decide::decide(&observed, Timestamp::now());
         if decision.needs_finalizer {
-            self.applier.add_finalizer(packed.as_ref(), FINALIZER).await?;
+            match self.applier.add_finalizer(packed.as_ref(), FINALIZER).await {
+                Err(error) if error.class() != Class::Transient => {
+                    let status = status::refused(decision.status, observed.live.as_ref(), &error, Timestamp::now());
+                    self.report(&packed, observed.live.as_ref(), &status).await?;
+                    return Ok(Action::requeue(REFUSED_RETRY));
+                }
+                answer => answer?,
+            };
         }
         let action = self.report(&packed, observed.live.as_ref(), &decision.status).await?;
         if action == Action::await_change() {
@@ -84,12 +95,14 @@ impl Reconciler {
         decision: &Decision,
     ) -> Result<(), Interruption> {
         let refused = self.applier.cannot_store::<DynamoModel>(note::FIELD);
-        let said = match note::decide(model, decision.status.adapter.as_ref(), refused) {
+        let patch = match note::decide(model, decision.status.adapter.as_ref(), refused) {
             Keep::AsItIs => return Ok(()),
-            Keep::Say(text) => Some(text),
-            Keep::Nothing => None,
+            Keep::Say(text) => MetadataPatch::default().annotation(annotations::ADAPTER, Some(&text)),
+            // Nothing was loaded since the status was read that has the memory.
+            Keep::Nothing => MetadataPatch::default().annotation(annotations::ADAPTER, None).only_if_unchanged(),
         };
-        self.applier.annotate(packed, annotations::ADAPTER, said.as_deref()).await?;
+        let uid = packed.metadata.uid.as_deref().unwrap_or_default();
+        self.applier.patch_metadata(packed, uid, &patch).await?;
         Ok(())
     }
 

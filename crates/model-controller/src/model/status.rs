@@ -4,7 +4,11 @@ use api_types::{
     conditions::{self, model as reason},
     v1alpha1::{AdapterMemory, DynamoModelStatus, ModelEndpoint},
 };
-use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
+use controller_kit::{
+    apply::Error,
+    conditions::{Progress, Status, set_condition, set_progress},
+    failure::Class,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -62,6 +66,23 @@ pub fn status(live: Option<&DynamoModelStatus>, facts: &Facts, now: Timestamp) -
     }
 }
 
+/// The status of a model whose finalizer the API server refuses. Nothing is loaded without it, so nothing new is to be remembered.
+pub fn refused(
+    status: DynamoModelStatus,
+    live: Option<&DynamoModelStatus>,
+    error: &Error,
+    now: Timestamp,
+) -> DynamoModelStatus {
+    let reason = match error.class() {
+        Class::Webhook => conditions::WEBHOOK_UNAVAILABLE,
+        _ => reason::FORBIDDEN,
+    };
+    let (generation, message, mut all) = (status.observed_generation, error.to_string(), status.conditions);
+    set_condition(&mut all, conditions::READY, Status::False, reason, &message, generation, now);
+    set_progress(&mut all, &Progress::Working { reason: reason.to_owned(), message }, generation, now);
+    DynamoModelStatus { conditions: all, adapter: live.and_then(|live| live.adapter.clone()), ..status }
+}
+
 fn set_services(all: &mut Vec<Condition>, facts: &Facts, now: Timestamp) {
     let (reason, message) = match facts.services {
         0 => (
@@ -107,5 +128,39 @@ fn progress(standing: &Standing) -> Progress {
         Standing::Failing(message) => stuck(reason::LOAD_FAILED, message),
         Standing::Invalid(message) => stuck(reason::INVALID_SPEC, message),
         Standing::Taken(message) => stuck(reason::NAME_TAKEN, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use controller_kit::{apply::ObjectId, conditions::find};
+    use kube::core;
+
+    /// Found defect: while a webhook for models did not answer, a new model had no status at all.
+    #[test]
+    fn a_refused_finalizer_is_told_and_nothing_is_remembered() {
+        let object = || ObjectId {
+            group: "nvidia.com".into(),
+            kind: "DynamoModel".into(),
+            namespace: "team-a".into(),
+            name: "lora".into(),
+        };
+        let memory = Some(AdapterMemory::default());
+        let wanted = DynamoModelStatus { observed_generation: Some(3), adapter: memory, ..Default::default() };
+        for (code, message, expected) in [
+            (500, "Internal error occurred: failed calling webhook \"m\": connection refused", "WebhookUnavailable"),
+            (403, "denied", "Forbidden"),
+        ] {
+            let source = Box::new(kube::Error::Api(core::Status::failure(message, "").with_code(code).boxed()));
+            let error = Error::Api { action: "add a finalizer to", object: object(), source };
+            let status = refused(wanted.clone(), None, &error, Timestamp::UNIX_EPOCH);
+            assert_eq!((status.observed_generation, &status.adapter), (Some(3), &None));
+            for (type_, value) in [(conditions::READY, "False"), (conditions::RECONCILING, "True")] {
+                let found = find(&status.conditions, type_).unwrap();
+                assert_eq!((found.status.as_str(), found.reason.as_str()), (value, expected));
+                assert!(found.message.contains(message), "{}", found.message);
+            }
+        }
     }
 }

@@ -7,34 +7,34 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::tally::Tally;
 use super::writer::{Writer, Written, unserved};
 use crate::graph::decide::checkpoints::{ComponentCheckpoint, WantedCheckpoint};
 use crate::graph::observe::{Caches, live_value};
 
-/// Writes the checkpoints. Gives what is waited for.
-pub(super) async fn write(
-    writer: Writer<'_>,
-    caches: &Caches,
-    checkpoints: &[ComponentCheckpoint],
-) -> Result<Vec<String>, Error> {
-    let mut waiting = Vec::new();
+/// Writes the checkpoints.
+pub(super) async fn write(writer: Writer<'_>, caches: &Caches, checkpoints: &[ComponentCheckpoint]) -> Tally {
+    let mut tally = Tally::default();
     for wanted in checkpoints.iter().filter_map(|checkpoint| checkpoint.wanted.as_ref()) {
-        let (namespace, name) = (wanted.object.namespace().unwrap_or_default(), wanted.object.name_any());
-        let live = live_value(&caches.checkpoints, &namespace, &name);
-        let now = match writer.write_checkpoint(wanted, live.as_ref()).await? {
-            Written::As(object) => Some(*object),
-            Written::Not => live,
-            Written::Waits(why) => {
-                waiting.push(why);
-                continue;
-            }
-        };
-        let uid = now.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str()).map(str::to_owned);
-        if let (Some(claim), Some(uid)) = (&wanted.claim, uid) {
-            waiting.extend(write_claim(writer, caches, claim, &name, &uid).await?);
-        }
+        tally.take_waiting(write_one(writer, caches, wanted).await);
     }
-    Ok(waiting)
+    tally
+}
+
+/// Writes a checkpoint, and then the claim that belongs to it.
+async fn write_one(writer: Writer<'_>, caches: &Caches, wanted: &WantedCheckpoint) -> Result<Option<String>, Error> {
+    let (namespace, name) = (wanted.object.namespace().unwrap_or_default(), wanted.object.name_any());
+    let live = live_value(&caches.checkpoints, &namespace, &name);
+    let now = match writer.write_checkpoint(wanted, live.as_ref()).await? {
+        Written::As(object) => Some(*object),
+        Written::Not => live,
+        Written::Waits(why) => return Ok(Some(why)),
+    };
+    let uid = now.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
+    match (&wanted.claim, uid) {
+        (Some(claim), Some(uid)) => write_claim(writer, caches, claim, &name, uid).await,
+        _ => Ok(None),
+    }
 }
 
 /// The claim belongs to the checkpoint, so that it goes with it.
@@ -58,11 +58,12 @@ async fn write_claim(
 }
 
 /// Deletes checkpoints that nothing starts from any more. What they kept is removed by whoever works on checkpoints.
-pub(super) async fn prune(writer: Writer<'_>, stale: &[DynamoCheckpoint]) -> Result<(), Error> {
+pub(super) async fn prune(writer: Writer<'_>, stale: &[DynamoCheckpoint]) -> Tally {
+    let mut tally = Tally::default();
     for checkpoint in stale {
-        writer.applier.delete(checkpoint, writer.uid()).await?;
+        tally.take(writer.applier.delete(checkpoint, writer.uid()).await);
     }
-    Ok(())
+    tally
 }
 
 impl Writer<'_> {

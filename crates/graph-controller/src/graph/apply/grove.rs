@@ -1,40 +1,42 @@
 //! Writes what Grove runs.
 
 use api_types::grove::PodCliqueSet;
-use controller_kit::apply::Error;
 
+use super::tally::Tally;
 use super::writer::{Writer, Written};
 use crate::graph::decide::grove::{Child, GroveDecision, Scale};
 use crate::graph::observe::{Caches, Observed};
 
-/// Writes the PodCliqueSet, then asks Grove for other replicas. Gives the set as it is now; `waiting` gets what has to go
-/// first.
+/// Writes the PodCliqueSet, then asks Grove for other replicas. Returns the set as it is now. A set that is new is written only if
+/// `accounts_exist`.
 pub(super) async fn apply(
     writer: Writer<'_>,
     caches: &Caches,
     observed: &Observed,
     decision: &GroveDecision,
-    waiting: &mut Vec<String>,
-) -> Result<Option<PodCliqueSet>, Error> {
-    let written = match decision.held_back {
-        true => Written::Not,
-        false => writer.write(&caches.grove.sets, &decision.set).await?.typed(),
+    accounts_exist: bool,
+) -> (Option<PodCliqueSet>, Tally) {
+    let (mut tally, live) = (Tally::default(), observed.grove.set());
+    let writes = !decision.held_back && (accounts_exist || live.is_some());
+    let written = match writes {
+        true => tally.take(writer.write(&caches.grove.sets, &decision.set).await),
+        false => None,
     };
-    let set = match written {
-        Written::As(set) => Some(*set),
-        Written::Not => observed.grove.set().cloned(),
-        Written::Waits(why) => {
-            waiting.push(why);
-            return Ok(observed.grove.set().cloned());
+    let set = match written.map(Written::typed) {
+        Some(Written::As(set)) => Some(*set),
+        Some(Written::Waits(why)) => {
+            tally.waiting.push(why);
+            return (live.cloned(), tally);
         }
+        Some(Written::Not) | None => live.cloned(),
     };
+    // What Grove made of the set before is scaled even if the set cannot be changed.
     for Scale { child, from, to } in &decision.scale {
-        match child {
-            Child::PodClique(clique) => writer.applier.scale(clique.as_ref(), writer.uid(), *from, *to).await?,
-            Child::PodCliqueScalingGroup(group) => {
-                writer.applier.scale(group.as_ref(), writer.uid(), *from, *to).await?;
-            }
-        }
+        let scaled = match child {
+            Child::PodClique(clique) => writer.applier.scale(clique.as_ref(), writer.uid(), *from, *to).await,
+            Child::PodCliqueScalingGroup(group) => writer.applier.scale(group.as_ref(), writer.uid(), *from, *to).await,
+        };
+        tally.take(scaled);
     }
-    Ok(set)
+    (set, tally)
 }

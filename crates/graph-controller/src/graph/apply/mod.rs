@@ -3,14 +3,18 @@
 //! Order: first what pods need to start, such as their account, because a pod whose account is missing is refused; then, all
 //! at once, what else the graph needs and the wanted components. The account's rights are written from the beginning on: the API
 //! server looks through all bindings before it lets us grant anything. Old workers shrink after new ones were asked for; deletions
-//! last. A step that fails ends the pass: the next one starts from what is live.
+//! last. A step that fails holds up only what needs its object: new components need their accounts, a binding its role, the shrinking
+//! of old workers the new ones.
 
 mod checkpoints;
 mod grove;
 mod objects;
 pub mod shared;
+mod tally;
 pub mod topology;
 mod writer;
+
+use std::collections::BTreeSet;
 
 use api_types::grove::PodCliqueSet;
 use api_types::labels;
@@ -19,11 +23,12 @@ use controller_kit::apply::{Applier, Desired, Error};
 use controller_kit::events::EventSink;
 use controller_kit::failure::Class;
 use controller_kit::store::{Key, Packed, controller_owner};
-use futures::future::join_all;
 use futures::join;
 use kube::{Resource, ResourceExt};
 use tracing::warn;
 
+pub use self::tally::Tally;
+use self::tally::bounded;
 use self::writer::{Writer, Written};
 use super::decide::Decision;
 use super::observe::pods::Troubles;
@@ -38,67 +43,100 @@ pub struct Applied {
     pub grove: Option<PodCliqueSet>,
     /// Why pods do not serve, on Grove and as far as it is known.
     pub troubles: Troubles,
-    /// Objects that could not be written because they have to go first, and why, one line each.
-    pub waiting: Vec<String>,
+    /// What the writes wait for, and those that failed.
+    pub tally: Tally,
 }
 
-/// Writes what differs.
-///
-/// # Errors
-/// The first step that failed.
+/// Writes what differs, as far as the API server lets it.
 pub async fn apply(
     applier: &Applier,
     events: &EventSink,
     caches: &Caches,
     observed: &Observed,
     decision: &Decision,
-) -> Result<Applied, Error> {
+) -> Applied {
     let writer = Writer { applier, events, graph: &observed.graph };
     let mut applied = Applied { live: observed.present().cloned().collect(), ..Applied::default() };
     let rest = async {
-        let mut waiting = objects::before_pods(writer, caches, &decision.objects).await?;
-        waiting.extend(checkpoints::write(writer, caches, &decision.checkpoints).await?);
-        let components = join_all(decision.components.iter().map(|d| writer.write(&caches.components, d)));
-        // One that is refused does not hold up the others.
+        let (mut tally, accounts_exist) = objects::before_pods(writer, caches, &decision.objects).await;
+        tally.add(checkpoints::write(writer, caches, &decision.checkpoints).await);
+        // Pods of what is live run already; those of a new object would be refused.
+        let is_live = |d: &DynamoComponentDeployment| caches.components.get(&Key::of(d)).is_some();
+        let write = async |d| match accounts_exist || is_live(d) {
+            true => Some((d, writer.write(&caches.components, d).await)),
+            false => None,
+        };
+        let components = bounded(decision.components.iter().map(write).collect());
         let (beside, components) = join!(objects::beside_pods(writer, caches, &decision.objects), components);
-        for written in components {
-            applied.take(written?.typed());
-        }
-        waiting.extend(beside?);
-        Ok::<_, Error>(waiting)
+        tally.add(beside);
+        (tally, accounts_exist, components)
     };
-    let (rights, waiting) = join!(objects::rights(writer, caches, &decision.objects), rest);
-    applied.waiting.extend(waiting?);
-    applied.waiting.extend(rights?);
-    if let Some(decision) = &decision.grove {
-        applied.grove = grove::apply(writer, caches, observed, decision, &mut applied.waiting).await?;
+    let (rights, (tally, accounts_exist, components)) = join!(objects::rights(writer, caches, &decision.objects), rest);
+    let mut written = BTreeSet::new();
+    for (d, answer) in components.into_iter().flatten() {
+        if let Some(answer) = applied.tally.take(answer) {
+            written.insert(d.name_any());
+            applied.take(answer.typed());
+        }
     }
-    for old in &decision.old {
+    applied.tally.add(tally);
+    applied.tally.add(rights);
+    let lacks = |d: &&DynamoComponentDeployment| !written.contains(&d.name_any());
+    let lacking: Vec<_> = decision.components.iter().filter(lacks).collect();
+    let mut complete = lacking.is_empty();
+    if let Some(decision) = &decision.grove {
+        let (set, tally) = grove::apply(writer, caches, observed, decision, accounts_exist).await;
+        complete &= tally.failed.is_empty();
+        applied.grove = set;
+        applied.tally.add(tally);
+    }
+    let lacks_worker = lacking.iter().any(|d| d.spec.component.is_worker());
+    // A worker gives way to new workers, another component to whatever the spec has in its place.
+    let may_go = |d: &DynamoComponentDeployment| complete || (d.spec.component.is_worker() && !lacks_worker);
+    remove_old(writer, caches, decision, &mut applied, may_go).await;
+    let adapters = objects::prune_adapters(writer, caches, &decision.objects).await;
+    applied.tally.add(adapters);
+    if complete && !decision.rollout.in_progress() && decision.obstacle.is_none() {
+        // Pods of an old generation may still mount what the new one does without.
+        applied.tally.add(objects::prune(writer, caches, &decision.objects).await);
+    }
+    if complete {
+        applied.tally.add(checkpoints::prune(writer, &decision.stale_checkpoints).await);
+    }
+    if let Err(error) = applier.patch_metadata(writer.graph, writer.uid(), &decision.bookkeeping).await {
+        // Nothing that runs depends on a note, so a policy that refuses it changes no status.
+        match error.class() {
+            Class::Transient => applied.tally.failed.push(error),
+            _ => warn!(graph = writer.graph.name_any(), %error, "annotations of the graph cannot be written"),
+        }
+    }
+    applied
+}
+
+/// Shrinks and deletes components that the spec no longer names, once the new ones were asked for.
+async fn remove_old(
+    writer: Writer<'_>,
+    caches: &Caches,
+    decision: &Decision,
+    applied: &mut Applied,
+    may_go: impl Fn(&DynamoComponentDeployment) -> bool,
+) {
+    for old in decision.old.iter().filter(|old| may_go(old)) {
         // This may take workers away: not on the word of a cache that is behind.
-        applied.take(writer.write_as(&caches.components, old, Desired::only_if_unchanged).await?.typed());
+        let written = writer.write_as(&caches.components, old, Desired::only_if_unchanged).await;
+        if let Some(written) = applied.tally.take(written) {
+            applied.take(written.typed());
+        }
     }
     for removal in &decision.delete {
-        let gone = applied.live.iter().position(|d| d.metadata.uid.as_ref() == Some(&removal.uid));
-        if let Some(gone) = gone.map(|index| applied.live.remove(index)) {
-            applier.delete_unchanged(&gone, writer.uid()).await?;
+        let is_it = |d: &DynamoComponentDeployment| d.metadata.uid.as_ref() == Some(&removal.uid) && may_go(d);
+        let gone = applied.live.iter().position(is_it);
+        let Some(gone) = gone.map(|index| applied.live.remove(index)) else { continue };
+        let deleted = writer.applier.delete_unchanged(&gone, writer.uid()).await;
+        if applied.tally.take(deleted).is_none() {
+            applied.live.push(gone);
         }
     }
-    objects::prune_adapters(writer, caches, &decision.objects).await?;
-    if !decision.rollout.in_progress() && decision.obstacle.is_none() {
-        // Pods of an old generation may still mount what the new one does without.
-        objects::prune(writer, caches, &decision.objects).await?;
-    }
-    checkpoints::prune(writer, &decision.stale_checkpoints).await?;
-    if !decision.bookkeeping.is_empty()
-        && let Err(error) = applier.edit_fields(writer.graph, writer.uid(), decision.bookkeeping.clone()).await
-    {
-        // Nothing that runs depends on a note, so a policy that refuses it changes no status.
-        if error.class() == Class::Transient {
-            return Err(error);
-        }
-        warn!(graph = writer.graph.name_any(), %error, "annotations of the graph cannot be written");
-    }
-    Ok(applied)
 }
 
 impl Applied {
@@ -109,7 +147,7 @@ impl Applied {
                 self.live.push(*after);
             }
             Written::Not => {}
-            Written::Waits(why) => self.waiting.push(why),
+            Written::Waits(why) => self.tally.waiting.push(why),
         }
     }
 }

@@ -30,7 +30,8 @@ where
     write_beside(applier, parent_uid, wanted, live.as_ref()).await
 }
 
-/// As [`write_shared`]. The role of a binding cannot be changed: one of ours that names another role is made anew.
+/// As [`write_shared`]. The role of a binding cannot be changed: one of ours that names another role is made anew, and deleted
+/// only if the API server lets us create the new one.
 ///
 /// # Errors
 /// What the API server answered.
@@ -44,6 +45,7 @@ pub async fn write_binding(
     if let Some(live) = live
         && live.unpack().is_ok_and(|binding| binding.role_ref != wanted.role_ref)
     {
+        applier.check_creation(&Desired::of(wanted, parent_uid)?).await?;
         applier.delete(live.as_ref(), parent_uid).await?;
         return write_beside(applier, parent_uid, wanted, None).await;
     }

@@ -1,23 +1,22 @@
 //! Copies labels of nodes to pods that ask for them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use api_types::labels;
 use api_types::v1beta1::DynamoGraphDeployment;
-use controller_kit::apply::{Applier, Error};
+use controller_kit::apply::{Applier, Error, MetadataPatch};
 use controller_kit::events::{EventSink, EventType, Happened};
 use controller_kit::failure::Class;
 use controller_kit::store::{Key, Store};
-use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::core::PartialObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 use tracing::{debug, info};
 
+use super::tally::bounded;
 use crate::graph::decide::topology::{Level, levels};
 use crate::graph::decide::whereabouts::{Finding, Look, Memory};
 use crate::graph::observe::grove::{get, topology_bindings};
@@ -27,9 +26,6 @@ const MISSING: &str = "TopologyLabelMissing";
 
 /// After how long a cluster topology or a node is looked for again that was not there.
 const ABSENT_RETRY: Duration = Duration::from_secs(15);
-
-/// As many requests at once for the pods of one graph.
-const AT_ONCE: usize = 8;
 
 /// Copies labels of nodes to pods.
 #[derive(Clone)]
@@ -96,7 +92,7 @@ impl Labeller {
         let mut look = Look::at(pods.iter().map(|pod| &pod.metadata), &self.memory(), now);
         let mut labelled = Labelled::default();
         let asked = look.topologies();
-        let read = at_once(asked.iter().map(|name| self.levels(name)).collect()).await;
+        let read = bounded(asked.iter().map(|name| self.levels(name)).collect()).await;
         let levels: BTreeMap<String, Vec<Level>> = labelled.sort(read).into_iter().flatten().collect();
         if levels.len() < asked.len() {
             // It may be made any time, and nobody watches for it.
@@ -104,11 +100,11 @@ impl Labeller {
         }
         look.know_levels(&levels, &mut self.memory());
         let unplaced = look.unplaced();
-        let read = at_once(unplaced.iter().map(|pod| self.place(&curious.graph.namespace, pod)).collect()).await;
+        let read = bounded(unplaced.iter().map(|pod| self.place(&curious.graph.namespace, pod)).collect()).await;
         let places = labelled.sort(read).into_iter().collect();
         look.know_places(&places, &mut self.memory());
         let asked = look.nodes();
-        let read = at_once(asked.iter().map(|node| self.node(node)).collect()).await;
+        let read = bounded(asked.iter().map(|node| self.node(node)).collect()).await;
         let nodes: BTreeMap<String, NodeLabels> = labelled.sort(read).into_iter().flatten().collect();
         if nodes.len() < asked.len() {
             labelled.look_again(ABSENT_RETRY);
@@ -116,7 +112,7 @@ impl Labeller {
         let known = nodes.iter().map(|(name, node)| (name.clone(), node.labels.clone())).collect();
         let told = look.findings(&known);
         let told = told.iter().map(|finding| self.tell(finding, nodes.get(&finding.node), &curious.uid, now)).collect();
-        labelled.sort(at_once(told).await);
+        labelled.sort(bounded(told).await);
         let due = self.memory().due(pods.iter().map(|pod| &pod.metadata), now);
         if let Some(after) = due {
             labelled.look_again(after);
@@ -142,9 +138,10 @@ impl Labeller {
             let happened = Happened { type_: EventType::Warning, reason, action, note };
             self.events.publish_once(&pod.object_ref(&()), happened, &finding.node);
         }
-        if !finding.changes.is_empty() {
-            self.applier.edit_fields(&pod, parent, finding.changes.clone()).await?;
-            info!(pod = %pod.name_any(), node = finding.node, labels = finding.changes.len(), "told the pod where it is");
+        let none = MetadataPatch::default();
+        let patch = finding.found.iter().fold(none, |patch, (key, value)| patch.label(key, Some(value)));
+        if self.applier.patch_metadata(&pod, parent, &patch).await? {
+            info!(pod = %pod.name_any(), node = finding.node, labels = finding.found.len(), "set topology labels");
         }
         self.memory().settle(finding, now);
         Ok(())
@@ -200,10 +197,6 @@ struct NodeLabels {
     labels: BTreeMap<String, String>,
     /// Why it could not be asked.
     hidden: Option<String>,
-}
-
-async fn at_once<T>(requests: Vec<impl Future<Output = Result<T, Error>>>) -> Vec<Result<T, Error>> {
-    stream::iter(requests).buffer_unordered(AT_ONCE).collect().await
 }
 
 fn is_of(pod: &PartialObjectMeta<Pod>, graph: &Key) -> bool {

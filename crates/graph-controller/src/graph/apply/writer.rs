@@ -5,13 +5,13 @@ use api_types::{labels, owner};
 use controller_kit::apply::{Applier, Desired, Error, Outcome, Removed};
 use controller_kit::events::{EventSink, EventType};
 use controller_kit::store::{Packed, Store};
-use futures::future::join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::tally::{Tally, bounded};
 use crate::graph::observe::{MARKS, live_value};
 
 /// What became of one child.
@@ -115,16 +115,20 @@ impl Writer<'_> {
         wanted
     }
 
-    /// Applies all children of one kind that shall be there, at once. Gives what they wait for, one line an object.
-    pub(super) async fn write_all<K>(&self, store: &Store<Packed<K>>, wanted: &[K]) -> Result<Vec<String>, Error>
+    /// Applies all children of one kind that shall be there.
+    pub(super) async fn write_all<K>(&self, store: &Store<Packed<K>>, wanted: &[K]) -> Tally
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
         if !store.is_served() {
-            return Ok(wanted.iter().map(unserved).collect());
+            return Tally { waiting: wanted.iter().map(unserved).collect(), ..Tally::default() };
         }
-        let written = join_all(wanted.iter().map(|object| self.write(store, object))).await;
-        Ok(written.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().filter_map(Written::reason).collect())
+        let mut tally = Tally::default();
+        for written in bounded(wanted.iter().map(|object| self.write(store, object)).collect()).await {
+            let waits = tally.take(written).and_then(Written::reason);
+            tally.waiting.extend(waits);
+        }
+        tally
     }
 
     pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, Error> {
@@ -136,7 +140,7 @@ impl Writer<'_> {
     }
 
     /// Deletes what the graph owns of a kind and no longer wants. Nothing else of those names is touched.
-    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, is_wanted: impl Fn(&str) -> bool) -> Result<(), Error>
+    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, is_wanted: impl Fn(&str) -> bool) -> Tally
     where
         K: Resource<DynamicType = ()> + Send + Sync,
     {
@@ -149,20 +153,21 @@ impl Writer<'_> {
         store: &Store<Packed<K>>,
         is_wanted: impl Fn(&str) -> bool,
         tell: impl Fn(&str),
-    ) -> Result<(), Error>
+    ) -> Tally
     where
         K: Resource<DynamicType = ()> + Send + Sync,
     {
+        let mut tally = Tally::default();
         for child in store.children_of(self.uid()) {
             let name = child.name_any();
-            if child.metadata.deletion_timestamp.is_none()
-                && !is_wanted(&name)
-                && self.applier.delete(child.as_ref(), self.uid()).await? == Removed::Accepted
-            {
-                tell(&name);
+            if child.metadata.deletion_timestamp.is_none() && !is_wanted(&name) {
+                let removed = tally.take(self.applier.delete(child.as_ref(), self.uid()).await);
+                if removed == Some(Removed::Accepted) {
+                    tell(&name);
+                }
             }
         }
-        Ok(())
+        tally
     }
 }
 

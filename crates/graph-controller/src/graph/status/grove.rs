@@ -65,7 +65,7 @@ pub(super) fn report(
             obstacles.push((classification, format!("{name}: {}: {what}", component.name)));
         }
     }
-    obstacles.extend(applied.waiting.iter().map(|why| (Classification::NotLookedAt, why.clone())));
+    obstacles.extend(applied.tally.waiting.iter().map(|why| (Classification::NotLookedAt, why.clone())));
     let Some((first, _)) = obstacles.first() else { return settle(status, graph, now) };
     let alike = obstacles.iter().all(|(classification, _)| classification == first);
     let reason = if alike { reason(*first) } else { c::graph::MIXED };
