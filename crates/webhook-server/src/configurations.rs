@@ -64,6 +64,10 @@ struct Entry {
     exact: bool,
 }
 
+/// An object that is being deleted is admitted in any case. The API server decides it by itself, so that finalizers can be
+/// removed while no webhook server runs.
+const NOT_DELETING: &str = "!has(object.metadata.deletionTimestamp)";
+
 const WRITES: &[&str] = &["CREATE", "UPDATE"];
 
 const fn entry(name: &'static str, path: Path, version: &'static str, resource: &'static str) -> Entry {
@@ -147,10 +151,11 @@ fn webhook(entry: &Entry, install: &Install) -> Value {
         "sideEffects": "None",
         "timeoutSeconds": install.timeout_seconds,
     });
-    if pods {
-        webhook["matchConditions"] =
-            json!([{ "name": "checkpoint-restore-candidate", "expression": restore_candidate() }]);
-    }
+    webhook["matchConditions"] = if pods {
+        json!([{ "name": "checkpoint-restore-candidate", "expression": restore_candidate() }])
+    } else {
+        json!([{ "name": "not-deleting", "expression": NOT_DELETING }])
+    };
     if let Some(namespace) = &install.namespace {
         webhook["namespaceSelector"] = json!({ "matchLabels": { "kubernetes.io/metadata.name": namespace } });
     }
@@ -220,7 +225,19 @@ mod tests {
              'nvidia.com/dynamo-checkpoint-restore-candidate' in object.metadata.annotations && \
              object.metadata.annotations['nvidia.com/dynamo-checkpoint-restore-candidate'] == 'true'"
         );
-        assert!(webhooks(&mutating)[..3].iter().all(|webhook| webhook.get("matchConditions").is_none()));
+    }
+
+    /// Without a webhook server no finalizer could be removed, and namespaces would stay in `Terminating`.
+    #[test]
+    fn objects_being_deleted_need_no_webhook_server() {
+        let [validating, mutating] = configurations(&install(None));
+        let own = webhooks(&validating).iter().chain(&webhooks(&mutating)[..3]);
+        for webhook in own {
+            let conditions = json!([{
+                "name": "not-deleting", "expression": "!has(object.metadata.deletionTimestamp)",
+            }]);
+            assert_eq!(webhook["matchConditions"], conditions, "{}", webhook["name"]);
+        }
     }
 
     #[test]

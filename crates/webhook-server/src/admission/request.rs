@@ -17,7 +17,7 @@ pub struct Request {
     #[serde(default)]
     pub request_kind: Option<GroupVersionKind>,
     /// For example `status`.
-    #[serde(default)]
+    #[serde(default, rename = "subResource")]
     pub subresource: Option<String>,
     /// What is done.
     pub operation: Operation,
@@ -119,4 +119,38 @@ pub struct User {
     pub uid: String,
     /// Its groups.
     pub groups: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::{Answer, Facts, Path, review};
+    use serde_json::json;
+
+    /// As the API server sends it; the spec would be refused in a request for the whole object.
+    #[test]
+    fn a_request_for_a_subresource_is_admitted() {
+        let gvk = json!({ "group": "nvidia.com", "version": "v1beta1", "kind": "DynamoGraphDeployment" });
+        let gvr = json!({ "group": "nvidia.com", "version": "v1beta1", "resource": "dynamographdeployments" });
+        let object = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+            "metadata": { "name": "g", "namespace": "n" }, "spec": { "components": [] },
+        });
+        let request = |more: Value| -> Request {
+            let mut request = json!({
+                "uid": "ae7a2f43-7b7d-4a4b-8a51-1f5b0e2b1f5c", "kind": gvk, "resource": gvr, "requestKind": gvk,
+                "requestResource": gvr, "name": "g", "namespace": "n", "operation": "UPDATE",
+                "userInfo": { "username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"] },
+                "object": object, "oldObject": null, "dryRun": false,
+                "options": { "apiVersion": "meta.k8s.io/v1", "kind": "UpdateOptions" },
+            });
+            request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            serde_json::from_value(request).unwrap()
+        };
+        let whole = review(Path::ValidateGraph, &request(json!({})), &Facts::default());
+        assert!(matches!(whole, Answer::Deny { .. }), "{whole:?}");
+        let status = request(json!({ "subResource": "status", "requestSubResource": "status" }));
+        assert_eq!(status.subresource.as_deref(), Some("status"));
+        assert_eq!(review(Path::ValidateGraph, &status, &Facts::default()), Answer::admitted());
+    }
 }
