@@ -6,6 +6,7 @@
 //! | [`v1alpha1`] | models, checkpoints and worker metadata, which have this version only |
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
 //! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`], [`gms`] | the vocabulary, each string once |
+//! | [`limits`] | budgets for what users write |
 //! | [`external`] | kinds of other projects, as far as we write them |
 //! | [`owner`] | the references by which objects belong to others |
 //! | [`grove`] | the kinds of Grove that a graph may run as |
@@ -25,6 +26,7 @@ pub mod external;
 pub mod gms;
 pub mod grove;
 pub mod labels;
+pub mod limits;
 pub mod names;
 pub mod owner;
 pub mod ports;

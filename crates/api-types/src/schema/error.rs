@@ -26,6 +26,9 @@ pub enum SchemaError {
         /// The keyword with its value.
         keyword: String,
     },
+    /// A number that users write has no maximum.
+    #[error("{0}: a number of a spec needs a maximum; add one of `limits` to the field")]
+    Unlimited(String),
     /// An edit of a schema does not find what it edits.
     #[error("the schema has no `{0}`; the edit of it is out of date")]
     Missing(String),

@@ -5,6 +5,7 @@
 //! | source | where |
 //! |---|---|
 //! | our own types: fields, descriptions, defaults, limits | the types, through schemars attributes; [`patterns`] |
+//! | budgets of what users write | [`limited`] |
 //! | rules over several fields, in CEL | [`rules`], those of the reference; [`checks`], ours |
 //! | Kubernetes' types: pod templates, variables, … | [`kubernetes`], from the API server's own OpenAPI document |
 //!
@@ -16,6 +17,7 @@ pub mod checks;
 pub mod edit;
 mod error;
 pub mod kubernetes;
+mod limited;
 pub mod patterns;
 pub mod rules;
 pub mod structural;

@@ -11,7 +11,7 @@
 //!
 //! Whatever else is not structural is an error, so that nothing of a type gets lost on the way.
 
-use super::{SchemaError, kubernetes::Definitions};
+use super::{SchemaError, kubernetes::Definitions, limited};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
@@ -20,12 +20,26 @@ use serde_json::{Map, Value};
 /// # Errors
 /// If `T` has something that structural schemas cannot express, or refers to an unknown definition.
 pub fn schema_of<T: JsonSchema>(definitions: &Definitions) -> Result<Value, SchemaError> {
+    convert(plain_schema_of::<T>(), &T::schema_name(), definitions)
+}
+
+/// The same for a spec, with the budgets of [`limited`].
+///
+/// # Errors
+/// The same; and a number without a maximum.
+pub fn spec_schema_of<T: JsonSchema>(definitions: &Definitions) -> Result<Value, SchemaError> {
+    let mut schema = plain_schema_of::<T>();
+    limited::add_limits(&mut schema, &T::schema_name())?;
+    convert(schema, &T::schema_name(), definitions)
+}
+
+/// The schema as schemars writes it.
+fn plain_schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| {
         s.inline_subschemas = true;
         s.meta_schema = None;
     });
-    let schema = settings.into_generator().into_root_schema_for::<T>();
-    convert(schema.to_value(), &T::schema_name(), definitions)
+    settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// Converts one schema and all within it; `path` names it in errors.

@@ -1,8 +1,9 @@
 //! Tests of the way from types to structural schemas, on types made for it.
 
 use super::kubernetes::{Definitions, POD_TEMPLATE, REFERENCE_PREFIX};
-use super::structural::schema_of;
+use super::structural::{schema_of, spec_schema_of};
 use super::{SchemaError, edit};
+use crate::limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -142,4 +143,38 @@ fn edits_name_what_they_miss() {
     edit::make_optional(&mut schema, "a").unwrap();
     edit::remove_property(&mut schema, "a").unwrap();
     assert_eq!(schema, json!({ "properties": {} }));
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Wishes {
+    #[schemars(range(max = limits::NODES))]
+    count: Option<i32>,
+    #[schemars(length(max = 3))]
+    short: Option<Vec<String>>,
+    map: BTreeMap<String, Colour>,
+    #[schemars(schema_with = "super::env")]
+    env: Vec<Value>,
+}
+
+#[test]
+fn what_users_write_has_limits() {
+    let schema = spec_schema_of::<Wishes>(&Definitions::load().unwrap()).unwrap();
+    let fields = &schema["properties"];
+    assert_eq!(fields["count"]["maximum"], json!(1024));
+    assert_eq!(fields["short"]["maxItems"], json!(3), "the type's own limit");
+    assert_eq!(fields["short"]["items"]["maxLength"], json!(limits::TEXT));
+    assert_eq!(fields["map"]["maxProperties"], json!(limits::ITEMS));
+    assert_eq!(fields["map"]["additionalProperties"]["maxLength"], Value::Null, "the values are known");
+    assert_eq!(fields["env"]["maxItems"], json!(limits::ITEMS));
+    assert_eq!(fields["env"]["items"]["properties"]["name"]["maxLength"], Value::Null, "Kubernetes limits it");
+}
+
+#[test]
+fn a_number_without_maximum_is_no_field_of_a_spec() {
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Unlimited {
+        things: Vec<BTreeMap<String, Option<i64>>>,
+    }
+    let error = spec_schema_of::<Unlimited>(&Definitions::load().unwrap()).unwrap_err();
+    assert!(matches!(&error, SchemaError::Unlimited(path) if path == "Unlimited.things[]{}"), "{error}");
 }

@@ -1,6 +1,7 @@
 //! One component of a graph; shared by `DynamoGraphDeployment` and `DynamoComponentDeployment`.
 
 use super::{ComponentExperimental, ComponentTopologyConstraint, ProviderOverride};
+use crate::limits;
 use k8s_openapi::api::core::v1::{ConfigMapKeySelector, Container, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -44,11 +45,11 @@ pub struct ComponentSpec {
     pub pod_template: Option<PodTemplateSpec>,
     /// Wanted replicas, 1 if unset; owned by the scaling adapter where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = limits::REPLICAS)))]
     pub replicas: Option<i32>,
     /// Least replicas that a Grove gang starts with; immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::REPLICAS)))]
     pub min_available: Option<i32>,
     /// Spreads each replica over several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,9 +86,9 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl ComponentSpec {
-    /// Nodes per replica; 1 unless `multinode` is set.
+    /// Nodes per replica; 1 unless `multinode` is set. Never above the limit, which `workload::validate` reports.
     pub fn node_count(&self) -> i32 {
-        self.multinode.as_ref().map_or(1, |m| m.node_count)
+        self.multinode.as_ref().map_or(1, |m| m.node_count.min(limits::NODES))
     }
 
     /// Whether each replica spans several nodes.
@@ -177,7 +178,7 @@ impl fmt::Display for ComponentType {
 pub struct Multinode {
     /// Nodes per replica, at least 2.
     #[serde(default = "two")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 2)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 2, max = limits::NODES)))]
     pub node_count: i32,
     /// Settings of the first node's pod; only in graphs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -299,6 +300,7 @@ pub struct PluginReference {
     pub plugin_ref: String,
     /// Weight of a scorer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = limits::COUNT)))]
     pub weight: Option<i64>,
 }
 
@@ -309,9 +311,11 @@ pub struct PluginReference {
 pub struct SaturationDetector {
     /// Waiting requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = limits::COUNT)))]
     pub queue_depth_threshold: Option<i64>,
     /// Used share of the KV cache, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = limits::NUMBER)))]
     pub kv_cache_util_threshold: Option<f64>,
     /// Age from which metrics are not trusted, as a Go duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]

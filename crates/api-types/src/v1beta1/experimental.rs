@@ -1,5 +1,6 @@
 //! Experimental settings of a component: shared GPU memory, failover, Grove layout, checkpoints.
 
+use crate::limits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -97,8 +98,15 @@ pub struct Failover {
     pub mode: EngineMode,
     /// Standby engines; within a pod, 1.
     #[serde(default = "one")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::SHADOWS)))]
     pub num_shadows: i32,
+}
+
+impl Failover {
+    /// Standby engines, at least one and never above the limit, which `workload::validate` reports.
+    pub fn standbys(&self) -> i32 {
+        self.num_shadows.clamp(1, limits::SHADOWS)
+    }
 }
 
 impl Default for Failover {
@@ -206,18 +214,18 @@ pub struct CheckpointIdentity {
     pub dynamo_version: Option<String>,
     /// Tensor parallelism.
     #[serde(default = "one")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::RANKS)))]
     pub tensor_parallel_size: i32,
     /// Pipeline parallelism.
     #[serde(default = "one")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::RANKS)))]
     pub pipeline_parallel_size: i32,
     /// Data type of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
     /// Longest context, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::TOKENS)))]
     pub max_model_len: Option<i32>,
     /// Whatever else tells two checkpoints apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]

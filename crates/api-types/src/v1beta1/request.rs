@@ -148,12 +148,15 @@ pub struct Hardware {
     pub gpu_sku: Option<GpuSku>,
     /// Memory of one GPU, in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub vram_mb: Option<f64>,
     /// GPUs that the graph may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS)))]
     pub total_gpus: Option<i32>,
     /// GPUs of one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS_PER_NODE)))]
     pub num_gpus_per_node: Option<i32>,
     /// How GPUs of one node are connected, such as `nvlink` or `pcie`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -170,15 +173,19 @@ pub struct Hardware {
 pub struct Workload {
     /// Length of the input of a request, in tokens.
     #[serde(default = "default_isl")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::TOKENS)))]
     pub isl: i32,
     /// Length of the output of a request, in tokens.
     #[serde(default = "default_osl")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::TOKENS)))]
     pub osl: i32,
     /// Requests at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub concurrency: Option<f64>,
     /// Requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub request_rate: Option<f64>,
 }
 
@@ -203,12 +210,15 @@ impl Default for Workload {
 pub struct Sla {
     /// Time to the first token, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub ttft: Option<f64>,
     /// Time between tokens, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub itl: Option<f64>,
     /// Time of a whole request, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub e2e_latency: Option<f64>,
     /// What to optimise for where the targets leave a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]

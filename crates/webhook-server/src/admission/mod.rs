@@ -23,6 +23,7 @@ mod ratchet;
 mod request;
 mod restore;
 mod shared;
+mod size;
 mod validate;
 mod version;
 mod view;

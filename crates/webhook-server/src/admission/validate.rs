@@ -12,6 +12,7 @@ use super::ratchet::{is_same, made_by_change};
 use super::view::Graph;
 use super::{
     Answer, Facts, FieldError, Operation, Request, checkpoint, component_deployment, deployment_request, graph, model,
+    size,
 };
 
 /// Answers on one of the paths that validate.
@@ -88,6 +89,7 @@ impl<'a> Case<'a> {
             }
         }
         mistakes.extend(self.alpha_rules(alpha, &mut found));
+        mistakes.extend(size::check(&self.new, self.old.as_ref()));
         if self.keeps_spec() {
             mistakes.retain(|mistake| !mistake.at.is_below("spec"));
         }

@@ -48,6 +48,20 @@ fn requests_as_they_are() {
     );
 }
 
+/// Defect: a spec of any size was admitted, and its other version could not be read: the annotations of that were too long.
+#[test]
+fn a_large_spec_is_refused_at_spec() {
+    let large = |bytes: usize| {
+        edited(&request(), |r| {
+            r["spec"]["overrides"] = json!({ "dgd": {
+                "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "spec": { "pad": "x".repeat(bytes) },
+            } });
+        })
+    };
+    assert_eq!(mistakes(&create(&large(200_000), &facts())), [""; 0]);
+    assert_eq!(mistakes(&create(&large(270_000), &facts())), ["Invalid spec"]);
+}
+
 #[test]
 fn gpus_are_told_where_they_are_not_looked_up() {
     let facts = facts_with(|features| features.gpu_discovery = false);

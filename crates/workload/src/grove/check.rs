@@ -4,9 +4,10 @@ use super::{roles, topology};
 use crate::Invalid;
 use crate::validate::Mistakes;
 use api_types::annotations::GROVE_UPDATE_STRATEGY;
+use api_types::limits::MEMORY_RANKS;
 use api_types::names::GROVE_COMBINED_MAX;
 use api_types::refusals;
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment};
 
 /// Names of the ways in which Grove replaces pods.
 const UPDATE_STRATEGIES: [&str; 2] = ["RollingRecreate", "OnDelete"];
@@ -35,8 +36,26 @@ pub fn check(graph: &DynamoGraphDeployment) -> Vec<Invalid> {
             });
         }
     }
+    check_ranks(&graph.spec.components, &mut mistakes);
     topology::check(&graph.spec).into_iter().for_each(|mistake| mistakes.push(mistake));
     mistakes.into_inner()
+}
+
+/// Grove has two cliques for each rank whose engines share memory between pods. All of them are parts of one object.
+fn check_ranks(components: &[ComponentSpec], mistakes: &mut Mistakes) {
+    let sharing = || components.iter().filter(|component| roles::shares_memory_between_pods(component));
+    let ranks = sharing().fold(0, |ranks: i32, component| ranks.saturating_add(component.node_count().max(1)));
+    let largest = sharing().max_by_key(|component| component.node_count());
+    if let Some(component) = largest.filter(|_| ranks > MEMORY_RANKS) {
+        mistakes.push(Invalid::new(
+            format!("spec.components[{}].multinode.nodeCount", component.name),
+            component.node_count().to_string(),
+            format!(
+                "makes {ranks} ranks in the graph that share GPU memory between pods, and {MEMORY_RANKS} are possible"
+            ),
+            "use fewer nodes, or mode IntraPod",
+        ));
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +66,21 @@ mod tests {
     fn fields(metadata: Value, spec: Value) -> Vec<String> {
         let graph = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
         check(&graph).into_iter().map(|mistake| mistake.field).collect()
+    }
+
+    #[test]
+    fn ranks_that_share_memory_between_pods_fit_into_one_object() {
+        let sharing = |name: &str, nodes: i32| {
+            let experimental = json!({ "gpuMemoryService": { "mode": "InterPod" } });
+            json!({ "name": name, "multinode": { "nodeCount": nodes }, "experimental": experimental })
+        };
+        let found = |nodes: [i32; 2]| {
+            let [a, b] = nodes;
+            fields(json!({ "name": "g" }), json!({ "components": [sharing("a", a), sharing("b", b)] }))
+        };
+        assert_eq!(found([128, 128]), [""; 0]);
+        assert_eq!(found([2, 255]), ["spec.components[b].multinode.nodeCount"]);
+        assert_eq!(found([i32::MAX, i32::MAX]).len(), 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which cliques a component has, and what scales it.
 
 use crate::{LEADER_CLIQUE, NodeRole, WORKER_CLIQUE};
-use api_types::v1beta1::{ComponentSpec, EngineMode};
+use api_types::v1beta1::{ComponentSpec, EngineMode, Failover};
 use api_types::{grove, labels, names};
 use std::collections::BTreeMap;
 
@@ -119,7 +119,7 @@ pub(crate) fn only_assists(labels: &BTreeMap<String, String>) -> bool {
     is_of(WORKER_CLIQUE) || (rank && is_of(MEMORY_CLIQUE))
 }
 
-fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
+pub(super) fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
     let service = component.experimental.as_ref().and_then(|e| e.gpu_memory_service.as_ref());
     service.is_some_and(|service| service.mode == EngineMode::InterPod)
 }
@@ -127,7 +127,7 @@ fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
 /// Engines in pods of their own that stand by for another.
 fn standbys(component: &ComponentSpec) -> i32 {
     let failover = component.experimental.as_ref().and_then(|e| e.failover.as_ref());
-    failover.filter(|f| f.mode == EngineMode::InterPod).map_or(0, |f| f.num_shadows.max(1))
+    failover.filter(|f| f.mode == EngineMode::InterPod).map_or(0, Failover::standbys)
 }
 
 /// Name of a graph's PodCliqueSet.

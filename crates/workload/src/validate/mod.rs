@@ -5,6 +5,7 @@ mod checkpoint;
 mod claims;
 mod containers;
 mod invalid;
+mod limits;
 mod scope;
 mod shared_gpus;
 
@@ -131,6 +132,7 @@ pub fn validate_on(runs_on: RunsOn, dcd: &DynamoComponentDeployment) -> Result<V
     let name = mistakes.keep(identity("name", dcd.metadata.name.as_deref()));
     let namespace = mistakes.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
     let uid = mistakes.keep(identity("uid", dcd.metadata.uid.as_deref()));
+    limits::check(spec, &mut mistakes);
     scope::check(spec, runs_on, &mut mistakes);
     let shared_memory = mistakes.keep(shared_memory(spec.shared_memory_size.as_ref()));
     let discovery = mistakes.keep(discovery(&annotations));

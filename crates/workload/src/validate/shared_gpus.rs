@@ -112,5 +112,5 @@ fn standbys(
         let problem = format!("is served for vLLM only, and the component runs {runs}");
         mistakes.push(Invalid::new(FAILOVER, "", problem, "remove the field, or run vLLM"));
     }
-    u32::try_from(failover.num_shadows).unwrap_or(0).max(1)
+    failover.standbys().unsigned_abs()
 }

@@ -70,7 +70,7 @@ fn resources_and_ports_of_the_manager_are_those_of_its_programs() {
     let by_default = render(&[]).unwrap();
     let found: Vec<_> =
         containers(&by_default).map(|(_, container)| &container["resources"]["limits"]["memory"]).collect();
-    assert!(found.iter().all(|memory| **memory == "128Mi"), "{found:?}");
+    assert!(found.iter().all(|memory| **memory == "512Mi"), "{found:?}");
 }
 
 #[test]

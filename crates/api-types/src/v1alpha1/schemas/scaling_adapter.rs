@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 #[schemars(rename_all = "camelCase")]
 pub struct DynamoGraphDeploymentScalingAdapterSpec {
     /// Wanted replicas of the service; autoscalers set it through the scale subresource.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = crate::limits::REPLICAS))]
     pub replicas: i32,
     /// The service.
     pub dgd_ref: ScalingTarget,

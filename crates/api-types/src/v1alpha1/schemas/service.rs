@@ -66,10 +66,10 @@ pub struct Service {
     #[schemars(schema_with = "crate::schema::probe")]
     pub readiness_probe: Option<Value>,
     /// Wanted replicas, 1 if unset; owned by the scaling adapter where there is one.
-    #[schemars(range(min = 0))]
+    #[schemars(range(min = 0, max = crate::limits::REPLICAS))]
     pub replicas: Option<i32>,
     /// Least replicas that a Grove gang starts with; immutable.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = crate::limits::REPLICAS))]
     pub min_available: Option<i32>,
     /// Spreads each replica over several nodes.
     pub multinode: Option<Multinode>,

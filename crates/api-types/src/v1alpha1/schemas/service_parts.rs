@@ -1,5 +1,6 @@
 //! Parts of a service in v1alpha1: their schemas.
 
+use crate::limits;
 use crate::v1alpha1::EngineMode;
 use crate::v1beta1::{
     CheckpointDeletionPolicy, CheckpointIdentity, CheckpointJob, CheckpointMode, CheckpointStartupPolicy,
@@ -46,8 +47,10 @@ pub struct Autoscaling {
     /// Without effect.
     pub enabled: Option<bool>,
     /// Without effect.
+    #[schemars(range(max = limits::REPLICAS))]
     pub min_replicas: Option<i64>,
     /// Without effect.
+    #[schemars(range(max = limits::REPLICAS))]
     pub max_replicas: Option<i64>,
     /// Without effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,7 +172,7 @@ pub struct PodMetadata {
 #[schemars(rename_all = "camelCase", extend("required" = ["nodeCount"]))]
 pub struct Multinode {
     /// Nodes per replica, at least 2.
-    #[schemars(range(min = 2), extend("default" = 2))]
+    #[schemars(range(min = 2, max = limits::NODES), extend("default" = 2))]
     pub node_count: i32,
     /// Settings of the first node's pod; only in graphs.
     pub leader: Option<MultinodeRole>,
@@ -253,6 +256,6 @@ pub struct Failover {
     #[serde(default)]
     pub mode: EngineMode,
     /// Standby engines; within a pod, 1.
-    #[schemars(range(min = 1), extend("default" = 1))]
+    #[schemars(range(min = 1, max = limits::SHADOWS), extend("default" = 1))]
     pub num_shadows: Option<i32>,
 }
