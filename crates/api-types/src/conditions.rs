@@ -3,6 +3,9 @@
 //! `Ready`, `Reconciling` and `Stalled` follow kstatus; the others are the reference's. The snake_case reasons of a
 //! graph's `Ready` are the reference's as well: dashboards and planners key on them.
 
+/// `status.observedGeneration` of an object that no controller has acted on yet.
+pub const UNOBSERVED: i64 = -1;
+
 /// kstatus: the object is fully rolled out and serving.
 pub const READY: &str = "Ready";
 /// kstatus: the controller is working on the object.

@@ -1,6 +1,6 @@
 //! Tests of what the definitions say, beside their schemas.
 
-use super::{ConversionService, all, all_converted_by, file_name};
+use super::{ConversionService, all, all_converted_by, file_name, version};
 use crate::annotations;
 use crate::conversion::ApiVersion;
 use crate::schema::{checks, rules};
@@ -71,6 +71,50 @@ fn a_scaling_adapter_can_be_scaled() {
                 "labelSelectorPath": ".status.selector",
             })
         );
+    }
+}
+
+/// kstatus takes an object without conditions and without `observedGeneration` for one that is done.
+#[test]
+fn a_new_object_is_of_no_generation_in_every_kind_with_conditions() {
+    let mut kinds = 0;
+    for crd in all().unwrap() {
+        for version in &crd.spec.versions {
+            let status = json!(version.schema)["openAPIV3Schema"]["properties"]["status"].clone();
+            if status["properties"].get("conditions").is_none() {
+                continue;
+            }
+            let at = format!("{} {}", crd.spec.names.kind, version.name);
+            let field = &status["properties"]["observedGeneration"];
+            assert!(field["type"] == "integer" && field.get("minimum").is_none(), "{at} {field}");
+            assert_eq!(status["default"]["observedGeneration"], -1, "{at}");
+            assert_eq!(status["default"]["conditions"], json!([]), "{at}");
+            for name in status["required"].as_array().into_iter().flatten() {
+                assert!(status["default"].get(name.as_str().unwrap()).is_some(), "{at} {name}");
+            }
+            kinds += 1;
+        }
+    }
+    assert_eq!(kinds, 9);
+}
+
+/// Conversion keeps the first status as it is and needs no annotation for it.
+#[test]
+fn the_first_status_is_the_same_in_both_versions() {
+    use crate::conversion::convert;
+    for crd in all().unwrap().iter().filter(|crd| crd.spec.versions.len() == 2) {
+        let schema = json!(v1beta1(crd).schema);
+        let first = &schema["openAPIV3Schema"]["properties"]["status"]["default"];
+        if first.is_null() {
+            continue;
+        }
+        let new = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": crd.spec.names.kind, "metadata": { "name": "a" }, "status": first,
+        });
+        let old = convert(new.clone(), ApiVersion::V1Alpha1).unwrap();
+        assert_eq!(old["status"]["observedGeneration"], -1);
+        assert_eq!(old["metadata"], new["metadata"], "{}", crd.spec.names.kind);
+        assert_eq!(convert(old, ApiVersion::V1Beta1).unwrap()["status"], *first, "{}", crd.spec.names.kind);
     }
 }
 
@@ -272,15 +316,18 @@ fn a_gpu_has_one_name() {
 /// The typed definition has no field for what it does not know; a keyword lost there would be lost in silence.
 #[test]
 fn nothing_of_a_schema_is_lost_in_the_typed_definition() {
-    use crate::schema::{kubernetes::Definitions, structural::schema_of};
+    use crate::schema::{
+        kubernetes::Definitions,
+        structural::{schema_of, spec_schema_of},
+    };
     use crate::v1beta1::{DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus};
     let definitions = Definitions::load().unwrap();
     let schema = json!(v1beta1(&crd("dynamographdeployments")).schema);
     let typed = &schema["openAPIV3Schema"]["properties"];
-    let mut made = json!({ "properties": {
-        "spec": schema_of::<DynamoGraphDeploymentSpec>(&definitions).unwrap(),
-        "status": schema_of::<DynamoGraphDeploymentStatus>(&definitions).unwrap(),
-    } });
+    let mut status = schema_of::<DynamoGraphDeploymentStatus>(&definitions).unwrap();
+    version::add_first_status(&mut status).unwrap();
+    let spec = spec_schema_of::<DynamoGraphDeploymentSpec>(&definitions).unwrap();
+    let mut made = json!({ "properties": { "spec": spec, "status": status } });
     checks::add(&mut made, "DynamoGraphDeployment", ApiVersion::V1Beta1.api_version()).unwrap();
     for field in ["spec", "status"] {
         assert_eq!(with_floats(&typed[field]), with_floats(&made["properties"][field]), "{field}");

@@ -1,15 +1,23 @@
 //! One version of a kind: the schema of its types, in the frame that all kinds share.
 
 use super::{CrdError, V1ALPHA1};
+use crate::conditions::UNOBSERVED;
 use crate::conversion::ApiVersion;
 use crate::schema::rules::Rule;
-use crate::schema::{SchemaError, checks, kubernetes::Definitions, structural::schema_of};
+use crate::schema::{
+    SchemaError, checks,
+    kubernetes::Definitions,
+    structural::{schema_of, spec_schema_of},
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
 };
 use kube::core::CustomResourceExt;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
+
+/// The phase of objects that have just been made.
+const PENDING: &str = "Pending";
 
 /// What is special to a version of a kind.
 pub(super) struct Version<'a> {
@@ -70,7 +78,8 @@ impl<'a> Version<'a> {
         self,
         api_version: &str,
     ) -> Result<CustomResourceDefinition, CrdError> {
-        let status = schema_of::<T>(self.definitions).map_err(|source| schema_error::<K>(source))?;
+        let mut status = schema_of::<T>(self.definitions).map_err(|source| schema_error::<K>(source))?;
+        add_first_status(&mut status).map_err(|source| schema_error::<K>(source))?;
         self.finish::<K, S>(api_version, Some(status))
     }
 
@@ -81,7 +90,7 @@ impl<'a> Version<'a> {
     ) -> Result<CustomResourceDefinition, CrdError> {
         let mut crd = K::crd();
         let schema = || {
-            let mut spec = schema_of::<S>(self.definitions)?;
+            let mut spec = spec_schema_of::<S>(self.definitions)?;
             (self.edit)(&mut spec)?;
             let mut root = root(self.description, self.rules, spec, status);
             checks::add(&mut root, &crd.spec.names.kind, api_version)?;
@@ -118,6 +127,30 @@ fn root(description: &str, rules: &[Rule], spec: Value, status: Option<Value>) -
         root["x-kubernetes-validations"] = json!(rules);
     }
     root
+}
+
+/// Gives an object without a status one that speaks of no generation. Without it, kstatus takes a new object for one that is
+/// done: `observedGeneration` is how it knows that a controller has yet to act.
+pub(super) fn add_first_status(schema: &mut Value) -> Result<(), SchemaError> {
+    if schema["properties"].get("observedGeneration").is_none() {
+        return Ok(());
+    }
+    let mut first = json!({ "observedGeneration": UNOBSERVED, "conditions": [] });
+    let phases = schema["properties"]["phase"]["enum"].as_array();
+    if phases.is_some_and(|phases| phases.iter().any(|phase| phase == PENDING)) {
+        first["phase"] = json!(PENDING);
+    }
+    for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let field = &schema["properties"][name];
+        first[name] = match (field.get("default"), field["type"].as_str()) {
+            (Some(default), _) => default.clone(),
+            (None, Some("array")) => json!([]),
+            (None, Some("integer")) => json!(0),
+            _ => return Err(SchemaError::Missing(format!("default of status.{name}"))),
+        };
+    }
+    schema["default"] = first;
+    Ok(())
 }
 
 /// A column of `kubectl get` that shows text.

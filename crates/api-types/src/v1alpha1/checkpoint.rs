@@ -48,11 +48,11 @@ impl DynamoCheckpoint {
 pub struct CheckpointJobSpec {
     /// Longest time that the Job may run, in seconds; 3600 if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1), extend("default" = DEFAULT_DEADLINE)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = crate::limits::SECONDS), extend("default" = DEFAULT_DEADLINE)))]
     pub active_deadline_seconds: Option<i64>,
     /// Deprecated, without effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = crate::limits::RETRIES)))]
     pub backoff_limit: Option<i32>,
     /// The pod.
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::plain_pod_template"))]
@@ -72,7 +72,7 @@ pub struct CheckpointJobSpec {
     pub target_container_name: Option<String>,
     /// Deprecated, without effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = crate::limits::SECONDS)))]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
@@ -80,9 +80,9 @@ pub struct CheckpointJobSpec {
 pub const DEFAULT_DEADLINE: i64 = 3600;
 
 impl CheckpointJobSpec {
-    /// Longest time that the Job may run, in seconds, with the default applied.
+    /// Longest time that the Job may run, in seconds, with the default applied; never above the limit.
     pub fn deadline_seconds(&self) -> i64 {
-        self.active_deadline_seconds.unwrap_or(DEFAULT_DEADLINE)
+        self.active_deadline_seconds.unwrap_or(DEFAULT_DEADLINE).min(crate::limits::SECONDS)
     }
 
     /// Container that is captured, with the default applied.
@@ -96,6 +96,9 @@ impl CheckpointJobSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoCheckpointStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// Where the checkpoint is in its life, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<CheckpointPhase>,

@@ -1,6 +1,7 @@
 //! What the API server fills in, and what it does not.
 
 use crate::server::{COMPONENTS, GRAPHS, Server, graph, graph_of};
+use http::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
@@ -81,7 +82,8 @@ async fn nothing_else_appears() {
     });
     let stored = server.try_create(GRAPHS, &graph("plain", &spec)).await.granted();
     assert_eq!(stored["spec"], spec);
-    assert_eq!(stored.get("status"), None);
+    let first = json!({ "observedGeneration": -1, "conditions": [], "state": "initializing" });
+    assert_eq!(stored["status"], first);
 }
 
 #[tokio::test]
@@ -106,5 +108,43 @@ async fn a_component_on_its_own_needs_no_name_and_has_no_fields_of_graphs() {
         let answer = server.try_create(COMPONENTS, &component(&spec)).await;
         let message = answer.body["message"].as_str().unwrap();
         assert!(message.contains(&format!("unknown field \"{field}\"")), "{message}");
+    }
+}
+
+/// One object of each kind with conditions, in each version. No controller runs.
+#[tokio::test]
+async fn a_new_object_says_that_no_controller_has_acted_on_it() {
+    let server = Server::new().await;
+    let main = json!({ "containers": [{ "name": "main", "image": "i" }] });
+    let checkpoint = json!({
+        "identity": { "model": "m", "backendFramework": "vllm" }, "job": { "podTemplateSpec": { "spec": main } },
+    });
+    let alpha_request = json!({ "model": "m", "backend": "vllm", "profilingConfig": { "profilerImage": "p" } });
+    let table = [
+        ("v1beta1", "DynamoGraphDeployment", json!({ "components": [{ "name": "a" }] })),
+        ("v1alpha1", "DynamoGraphDeployment", json!({ "services": { "a": {} } })),
+        ("v1beta1", "DynamoComponentDeployment", json!({ "type": "worker" })),
+        ("v1alpha1", "DynamoComponentDeployment", json!({ "componentType": "worker" })),
+        ("v1beta1", "DynamoGraphDeploymentRequest", json!({ "model": "m", "backend": "vllm", "image": "i" })),
+        ("v1alpha1", "DynamoGraphDeploymentRequest", alpha_request),
+        ("v1alpha1", "DynamoModel", json!({ "modelName": "m", "baseModelName": "m", "modelType": "base" })),
+        ("v1alpha1", "DynamoCheckpoint", checkpoint),
+        ("v1alpha1", "DynamoComponent", json!({ "dynamoComponent": "a:1" })),
+    ];
+    for (version, kind, spec) in table {
+        let collection = server.collection_in(version, &format!("{}s", kind.to_lowercase()));
+        let name = format!("first-{}-{version}", kind.to_lowercase());
+        let object = json!({
+            "apiVersion": format!("nvidia.com/{version}"), "kind": kind, "metadata": { "name": name }, "spec": spec,
+        });
+        let path = format!("{collection}?fieldValidation=Strict");
+        server.send(Method::POST, &path, "application/json", &object).await.granted();
+        let path = format!("{collection}/{name}");
+        let stored = server.get(&path).await.granted();
+        assert_eq!(stored["status"]["observedGeneration"], -1, "{kind} {version}: {}", stored["status"]);
+        assert_eq!(stored["metadata"].get("annotations"), None, "{kind} {version}");
+        // The status is valid in the version of the request: a label can be added.
+        let label = json!({ "metadata": { "labels": { "a": "b" } } });
+        server.send(Method::PATCH, &path, "application/merge-patch+json", &label).await.granted();
     }
 }

@@ -28,6 +28,7 @@ pub fn status(observed: &Observed, acted: &Acted, now: Timestamp) -> DynamoCheck
     let mut all = live.conditions.clone();
     set_conditions(&mut all, observed, &acted.stage, phase, job_name.as_deref(), now);
     DynamoCheckpointStatus {
+        observed_generation: observed.checkpoint.metadata.generation,
         phase: Some(phase),
         checkpoint_id: Some(observed.id.clone()),
         identity_hash: Some(observed.id.clone()),

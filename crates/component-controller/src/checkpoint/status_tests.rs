@@ -45,6 +45,7 @@ fn each_stage_has_its_phase_and_its_conditions() {
     ];
     for (stage, phase, created, completed, ready, stalled) in table {
         let status = told(creating(), stage.clone());
+        assert_eq!(status.observed_generation, Some(1), "{stage:?}");
         assert_eq!(format!("{:?}", status.phase.unwrap()), phase, "{stage:?}");
         let found = ["JobCreated", "JobCompleted", "Ready", "Stalled"].map(|type_| condition(&status, type_));
         assert_eq!(found, [created, completed, ready, stalled], "{stage:?}");
