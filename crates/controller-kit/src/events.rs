@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use k8s_openapi::{
@@ -13,9 +13,10 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client,
-    api::PostParams,
-    runtime::events::{Event, Recorder, Reporter},
+    api::{Patch, PatchParams, PostParams},
+    runtime::events::Reporter,
 };
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
@@ -33,6 +34,9 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Objects whose last note is remembered.
 const REMEMBERED: usize = 4096;
+
+/// A repetition within this time counts in the series of the first event; later ones are events of their own.
+const SERIES: Duration = Duration::from_secs(6 * 60);
 
 /// What of an object's name is part of an event's, which must not be longer than 253 characters.
 const LONGEST_NAME: usize = 200;
@@ -83,7 +87,7 @@ impl EventSink {
     pub fn new(client: Client, controller: &str) -> Self {
         let instance = std::env::var("POD_NAME").ok();
         let reporter = Reporter { controller: controller.to_owned(), instance };
-        let sender = Sender { recorder: Recorder::new(client.clone(), reporter.clone()), client, reporter };
+        let sender = Sender { client, reporter, series: HashMap::new() };
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(sender.send(waiting));
         Self { queue, last: Arc::default() }
@@ -123,15 +127,28 @@ fn once_name(parent: &ObjectReference, reason: &str, about: &str) -> String {
     format!("{}.{print}", name.get(..LONGEST_NAME).unwrap_or(name))
 }
 
+/// The name of another event. Two about one object differ in time or in what they say.
+fn event_name(parent: &ObjectReference, happened: &Happened, now: Timestamp) -> String {
+    once_name(parent, &happened.reason, &format!("{}/{}/{now}", happened.action, happened.note))
+}
+
 /// Sends events.
 struct Sender {
     client: Client,
-    recorder: Recorder,
     reporter: Reporter,
+    /// The events that are counted on, by the uid of the object and everything that they say: another message is another event.
+    series: HashMap<(String, Happened), Series>,
+}
+
+/// An event that was sent, and how often it was repeated.
+struct Series {
+    event: String,
+    count: i32,
+    last: Instant,
 }
 
 impl Sender {
-    async fn send(self, mut queue: mpsc::Receiver<Waiting>) {
+    async fn send(mut self, mut queue: mpsc::Receiver<Waiting>) {
         while let Some(waiting) = queue.recv().await {
             let reason = waiting.happened.reason.clone();
             match tokio::time::timeout(TIMEOUT, self.one(waiting)).await {
@@ -142,20 +159,47 @@ impl Sender {
         }
     }
 
-    async fn one(&self, Waiting { parent, happened, once }: Waiting) -> Result<(), kube::Error> {
-        let Happened { type_, reason, action, note } = happened;
-        let Some(name) = once else {
-            let event = Event { type_, reason, action, note: Some(note), secondary: None };
-            return self.recorder.publish(&event, &parent).await;
-        };
-        let Reporter { controller, instance } = self.reporter.clone();
-        let namespace = parent.namespace.clone();
-        let events: Api<v1::Event> = match &namespace {
+    async fn one(&mut self, Waiting { parent, happened, once }: Waiting) -> Result<(), kube::Error> {
+        let events: Api<v1::Event> = match &parent.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::default_namespaced(self.client.clone()),
         };
+        if let Some(name) = once {
+            return match self.create(&events, name, &parent, &happened).await {
+                // It has been said.
+                Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+                answer => answer,
+            };
+        }
+        self.series.retain(|_, series| series.last.elapsed() < SERIES);
+        let key = (parent.uid.clone().unwrap_or_default(), happened.clone());
+        if let Some(series) = self.series.get_mut(&key) {
+            (series.count, series.last) = (series.count.saturating_add(1), Instant::now());
+            let repeated = json!({"count": series.count, "lastObservedTime": MicroTime(Timestamp::now())});
+            let patch = Patch::Merge(json!({"series": repeated}));
+            match events.patch(&series.event, &PatchParams::default(), &patch).await {
+                // The API server keeps events for an hour, or less.
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                answer => return answer.map(drop),
+            }
+        }
+        let name = event_name(&parent, &happened, Timestamp::now());
+        self.create(&events, name.clone(), &parent, &happened).await?;
+        self.series.insert(key, Series { event: name, count: 1, last: Instant::now() });
+        Ok(())
+    }
+
+    async fn create(
+        &self,
+        events: &Api<v1::Event>,
+        name: String,
+        parent: &ObjectReference,
+        happened: &Happened,
+    ) -> Result<(), kube::Error> {
+        let Happened { type_, reason, action, note } = happened.clone();
+        let Reporter { controller, instance } = self.reporter.clone();
         let event = v1::Event {
-            metadata: ObjectMeta { name: Some(name), namespace, ..ObjectMeta::default() },
+            metadata: ObjectMeta { name: Some(name), namespace: parent.namespace.clone(), ..ObjectMeta::default() },
             event_time: Some(MicroTime(Timestamp::now())),
             reporting_instance: Some(instance.unwrap_or_else(|| controller.clone())),
             reporting_controller: Some(controller),
@@ -163,14 +207,10 @@ impl Sender {
             reason: Some(reason),
             action: Some(action),
             note: Some(note),
-            regarding: Some(parent),
+            regarding: Some(parent.clone()),
             ..v1::Event::default()
         };
-        match events.create(&PostParams::default(), &event).await {
-            // It has been said.
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-            answer => answer.map(drop),
-        }
+        events.create(&PostParams::default(), &event).await.map(drop)
     }
 }
 

@@ -72,6 +72,22 @@ pub enum Class {
 }
 
 impl ErrorType {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::Conflict,
+        Self::Validation,
+        Self::BadRequest,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::Timeout,
+        Self::ServerTimeout,
+        Self::Unavailable,
+        Self::RateLimited,
+        Self::Internal,
+    ];
+
     /// The label value.
     #[must_use]
     pub fn as_str(self) -> &'static str {

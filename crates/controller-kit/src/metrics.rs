@@ -153,6 +153,21 @@ impl Metrics {
         self.errors.get_or_create(&labels).inc();
     }
 
+    /// Drops the series of a namespace that has no objects of this kind any more: others would grow with every namespace that ever
+    /// was.
+    pub fn forget(&self, resource_type: &str, namespace: &str) {
+        for result in [ReconcileResult::Success, ReconcileResult::Requeue, ReconcileResult::Error] {
+            let labels =
+                ReconcileLabels { resource_type: resource_type.to_owned(), namespace: namespace.to_owned(), result };
+            self.duration.remove(&labels);
+            self.total.remove(&labels);
+        }
+        for error_type in ErrorType::ALL {
+            let (resource_type, namespace) = (resource_type.to_owned(), namespace.to_owned());
+            self.errors.remove(&ErrorLabels { resource_type, namespace, error_type });
+        }
+    }
+
     /// Counts a write that the API server accepted or refused.
     pub fn write(&self, verb: WriteVerb, kind: &str, accepted: bool) {
         self.writes.get_or_create(&WriteLabels { verb, kind: kind.to_owned(), accepted }).inc();
@@ -203,6 +218,26 @@ mod tests {
 
     use super::{Metrics, ReconcileResult, WriteVerb};
     use crate::failure::ErrorType;
+
+    /// Found defect: they stayed until the process was started anew.
+    #[test]
+    fn series_of_a_namespace_go_with_its_last_object() {
+        let metrics = Metrics::new();
+        for namespace in ["gone", "stays"] {
+            for result in [ReconcileResult::Success, ReconcileResult::Requeue] {
+                metrics.reconciled("DynamoGraphDeployment", namespace, result, Duration::from_millis(7));
+            }
+            for error_type in ErrorType::ALL {
+                metrics.failed("DynamoGraphDeployment", namespace, error_type, Duration::from_secs(2));
+            }
+        }
+        metrics.reconciled("DynamoModel", "gone", ReconcileResult::Success, Duration::from_millis(7));
+        metrics.forget("DynamoGraphDeployment", "gone");
+        let text = metrics.text();
+        let of = |kind, namespace| format!("resource_type=\"{kind}\",namespace=\"{namespace}\"");
+        assert!(!text.contains(&of("DynamoGraphDeployment", "gone")), "{text}");
+        assert!(text.contains(&of("DynamoGraphDeployment", "stays")) && text.contains(&of("DynamoModel", "gone")));
+    }
 
     #[test]
     fn names_and_labels_are_those_of_the_dashboards() {

@@ -23,6 +23,31 @@ pub async fn read<T>(
     }
 }
 
+/// [`read`] of an object whose name a user wrote; none without a request if there can be no object of this name.
+///
+/// # Errors
+/// As [`read`].
+pub async fn find<T>(
+    name: &str,
+    what: impl FnOnce() -> String,
+    request: impl Future<Output = kube::Result<Option<T>>>,
+) -> Result<Option<T>, ReadError> {
+    if is_object_name(name) { read(what, request).await } else { Ok(None) }
+}
+
+/// Whether an object can have this name: a DNS subdomain as of RFC 1123. Nothing else may become part of a path, where `../` and `?`
+/// would name another object than the user's rights are for.
+#[must_use]
+pub fn is_object_name(name: &str) -> bool {
+    let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        let ends = [bytes.first(), bytes.last()].iter().all(|byte| byte.is_some_and(|byte| is_end(*byte)));
+        ends && bytes.iter().all(|byte| is_end(*byte) || *byte == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
 /// Something could not be read from the API server.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what}: {}", source.as_ref().map_or("no answer in time".to_owned(), ToString::to_string))]
@@ -85,7 +110,7 @@ mod tests {
     use k8s_openapi::api::core::v1::ConfigMap;
     use serde_json::json;
 
-    use super::{Interruption, read};
+    use super::{Interruption, find, is_object_name, read};
     use crate::{
         failure::{ErrorType, Failure, Retry},
         store::Packed,
@@ -97,6 +122,46 @@ mod tests {
         let odd = Packed::<ConfigMap>::from_value(json!({ "metadata": { "name": "a" }, "data": 1 })).unwrap();
         let error = Interruption::from(odd.unpack().unwrap_err());
         assert_eq!((error.error_type(), error.retry()), (ErrorType::Validation, Retry::AwaitChange));
+    }
+
+    #[test]
+    fn only_names_of_objects_become_part_of_a_path() {
+        let longest = "a".repeat(253);
+        for name in ["a", "0", "a-b.c-0", longest.as_str()] {
+            assert!(is_object_name(name), "{name}");
+        }
+        let too_long = "a".repeat(254);
+        for name in [
+            "",
+            ".",
+            "..",
+            "a.",
+            ".a",
+            "a..b",
+            "-a",
+            "a-",
+            "A",
+            "a_b",
+            "a/b",
+            "../../victim/secrets/regcred",
+            "a?limit=1",
+            "a%2fb",
+            "a b",
+            "ä",
+            too_long.as_str(),
+        ] {
+            assert!(!is_object_name(name), "{name}");
+        }
+    }
+
+    /// Found defect: a name that a user wrote became part of the path as it was.
+    #[tokio::test]
+    async fn what_has_no_name_of_an_object_is_not_there_and_not_asked_for() {
+        async fn request() -> kube::Result<Option<()>> {
+            panic!("a request was sent")
+        }
+        assert_eq!(find("../victim", || "read".to_owned(), request()).await.unwrap(), None);
+        assert_eq!(find("mine", || "read".to_owned(), ready(Ok(Some(1)))).await.unwrap(), Some(1));
     }
 
     #[tokio::test(start_paused = true)]

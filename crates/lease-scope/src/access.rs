@@ -17,7 +17,7 @@ pub const ACCESS: &[Access] = &[
         resource: "deployments",
         subresource: None,
         verbs: &[Verb::List],
-        why: "tells whether the rest of the install is available before it takes the namespace",
+        why: "shows whether the rest of the install is available before the namespace is taken, and whether it goes when this process ends",
     },
 ];
 
@@ -27,5 +27,5 @@ pub const NAMED: &[NamedAccess] = &[NamedAccess {
     resource: "leases",
     names: &[MARKER_LEASE],
     verbs: &[Verb::Get, Verb::Update, Verb::Delete],
-    why: "renews and gives back the marker of the namespace",
+    why: "renews the marker of the namespace, and gives it back when the install goes",
 }];

@@ -50,7 +50,11 @@ impl MarkerLease {
         Ok(all
             .items
             .iter()
-            .map(|deployment| Sibling { name: deployment.name_any(), available: available(deployment) })
+            .map(|deployment| Sibling {
+                name: deployment.name_any(),
+                available: available(deployment),
+                goes: deployment.metadata.deletion_timestamp.is_some(),
+            })
             .collect())
     }
 
@@ -63,6 +67,12 @@ impl MarkerLease {
     /// Renews or takes over the marker as it was read; fails if somebody has written it since.
     pub(crate) async fn write(&self, lease: Lease) -> Result<Lease, Error> {
         let lease = self.claimed(lease);
+        self.within(self.leases.replace(MARKER_LEASE, &PostParams::default(), &lease)).await
+    }
+
+    /// Tells the processes of the install to stop; fails if the marker has been written since we wrote it.
+    pub(crate) async fn release(&self, mut lease: Lease) -> Result<Lease, Error> {
+        Marker::release(&mut lease, &self.owner, Timestamp::now());
         self.within(self.leases.replace(MARKER_LEASE, &PostParams::default(), &lease)).await
     }
 

@@ -1,8 +1,8 @@
 //! What to do about the marker: no I/O and no clock.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use controller_kit::scope::{Marker, Markers};
+use controller_kit::scope::Markers;
 
 /// A Deployment of the install.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(crate) struct Sibling {
     pub(crate) name: String,
     /// Whether it serves with its present spec.
     pub(crate) available: bool,
+    /// Whether it is being deleted.
+    pub(crate) goes: bool,
 }
 
 /// What to do now.
@@ -22,6 +24,8 @@ pub(crate) enum Step {
     TakeOver,
     /// It is ours: renew it.
     Renew,
+    /// Another replica of this process renews it.
+    StandBy,
     /// Somebody else keeps it.
     Refused {
         /// As its Lease says.
@@ -33,44 +37,53 @@ pub(crate) enum Step {
     Incomplete(Vec<String>),
 }
 
-/// The marker's namespace as it was seen.
+/// The marker as it was seen.
 pub(crate) struct Observed<'a> {
-    /// Whether the Lease exists, whatever it says.
-    pub(crate) exists: bool,
-    /// Whether this process has kept it until now.
+    /// Whether this process wrote it last.
     pub(crate) held: bool,
     /// What is known of it.
     pub(crate) markers: &'a Markers,
     /// The Lease's namespace.
     pub(crate) namespace: &'a str,
-    /// The rest of the install.
-    pub(crate) siblings: &'a [Sibling],
+    /// After this long without a renewal another replica takes the marker over, long before it expires.
+    pub(crate) overdue: Duration,
 }
 
-/// Decides for the install `owner`.
-pub(crate) fn decide(observed: &Observed<'_>, owner: &str, now: Instant) -> Step {
-    let ours = |marker: &Marker| marker.owner.as_deref() == Some(owner);
-    match observed.markers.valid(observed.namespace, now) {
-        // What is held is kept, also while a sibling is being rolled out.
-        Some(marker) if ours(marker) && observed.held => return Step::Renew,
-        // What was found may be left of an earlier install, or of a process that died: it is renewed if somebody can act on it.
-        Some(marker) if ours(marker) => {}
-        Some(marker) => return Step::Refused { holder: marker.holder.clone(), owner: marker.owner.clone() },
-        None => {}
+/// Decides for the install `owner` by the marker alone; none if the rest of the install counts, too.
+pub(crate) fn by_marker(observed: &Observed<'_>, owner: &str, now: Instant) -> Option<Step> {
+    let marker = observed.markers.valid(observed.namespace, now)?;
+    if marker.owner.as_deref() != Some(owner) {
+        return Some(Step::Refused { holder: marker.holder.clone(), owner: marker.owner.clone() });
     }
+    // What is held is kept, also while a sibling is being rolled out.
+    if observed.held {
+        return Some(Step::Renew);
+    }
+    // What was found may be left of an earlier install, or of a process that died long ago, and what is given back is left of one
+    // that goes: it is renewed if there is an install to act on it.
+    let age = observed.markers.age(observed.namespace, now).filter(|_| !marker.releasing)?;
+    Some(if age < observed.overdue { Step::StandBy } else { Step::TakeOver })
+}
+
+/// Decides about a marker that is not there, or is left, by the rest of the install.
+pub(crate) fn by_install(exists: bool, siblings: &[Sibling]) -> Step {
     let missing: Vec<String> =
-        observed.siblings.iter().filter(|sibling| !sibling.available).map(|sibling| sibling.name.clone()).collect();
-    if observed.siblings.is_empty() || !missing.is_empty() {
+        siblings.iter().filter(|sibling| !sibling.available).map(|sibling| sibling.name.clone()).collect();
+    if siblings.is_empty() || !missing.is_empty() {
         return Step::Incomplete(missing);
     }
-    if observed.exists { Step::TakeOver } else { Step::Create }
+    if exists { Step::TakeOver } else { Step::Create }
+}
+
+/// Whether the whole install goes, and not this process alone.
+pub(crate) fn goes(siblings: &[Sibling]) -> bool {
+    siblings.iter().all(|sibling| sibling.goes)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use controller_kit::scope::{MARKER_LEASE, OWNER_ANNOTATION};
+    use controller_kit::scope::{MARKER_LEASE, Marker, OWNER_ANNOTATION};
+    use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
     use serde_json::json;
 
     use super::*;
@@ -88,17 +101,18 @@ mod tests {
         markers
     }
 
+    fn siblings(available: &[bool]) -> Vec<Sibling> {
+        let numbered = available.iter().enumerate();
+        numbered.map(|(i, available)| Sibling { name: format!("d{i}"), available: *available, goes: false }).collect()
+    }
+
     fn step(markers: &Markers, exists: bool, available: &[bool], now: Instant) -> Step {
         step_of(false, markers, exists, available, now)
     }
 
     fn step_of(held: bool, markers: &Markers, exists: bool, available: &[bool], now: Instant) -> Step {
-        let siblings: Vec<_> = available
-            .iter()
-            .enumerate()
-            .map(|(i, available)| Sibling { name: format!("d{i}"), available: *available })
-            .collect();
-        decide(&Observed { exists, held, markers, namespace: "team", siblings: &siblings }, "us", now)
+        let observed = Observed { held, markers, namespace: "team", overdue: Duration::from_secs(15) };
+        by_marker(&observed, "us", now).unwrap_or_else(|| by_install(exists, &siblings(available)))
     }
 
     #[test]
@@ -121,6 +135,37 @@ mod tests {
         let (left, now) = (markers(Some("us"), Instant::now()), Instant::now());
         assert_eq!(step(&left, true, &[false], now), Step::Incomplete(vec!["d0".into()]), "others may serve meanwhile");
         assert_eq!(step(&left, true, &[true], now), Step::TakeOver);
+    }
+
+    /// Found defect: there was one replica, and the marker went with it.
+    #[test]
+    fn a_second_replica_takes_over_before_the_marker_expires_even_while_a_sibling_is_down() {
+        let (mut kept, start) = (Markers::default(), Instant::now());
+        kept.settle();
+        let mut lease = serde_json::from_value(json!({"metadata": {"name": MARKER_LEASE}})).unwrap();
+        write(&mut lease, Marker::renew);
+        kept.observe("team", Marker::of(&lease), start);
+        assert_eq!(step(&kept, true, &[false], start + Duration::from_secs(14)), Step::StandBy);
+        assert_eq!(step(&kept, true, &[false], start + Duration::from_secs(15)), Step::TakeOver);
+        assert_eq!(step_of(true, &kept, true, &[false], start), Step::Renew);
+        write(&mut lease, Marker::release);
+        kept.observe("team", Marker::of(&lease), start);
+        assert_eq!(step(&kept, true, &[], start), Step::Incomplete(vec![]), "the install goes");
+        assert_eq!(step(&kept, true, &[true], start), Step::TakeOver, "it is there again");
+    }
+
+    fn write(lease: &mut Lease, how: fn(&mut Lease, &str, Timestamp)) {
+        let spec = lease.spec.get_or_insert_default();
+        spec.holder_identity = Some("namespace-restricted-operator-1.5.0".to_owned());
+        spec.lease_duration_seconds = Some(30);
+        how(lease, "us", "2026-01-01T00:00:00Z".parse().unwrap());
+    }
+
+    #[test]
+    fn an_install_goes_when_all_of_it_goes() {
+        let [goes_, stays] = [true, false].map(|goes| Sibling { name: "d".into(), available: true, goes });
+        assert!(goes(&[]) && goes(&[goes_.clone()]));
+        assert!(!goes(&[stays.clone()]) && !goes(&[goes_, stays]));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! The marker is the Lease `dynamo-operator-namespace-scope`. While it is valid, cluster-wide operators leave the namespace alone
 //! and the other processes of the install act in it. It is taken when all of the install is available, so that a namespace
-//! never has half an operator; it is renewed for as long as this process lives, and deleted when the process ends in order.
+//! never has half an operator. Of several replicas one renews it; another one takes over when a renewal is overdue, before the marker
+//! expires. It outlives this process, and is given back only when the whole install goes: first it tells the other processes to stop,
+//! and it is deleted when their last requests have ended.
 //!
 //! - `decide`: what to do about the marker; pure.
 //! - `apply`: the Lease and the Deployments on the API server.
@@ -13,7 +15,7 @@ mod apply;
 mod decide;
 mod run;
 
-pub use run::{Config, run};
+pub use run::{Config, GRACE, run};
 
 /// Name of the program: user agent, metrics and Lease of its leader.
 pub const NAME: &str = "lease-scope";

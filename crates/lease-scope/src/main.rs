@@ -28,7 +28,9 @@ enum Command {
 fn main() -> ExitCode {
     let args = Args::parse();
     match args.command {
-        None => process::run(lease_scope::NAME, &args.common, |context| lease_scope::run(context, args.config)),
+        None => process::run_within(lease_scope::GRACE, lease_scope::NAME, &args.common, |context| {
+            lease_scope::run(context, args.config)
+        }),
         Some(Command::Access) => {
             let namespace = args.common.namespace.as_deref();
             print_role_with(lease_scope::NAME, namespace, access::ACCESS, access::NAMED)

@@ -1,10 +1,10 @@
-//! The loop: look, decide, write; give the marker back at the end.
+//! The loop: look, decide, write; at the end, give the marker back if the install goes.
 
 use std::time::{Duration, Instant};
 
 use controller_kit::{
     process::{Context, Gate},
-    scope::{Marker, Markers},
+    scope::{Marker, Markers, RELEASE_WAIT},
     store::Scope,
 };
 use k8s_openapi::api::coordination::v1::Lease;
@@ -14,8 +14,11 @@ use tracing::{info, warn};
 
 use crate::{
     apply::{Error, MarkerLease},
-    decide::{Observed, Step, decide},
+    decide::{Observed, Step, by_install, by_marker, goes},
 };
+
+/// How long the process may take to end: the marker is given back meanwhile.
+pub const GRACE: Duration = RELEASE_WAIT.saturating_add(Duration::from_secs(5));
 
 /// What the process is told beside the configuration file.
 #[derive(Debug, Clone, clap::Args)]
@@ -88,19 +91,17 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
         patience: interval / 2,
     };
     let gate = context.readiness.gate("the namespace's marker is ours");
-    let mut markers = Markers::default();
-    // It acts on what it wrote itself.
-    markers.settle();
+    let namespace = namespace.clone();
     let mut keeper =
-        Keeper { lease, namespace: namespace.clone(), markers, held: None, last: None, failed: false, gate };
+        Keeper { lease, namespace, interval, markers: Markers::default(), held: None, last: None, failed: false, gate };
     loop {
         keeper.round().await;
         tokio::select! {
-            () = sleep(keeper.pause(interval)) => {}
+            () = sleep(keeper.pause()) => {}
             () = context.shutdown.requested() => break,
         }
     }
-    keeper.give_back().await;
+    keeper.end().await;
     Ok(())
 }
 
@@ -108,6 +109,8 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
 struct Keeper {
     lease: MarkerLease,
     namespace: String,
+    /// Time between two renewals.
+    interval: Duration,
     markers: Markers,
     /// The marker as we wrote it last.
     held: Option<Lease>,
@@ -130,27 +133,30 @@ impl Keeper {
             }
             Err(error) => warn!(namespace = self.namespace, %error, "cannot keep the marker; trying again"),
         }
-        if self.holds() { self.gate.open() } else { self.gate.close() }
+        if self.is_kept() { self.gate.open() } else { self.gate.close() }
     }
 
-    /// Whether our siblings may still act on what we wrote.
-    fn holds(&self) -> bool {
-        let marker = self.markers.valid_for_its_owner(&self.namespace, Instant::now());
-        self.held.is_some() && marker.is_some_and(|marker| marker.owner.as_deref() == Some(&self.lease.owner))
+    /// Whether the marker is ours, and this replica or another one renews it.
+    fn is_kept(&self) -> bool {
+        let marker = self.markers.kept(&self.namespace, Instant::now());
+        marker.is_some_and(|marker| marker.owner.as_deref() == Some(&self.lease.owner))
     }
 
     async fn step(&mut self) -> Result<Step, Error> {
+        let asked = Instant::now();
         let live = self.lease.get().await?;
-        self.markers.observe(&self.namespace, live.as_ref().and_then(Marker::of), Instant::now());
-        let siblings = if self.holds() { Vec::new() } else { self.lease.siblings().await? };
-        let observed = Observed {
-            exists: live.is_some(),
-            held: self.held.is_some(),
-            markers: &self.markers,
-            namespace: &self.namespace,
-            siblings: &siblings,
+        let marker = live.as_ref().and_then(Marker::of);
+        self.held.take_if(|held| Marker::of(held) != marker);
+        self.markers.observe(&self.namespace, marker, asked);
+        // What changes from now on was written while this process ran.
+        self.markers.settle();
+        let (markers, overdue) = (&self.markers, self.interval + self.interval / 2);
+        let observed = Observed { held: self.held.is_some(), markers, namespace: &self.namespace, overdue };
+        let step = match by_marker(&observed, &self.lease.owner, Instant::now()) {
+            Some(step) => step,
+            None => by_install(live.is_some(), &self.lease.siblings().await?),
         };
-        let step = decide(&observed, &self.lease.owner, Instant::now());
+        let asked = Instant::now();
         let written = match (&step, live) {
             (Step::Create, _) => self.lease.create().await?,
             (Step::TakeOver | Step::Renew, Some(live)) => self.lease.write(live).await?,
@@ -159,14 +165,15 @@ impl Keeper {
                 return Ok(step);
             }
         };
-        self.markers.observe(&self.namespace, Marker::of(&written), Instant::now());
+        self.markers.observe(&self.namespace, Marker::of(&written), asked);
         self.held = Some(written);
         Ok(step)
     }
 
-    /// An install that waits, or could not renew, looks often, so that the namespace is without an operator for no longer than needed.
-    fn pause(&self, interval: Duration) -> Duration {
-        if self.holds() && !self.failed { interval } else { interval.min(Duration::from_secs(1)) }
+    /// Who waits, or could not renew, looks often, so that the namespace is without an operator for no longer than needed.
+    fn pause(&self) -> Duration {
+        let renews = self.held.is_some() && !self.failed;
+        if renews { self.interval } else { self.interval.min(Duration::from_secs(1)) }
     }
 
     fn say(&self, step: &Step) {
@@ -174,6 +181,7 @@ impl Keeper {
         match step {
             Step::Create | Step::TakeOver => info!(namespace, owner = self.lease.owner, "marked the namespace as ours"),
             Step::Renew => info!(namespace, "keeping the marker"),
+            Step::StandBy => info!(namespace, "another replica keeps the marker"),
             Step::Refused { holder, owner } => warn!(
                 namespace,
                 holder,
@@ -184,11 +192,34 @@ impl Keeper {
         }
     }
 
-    async fn give_back(&mut self) {
+    /// Leaves the marker to the successor, or gives it back if the whole install goes.
+    async fn end(mut self) {
         let Some(lease) = self.held.take() else { return };
-        match self.lease.delete(&lease).await {
-            Ok(()) => info!(namespace = self.namespace, "gave the namespace back"),
-            Err(error) => warn!(namespace = self.namespace, %error, "cannot delete the marker; it expires by itself"),
+        let namespace = &self.namespace;
+        match self.lease.siblings().await {
+            Ok(siblings) if goes(&siblings) => match self.give_back(lease).await {
+                Ok(()) => info!(namespace, "gave the namespace back"),
+                Err(error) => warn!(namespace, %error, "cannot give the marker back; it expires by itself"),
+            },
+            Ok(_) => info!(namespace, "left the marker to the successor"),
+            Err(error) => {
+                warn!(namespace, %error, "cannot list the rest of the install; left the marker, which expires")
+            }
+        }
+    }
+
+    /// Stops the processes of the install, keeps others out until their last requests have ended, and deletes the marker.
+    async fn give_back(&self, lease: Lease) -> Result<(), Error> {
+        let end = Instant::now() + RELEASE_WAIT;
+        let mut lease = self.lease.release(lease).await?;
+        info!(namespace = self.namespace, seconds = RELEASE_WAIT.as_secs(), "giving the namespace back");
+        loop {
+            let rest = end.saturating_duration_since(Instant::now());
+            sleep(rest.min(self.interval)).await;
+            if rest <= self.interval {
+                break self.lease.delete(&lease).await;
+            }
+            lease = self.lease.release(lease).await?;
         }
     }
 }

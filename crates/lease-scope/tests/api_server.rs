@@ -2,13 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use controller_kit::{
+    apply::STEP_TIMEOUT,
     metrics::Metrics,
     process::{Context, Readiness, Shutdown},
-    scope::{Fence, MARKER_LEASE, OWNER_ANNOTATION},
-    settings,
+    scope::{Fence, MARKER_LEASE, OWNER_ANNOTATION, RELEASING_ANNOTATION},
+    settings::{self, OperatorConfiguration},
     store::Scope,
 };
 use k8s_openapi::{
@@ -16,7 +20,10 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
     jiff::Timestamp,
 };
-use kube::{Api, ResourceExt, api::PostParams};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
 use lease_scope::Config;
 use serde_json::json;
 use test_cluster::{TestNamespace, wait};
@@ -89,7 +96,7 @@ async fn until_owned_by(namespace: &TestNamespace, expected: Option<&str>) {
 }
 
 #[tokio::test]
-async fn an_install_takes_its_namespace_when_it_is_complete_and_gives_it_back() {
+async fn an_install_takes_its_namespace_when_it_is_complete_and_leaves_it_to_its_successor() {
     let namespace = namespace("lease").await;
     let first = install(&namespace, "first");
     wait::until("it waits for its siblings", LIMIT, async || first.readiness.missing()).await.unwrap();
@@ -106,9 +113,69 @@ async fn an_install_takes_its_namespace_when_it_is_complete_and_gives_it_back() 
     };
     wait::until("it is renewed", LIMIT, renewed).await.unwrap();
 
+    // Its pod is replaced, and nobody else takes the namespace.
     first.shutdown.request();
     first.task.await.unwrap();
-    assert!(marker(&namespace).await.is_none(), "an orderly end gives the namespace back");
+    let left = marker(&namespace).await.unwrap().spec.unwrap();
+    let second = install(&namespace, "first");
+    let renewed = async || {
+        let now = marker(&namespace).await?.spec?;
+        (now.renew_time != left.renew_time && now.acquire_time == left.acquire_time).then_some(())
+    };
+    wait::until("its successor renews it", LIMIT, renewed).await.unwrap();
+    wait::until("it is ready", LIMIT, async || second.readiness.missing().is_none().then_some(())).await.unwrap();
+}
+
+/// Found defect: an orderly end deleted the marker, and the cluster-wide operator wrote beside requests that were on their way.
+#[tokio::test]
+async fn an_install_that_goes_stops_its_processes_before_it_gives_the_namespace_back() {
+    let namespace = namespace("lease-goes").await;
+    deploy(&namespace, "first").await;
+    let first = install(&namespace, "first");
+    until_owned_by(&namespace, Some("first")).await;
+    let sibling = sibling(&namespace, "first").await;
+    wait::until("its sibling acts", LIMIT, async || sibling.may_act(namespace.name()).ok()).await.unwrap();
+    let deployments = Api::<Deployment>::namespaced(namespace.client(), namespace.name());
+    deployments.delete("controller-of-first", &DeleteParams::default()).await.unwrap();
+    let gone = async || deployments.get_opt("controller-of-first").await.unwrap().is_none().then_some(());
+    wait::until("its Deployment is gone", LIMIT, gone).await.unwrap();
+
+    first.shutdown.request();
+    wait::until("its sibling stops", LIMIT, async || sibling.may_act(namespace.name()).err()).await.unwrap();
+    let stopped = Instant::now();
+    let kept = marker(&namespace).await.expect("it keeps others out meanwhile");
+    assert_eq!(kept.annotations().get(RELEASING_ANNOTATION).map(String::as_str), Some("true"));
+    first.task.await.unwrap();
+    assert!(marker(&namespace).await.is_none(), "the namespace is given back");
+    assert!(stopped.elapsed() >= STEP_TIMEOUT, "requests of the sibling may be on their way");
+}
+
+#[tokio::test]
+async fn of_two_replicas_one_renews_and_the_other_takes_over_before_the_marker_expires() {
+    let namespace = namespace("lease-replicas").await;
+    deploy(&namespace, "first").await;
+    let replicas = [install(&namespace, "first"), install(&namespace, "first")];
+    for replica in &replicas {
+        wait::until("it is ready", LIMIT, async || replica.readiness.missing().is_none().then_some(())).await.unwrap();
+    }
+    let outsider = Fence::new(&Scope::Cluster, &settings("another"));
+    outsider.follow(namespace.client(), &Scope::Cluster);
+    wait::until("others keep out", LIMIT, async || outsider.is_taken(namespace.name()).then_some(())).await.unwrap();
+    // Whichever of them renews it: both have ended, and one has a successor that knew nothing of them.
+    let [mut ends, mut stays] = replicas;
+    for _ in 0..2 {
+        ends.task.abort();
+        let left = marker(&namespace).await.unwrap().spec.unwrap().renew_time;
+        let renewed = async || {
+            assert!(outsider.is_taken(namespace.name()), "the marker has lapsed");
+            (marker(&namespace).await?.spec?.renew_time != left).then_some(())
+        };
+        wait::until("the other one renews it", LIMIT, renewed).await.unwrap();
+        assert_eq!(stays.readiness.missing(), None);
+        (ends, stays) = (stays, install(&namespace, "first"));
+        let is_ready = async || stays.readiness.missing().is_none().then_some(());
+        wait::until("the new one is ready", LIMIT, is_ready).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -132,6 +199,20 @@ async fn a_second_claimant_waits_until_the_first_is_gone_or_dead() {
     wait::until("it is ready", LIMIT, async || second.readiness.missing().is_none().then_some(())).await.unwrap();
 }
 
+fn settings(owner: &str) -> OperatorConfiguration {
+    let head = format!("apiVersion: {}\nkind: {}\n", settings::API_VERSION, settings::KIND);
+    settings::parse(&format!("{head}namespace: {{scope: {{owner: {owner}}}}}\n")).unwrap().0
+}
+
+/// The fence by which another process of the install follows the marker.
+async fn sibling(namespace: &TestNamespace, owner: &str) -> Fence {
+    let scope = Scope::Namespace(namespace.name().to_owned());
+    let fence = Fence::new(&scope, &settings(owner));
+    fence.follow(namespace.client(), &scope);
+    fence.known().await;
+    fence
+}
+
 /// The Go operator takes or renews the marker: it asks nobody, and leaves annotations as they are.
 async fn renewed_by_go(namespace: &TestNamespace) {
     let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
@@ -153,12 +234,7 @@ async fn an_install_gives_way_to_a_go_operator_that_takes_its_marker() {
     let first = install(&namespace, "first");
     until_owned_by(&namespace, Some("first")).await;
     wait::until("it is ready", LIMIT, async || first.readiness.missing().is_none().then_some(())).await.unwrap();
-    // Its siblings follow the marker by this fence.
-    let head = format!("apiVersion: {}\nkind: {}\n", settings::API_VERSION, settings::KIND);
-    let settings = settings::parse(&format!("{head}namespace: {{scope: {{owner: first}}}}\n")).unwrap().0;
-    let scope = Scope::Namespace(namespace.name().to_owned());
-    let sibling = Fence::new(&scope, &settings);
-    sibling.follow(namespace.client(), &scope);
+    let sibling = sibling(&namespace, "first").await;
     let acts = || sibling.may_act(namespace.name()).is_ok();
     wait::until("its sibling acts", LIMIT, async || acts().then_some(())).await.unwrap();
 

@@ -161,7 +161,10 @@ fn a_restricted_install_has_no_right_in_the_cluster_but_to_name_its_ca() {
     let external = [&RESTRICTED[..], &["dynamo-operator.webhook.certificateSecret.external=true"]].concat();
     let objects = render(&external).unwrap();
     assert!(names(&objects, "ClusterRole").is_empty() && names(&objects, "ClusterRoleBinding").is_empty());
-    find(&objects, "Deployment", "rel-dynamo-operator-lease-scope");
+    let marking = &find(&objects, "Deployment", "rel-dynamo-operator-lease-scope")["spec"];
+    // One renews the marker, and the other takes over.
+    assert_eq!((&marking["replicas"], &marking["strategy"]["rollingUpdate"]["maxUnavailable"]), (&json!(2), &json!(0)));
+    find(&objects, "PodDisruptionBudget", "rel-dynamo-operator-lease-scope");
     for account in ["planner-serviceaccount", "epp-serviceaccount", "dgdr-profiling-job"] {
         find(&objects, "ServiceAccount", account);
     }

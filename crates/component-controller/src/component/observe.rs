@@ -16,7 +16,7 @@ use api_types::{
 use controller_kit::{
     failure::ErrorType,
     pull_secrets::PullSecrets,
-    read::{Interruption, read},
+    read::{Interruption, find},
     store::{Key, Packed, Store, UnpackError, controller_owner},
 };
 use k8s_openapi::api::{
@@ -257,7 +257,7 @@ impl Observer {
             Some(name) => {
                 let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
                 let what = || format!("look for PersistentVolumeClaim {namespace}/{name}");
-                read(what, api.get_metadata_opt(&name)).await?.is_some()
+                find(&name, what, api.get_metadata_opt(&name)).await?.is_some()
             }
             None => false,
         };
@@ -305,7 +305,7 @@ impl Observer {
             return Ok(true);
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        match read(|| format!("look for Secret {namespace}/{name}"), api.get_metadata_opt(name)).await {
+        match find(name, || format!("look for Secret {namespace}/{name}"), api.get_metadata_opt(name)).await {
             Err(error) if error.error_type() == ErrorType::Forbidden => {
                 if self.may_read_secrets.swap(false, Ordering::Relaxed) {
                     warn!("no right to read Secrets: missing image pull secrets are not reported");

@@ -18,7 +18,7 @@ use controller_kit::{
     failure::ErrorType,
     pods::{JobWaits, PodWatcher},
     pull_secrets::DATA_KEY,
-    read::{Interruption, read},
+    read::{Interruption, find, read},
     store::{Packed, Store},
 };
 use http::{Method, Request};
@@ -163,7 +163,7 @@ impl Observer {
         name: &str,
     ) -> Result<Result<Option<Vec<u8>>, Hindrance>, Interruption> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        match read(|| format!("read Secret {namespace}/{name}"), api.get_opt(name)).await {
+        match find(name, || format!("read Secret {namespace}/{name}"), api.get_opt(name)).await {
             Ok(None) => Ok(Err(Hindrance::Blocked(format!("Secret {namespace}/{name} does not exist; create it")))),
             Ok(Some(secret)) => Ok(Ok(secret.data.and_then(|mut data| data.remove(DATA_KEY)).map(|data| data.0))),
             Err(error) if error.error_type() == ErrorType::Forbidden => {

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     failure::{ErrorType, Failure},
     metrics::{Metrics, WriteVerb},
+    read::is_object_name,
     store::CacheView,
 };
 
@@ -247,7 +248,8 @@ impl Applier {
         }
     }
 
-    /// Reads the object of a kind that has this name, past the caches. `namespace` is empty for kinds of the whole cluster.
+    /// Reads the object of a kind that has this name, past the caches; none if there can be none of this name. `namespace` is empty for
+    /// kinds of the whole cluster.
     ///
     /// # Errors
     /// As [`Applier::get`].
@@ -255,6 +257,9 @@ impl Applier {
     where
         K: Resource<DynamicType = ()>,
     {
+        if !is_object_name(name) {
+            return Ok(None);
+        }
         let resource = ApiResource::erase::<K>(&());
         self.get(&resource, &ObjectId::new(&resource, namespace, name)).await
     }

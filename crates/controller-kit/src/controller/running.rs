@@ -115,6 +115,9 @@ where
                 debug!(kind = self.store.kind(), %key, "is gone");
                 self.backoff.clear(&key);
                 self.queue.finish(&key, Instant::now(), None);
+                if !self.store.has_namespace(&key.namespace) {
+                    self.metrics.forget(self.store.kind(), &key.namespace);
+                }
                 continue;
             };
             if let Err(reason) = self.fence.may_act(&key.namespace) {

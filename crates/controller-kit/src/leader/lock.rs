@@ -21,7 +21,10 @@ use super::{
     LEASE_DURATION, RETRY_PERIOD,
     elector::{Elector, Record, Step},
 };
-use crate::process::{Context, Gate};
+use crate::{
+    process::{Context, Gate},
+    scope::Fence,
+};
 
 /// One request; well below the renew deadline, so that a request that hangs costs one try.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -32,6 +35,7 @@ pub(super) struct Lock {
     namespace: String,
     name: String,
     identity: String,
+    fence: Fence,
 }
 
 impl fmt::Display for Lock {
@@ -47,6 +51,7 @@ impl Lock {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             identity: identity(),
+            fence: context.fence.clone(),
         }
     }
 
@@ -108,6 +113,9 @@ impl Lock {
         };
         elector.observe(Some(record(&written)), Instant::now());
         elector.written(started);
+        if let Some(deadline) = elector.deadline() {
+            self.fence.leads_until(deadline);
+        }
         Ok(step)
     }
 

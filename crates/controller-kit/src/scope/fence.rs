@@ -16,7 +16,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    MARKER_LEASE, Marker, Markers,
+    LAPSE, MARKER_LEASE, Marker, Markers,
     look::{Found, Look},
 };
 use crate::{
@@ -27,11 +27,8 @@ use crate::{
 /// How many releases may wait for a reader before it is told to look at everything.
 const RELEASES: usize = 64;
 
-/// How often a process looks whether time has passed it by.
+/// How often a process checks what has become due.
 const PULSE: Duration = Duration::from_secs(1);
-
-/// After how long a silence a process trusts nothing that it knows: it was stopped, or starved, and others may have acted since.
-const LAPSE: Duration = Duration::from_secs(5);
 
 /// Another operator, or nobody yet, acts in the namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,9 +49,12 @@ pub enum Excluded {
         /// The namespace.
         namespace: String,
     },
-    /// The markers are not known yet, or not any more: the process did not run for a while.
+    /// The markers are not known yet, or not any more: the API server has not answered for a while, or the process did not run.
     #[error("the Leases {MARKER_LEASE} are not known at present")]
     Unknown,
+    /// The process has not renewed its leader election Lease in time: another replica may act.
+    #[error("the leader election Lease was not renewed in time; another replica may act")]
+    NotLeading,
 }
 
 /// Where this process may act anew.
@@ -76,6 +76,8 @@ pub struct Fence {
 struct Shared {
     side: Side,
     beliefs: Mutex<Beliefs>,
+    /// Until when the process leads; none without leader election.
+    leads_until: Mutex<Option<Instant>>,
     known: watch::Sender<bool>,
     released: broadcast::Sender<Released>,
 }
@@ -84,7 +86,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Beliefs {
     markers: Markers,
-    /// When it was last known to be true; never, until the markers are known.
+    /// When the last request that the API server has answered was sent; never, until the markers are known.
     true_at: Option<Instant>,
 }
 
@@ -139,7 +141,18 @@ impl Fence {
     fn on(side: Side) -> Self {
         let known = watch::Sender::new(side == Side::Unfenced);
         let (beliefs, released) = (Mutex::default(), broadcast::Sender::new(RELEASES));
-        Self { shared: Arc::new(Shared { side, beliefs, known, released }) }
+        Self { shared: Arc::new(Shared { side, beliefs, leads_until: Mutex::default(), known, released }) }
+    }
+
+    /// The process leads until then, and acts nowhere after it.
+    pub(crate) fn leads_until(&self, deadline: Instant) {
+        *self.shared.leads_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
+    }
+
+    /// Whether the process leads, or needs not to.
+    pub(super) fn leads(&self, now: Instant) -> Result<(), Excluded> {
+        let until = *self.shared.leads_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_none_or(|until| now < until).then_some(()).ok_or(Excluded::NotLeading)
     }
 
     /// Whether the process may act in this namespace now.
@@ -163,6 +176,7 @@ impl Fence {
     }
 
     fn may_act_at(&self, namespace: &str, now: Instant) -> Result<(), Excluded> {
+        self.leads(now)?;
         match &self.shared.side {
             Side::Unfenced => Ok(()),
             Side::Cluster => {
@@ -178,7 +192,14 @@ impl Fence {
             Side::Member { namespace: own, owner } => {
                 let ours = |marker: &Marker| marker.owner.as_deref() == Some(owner.as_str());
                 // What we look at outside of our namespace is none of the marker's business: our own Leases, say.
-                let held = namespace != own || self.beliefs().markers.valid_for_its_owner(own, now).is_some_and(ours);
+                if namespace != own {
+                    return Ok(());
+                }
+                let beliefs = self.beliefs();
+                if !beliefs.hold(now) {
+                    return Err(Excluded::Unknown);
+                }
+                let held = beliefs.markers.valid_for_its_owner(own, now).is_some_and(ours);
                 held.then_some(()).ok_or_else(|| Excluded::NotHeld { namespace: own.clone() })
             }
         }
@@ -214,12 +235,13 @@ impl Fence {
         tokio::spawn(async move { fence.keep(leases, ready, api).await });
     }
 
-    /// Keeps what the process knows true: from the watch, and by a look at the API server when a marker seems to have expired, or
-    /// when the process itself did not run for a while.
+    /// Keeps what the process knows true: from the watch, which brings changes at once, and by reading the markers from the API server
+    /// every two seconds. Only an answer of the API server shows that there is nothing new: a watch that hangs is as silent as one
+    /// without changes.
     async fn keep(&self, mut leases: Watch<Packed<Lease>>, ready: BoxFuture<'static, ()>, api: Api<Lease>) {
         let mut marked = BTreeSet::new();
         let mut ready = ready.fuse();
-        let mut look = Look::default();
+        let (mut look, mut listed, mut acted) = (Look::default(), false, false);
         let mut pulse = interval(PULSE);
         pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -231,32 +253,27 @@ impl Fence {
                 found = look.done() => Woken::Found(found),
                 _ = pulse.tick() => Woken::Beat,
             };
-            // Time alone can end what a member holds, and only a change can begin it.
-            let held = self.own_namespace_held();
+            // What a member held may have expired since the last turn.
+            let held = acted && self.own_namespace_held();
             let mut anywhere = false;
             match woken {
                 Woken::Changed(Some(change)) => self.take_in(&change),
                 Woken::Changed(None) => return,
-                Woken::Ready => {
-                    let mut beliefs = self.beliefs();
-                    beliefs.true_at = Some(Instant::now());
-                    beliefs.markers.settle();
-                    drop(beliefs);
-                    self.shared.known.send_replace(true);
-                }
+                Woken::Ready => listed = true,
                 Woken::Found(found) => anywhere = self.conclude(found, Instant::now()),
                 Woken::Beat => {}
             }
-            if self.beat(Instant::now()) && look.is_idle() {
-                look.begin(api.clone());
+            if listed {
+                look.begin_if_due(&api, Instant::now());
             }
+            acted = self.own_namespace_held();
             let now: BTreeSet<String> = self.beliefs().markers.marked().map(str::to_owned).collect();
             self.log(&marked, &now);
             match &self.shared.side {
                 Side::Unfenced => {}
                 Side::Cluster if anywhere => self.announce([Released::Anywhere]),
                 Side::Cluster => self.announce(marked.difference(&now).cloned().map(Released::Namespace)),
-                Side::Member { namespace, .. } if !held && self.own_namespace_held() => {
+                Side::Member { namespace, .. } if !held && acted => {
                     info!(namespace, "the namespace is ours");
                     self.announce([Released::Namespace(namespace.clone())]);
                 }
@@ -266,34 +283,25 @@ impl Fence {
         }
     }
 
-    /// Notes that the process runs. Tells whether the API server must be asked for the markers: one seems to have expired, or
-    /// too much time has passed since the last call.
-    fn beat(&self, now: Instant) -> bool {
-        let mut beliefs = self.beliefs();
-        if beliefs.true_at.is_none() || self.shared.side != Side::Cluster {
-            return false;
-        }
-        if !beliefs.hold(now) {
-            return true;
-        }
-        beliefs.true_at = Some(now);
-        beliefs.markers.next_expiry().is_some_and(|end| end <= now)
-    }
-
     /// Takes in what a look has found. Tells whether the process knows again where it may act, after a time in which it did not.
     fn conclude(&self, found: Found, now: Instant) -> bool {
-        let markers = match found {
-            Ok(markers) => markers,
+        let answer = match found {
+            Ok(answer) => answer,
             Err(error) => {
                 warn!(%error, "the Leases {MARKER_LEASE} cannot be read; marked namespaces stay marked");
                 return false;
             }
         };
         let mut beliefs = self.beliefs();
-        let lapsed = !beliefs.hold(now);
-        beliefs.markers.observe_all(markers, now);
-        beliefs.true_at = Some(now);
-        lapsed
+        let (known, lapsed) = (beliefs.true_at.is_some(), !beliefs.hold(now));
+        beliefs.markers.observe_all(answer.markers, answer.started, now);
+        beliefs.true_at = Some(answer.started);
+        if !known {
+            beliefs.markers.settle();
+        }
+        drop(beliefs);
+        self.shared.known.send_replace(true);
+        known && lapsed
     }
 
     fn take_in(&self, change: &Change<Packed<Lease>>) {
@@ -337,7 +345,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::scope::look::Unanswered;
+    use crate::scope::look::{Answer, Unanswered};
 
     fn marker(second: u32) -> Marker {
         let lease = json!({
@@ -365,18 +373,17 @@ mod tests {
         }
     }
 
-    fn found(second: u32) -> Found {
-        Ok(HashMap::from([("team".to_owned(), marker(second))]))
+    fn found(second: u32, started: Instant) -> Found {
+        Ok(Answer { started, markers: HashMap::from([("team".to_owned(), marker(second))]) })
     }
 
-    /// A cluster-wide process that knows of one marker, and beats once a second until `seconds` have passed.
-    fn beating(seconds: u64) -> (Fence, Instant) {
+    /// A cluster-wide process that knows of one marker, and reads it every two seconds until `seconds` have passed.
+    fn reading(seconds: u64) -> (Fence, Instant) {
         let fence = Fence::on(Side::Cluster);
         let start = Instant::now();
-        fence.beliefs().true_at = Some(start);
-        fence.beliefs().markers.observe("team", Some(marker(0)), start);
-        for second in 0..=seconds {
-            fence.beat(start + Duration::from_secs(second));
+        for second in (0..=seconds).step_by(2) {
+            let now = start + Duration::from_secs(second);
+            fence.conclude(found(0, now), now);
         }
         (fence, start + Duration::from_secs(seconds))
     }
@@ -387,30 +394,78 @@ mod tests {
 
     #[test]
     fn a_marker_that_seems_expired_keeps_us_out_until_the_api_server_says_so_too() {
-        let (fence, now) = beating(29);
-        assert!(!fence.beat(now), "nothing to ask");
-        let (fence, now) = beating(30);
-        assert!(fence.beat(now), "the watch may be dead: ask");
-        assert!(is_marked(&fence, now));
-        assert!(!fence.conclude(Err(Unanswered::Late), now));
-        assert!(is_marked(&fence, now), "no answer is no leave");
-        assert!(!fence.conclude(found(20), now));
-        assert!(is_marked(&fence, now), "it was renewed, and the watch did not tell");
-        let (fence, now) = beating(30);
-        fence.conclude(found(0), now);
+        let (fence, now) = reading(28);
+        let late = now + Duration::from_secs(3);
+        assert!(is_marked(&fence, late), "the watch may be dead");
+        assert!(!fence.conclude(Err(Unanswered::Late), late));
+        assert!(is_marked(&fence, late), "no answer is no leave");
+        fence.conclude(found(20, late), late);
+        assert!(is_marked(&fence, late), "it was renewed, and the watch did not bring it");
+        let (fence, now) = reading(30);
         assert_eq!(fence.may_act_at("team", now), Ok(()), "nobody renewed it");
     }
 
     #[test]
     fn a_process_that_was_stopped_acts_nowhere_before_it_has_asked() {
-        let (fence, now) = beating(1);
+        let (fence, now) = reading(2);
         assert_eq!(fence.may_act_at("other", now), Ok(()));
         let woken = now + Duration::from_secs(60);
         assert_eq!(fence.may_act_at("other", woken), Err(Excluded::Unknown), "somebody may have marked it meanwhile");
-        assert!(fence.beat(woken));
-        assert_eq!(fence.may_act_at("other", woken), Err(Excluded::Unknown), "to run again is not to know");
-        assert!(fence.conclude(found(50), woken), "told to look everywhere again");
+        assert!(fence.conclude(found(50, woken), woken), "told to look everywhere again");
         assert_eq!(fence.may_act_at("other", woken), Ok(()));
         assert!(is_marked(&fence, woken));
+    }
+
+    /// Found defect: the heartbeat of the process alone refreshed what it believed, so that a watch that hung hid a new marker for two
+    /// minutes.
+    #[test]
+    fn only_answers_of_the_api_server_refresh_what_is_believed() {
+        let (fence, now) = reading(2);
+        for second in 0..30 {
+            let now = now + Duration::from_secs(second);
+            fence.conclude(Err(Unanswered::Late), now);
+            let may = fence.may_act_at("other", now);
+            assert_eq!(may, if second < 10 { Ok(()) } else { Err(Excluded::Unknown) }, "after {second} s");
+        }
+        let now = now + Duration::from_secs(30);
+        fence.conclude(found(0, now - Duration::from_secs(11)), now);
+        assert_eq!(
+            fence.may_act_at("other", now),
+            Err(Excluded::Unknown),
+            "an answer counts from when it was asked for"
+        );
+    }
+
+    #[test]
+    fn a_member_acts_on_answers_too() {
+        let side = Side::Member { namespace: "team".to_owned(), owner: "us".to_owned() };
+        let (fence, start) = (Fence::on(side), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let owned = |second| {
+            let mut marker = marker(second);
+            marker.owner = Some("us".to_owned());
+            marker
+        };
+        let answer =
+            |second, started| Ok(Answer { started, markers: HashMap::from([("team".to_owned(), owned(second))]) });
+        assert_eq!(fence.may_act_at("team", start), Err(Excluded::Unknown));
+        fence.conclude(answer(0, start), start);
+        fence.conclude(answer(10, after(10)), after(10));
+        assert_eq!(fence.may_act_at("team", after(19)), Ok(()));
+        assert_eq!(fence.may_act_at("team", after(20)), Err(Excluded::Unknown), "the marker may be given back");
+        fence.conclude(answer(10, after(20)), after(20));
+        assert_eq!(fence.may_act_at("team", after(24)), Ok(()));
+        let held = fence.may_act_at("team", after(25));
+        assert!(matches!(held, Err(Excluded::NotHeld { .. })), "renewed after 0 s for all that is known: {held:?}");
+    }
+
+    /// Found defect: after a pause of the process, a reconcile sent one more write before the loss of the lease was noticed.
+    #[test]
+    fn a_process_that_leads_no_more_acts_nowhere() {
+        let (fence, now) = (Fence::unfenced(), Instant::now());
+        assert_eq!(fence.may_act_at("team", now), Ok(()));
+        fence.leads_until(now + Duration::from_secs(10));
+        assert_eq!(fence.may_act_at("team", now), Ok(()));
+        assert_eq!(fence.may_act_at("team", now + Duration::from_secs(10)), Err(Excluded::NotLeading));
     }
 }

@@ -1,6 +1,9 @@
 //! The check before each write, inside the client: whatever sends a write, it cannot get past.
 
-use std::task::{Context, Poll};
+use std::{
+    task::{Context, Poll},
+    time::Instant,
+};
 
 use futures::{
     FutureExt, TryFutureExt,
@@ -50,17 +53,22 @@ where
 }
 
 fn check(fence: &Fence, method: &Method, path: &str) -> Result<(), Excluded> {
-    match namespace_written(method, path) {
+    if !is_fenced(method, path) {
+        return Ok(());
+    }
+    match namespace_written(path) {
         Some(namespace) => fence.may_act(namespace),
-        None => Ok(()),
+        None => fence.leads(Instant::now()),
     }
 }
 
-/// The namespace that a request writes into. Leases decide who may act, so they are outside of it.
-fn namespace_written<'a>(method: &Method, path: &'a str) -> Option<&'a str> {
-    if method.is_safe() || path.starts_with("/apis/coordination.k8s.io/") {
-        return None;
-    }
+/// Writes, except those of Leases, which decide who may act.
+fn is_fenced(method: &Method, path: &str) -> bool {
+    !method.is_safe() && !path.starts_with("/apis/coordination.k8s.io/")
+}
+
+/// The namespace that a write goes into.
+fn namespace_written(path: &str) -> Option<&str> {
     let mut segments = path.split('/').skip_while(|segment| *segment != "namespaces").skip(1);
     let namespace = segments.next().filter(|namespace| !namespace.is_empty())?;
     // `/api/v1/namespaces/x` itself is an object of the cluster.
@@ -71,7 +79,7 @@ fn namespace_written<'a>(method: &Method, path: &'a str) -> Option<&'a str> {
 mod tests {
     use http::Method;
 
-    use super::namespace_written;
+    use super::{is_fenced, namespace_written};
 
     #[test]
     fn writes_into_namespaces_are_told_from_everything_else() {
@@ -84,7 +92,8 @@ mod tests {
             (Method::PATCH, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x", None),
             (Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/team/leases/x", None),
         ] {
-            assert_eq!(namespace_written(&method, path), expected, "{method} {path}");
+            let written = is_fenced(&method, path).then(|| namespace_written(path)).flatten();
+            assert_eq!(written, expected, "{method} {path}");
         }
     }
 }

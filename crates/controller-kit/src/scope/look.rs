@@ -1,20 +1,33 @@
-//! One look at all the markers, past every cache.
+//! Reads all markers past every cache, at intervals.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt, api::ListParams};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::{MARKER_LEASE, Marker};
 
-/// How long an answer may take, and how soon the next question follows one without.
-const LIMIT: Duration = Duration::from_secs(2);
-const AGAIN: Duration = Duration::from_secs(1);
+/// How long an answer may take, and the time between the beginnings of two looks. Within [`LAPSE`](super::LAPSE), several looks may
+/// fail.
+const LIMIT: Duration = Duration::from_secs(3);
+const EVERY: Duration = Duration::from_secs(2);
 
 /// The markers by namespace, or why they could not be read.
-pub(super) type Found = Result<HashMap<String, Marker>, Unanswered>;
+pub(super) type Found = Result<Answer, Unanswered>;
+
+/// What the API server answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// When it was asked: the answer is no older.
+    pub(super) started: Instant,
+    /// The markers by namespace.
+    pub(super) markers: HashMap<String, Marker>,
+}
 
 /// The API server did not tell.
 #[derive(Debug, thiserror::Error)]
@@ -27,36 +40,29 @@ pub(super) enum Unanswered {
     Failed(#[from] kube::Error),
 }
 
-/// A look that is under way, or none.
+/// A look that is under way, or none, and when the last one began.
 #[derive(Default)]
-pub(super) struct Look(Option<BoxFuture<'static, Found>>);
+pub(super) struct Look {
+    running: Option<BoxFuture<'static, Found>>,
+    began: Option<Instant>,
+}
 
 impl Look {
-    /// Whether none is under way.
-    pub(super) fn is_idle(&self) -> bool {
-        self.0.is_none()
-    }
-
-    /// Begins to look. The right to list the Leases of the one name suffices.
-    pub(super) fn begin(&mut self, api: Api<Lease>) {
-        self.0 = Some(
-            async move {
-                let found = markers(&api).await;
-                if found.is_err() {
-                    sleep(AGAIN).await;
-                }
-                found
-            }
-            .boxed(),
-        );
+    /// Begins a look if it is time for one. The right to list the Leases of the one name suffices.
+    pub(super) fn begin_if_due(&mut self, api: &Api<Lease>, now: Instant) {
+        if self.running.is_none() && self.began.is_none_or(|began| now.duration_since(began) >= EVERY) {
+            let api = api.clone();
+            self.began = Some(now);
+            self.running = Some(async move { markers(&api, now).await }.boxed());
+        }
     }
 
     /// What the look has found; never, while none is under way. Nothing is lost when this is dropped.
     pub(super) async fn done(&mut self) -> Found {
-        match &mut self.0 {
+        match &mut self.running {
             Some(look) => {
                 let found = look.await;
-                self.0 = None;
+                self.running = None;
                 found
             }
             None => std::future::pending().await,
@@ -64,9 +70,9 @@ impl Look {
     }
 }
 
-async fn markers(api: &Api<Lease>) -> Found {
+async fn markers(api: &Api<Lease>, started: Instant) -> Found {
     let named = ListParams::default().fields(&format!("metadata.name={MARKER_LEASE}"));
     let leases = timeout(LIMIT, api.list(&named)).await.map_err(|_| Unanswered::Late)??;
     let marked = |lease: &Lease| Some((lease.namespace()?, Marker::of(lease)?));
-    Ok(leases.iter().filter_map(marked).collect())
+    Ok(Answer { started, markers: leases.iter().filter_map(marked).collect() })
 }

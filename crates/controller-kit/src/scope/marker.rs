@@ -11,7 +11,11 @@ use std::{
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use kube::ResourceExt;
 
-use super::{HOLDER_PREFIX, OWNER_ANNOTATION, RENEWED_ANNOTATION, safety_margin};
+use super::{HOLDER_PREFIX, LAPSE, OWNER_ANNOTATION, RELEASING_ANNOTATION, RENEWED_ANNOTATION, safety_margin};
+
+/// Others keep out for this long at least after each renewal, however short a duration the marker names: a tenant can write
+/// markers, and each one that expires makes every cluster-wide process act.
+const SHORTEST: Duration = Duration::from_secs(10);
 
 /// What a marker Lease says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +26,8 @@ pub struct Marker {
     pub owner: Option<String>,
     /// How long it is valid without a renewal.
     pub duration: Duration,
+    /// Its owner gives it back.
+    pub releasing: bool,
     /// The writer's clock at the last renewal; only ever compared with itself.
     renewed: MicroTime,
 }
@@ -42,6 +48,7 @@ impl Marker {
             holder,
             owner: annotations.get(OWNER_ANNOTATION).filter(|_| by_owner).cloned(),
             duration: Duration::from_secs(seconds),
+            releasing: annotations.contains_key(RELEASING_ANNOTATION),
             renewed,
         })
     }
@@ -53,7 +60,14 @@ impl Marker {
         let annotations = lease.annotations_mut();
         annotations.insert(OWNER_ANNOTATION.to_owned(), owner.to_owned());
         annotations.insert(RENEWED_ANNOTATION.to_owned(), now.to_string());
+        annotations.remove(RELEASING_ANNOTATION);
         lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
+    }
+
+    /// As [`Self::renew`], and tells the processes of the install to stop.
+    pub fn release(lease: &mut Lease, owner: &str, now: Timestamp) {
+        Self::renew(lease, owner, now);
+        lease.annotations_mut().insert(RELEASING_ANNOTATION.to_owned(), "true".to_owned());
     }
 }
 
@@ -62,6 +76,8 @@ impl Marker {
 pub struct Markers {
     seen: HashMap<String, Seen>,
     settled: bool,
+    /// When the last answered look at the API server began.
+    looked: Option<Instant>,
 }
 
 /// A marker, and since when it has not changed.
@@ -69,6 +85,10 @@ pub struct Markers {
 struct Seen {
     marker: Marker,
     since: Instant,
+    /// It was not there before this moment: the last answer of the API server that did not show it was asked for then.
+    written_after: Instant,
+    /// Since when this owner has kept it without a lapse.
+    owned_since: Instant,
     /// It came or changed before our eyes. What was there at first sight may be as old as it likes.
     alive: bool,
     /// It expired, and a look at the API server has shown that nobody has renewed it.
@@ -77,7 +97,12 @@ struct Seen {
 
 impl Seen {
     fn end(&self) -> Instant {
-        self.since + self.marker.duration
+        self.since + self.marker.duration.max(SHORTEST)
+    }
+
+    /// Another process may take it for expired at `now`.
+    fn may_have_lapsed(&self, now: Instant) -> bool {
+        now >= self.written_after + self.marker.duration
     }
 }
 
@@ -90,8 +115,13 @@ impl Markers {
             }
             Some(marker) if self.seen.get(namespace).is_some_and(|seen| seen.marker == marker) => {}
             Some(marker) => {
-                let alive = self.settled || self.seen.contains_key(namespace);
-                self.seen.insert(namespace.to_owned(), Seen { marker, since: now, alive, ended: false });
+                let before = self.seen.get(namespace);
+                let alive = self.settled || before.is_some();
+                let same_owner = before.filter(|seen| seen.marker.owner == marker.owner && !seen.may_have_lapsed(now));
+                let owned_since = same_owner.map_or(now, |seen| seen.owned_since);
+                let written_after = self.looked.map_or(now, |looked| looked.min(now));
+                let seen = Seen { marker, since: now, written_after, owned_since, alive, ended: false };
+                self.seen.insert(namespace.to_owned(), seen);
             }
         }
     }
@@ -101,15 +131,18 @@ impl Markers {
         self.settled = true;
     }
 
-    /// Takes note of everything that the API server has at `now`. Markers that have expired and are the same still have ended.
-    pub fn observe_all(&mut self, mut found: HashMap<String, Marker>, now: Instant) {
-        self.seen.retain(|namespace, _| found.contains_key(namespace));
-        for (namespace, marker) in found.drain() {
+    /// Takes note of all that a look at the API server has found, which was begun at `started` and answered at `now`. Markers that
+    /// had expired by then and are the same still have ended. What the watch has brought since is newer than the answer.
+    pub fn observe_all(&mut self, mut found: HashMap<String, Marker>, started: Instant, now: Instant) {
+        self.seen.retain(|namespace, seen| seen.since > started || found.contains_key(namespace));
+        found.retain(|namespace, _| self.seen.get(namespace).is_none_or(|seen| seen.since <= started));
+        for (namespace, marker) in found {
             self.observe(&namespace, Some(marker), now);
         }
-        for seen in self.seen.values_mut().filter(|seen| seen.end() <= now) {
+        for seen in self.seen.values_mut().filter(|seen| seen.end() <= started) {
             seen.ended = true;
         }
+        self.looked = Some(started);
     }
 
     /// The marker that keeps others out of a namespace: one that has not ended, expired though it may seem. A watch that brings
@@ -125,23 +158,30 @@ impl Markers {
         self.seen.get(namespace).filter(|seen| now < seen.end()).map(|seen| &seen.marker)
     }
 
-    /// The marker of a namespace, if those whose it is may still act on it at `now`: they stop before others start, and do not start
-    /// on a marker that nobody may have kept for days.
+    /// The marker of a namespace, if it is being renewed and does not expire soon.
+    #[must_use]
+    pub fn kept(&self, namespace: &str, now: Instant) -> Option<&Marker> {
+        let Seen { marker, written_after, .. } = self.seen.get(namespace).filter(|seen| seen.alive)?;
+        (now.duration_since(*written_after) + safety_margin(marker.duration) < marker.duration).then_some(marker)
+    }
+
+    /// The marker of a namespace, if the processes of its owner may act on it at `now`: they stop before others start, start when
+    /// others have stopped, and do not start on a marker that may have been left long ago.
     #[must_use]
     pub fn valid_for_its_owner(&self, namespace: &str, now: Instant) -> Option<&Marker> {
-        let Seen { marker, since, .. } = self.seen.get(namespace).filter(|seen| seen.alive)?;
-        (now.duration_since(*since) + safety_margin(marker.duration) < marker.duration).then_some(marker)
+        let owned = now.duration_since(self.seen.get(namespace)?.owned_since);
+        self.kept(namespace, now).filter(|marker| !marker.releasing && owned >= LAPSE)
+    }
+
+    /// How long ago the marker of a namespace was seen to change; none if it has not been.
+    #[must_use]
+    pub fn age(&self, namespace: &str, now: Instant) -> Option<Duration> {
+        self.seen.get(namespace).filter(|seen| seen.alive).map(|seen| now.duration_since(seen.since))
     }
 
     /// The namespaces whose markers have not ended, in no order.
     pub fn marked(&self) -> impl Iterator<Item = &str> {
         self.seen.iter().filter(|(_, seen)| !seen.ended).map(|(namespace, _)| namespace.as_str())
-    }
-
-    /// When the next marker expires, or has expired, of those that have not ended.
-    #[must_use]
-    pub fn next_expiry(&self) -> Option<Instant> {
-        self.seen.values().filter(|seen| !seen.ended).map(Seen::end).min()
     }
 }
 
@@ -190,8 +230,91 @@ mod tests {
         markers.observe("team", Marker::of(&lease("2")), start);
         assert!(markers.valid_for_its_owner("team", after(start, 24)).is_some());
         assert!(markers.valid_for_its_owner("team", after(start, 25)).is_none());
-        markers.observe("new", Marker::of(&lease("1")), start);
-        assert!(markers.valid_for_its_owner("new", start).is_some());
+    }
+
+    /// Found defect: it acted as soon as it saw its marker, while others still acted until they saw it.
+    #[test]
+    fn an_owner_waits_until_others_have_stopped() {
+        let (mut markers, start) = (Markers::default(), Instant::now());
+        markers.settle();
+        markers.observe("team", Marker::of(&lease("1")), start);
+        assert!(markers.kept("team", start).is_some());
+        assert!(markers.valid_for_its_owner("team", after(start, 9)).is_none());
+        assert!(markers.valid_for_its_owner("team", after(start, 10)).is_some());
+        markers.observe("team", Marker::of(&lease("2")), after(start, 11));
+        assert!(markers.valid_for_its_owner("team", after(start, 11)).is_some(), "a renewal is no new beginning");
+        markers.observe("team", Marker::of(&lease("3")), after(start, 41));
+        assert!(markers.valid_for_its_owner("team", after(start, 50)).is_none(), "it had expired: others may act");
+        assert!(markers.valid_for_its_owner("team", after(start, 51)).is_some());
+        let mut taken = lease("4");
+        Marker::renew(&mut taken, "them", "2026-01-01T00:00:00Z".parse().unwrap());
+        markers.observe("team", Marker::of(&taken), after(start, 52));
+        assert!(markers.valid_for_its_owner("team", after(start, 61)).is_none(), "another owner");
+    }
+
+    /// Found defect: a renewal counted from its arrival, so that a watch that lagged made a process act on an expired marker.
+    #[test]
+    fn a_renewal_counts_from_the_last_look_that_did_not_show_it() {
+        let (mut markers, start) = (Markers::default(), Instant::now());
+        let found = |second| HashMap::from([("team".to_owned(), Marker::of(&lease(second)).unwrap())]);
+        markers.observe_all(found("1"), start, start);
+        markers.settle();
+        markers.observe_all(found("1"), after(start, 12), after(start, 13));
+        markers.observe("team", Marker::of(&lease("2")), after(start, 20));
+        assert!(markers.valid_for_its_owner("team", after(start, 36)).is_some());
+        assert!(markers.valid_for_its_owner("team", after(start, 37)).is_none(), "it may have been written 25 s ago");
+        assert!(markers.valid("team", after(start, 49)).is_some(), "others count from its arrival");
+    }
+
+    #[test]
+    fn a_marker_that_is_given_back_stops_its_owner_and_keeps_others_out() {
+        let (mut markers, start) = (Markers::default(), Instant::now());
+        let mut marker = lease("1");
+        Marker::renew(&mut marker, "us", "2026-01-01T00:00:00Z".parse().unwrap());
+        markers.settle();
+        markers.observe("team", Marker::of(&marker), start);
+        Marker::release(&mut marker, "us", "2026-01-01T00:00:01Z".parse().unwrap());
+        markers.observe("team", Marker::of(&marker), after(start, 15));
+        assert!(markers.valid_for_its_owner("team", after(start, 15)).is_none());
+        assert!(markers.standing("team").is_some());
+        assert_eq!(markers.kept("team", after(start, 15)).unwrap().owner.as_deref(), Some("us"));
+        Marker::renew(&mut marker, "us", "2026-01-01T00:00:02Z".parse().unwrap());
+        markers.observe("team", Marker::of(&marker), after(start, 16));
+        assert!(markers.valid_for_its_owner("team", after(start, 16)).is_some(), "it is kept after all");
+    }
+
+    /// Found defect: a marker of one second, renewed in a loop, made every cluster-wide process read all markers each second.
+    #[test]
+    fn the_duration_of_a_marker_has_a_floor() {
+        let (mut markers, start) = (Markers::default(), Instant::now());
+        let mut short = lease("1");
+        short.spec.as_mut().unwrap().lease_duration_seconds = Some(1);
+        markers.settle();
+        markers.observe("team", Marker::of(&short), start);
+        markers.observe_all(
+            [("team".to_owned(), Marker::of(&short).unwrap())].into(),
+            after(start, 9),
+            after(start, 9),
+        );
+        assert!(markers.standing("team").is_some());
+        assert!(markers.kept("team", after(start, 1)).is_none(), "the Go operator goes by the duration as it is");
+        markers.observe_all(
+            [("team".to_owned(), Marker::of(&short).unwrap())].into(),
+            after(start, 10),
+            after(start, 10),
+        );
+        assert_eq!(markers.standing("team"), None);
+    }
+
+    #[test]
+    fn an_answer_is_older_than_what_the_watch_has_brought_meanwhile() {
+        let (mut markers, start) = (Markers::default(), Instant::now());
+        let found = HashMap::from([("team".to_owned(), Marker::of(&lease("1")).unwrap())]);
+        markers.observe("team", Marker::of(&lease("2")), after(start, 1));
+        markers.observe("new", Marker::of(&lease("1")), after(start, 1));
+        markers.observe_all(found, start, after(start, 2));
+        assert_eq!(markers.standing("team"), Marker::of(&lease("2")).as_ref());
+        assert!(markers.standing("new").is_some());
     }
 
     #[test]
@@ -244,14 +367,12 @@ mod tests {
         markers.observe("renewed", Marker::of(&lease("1")), start);
         let late = after(start, 60);
         assert!(markers.standing("team").is_some(), "the watch may be dead");
-        assert_eq!(markers.next_expiry(), Some(after(start, 30)), "something is to be done, late as it is");
 
         let found = |second| Marker::of(&lease(second)).unwrap();
-        markers.observe_all([("team".to_owned(), found("1")), ("renewed".to_owned(), found("2"))].into(), late);
+        markers.observe_all([("team".to_owned(), found("1")), ("renewed".to_owned(), found("2"))].into(), late, late);
         assert_eq!(markers.standing("team"), None);
         assert_eq!(markers.standing("gone"), None);
         assert_eq!(markers.marked().collect::<Vec<_>>(), ["renewed"]);
-        assert_eq!(markers.next_expiry(), Some(after(late, 30)));
 
         markers.observe("team", Marker::of(&lease("1")), after(late, 1));
         assert_eq!(markers.standing("team"), None, "a list shows the old marker again");
@@ -264,11 +385,9 @@ mod tests {
         let (mut markers, start) = (Markers::default(), Instant::now());
         markers.observe("a", Marker::of(&lease("1")), start);
         markers.observe("b", Marker::of(&lease("2")), after(start, 5));
-        assert_eq!(markers.next_expiry(), Some(after(start, 30)));
         let both =
             [("a", "1"), ("b", "2")].map(|(name, second)| (name.to_owned(), Marker::of(&lease(second)).unwrap()));
-        markers.observe_all(both.into(), after(start, 30));
+        markers.observe_all(both.into(), after(start, 30), after(start, 30));
         assert_eq!(markers.marked().collect::<Vec<_>>(), ["b"]);
-        assert_eq!(markers.next_expiry(), Some(after(start, 35)));
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! - `marker`: which markers are valid, from what was seen and when; pure.
 //! - `fence`: the answer for one process, and the watch that keeps it true.
-//! - `look`: one look past the cache, before an expired marker counts for nothing.
+//! - `look`: reads the markers past the cache every two seconds.
 //! - `layer`: the check before each write, inside the client.
 
 mod fence;
@@ -15,6 +15,8 @@ mod look;
 mod marker;
 
 use std::time::Duration;
+
+use crate::apply::STEP_TIMEOUT;
 
 pub use self::{
     fence::{Excluded, Fence, Released},
@@ -35,6 +37,16 @@ pub const OWNER_ANNOTATION: &str = "operator.dynamo/owner";
 /// Annotation of a marker that tells which `renewTime` its owner has written. The Go operator takes any marker of its namespace,
 /// renews it, and leaves the annotations as they are: from then on the two differ, and the marker is its own.
 pub const RENEWED_ANNOTATION: &str = "operator.dynamo/renewed";
+
+/// Annotation of a marker whose owner gives it back: its processes stop, and it is deleted when their last requests have ended.
+pub const RELEASING_ANNOTATION: &str = "operator.dynamo/releasing";
+
+/// After this long without an answer of the API server a process acts nowhere: others may have acted since.
+const LAPSE: Duration = Duration::from_secs(10);
+
+/// How long a marker is kept after it says that it is given back: by then every process of the install has read that, or has
+/// stopped because it could not, and the requests that it had sent have ended.
+pub const RELEASE_WAIT: Duration = LAPSE.saturating_add(STEP_TIMEOUT);
 
 /// How long before others may start a process stops acting, so that watches that lag, and requests that are on their way, do
 /// not make two operators act at once: a sixth of the marker's duration, 5 s of the usual 30 s.

@@ -106,6 +106,12 @@ impl<O: Resource> Store<O> {
         self.read(|content| content.objects.keys().cloned().collect())
     }
 
+    /// Whether there are objects in this namespace.
+    #[must_use]
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        self.read(|content| content.objects.keys().any(|key| key.namespace == namespace))
+    }
+
     /// All objects, in no particular order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<O>> {

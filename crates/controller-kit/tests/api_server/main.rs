@@ -5,6 +5,7 @@
 mod applier;
 mod consistent;
 mod controller;
+mod events;
 mod leader;
 mod optional_api;
 mod scale;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use end_to_end::{BoxError, GRAPH_CONTROLLER, World, executable, private_world};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::{Program, Signal, wait};
 
@@ -34,16 +34,29 @@ enum End {
     Overslept,
     /// Killed; what comes back first finds a marker that nobody keeps.
     Orphaned,
+    /// The process that keeps the marker is replaced, as by an upgrade or a drain: nothing else changes.
+    Replaced,
+    /// All of the install is removed.
+    Removed,
 }
 
 /// In turn. Those that take the length of a marker or more are rarer.
-const ENDS: [End; 8] =
-    [End::Outage, End::Overslept, End::Killed, End::Orderly, End::Frozen, End::Orderly, End::Orphaned, End::Orderly];
+const ENDS: [End; 9] = [
+    End::Replaced,
+    End::Outage,
+    End::Overslept,
+    End::Killed,
+    End::Removed,
+    End::Frozen,
+    End::Orderly,
+    End::Orphaned,
+    End::Removed,
+];
 
 impl End {
-    /// There and back; after an outage nobody has to have taken over.
+    /// There and back; after an outage nobody has to have taken over, and after a replacement nobody may.
     fn hand_overs(self) -> usize {
-        if matches!(self, Self::Outage) { 0 } else { 2 }
+        if matches!(self, Self::Outage | Self::Replaced) { 0 } else { 2 }
     }
 }
 
@@ -112,10 +125,21 @@ impl<'a> Operators<'a> {
     }
 
     async fn stop_own(&self, signal: Signal) -> Result<(), BoxError> {
-        // The marker last: it is given back when nobody writes under it any more.
         for program in &self.own {
             self.world.cluster.stop_program(&program.name, signal).await?;
         }
+        Ok(())
+    }
+
+    /// Removes the install. The controller runs until the marker is given back: it has to stop by itself.
+    async fn remove_own(&self) -> Result<(), BoxError> {
+        let deployments = self.world.api::<Deployment>();
+        deployments.delete("sibling", &DeleteParams::default()).await?;
+        let gone = async || deployments.get_opt("sibling").await.is_ok_and(|found| found.is_none()).then_some(());
+        wait::until("the Deployment to be gone", PATIENCE, gone).await?;
+        let [controller, marker] = &self.own;
+        self.world.cluster.stop_program(&marker.name, Signal::Terminate).await?;
+        self.world.cluster.stop_program(&controller.name, Signal::Terminate).await?;
         Ok(())
     }
 
@@ -204,6 +228,15 @@ async fn there_and_back(
     match end {
         End::Orderly | End::Overslept => operators.stop_own(Signal::Terminate).await?,
         End::Killed | End::Orphaned => operators.stop_own(Signal::Kill).await?,
+        End::Removed => operators.remove_own().await?,
+        End::Replaced => {
+            let [_, marker] = &operators.own;
+            cluster.stop_program(&marker.name, Signal::Terminate).await?;
+            cluster.run(marker).await?;
+            written_by(audit, Side::Own, Timestamp::now()).await?;
+            assert!(audit.last_write(Side::Wide)? <= Some(begin), "the cluster-wide operator has taken the namespace");
+            return Ok(());
+        }
         End::Frozen => {
             operators.signal_own("-STOP")?;
             // The length of the sleep is what is tested.
@@ -229,6 +262,10 @@ async fn there_and_back(
         }
         End::Orphaned => {
             operators.run_without_marker(audit).await?;
+            operators.run_own().await?;
+        }
+        End::Removed => {
+            sibling(operators.world).await?;
             operators.run_own().await?;
         }
         _ => operators.run_own().await?,

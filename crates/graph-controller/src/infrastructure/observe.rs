@@ -8,7 +8,7 @@ use api_types::{labels, names};
 use controller_kit::failure::Class;
 use controller_kit::pods::NOT_ENDED;
 use controller_kit::process::Context;
-use controller_kit::read::{ReadError, read};
+use controller_kit::read::{ReadError, find};
 use controller_kit::settings::Infrastructure;
 use controller_kit::store::{Key, Packed, Store, watch_metadata_by};
 use futures::channel::mpsc;
@@ -134,7 +134,7 @@ impl Source {
         let what = format!("Secret {}/{name}, which infrastructure.secretName names,", self.namespace);
         let mistake = |why: &str| Obstacle::Mistake(format!("{what} {why}"));
         let api: Api<Packed<Secret>> = Api::namespaced(self.client.clone(), &self.namespace);
-        let secret = match read(|| format!("read Secret {}/{name}", self.namespace), api.get_opt(name)).await {
+        let secret = match find(name, || format!("read Secret {}/{name}", self.namespace), api.get_opt(name)).await {
             Ok(secret) => secret.ok_or_else(|| mistake("does not exist; create it"))?,
             Err(error) if error.error_type().class() == Class::Transient => return Err(Obstacle::Passing(error)),
             Err(error) => return Err(mistake(&format!("cannot be read; see to the rights of the operator: {error}"))),

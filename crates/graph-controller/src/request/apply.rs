@@ -234,6 +234,8 @@ async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> R
             _ => {}
         }
     }
+    // This applier remembers requests; nothing would tell it when the graph is gone.
+    applier.forget(uid);
     tracing::debug!(request = observed.name, graph = graph.name_any(), "handed ConfigMaps over");
     Ok(())
 }

@@ -97,6 +97,11 @@ impl Writer<'_> {
             let (key, value) = mark_of_ours(wanted);
             desired = desired.adopt_if_labelled(key, &value);
         }
+        // What no cache holds may have been made by hand under our name.
+        let manager = wanted.labels.as_ref().and_then(|labels| labels.get(labels::MANAGED_BY));
+        if let Some(manager) = manager.filter(|_| live.is_none()) {
+            desired = desired.adopt_if_labelled(labels::MANAGED_BY, manager);
+        }
         self.send(&desired, live).await
     }
 
