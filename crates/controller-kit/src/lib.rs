@@ -11,6 +11,7 @@
 //! - [`pull_secrets`]: which docker configuration Secrets open which registries.
 //! - [`read`]: reads that no cache answers, and why a reconcile ends early.
 //! - [`warnings`]: what Kubernetes warns of.
+//! - [`fairness`]: shares a bounded number of places between namespaces.
 //! - [`leader`]: of several replicas, one acts.
 //! - [`scope`]: which operator acts in a namespace.
 //! - [`yaml`]: texts that people and programs hand to the operator.
@@ -26,6 +27,7 @@ pub mod conditions;
 pub mod controller;
 pub mod events;
 pub mod failure;
+pub mod fairness;
 pub mod leader;
 pub mod metrics;
 pub mod pods;

@@ -1,20 +1,19 @@
 //! Which key is reconciled next. Pure: time comes in from outside.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeSet, HashMap, HashSet},
     time::Duration,
 };
 
 use tokio::time::Instant;
 
-use crate::store::Key;
+use crate::{fairness::FairQueue, store::Key};
 
 /// Keys that wait for a reconcile. A key is never worked on twice at the same time, and any number of triggers before it
-/// starts are one.
+/// starts are one. Namespaces take turns.
 #[derive(Debug)]
 pub(super) struct Queue {
-    concurrency: usize,
-    waiting: VecDeque<Key>,
+    waiting: FairQueue<Key>,
     queued: HashSet<Key>,
     running: HashSet<Key>,
     /// Triggered while running: what the reconcile saw may be out of date.
@@ -27,8 +26,7 @@ impl Queue {
     /// At most `concurrency` keys run at the same time; at least one does.
     pub(super) fn new(concurrency: usize) -> Self {
         Self {
-            concurrency: concurrency.max(1),
-            waiting: VecDeque::new(),
+            waiting: FairQueue::new(concurrency.max(1)),
             queued: HashSet::new(),
             running: HashSet::new(),
             again: HashSet::new(),
@@ -42,16 +40,14 @@ impl Queue {
         if self.running.contains(&key) {
             self.again.insert(key);
         } else if self.queued.insert(key.clone()) {
-            self.waiting.push_back(key);
+            self.waiting.push(&key.namespace.clone(), key);
         }
     }
 
     /// The next key to start, if one waits and there is room. Its timer is over: the reconcile will set a new one.
     pub(super) fn start(&mut self) -> Option<Key> {
-        if self.running.len() >= self.concurrency {
-            return None;
-        }
-        let key = self.waiting.pop_front()?;
+        let key = self.waiting.pop()?;
+        self.waiting.take(&key.namespace, 1);
         self.queued.remove(&key);
         self.cancel(&key);
         self.running.insert(key.clone());
@@ -60,7 +56,9 @@ impl Queue {
 
     /// A key is done; `after` is when it wants to be looked at again without a trigger.
     pub(super) fn finish(&mut self, key: &Key, now: Instant, after: Option<Duration>) {
-        self.running.remove(key);
+        if self.running.remove(key) {
+            self.waiting.give_back(&key.namespace);
+        }
         if self.again.remove(key) {
             self.trigger(key.clone());
         }
@@ -142,6 +140,17 @@ mod tests {
         assert_eq!(queue.start(), None);
         queue.finish(&key("b"), Instant::now(), None);
         assert_eq!(queue.start(), Some(key("c")));
+    }
+
+    /// One graph of a tenant waited until all objects of another tenant were reconciled.
+    #[test]
+    fn a_namespace_with_ten_thousand_keys_does_not_delay_another() {
+        let mut queue = Queue::new(8);
+        (0..10_000).for_each(|number| queue.trigger(key(&number.to_string())));
+        while queue.start().is_some() {}
+        let other = Key::new("other", "graph");
+        queue.trigger(other.clone());
+        assert_eq!(queue.start(), Some(other));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum Mode {
     Lying,
     /// No connection.
     Gone,
+    /// Answers "not found" to an unload and keeps the adapter in its list.
+    Denying,
     /// Never answers.
     Mute,
     /// Has no handlers for adapters.
@@ -210,8 +212,9 @@ impl Simulation {
             (_, Request::List) => Outcome::Listed(engine.holds.keys().map(|name| name.as_str().into()).collect()),
             (Mode::Refusing, _) => refused,
             (Mode::Lying, _) => Outcome::Done,
+            (Mode::Denying, Request::Unload { .. }) => Outcome::NotThere,
             (Mode::Slow(time), Request::Load { patience, .. }) if time > *patience => Outcome::TimedOut,
-            (Mode::Healthy | Mode::Slow(_), Request::Load { name, source, .. }) => {
+            (Mode::Healthy | Mode::Denying | Mode::Slow(_), Request::Load { name, source, .. }) => {
                 // As the runtime does: what is there already stays as it is.
                 engine.holds.entry(name.to_string()).or_insert_with(|| source.uri().to_owned());
                 Outcome::Done

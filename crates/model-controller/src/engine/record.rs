@@ -76,16 +76,13 @@ fn loaded(engine: &mut Engine, name: &AdapterName, source: &Source, outcome: Out
 
 fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: Outcome, pace: &Pace, now: Instant) {
     match outcome {
-        Outcome::Done if engine.list != ListAnswer::None => {
+        // The list confirms it. Setbacks are kept until then: an engine may answer "not found" and go on listing the adapter.
+        Outcome::Done | Outcome::NotThere | Outcome::Unmanaged if engine.list != ListAnswer::None => {
             engine.held.insert(name.clone(), Held::Dropped);
         }
         // Without a list, the word of the engine has to do.
         Outcome::Done | Outcome::NotThere | Outcome::Unmanaged => {
-            let confirm = engine.list == ListAnswer::Given;
-            engine.must_ask |= confirm;
-            if !confirm {
-                engine.absent.insert(name.clone());
-            }
+            engine.absent.insert(name.clone());
             engine.held.remove(name);
             engine.setbacks.remove(name);
         }

@@ -90,6 +90,22 @@ fn names_that_are_no_longer_wanted_go_and_those_of_others_stay() {
     assert_eq!(simulation.engines[0].holds.keys().collect::<Vec<_>>(), ["b", "by-hand"]);
 }
 
+/// An engine that answered "not found" and still listed the adapter was asked again at network speed.
+#[test]
+fn an_unload_that_is_answered_not_found_backs_off_while_the_adapter_is_listed() {
+    let mut simulation = Simulation::new(1);
+    simulation.wish(&["a=1"]);
+    simulation.run(MINUTE);
+    simulation.engines[0].mode = Mode::Denying;
+    swap_a_for(&mut simulation, &["b=1"]);
+    let log = simulation.run(Duration::from_secs(10));
+    assert!((2..=14).contains(&log.len()), "{} requests: {:?}", log.len(), &log[..log.len().min(20)]);
+    assert_eq!(simulation.stands("b=1"), [Stand::Loaded], "other adapters are not held up");
+    simulation.engines[0].mode = Mode::Healthy;
+    simulation.run(5 * MINUTE);
+    assert!(!simulation.engines[0].holds.contains_key("a"));
+}
+
 /// The engine downloads on when the load is given up after 30 s. Whoever had wanted the adapter went meanwhile, and it stayed.
 #[test]
 fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_nobody_wants_it() {

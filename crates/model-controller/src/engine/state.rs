@@ -105,7 +105,7 @@ pub enum Problem {
     Unmanaged,
     /// The engine said yes, and does not list the adapter.
     NotListed,
-    /// The engine said that it unloaded the adapter, and still lists it.
+    /// The engine reported the adapter as unloaded or not found, and still lists it.
     StillListed,
     /// No connection.
     Unreachable {
@@ -136,7 +136,7 @@ impl fmt::Display for Problem {
             Self::Refused { status, message } => write!(f, "refuses with HTTP {status}: {message}"),
             Self::Unmanaged => f.write_str("manages no adapters; start the engine with LoRA enabled"),
             Self::NotListed => f.write_str("accepted the adapter, and does not list it"),
-            Self::StillListed => f.write_str("said that it unloaded the adapter, and still lists it"),
+            Self::StillListed => f.write_str("reported the adapter as unloaded or not found, and still lists it"),
             Self::Unreachable { reason } => write!(f, "cannot be reached: {reason}"),
             Self::TimedOut => f.write_str("did not answer in time"),
         }
