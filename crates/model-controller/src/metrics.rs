@@ -54,12 +54,12 @@ impl EngineMetrics {
     /// Counts one request.
     pub fn asked(&self, request: &Request, outcome: &Outcome, took: Duration) {
         let operation = match request {
-            Request::List => "list",
+            Request::List { .. } => "list",
             Request::Load { .. } => "load",
             Request::Unload { .. } => "unload",
         };
         let result = match outcome {
-            Outcome::Done | Outcome::Listed(_) => "done",
+            Outcome::Done | Outcome::Listed { .. } => "done",
             Outcome::NoList | Outcome::NotThere => "not_found",
             Outcome::Unmanaged => "unmanaged",
             Outcome::Refused { .. } => "refused",

@@ -5,7 +5,11 @@ use super::{
     state::{Engine, Held, ListAnswer, Setback},
     wishes::{Wanted, Wishes},
 };
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Time between two questions that only confirm what was just loaded, while other loads are still under way.
 const CONFIRM_PAUSE: Duration = Duration::from_millis(500);
@@ -45,9 +49,10 @@ pub fn decide(engine: &Engine, wishes: &Wishes, pace: &Pace, room: usize, now: I
     }
     let mut plan = Plan::of(engine, wishes, pace, now);
     let serving = engine.endpoint.ready && !wishes.is_empty();
-    let question = Step { start: vec![Request::List], wake: None };
-    if serving && (engine.must_ask || engine.ask_at <= now) {
-        return question;
+    let question = || Step { start: vec![Request::List { counted: counted(engine, wishes) }], wake: None };
+    let unseen = engine.others > 0 && wishes.names().any(|name| !engine.counted.contains(name));
+    if serving && (engine.must_ask || engine.ask_at <= now || unseen) {
+        return question();
     }
     // An engine in trouble is approached with one request at a time.
     let limit = if outage.is_some() { 1 } else { pace.per_engine };
@@ -56,11 +61,18 @@ pub fn decide(engine: &Engine, wishes: &Wishes, pace: &Pace, room: usize, now: I
         let pause_ends = engine.asked_at.map(|asked_at| asked_at + CONFIRM_PAUSE).filter(|end| *end > now);
         match pause_ends {
             Some(end) if !engine.running.is_empty() => plan.wakes.push(end),
-            _ => return question,
+            _ => return question(),
         }
     }
     plan.wakes.extend(serving.then_some(engine.ask_at));
     Step { start: plan.start, wake: plan.wakes.into_iter().min() }
+}
+
+/// The names that count in an engine's list: those that models ask for or give up, and those that this process loaded. An engine may
+/// list any number of others.
+fn counted(engine: &Engine, wishes: &Wishes) -> Arc<BTreeSet<AdapterName>> {
+    let known = engine.held.keys().chain(&engine.running).chain(engine.abandoned.keys());
+    Arc::new(wishes.names().chain(known).cloned().collect())
 }
 
 /// What all adapters together need.

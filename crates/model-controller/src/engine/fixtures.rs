@@ -174,7 +174,7 @@ impl Simulation {
     fn launch(&mut self, job: Job) {
         let engine = self.engine(&job);
         let text = match &job.request {
-            Request::List => "list".to_owned(),
+            Request::List { .. } => "list".to_owned(),
             Request::Load { name, source, .. } => format!("load {name}={}", source.uri()),
             Request::Unload { name } => format!("unload {name}"),
         };
@@ -189,7 +189,7 @@ impl Simulation {
             _ => self.latency,
         };
         self.flights.push((self.now + takes, job));
-        let on_one = self.flights.iter().filter(|(_, job)| self.engine(job) == engine && job.request != Request::List);
+        let on_one = self.flights.iter().filter(|(_, job)| self.engine(job) == engine && job.request.name().is_some());
         self.peaks = (self.peaks.0.max(self.flights.len()), self.peaks.1.max(on_one.count()));
     }
 
@@ -208,8 +208,12 @@ impl Simulation {
             (Mode::Gone, _) => Outcome::Unreachable { reason: "refused".to_owned() },
             (Mode::Mute, _) => Outcome::TimedOut,
             (Mode::Unmanaged, _) => Outcome::Unmanaged,
-            (_, Request::List) if !engine.lists => Outcome::NoList,
-            (_, Request::List) => Outcome::Listed(engine.holds.keys().map(|name| name.as_str().into()).collect()),
+            (_, Request::List { .. }) if !engine.lists => Outcome::NoList,
+            (_, Request::List { counted }) => {
+                let names = engine.holds.keys().map(|name| AdapterName::from(name.as_str()));
+                let (names, others): (Vec<_>, Vec<_>) = names.partition(|name| counted.contains(name));
+                Outcome::Listed { names, others: others.len() }
+            }
             (Mode::Refusing, _) => refused,
             (Mode::Lying, _) => Outcome::Done,
             (Mode::Denying, Request::Unload { .. }) => Outcome::NotThere,

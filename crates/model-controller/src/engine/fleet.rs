@@ -9,9 +9,9 @@ use super::{
     view::{Stand, stand},
     wishes::{Wanted, Wishes},
 };
-use controller_kit::store::Key;
+use controller_kit::{fairness::FairQueue, store::Key};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     net::SocketAddr,
     time::Instant,
 };
@@ -34,13 +34,11 @@ pub struct Job {
 pub struct Fleet {
     pace: Pace,
     pools: HashMap<PoolId, Pool>,
-    /// Engines to look at, in the order in which something happened to them.
-    waiting: VecDeque<EngineId>,
+    /// Engines to look at, by namespace. Its places are the requests.
+    waiting: FairQueue<EngineId>,
     queued: HashSet<EngineId>,
     wakes: BTreeSet<(Instant, EngineId)>,
     wake_of: HashMap<EngineId, Instant>,
-    /// Requests under way.
-    running: usize,
     /// Models that something changed for.
     changed: BTreeSet<Key>,
 }
@@ -57,11 +55,10 @@ impl Fleet {
         Self {
             pace,
             pools: HashMap::new(),
-            waiting: VecDeque::new(),
+            waiting: FairQueue::new(pace.requests),
             queued: HashSet::new(),
             wakes: BTreeSet::new(),
             wake_of: HashMap::new(),
-            running: 0,
             changed: BTreeSet::new(),
         }
     }
@@ -83,7 +80,7 @@ impl Fleet {
 
     /// Requests under way.
     pub fn running(&self) -> usize {
-        self.running
+        self.waiting.in_use()
     }
 
     /// Takes in which engines a pool has, and what they shall hold. Returns whether anything is new.
@@ -132,8 +129,7 @@ impl Fleet {
             self.enqueue(id);
         }
         let mut jobs = Vec::new();
-        while self.running < self.pace.requests {
-            let Some(id) = self.waiting.pop_front() else { break };
+        while let Some(id) = self.waiting.pop() {
             self.queued.remove(&id);
             self.look_at(&id, now, &mut jobs);
         }
@@ -142,13 +138,13 @@ impl Fleet {
 
     fn look_at(&mut self, id: &EngineId, now: Instant, jobs: &mut Vec<Job>) {
         self.set_wake(id, None);
-        let room = self.pace.requests - self.running;
+        let room = self.waiting.room(&id.pool.namespace);
         let Some(pool) = self.pools.get_mut(&id.pool) else { return };
         let Some(engine) = pool.engines.get_mut(id) else { return };
         let step = decide(engine, &pool.wishes, &self.pace, room, now);
         for request in step.start {
             sent(engine, &request, now);
-            self.running += 1;
+            self.waiting.take(&id.pool.namespace, 1);
             let pod_name = engine.endpoint.pod_name.to_string();
             jobs.push(Job { engine: id.clone(), socket: engine.endpoint.socket(), pod_name, request });
         }
@@ -157,7 +153,7 @@ impl Fleet {
 
     /// Takes in what became of a request.
     pub fn finish(&mut self, job: &Job, outcome: Outcome, now: Instant) {
-        self.running = self.running.saturating_sub(1);
+        self.waiting.give_back(&job.engine.pool.namespace);
         let Some(pool) = self.pools.get_mut(&job.engine.pool) else { return };
         let Some(engine) = pool.engines.get_mut(&job.engine) else { return };
         let state = |engine: &Engine| (engine.list, engine.outage.is_some(), engine.is_lost(), engine.doubtful);
@@ -182,6 +178,12 @@ impl Fleet {
         engines.map(|(id, engine)| (id.pod.clone(), stand(engine, name, wanted))).collect()
     }
 
+    /// What is known of one engine.
+    #[cfg(test)]
+    pub fn engine(&self, id: &EngineId) -> Option<&Engine> {
+        self.pools.get(&id.pool)?.engines.get(id)
+    }
+
     /// Pods whose engine might hold an adapter.
     pub fn may_hold(&self, pool: &PoolId, name: &AdapterName) -> Vec<String> {
         let engines = self.pools.get(pool).into_iter().flat_map(|pool| pool.engines.values());
@@ -190,7 +192,7 @@ impl Fleet {
 
     fn enqueue(&mut self, id: EngineId) {
         if self.queued.insert(id.clone()) {
-            self.waiting.push_back(id);
+            self.waiting.push(&id.pool.namespace.clone(), id);
         }
     }
 

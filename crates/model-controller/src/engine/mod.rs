@@ -23,7 +23,7 @@ pub mod state;
 pub mod view;
 pub mod wishes;
 
-use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, net::IpAddr, sync::Arc, time::Duration};
 
 /// Name under which an adapter is loaded, and under which requests ask for it. May hold slashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,7 +111,10 @@ pub struct Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Which adapters do you hold?
-    List,
+    List {
+        /// The names that matter. The answer keeps these, and the number of the others.
+        counted: Arc<BTreeSet<AdapterName>>,
+    },
     /// Load this adapter.
     Load {
         /// Its name.
@@ -132,7 +135,7 @@ impl Request {
     /// The adapter it is about.
     pub fn name(&self) -> Option<&AdapterName> {
         match self {
-            Self::List => None,
+            Self::List { .. } => None,
             Self::Load { name, .. } | Self::Unload { name } => Some(name),
         }
     }
@@ -140,7 +143,7 @@ impl Request {
     /// How long to wait for the answer.
     pub fn patience(&self) -> Duration {
         match self {
-            Self::List => LIST_PATIENCE,
+            Self::List { .. } => LIST_PATIENCE,
             Self::Load { patience, .. } => *patience,
             Self::Unload { .. } => UNLOAD_PATIENCE,
         }
@@ -155,8 +158,13 @@ const UNLOAD_PATIENCE: Duration = Duration::from_secs(15);
 pub enum Outcome {
     /// Done, says the engine.
     Done,
-    /// The engine holds exactly these adapters.
-    Listed(Vec<AdapterName>),
+    /// The engine lists its adapters.
+    Listed {
+        /// Those that were counted.
+        names: Vec<AdapterName>,
+        /// Number of all others.
+        others: usize,
+    },
     /// The engine does not answer this question: no such route, or an answer that is no list.
     NoList,
     /// The engine knows no adapter of that name, or has no route to unload one.
@@ -182,7 +190,7 @@ pub enum Outcome {
 /// How fast things go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Requests to all engines together at the same time.
+    /// Requests to all engines together at the same time. One namespace gets at most three quarters of them.
     pub requests: usize,
     /// Loads and unloads on one engine at the same time.
     pub per_engine: usize,
@@ -233,6 +241,8 @@ fn doubled(first: Duration, times: u32) -> Duration {
 
 #[cfg(test)]
 mod fixtures;
+#[cfg(test)]
+mod fleet_tests;
 #[cfg(test)]
 mod simulation_tests;
 

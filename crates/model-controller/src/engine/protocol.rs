@@ -6,15 +6,15 @@
 //! | load | `POST /v1/loras` with `{"lora_name": "<name>", "source": {"uri": "<uri>"}}` |
 //! | unload | `DELETE /v1/loras/<name>` |
 
-use super::{AdapterName, Outcome, Request};
+use super::{AdapterName, Outcome, Request, state::shorten};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 const PATH: &str = "/v1/loras";
 
 /// Most of an answer that is read; a longer list is none.
-pub const LONGEST_ANSWER: usize = 1024 * 1024;
+pub const LONGEST_ANSWER: usize = 256 * 1024;
 
 /// Most of an error's text that is read; of a longer one, only the status counts.
 const LONGEST_ERROR: usize = 64 * 1024;
@@ -22,7 +22,7 @@ const LONGEST_ERROR: usize = 64 * 1024;
 /// Method, path and body of a request.
 pub fn encode(request: &Request) -> (Method, String, Option<String>) {
     match request {
-        Request::List => (Method::GET, PATH.to_owned(), None),
+        Request::List { .. } => (Method::GET, PATH.to_owned(), None),
         Request::Load { name, source, .. } => {
             let body = json!({ "lora_name": name.as_str(), "source": { "uri": source.uri() } });
             (Method::POST, PATH.to_owned(), Some(body.to_string()))
@@ -50,26 +50,27 @@ fn segment(name: &AdapterName) -> String {
 pub fn judge(request: &Request, status: StatusCode, body: &[u8]) -> Outcome {
     if status.is_success() {
         return match request {
-            Request::List => names(body).map_or(Outcome::NoList, Outcome::Listed),
+            Request::List { counted } => listed(body, counted).unwrap_or(Outcome::NoList),
             Request::Load { .. } | Request::Unload { .. } => Outcome::Done,
         };
     }
     let text = if body.len() > LONGEST_ERROR { String::new() } else { String::from_utf8_lossy(body).into_owned() };
     match (request, status) {
         (_, StatusCode::INTERNAL_SERVER_ERROR) if is_unmanaged(request, &text) => Outcome::Unmanaged,
-        (Request::List, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED) => {
-            Outcome::NoList
-        }
+        (
+            Request::List { .. },
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED,
+        ) => Outcome::NoList,
         (Request::Unload { .. }, StatusCode::NOT_FOUND) => Outcome::NotThere,
         (Request::Unload { .. }, _) if text.to_lowercase().contains("not found") => Outcome::NotThere,
-        _ => Outcome::Refused { status: status.as_u16(), message: message(&text) },
+        _ => Outcome::Refused { status: status.as_u16(), message: shorten(&message(&text)) },
     }
 }
 
 /// Whether a worker says that no handler for adapters is registered, in the words of its present and its older versions.
 fn is_unmanaged(request: &Request, text: &str) -> bool {
     let operation = match request {
-        Request::List => "list_loras",
+        Request::List { .. } => "list_loras",
         Request::Load { .. } => "load_lora",
         Request::Unload { .. } => "unload_lora",
     };
@@ -85,8 +86,8 @@ fn message(text: &str) -> String {
     field("message").or_else(|| field("detail")).or_else(|| field("error")).unwrap_or_else(|| text.to_owned())
 }
 
-/// The names in a list; `None` if it is no list.
-fn names(body: &[u8]) -> Option<Vec<AdapterName>> {
+/// The counted names in a list, and the number of the others; `None` if it is no list.
+fn listed(body: &[u8], counted: &BTreeSet<AdapterName>) -> Option<Outcome> {
     let answer: Value = serde_json::from_slice(body).ok()?;
     if answer.get("status").and_then(Value::as_str) == Some("error") {
         return None;
@@ -95,11 +96,25 @@ fn names(body: &[u8]) -> Option<Vec<AdapterName>> {
         // A negative id is a place that is kept for an adapter on its way.
         Value::Object(ids) => {
             let there = ids.iter().filter(|(_, id)| id.as_i64().is_none_or(|id| id >= 0));
-            Some(there.map(|(name, _)| name.as_str().into()).collect())
+            Some(count(there.map(|(name, _)| name.as_str()), counted))
         }
-        Value::Array(items) => items.iter().map(|item| name_of(item).map(AdapterName::from)).collect(),
+        Value::Array(items) => {
+            let names: Option<Vec<&str>> = items.iter().map(name_of).collect();
+            Some(count(names?.into_iter(), counted))
+        }
         _ => None,
     }
+}
+
+fn count<'a>(all: impl Iterator<Item = &'a str>, counted: &BTreeSet<AdapterName>) -> Outcome {
+    let (mut names, mut others) = (Vec::new(), 0);
+    for name in all {
+        match counted.get(&AdapterName::from(name)) {
+            Some(name) => names.push(name.clone()),
+            None => others += 1,
+        }
+    }
+    Outcome::Listed { names, others }
 }
 
 fn name_of(item: &Value) -> Option<&str> {
@@ -110,10 +125,15 @@ fn name_of(item: &Value) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::{sync::Arc, time::Duration};
 
     fn load(name: &str) -> Request {
         Request::Load { name: name.into(), source: "s3://b/a".into(), patience: Duration::from_secs(1) }
+    }
+
+    fn list() -> Request {
+        let counted = ["a", "b", "c", "org/b", "coming", "there"].map(AdapterName::from);
+        Request::List { counted: Arc::new(BTreeSet::from(counted)) }
     }
 
     fn unload(name: &str) -> Request {
@@ -126,7 +146,7 @@ mod tests {
         assert_eq!((method, path.as_str()), (Method::POST, "/v1/loras"));
         let body: Value = serde_json::from_str(&body.unwrap()).unwrap();
         assert_eq!(body, json!({ "lora_name": "org/name", "source": { "uri": "s3://b/a" } }));
-        assert_eq!(encode(&Request::List), (Method::GET, "/v1/loras".to_owned(), None));
+        assert_eq!(encode(&list()), (Method::GET, "/v1/loras".to_owned(), None));
     }
 
     /// component.md §7.14: a name with slashes was several segments, and `..` led out of the path.
@@ -147,18 +167,23 @@ mod tests {
 
     #[test]
     fn lists_are_understood_in_all_their_forms() {
-        let listed = |names: &[&str]| Outcome::Listed(names.iter().map(|name| AdapterName::from(*name)).collect());
+        let list = list();
+        let listed = |names: &[&str]| {
+            let names = names.iter().map(|name| AdapterName::from(*name)).collect();
+            Outcome::Listed { names, others: 0 }
+        };
         for (body, outcome) in [
             (r#"{"status":"success","loras":{"a":1,"org/b":7},"count":2}"#, listed(&["a", "org/b"])),
             (r#"{"loras":{"coming":-1,"there":0}}"#, listed(&["there"])),
             (r#"{"loras":{}}"#, listed(&[])),
+            (r#"{"loras":{"a":1,"x":2,"y":3}}"#, Outcome::Listed { names: vec!["a".into()], others: 2 }),
             (r#"{"loras":["a",{"lora_name":"b"},{"name":"c"}]}"#, listed(&["a", "b", "c"])),
             (r#"{"loras":[{"other":"a"}]}"#, Outcome::NoList),
             (r#"{"status":"error","loras":{}}"#, Outcome::NoList),
             (r#"{"status":"success"}"#, Outcome::NoList),
             ("ok", Outcome::NoList),
         ] {
-            assert_eq!(judge(&Request::List, StatusCode::OK, body.as_bytes()), outcome, "{body}");
+            assert_eq!(judge(&list, StatusCode::OK, body.as_bytes()), outcome, "{body}");
         }
     }
 
@@ -178,12 +203,15 @@ mod tests {
             (unload("a"), 404, "", Outcome::NotThere),
             (unload("a"), 500, r#"{"message":"LoRA adapter 'a' not found."}"#, Outcome::NotThere),
             (unload("a"), 500, "busy", refused(500, "busy")),
-            (Request::List, 404, "", Outcome::NoList),
-            (Request::List, 503, "warming up", refused(503, "warming up")),
+            (list(), 404, "", Outcome::NoList),
+            (list(), 503, "warming up", refused(503, "warming up")),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
             assert_eq!(judge(&request, status, body.as_bytes()), outcome, "{request:?} {status} {body}");
         }
+        // It is logged as it is.
+        let talkative = judge(&load("a"), StatusCode::BAD_GATEWAY, "x".repeat(LONGEST_ERROR).as_bytes());
+        assert!(matches!(talkative, Outcome::Refused { message, .. } if message.chars().count() <= 300));
         let long = "x".repeat(LONGEST_ERROR + 1);
         assert_eq!(judge(&load("a"), StatusCode::BAD_GATEWAY, long.as_bytes()), refused(502, ""));
     }

@@ -2,10 +2,11 @@
 
 use super::{
     AdapterName, Outcome, Pace, Request, Source,
-    state::{Engine, Held, LOST_AFTER, ListAnswer, Problem, shorten},
+    state::{Engine, Held, LOST_AFTER, ListAnswer, Problem},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -34,7 +35,7 @@ pub fn record(
         engine.outage = None;
     }
     match request {
-        Request::List => listed(engine, outcome, pace, now),
+        Request::List { counted } => listed(engine, counted, outcome, pace, now),
         Request::Load { name, source, .. } => {
             engine.running.remove(name);
             loaded(engine, name, source, outcome, pace, now);
@@ -102,24 +103,32 @@ fn fail(engine: &mut Engine, name: &AdapterName, source: Option<Source>, outcome
     match outcome {
         Outcome::Unmanaged => engine.set_back(name, source, Problem::Unmanaged, pace, now),
         Outcome::Refused { status, message } => {
-            engine.set_back(name, source, Problem::Refused { status, message: shorten(&message) }, pace, now);
+            engine.set_back(name, source, Problem::Refused { status, message }, pace, now);
         }
         Outcome::NotThere => {
             engine.set_back(name, source, Problem::Refused { status: 404, message: String::new() }, pace, now);
         }
         Outcome::Unreachable { reason } => engine.lose_contact(Problem::Unreachable { reason }, pace, now),
         // No answer to a load or an unload, and `TimedOut` is looked at where it happens.
-        Outcome::Done | Outcome::Listed(_) | Outcome::NoList | Outcome::TimedOut => {}
+        Outcome::Done | Outcome::Listed { .. } | Outcome::NoList | Outcome::TimedOut => {}
     }
 }
 
-fn listed(engine: &mut Engine, outcome: Outcome, pace: &Pace, now: Instant) -> BTreeSet<AdapterName> {
+fn listed(
+    engine: &mut Engine,
+    counted: &Arc<BTreeSet<AdapterName>>,
+    outcome: Outcome,
+    pace: &Pace,
+    now: Instant,
+) -> BTreeSet<AdapterName> {
     let uncounted = engine.asking.take().unwrap_or_default();
     engine.must_ask = false;
     engine.ask_at = now + engine.audit_pause(pace);
     match outcome {
-        Outcome::Listed(names) => {
+        Outcome::Listed { names, others } => {
             engine.list = ListAnswer::Given;
+            engine.counted = Arc::clone(counted);
+            engine.others = others;
             engine.list_refusals = 0;
             engine.absent.clear();
             engine.doubtful = false;

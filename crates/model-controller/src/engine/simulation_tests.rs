@@ -85,7 +85,8 @@ fn names_that_are_no_longer_wanted_go_and_those_of_others_stay() {
     simulation.run(MINUTE);
     swap_a_for(&mut simulation, &["b=1"]);
     assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"]);
-    assert_eq!(texts(&simulation.run(MINUTE)), ["unload a", "load b=1", "list"]);
+    // The engine lists another adapter, which might have been `b`.
+    assert_eq!(texts(&simulation.run(MINUTE)), ["list", "unload a", "load b=1", "list"]);
     assert!(simulation.fleet.may_hold(&pool(), &"a".into()).is_empty());
     assert_eq!(simulation.engines[0].holds.keys().collect::<Vec<_>>(), ["b", "by-hand"]);
 }

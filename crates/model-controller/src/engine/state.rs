@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -20,6 +21,10 @@ pub struct Engine {
     pub endpoint: Endpoint,
     /// Whether it tells what it holds.
     pub list: ListAnswer,
+    /// The names that its last list was searched for.
+    pub counted: Arc<BTreeSet<AdapterName>>,
+    /// Number of other adapters in its last list.
+    pub others: usize,
     /// What it holds, and how that is known.
     pub held: BTreeMap<AdapterName, Held>,
     /// What it does not hold; kept only for engines that do not tell.
@@ -150,6 +155,8 @@ impl Engine {
             id,
             endpoint,
             list: ListAnswer::Unasked,
+            counted: Arc::default(),
+            others: 0,
             held: BTreeMap::new(),
             absent: BTreeSet::new(),
             running: BTreeSet::new(),
@@ -191,7 +198,10 @@ impl Engine {
             return true;
         }
         match self.list {
-            ListAnswer::Given => self.abandoned.contains_key(name) || (self.must_ask && self.endpoint.ready),
+            ListAnswer::Given => {
+                let unseen = self.others > 0 && !self.counted.contains(name);
+                self.abandoned.contains_key(name) || ((self.must_ask || unseen) && self.endpoint.ready)
+            }
             // An engine that is not ready and was never seen to hold anything is most likely new.
             ListAnswer::Unasked => self.endpoint.ready,
             ListAnswer::None => !self.absent.contains(name),

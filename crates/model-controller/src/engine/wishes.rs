@@ -57,6 +57,11 @@ impl Wishes {
         self.load.is_empty() && self.unload.is_empty()
     }
 
+    /// Names of adapters to load or to unload.
+    pub fn names(&self) -> impl Iterator<Item = &AdapterName> {
+        self.load.keys().chain(self.unload.keys())
+    }
+
     /// The models that an adapter concerns.
     pub fn models(&self, name: &AdapterName) -> impl Iterator<Item = &Key> {
         let loading = self.load.get(name).into_iter().flat_map(|wanted| &wanted.models);

@@ -102,13 +102,13 @@ fn log(job: &Job, outcome: &Outcome) {
     match (&job.request, outcome) {
         (Request::Load { .. }, Outcome::Done) => info!(%namespace, pod, %engine, adapter, "loaded adapter"),
         (Request::Unload { .. }, Outcome::Done) => info!(%namespace, pod, %engine, adapter, "unloaded adapter"),
-        (Request::List, Outcome::Listed(names)) => {
-            debug!(%namespace, pod, %engine, adapters = names.len(), "asked for adapters");
+        (Request::List { .. }, Outcome::Listed { names, others }) => {
+            debug!(%namespace, pod, %engine, adapters = names.len(), others, "asked for adapters");
         }
-        (Request::List, Outcome::NoList) => debug!(%namespace, pod, %engine, "does not list its adapters"),
+        (Request::List { .. }, Outcome::NoList) => debug!(%namespace, pod, %engine, "does not list its adapters"),
         (request, outcome) => {
             let request = match request {
-                Request::List => "list",
+                Request::List { .. } => "list",
                 Request::Load { .. } => "load",
                 Request::Unload { .. } => "unload",
             };
