@@ -11,6 +11,7 @@
 //! | `component` | components, with the pod template: most of the difference between the versions |
 //! | `graph`, `component_deployment`, `scaling_adapter`, `request` | the kinds |
 //! | [`preserved`] | what only v1alpha1 can say and objects still depend on |
+//! | `merging` | what server-side apply needs where fields have managers in both versions |
 //! | [`review`] | the `ConversionReview` that the API server sends |
 //!
 //! Where the Go operator is wrong, this differs:
@@ -27,6 +28,7 @@ mod component;
 mod component_deployment;
 mod graph;
 mod lens;
+mod merging;
 mod parts;
 mod payload;
 pub mod preserved;

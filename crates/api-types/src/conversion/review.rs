@@ -5,8 +5,9 @@
 
 use std::io::{self, Write};
 
+use super::merging::convert_for_merge;
 use super::parts::{items, members};
-use super::{ApiVersion, ConversionError, convert};
+use super::{ApiVersion, ConversionError};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
@@ -143,7 +144,7 @@ fn converted<T>(
     let _entered = enter(text).map_err(|error| format!("(of {} bytes): {error}", text.len()))?;
     let object: Value = serde_json::from_str(text).map_err(|error| format!("(not readable): {error}"))?;
     let named = name_for_people(&object);
-    let object = convert(object, to).map_err(|error| format!("({named}): {error}"))?;
+    let object = convert_for_merge(object, to).map_err(|error| format!("({named}): {error}"))?;
     serde_json::to_vec(&object).map_err(|error| format!("({named}): {error}"))
 }
 

@@ -5,6 +5,7 @@ mod defaults;
 mod from_schema;
 mod generated;
 mod law;
+mod merging;
 mod real;
 mod round_trips;
 mod stored;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// For a test that runs on every change.
 const CASES: u64 = 1000;
 
-fn setting(name: &str, default: u64) -> u64 {
+pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text} is no number")))
 }
 

@@ -1,5 +1,6 @@
 //! What only v1alpha1 can say about a component, and how it is put back.
 
+use super::alpha_items::{Place, place_env, place_mounts, place_resources};
 use super::{Name, SIDECAR};
 use crate::conversion::lens::Edit;
 use crate::conversion::value::{Object, at, is_empty, list, name_of, named, object, put, text};
@@ -36,6 +37,16 @@ const GROUPS: [&[Path]; 26] = [
     &[&["runMode"]],
     &[&["externalServices"]],
 ];
+
+/// How the items of a group are put back one by one; none if the group is one thing.
+fn by_item(group: &[Path]) -> Option<Place> {
+    match **group.first()? {
+        ["resources"] => Some(place_resources),
+        ["envs"] => Some(place_env),
+        ["volumeMounts"] => Some(place_mounts),
+        _ => None,
+    }
+}
 
 /// The saved value at `path`, if it says something and is of the type that the schema has there.
 fn saved_at(saved: &Object, path: Path) -> Option<&Value> {
@@ -90,8 +101,9 @@ pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
     for group in GROUPS.into_iter().filter(|group| is_saved(group, saved)) {
         let halves: Vec<_> = group.iter().map(|path| (*path, saved_at(saved, path))).collect();
         edits.push(Box::new(move |alpha| {
-            for (path, half) in &halves {
-                put(alpha, path, half.cloned());
+            match (by_item(group), halves.as_slice()) {
+                (Some(place), [(_, own), (_, main)]) => place(alpha, *own, *main),
+                _ => halves.iter().for_each(|(path, half)| put(alpha, path, half.cloned())),
             }
             tidy(alpha);
         }));

@@ -1,6 +1,7 @@
 //! The component of a graph, which is also the spec of a `DynamoComponentDeployment`.
 
 mod alpha;
+mod alpha_items;
 mod alpha_saved;
 mod beta;
 mod beta_mounts;

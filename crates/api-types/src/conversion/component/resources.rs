@@ -5,7 +5,7 @@ use crate::conversion::value::{Object, copy, insert_filled, object, text};
 use serde_json::{Value, json};
 
 /// What a GPU is called if v1alpha1 does not say.
-const GPU: &str = "nvidia.com/gpu";
+pub(super) const GPU: &str = "nvidia.com/gpu";
 
 /// Requirements of a container. What is not a quantity is left out, as no pod could have it.
 pub(super) fn to_native(alpha: &Object) -> Object {

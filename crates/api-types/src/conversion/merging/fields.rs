@@ -1,0 +1,259 @@
+//! The fields of an object, as server-side apply tells them apart.
+
+use crate::conversion::ApiVersion;
+use crate::conversion::value::Object;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
+
+/// What tells the entries of a list apart, by the name of the list; a value that may be left out has a default.
+///
+/// Other lists have one owner as a whole.
+const KEYS: [(&[&str], &[(&str, Option<&str>)]); 7] = [
+    (
+        &[
+            "claims",
+            "components",
+            "containers",
+            "env",
+            "ephemeralContainers",
+            "extraClientPods",
+            "imagePullSecrets",
+            "initContainers",
+            "resourceClaims",
+            "schedulingGates",
+            "volumes",
+        ],
+        &[("name", None)],
+    ),
+    (&["volumeMounts"], &[("mountPath", None)]),
+    (&["volumeDevices"], &[("devicePath", None)]),
+    (&["conditions"], &[("type", None)]),
+    (&["hostAliases"], &[("ip", None)]),
+    (&["ports"], &[("containerPort", None), ("protocol", Some("TCP"))]),
+    (&["topologySpreadConstraints"], &[("topologyKey", None), ("whenUnsatisfiable", None)]),
+];
+/// Lists whose entries are values that each have owners.
+const SETS: [&str; 2] = ["extraClientContainers", "gmsClientContainers"];
+
+/// A step on the way to a field.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Field(&'a str),
+    Entry(&'a str),
+}
+
+/// Where a field is.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    version: ApiVersion,
+    /// The step from the object or list that holds it, which is at the place before; none if this is the whole object.
+    last: Option<(&'a Place<'a>, Step<'a>)>,
+}
+
+impl<'a> Place<'a> {
+    fn root(version: ApiVersion) -> Self {
+        Self { version, last: None }
+    }
+
+    fn step(&'a self, step: Step<'a>) -> Self {
+        Self { version: self.version, last: Some((self, step)) }
+    }
+
+    /// The suffix of the annotation for the field.
+    fn name(&self) -> String {
+        let mut digest = Sha256::new();
+        self.write(&mut digest);
+        let bytes = digest.finalize();
+        std::iter::once(".".to_owned()).chain(bytes.iter().take(6).map(|byte| format!("{byte:02x}"))).collect()
+    }
+
+    fn write(&self, digest: &mut Sha256) {
+        let Some((before, step)) = self.last else { return };
+        before.write(digest);
+        let (kind, text) = match step {
+            Step::Field(name) => ("f", name),
+            Step::Entry(identity) => ("k", identity),
+        };
+        digest.update(kind);
+        digest.update(text.len().to_be_bytes());
+        digest.update(text);
+    }
+
+    /// The names of the last fields on the way here, the innermost first; entries of lists have none.
+    fn names(&self) -> [Option<&str>; 6] {
+        let mut at = self.last;
+        std::array::from_fn(|_| {
+            let (before, step) = at?;
+            at = before.last;
+            match step {
+                Step::Field(name) => Some(name),
+                Step::Entry(_) => None,
+            }
+        })
+    }
+
+    /// Whether the list here has one owner, though others of its name have not.
+    fn has_one_owner(&self) -> bool {
+        match (self.version, self.names()) {
+            (ApiVersion::V1Alpha1, [Some("conditions"), ..])
+            | (ApiVersion::V1Alpha1, [Some("claims"), Some("resources"), Some("spec"), None, ..])
+            | (
+                ApiVersion::V1Alpha1,
+                [Some("claims"), Some("resources"), Some(_), Some("services"), Some("spec"), None],
+            )
+            | (ApiVersion::V1Beta1, [Some("env"), Some("spec"), None, ..]) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the object here has one owner, and other objects that say the same in the other version have not.
+    fn is_one_field(&self) -> bool {
+        matches!(self.names(), [Some("nodeSelector"), parent, ..] if parent != Some("profilingConfig"))
+    }
+
+    /// What tells the entries of the list here apart; none if the list is a field as a whole.
+    fn identities(&self, entries: &[Value]) -> Option<Vec<String>> {
+        let list = self.names()[0].filter(|_| !self.has_one_owner())?;
+        if SETS.contains(&list) {
+            return Some(entries.iter().map(Value::to_string).collect());
+        }
+        let (_, keys) = KEYS.iter().find(|(lists, _)| lists.contains(&list))?;
+        let identity = |entry: &Value| {
+            let entry = entry.as_object()?;
+            let parts = keys.iter().map(|(key, default)| match (entry.get(*key), default) {
+                (Some(value), _) => Some(value.to_string()),
+                (None, Some(default)) => Some(Value::from(*default).to_string()),
+                (None, None) => None,
+            });
+            Some(parts.collect::<Option<Vec<String>>>()?.join(","))
+        };
+        entries.iter().map(identity).collect()
+    }
+}
+
+/// All fields of an object: those of objects and the entries of lists, at every depth.
+pub(super) fn fields(version: ApiVersion, object: &Value) -> HashSet<String> {
+    let mut found = HashSet::new();
+    visit(object, &Place::root(version), &mut |place| {
+        found.insert(place.name());
+    });
+    found
+}
+
+fn visit(value: &Value, at: &Place<'_>, found: &mut dyn FnMut(&Place<'_>)) {
+    each(value, at, &mut |place, child| {
+        found(place);
+        visit(child, place, found);
+    });
+}
+
+/// The fields right below a value.
+fn each(value: &Value, at: &Place<'_>, found: &mut dyn FnMut(&Place<'_>, &Value)) {
+    match value {
+        Value::Object(fields) if !at.is_one_field() => {
+            fields.iter().for_each(|(key, child)| found(&at.step(Step::Field(key)), child))
+        }
+        Value::Array(entries) => {
+            let identities = at.identities(entries).unwrap_or_default();
+            identities.iter().zip(entries).for_each(|(identity, entry)| found(&at.step(Step::Entry(identity)), entry));
+        }
+        _ => {}
+    }
+}
+
+/// Removes the fields that are not to be kept. What holds a field that is kept is kept; what is kept and loses all that it
+/// holds becomes null, as in a merge.
+pub(super) fn retain(version: ApiVersion, object: &mut Value, keep: &dyn Fn(&str) -> bool) {
+    retain_at(object, &Place::root(version), keep);
+}
+
+/// Whether something below the value is kept.
+fn retain_at(value: &mut Value, at: &Place<'_>, keep: &dyn Fn(&str) -> bool) -> bool {
+    let kept = |place: &Place<'_>, child: &mut Value| {
+        let held = has_entries(child);
+        let below = retain_at(child, place, keep);
+        if held && !has_entries(child) {
+            *child = Value::Null;
+        }
+        (held && below) || keep(&place.name())
+    };
+    match value {
+        Value::Object(_) if at.is_one_field() => return false,
+        Value::Object(fields) => fields.retain(|key, child| kept(&at.step(Step::Field(key)), child)),
+        Value::Array(entries) => {
+            let Some(identities) = at.identities(entries) else { return false };
+            let mut identities = identities.iter();
+            entries.retain_mut(|entry| {
+                identities.next().is_some_and(|identity| kept(&at.step(Step::Entry(identity)), entry))
+            });
+        }
+        _ => {}
+    }
+    has_entries(value)
+}
+
+fn has_entries(value: &Value) -> bool {
+    value.as_object().is_some_and(|fields| !fields.is_empty())
+        || value.as_array().is_some_and(|entries| !entries.is_empty())
+}
+
+/// Whether all of `part` is in `whole`. Where a merge has taken all fields from an object, the object is null.
+pub(super) fn contains(version: ApiVersion, whole: &Value, part: &Value) -> bool {
+    contains_at(whole, part, &Place::root(version))
+}
+
+fn contains_at(whole: &Value, part: &Value, at: &Place<'_>) -> bool {
+    match (whole, part) {
+        (Value::Object(_) | Value::Array(_), Value::Null) => true,
+        (Value::Object(whole), Value::Object(part)) if !at.is_one_field() => has_fields(whole, part, at),
+        (Value::Array(all), Value::Array(some)) => match (at.identities(all), at.identities(some)) {
+            (Some(names), Some(part_names)) => {
+                let known: HashMap<String, &Value> = names.into_iter().zip(all).collect();
+                let mut entries = part_names.iter().zip(some);
+                entries.all(|(name, entry)| {
+                    let place = at.step(Step::Entry(name));
+                    known.get(name).is_some_and(|whole| contains_at(whole, entry, &place))
+                })
+            }
+            _ => whole == part,
+        },
+        _ => whole == part,
+    }
+}
+
+fn has_fields(whole: &Object, part: &Object, at: &Place<'_>) -> bool {
+    let has = |key: &String, part: &Value| {
+        whole.get(key).is_some_and(|whole| contains_at(whole, part, &at.step(Step::Field(key))))
+    };
+    part.iter().all(|(key, part)| has(key, part))
+}
+
+/// Fields that lie together, and the same in smaller parts.
+pub(super) struct Group {
+    /// A field and all below it.
+    pub fields: HashSet<String>,
+    /// The fields right below it, with all below them.
+    pub parts: Vec<Group>,
+}
+
+/// The fields of `of`, by the topmost of them.
+pub(super) fn groups(version: ApiVersion, object: &Value, of: &HashSet<String>) -> Vec<Group> {
+    groups_at(object, &Place::root(version), of)
+}
+
+fn groups_at(value: &Value, at: &Place<'_>, of: &HashSet<String>) -> Vec<Group> {
+    let mut groups = Vec::new();
+    each(value, at, &mut |place, child| {
+        let parts = groups_at(child, place, of);
+        let name = place.name();
+        if of.contains(&name) {
+            let below = parts.iter().flat_map(|part| part.fields.iter().cloned());
+            let fields = below.chain([name]).collect();
+            groups.push(Group { fields, parts });
+        } else {
+            groups.extend(parts);
+        }
+    });
+    groups
+}

@@ -1,0 +1,247 @@
+//! Conversion for server-side apply.
+//!
+//! To find out what an apply removes, the API server takes the fields away that the manager applied before and does not
+//! apply now, converts the object as it was and as it is then to every other version that has a manager, takes from the
+//! first what the second lacks, and converts the rest back. It compares field paths, never values, and every key of an
+//! annotation is a path. So an object on this way has the values of the first object, saved data included, and the paths of
+//! the second. Saved data alone would put back all that only the other version can say, and would no longer fit the rest.
+//!
+//! Objects on this way therefore carry notes: the source as it was, and one annotation for each of its fields. The API server
+//! removes the annotation with the field; and what is converted back is the source without the fields that lack theirs,
+//! unless something that is still there says the same: that belongs to a manager in the other version.
+//!
+//! No note is stored: the API server removes the resource version of objects before it stores them, and adds it after
+//! reading them. Only an object with a resource version is converted within a request.
+
+mod fields;
+
+use super::value::Object;
+use super::{ApiVersion, ConversionError, convert, kind};
+use fields::{contains, fields, retain};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+
+/// The annotation with the source; with a suffix, the annotation for one of its fields.
+const NOTE: &str = "nvidia.com/merge";
+/// All annotations of an object together: what the API server accepts.
+pub(super) const ANNOTATION_BYTES: usize = 256 << 10;
+/// Bytes that are converted to find out which fields belong to another manager.
+const EFFORT: usize = 1 << 20;
+/// How many conversions that are at most.
+const MOST: usize = 32;
+
+/// An object before its conversion: what is converted, and the saved data that was kept with it.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    /// Spec and status.
+    body: Value,
+    #[serde(default, skip_serializing_if = "Object::is_empty")]
+    annotations: Object,
+}
+
+/// The source of a converted object, and the fields that it still has.
+struct Notes {
+    record: Record,
+    kept: HashSet<String>,
+    bytes: usize,
+}
+
+/// Converts an object for the API server: as [`convert`] does, and with notes where the object is on its way through a merge.
+///
+/// # Errors
+/// As [`convert`].
+pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, ConversionError> {
+    let notes = take(&mut object);
+    let in_request = object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
+    let same_version = object["apiVersion"] == to.api_version();
+    let new = (in_request && !same_version).then(|| note(&object)).flatten();
+    let restored = notes.filter(|_| in_request && !same_version).and_then(|notes| notes.restore(&object, to));
+    let mut target = match restored {
+        Some(target) => target,
+        None => convert(object, to)?,
+    };
+    if let Some(new) = new {
+        attach(&mut target, new);
+    }
+    Ok(target)
+}
+
+fn annotations(object: &Value) -> Option<&Object> {
+    object.get("metadata")?.get("annotations")?.as_object()
+}
+
+fn annotations_mut(object: &mut Value) -> Option<&mut Object> {
+    object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
+}
+
+/// The suffix of a note.
+fn suffix(key: &str) -> Option<&str> {
+    key.strip_prefix(NOTE).filter(|suffix| suffix.is_empty() || suffix.starts_with('.'))
+}
+
+/// Takes the notes off an object.
+fn take(object: &mut Value) -> Option<Notes> {
+    let annotations = annotations_mut(object)?;
+    if !annotations.keys().any(|key| suffix(key).is_some()) {
+        return None;
+    }
+    let source = annotations.remove(NOTE);
+    let mut kept = HashSet::new();
+    annotations.retain(|key, _| match suffix(key) {
+        Some(suffix) => {
+            kept.insert(suffix.to_owned());
+            false
+        }
+        None => true,
+    });
+    if annotations.is_empty()
+        && let Some(Value::Object(metadata)) = object.get_mut("metadata")
+    {
+        metadata.remove("annotations");
+    }
+    let text = source.as_ref().and_then(Value::as_str)?;
+    Some(Notes { record: serde_json::from_str(text).ok()?, kept, bytes: text.len() })
+}
+
+/// The notes for an object, if it is of a kind that has two versions.
+fn note(object: &Value) -> Option<Object> {
+    let keys = kind(object["kind"].as_str()?)?.keys;
+    let saved = annotations(object).into_iter().flatten();
+    let saved = saved.filter(|(key, _)| [keys.spec, keys.status].contains(&key.as_str()));
+    let record =
+        Record { body: body(object), annotations: saved.map(|(key, value)| (key.clone(), value.clone())).collect() };
+    let text = serde_json::to_string(&record).ok()?;
+    let version = object["apiVersion"].as_str()?.parse().ok()?;
+    let mut notes: Object =
+        fields(version, &record.body).into_iter().map(|field| (format!("{NOTE}{field}"), json!(""))).collect();
+    notes.insert(NOTE.to_owned(), Value::String(text));
+    Some(notes)
+}
+
+/// Adds notes to an object, unless the API server would refuse as many annotations.
+fn attach(object: &mut Value, notes: Object) {
+    let Value::Object(metadata) = &mut object["metadata"] else { return };
+    let entry = metadata.entry("annotations").or_insert_with(|| json!({}));
+    let Value::Object(annotations) = entry else { return };
+    if bytes(annotations) + bytes(&notes) <= ANNOTATION_BYTES {
+        annotations.extend(notes);
+    } else if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
+/// What annotations count for, as the API server measures them.
+pub(super) fn bytes(annotations: &Object) -> usize {
+    annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
+}
+
+/// What a conversion is about.
+fn body(object: &Value) -> Value {
+    let parts = ["spec", "status"].into_iter();
+    Value::Object(parts.filter_map(|part| Some((part.to_owned(), object.get(part)?.clone()))).collect())
+}
+
+impl Notes {
+    /// The source of `live`, without what a merge removed; none if something else was done to `live`.
+    fn restore(&self, live: &Value, to: ApiVersion) -> Option<Value> {
+        let from: ApiVersion = live["apiVersion"].as_str()?.parse().ok()?;
+        let whole = self.object(live, to);
+        let there = body(live);
+        let whole_seen = body(&convert(whole.clone(), from).ok()?);
+        if !contains(from, &whole_seen, &there) {
+            return None;
+        }
+        let all = fields(to, &body(&whole));
+        let there = fields(from, &there);
+        let removed = all.iter().filter(|field| !self.kept.contains(*field)).cloned().collect();
+        let pruned = without(to, &whole, &removed);
+        let pruned_seen = fields(from, &body(&convert(pruned.clone(), from).ok()?));
+        // Every field that the source still says is still there, or it was not a merge that removed it.
+        if fields(from, &whole_seen).iter().any(|field| pruned_seen.contains(field) && !there.contains(field)) {
+            return None;
+        }
+        let mut target = match there.is_subset(&pruned_seen) {
+            true => pruned,
+            false => self.with_others_fields(&whole, &removed, &there, (from, to)),
+        };
+        let mut metadata = live.get("metadata")?.as_object()?.clone();
+        let keys = kind(live["kind"].as_str()?)?.keys;
+        let entry = metadata.entry("annotations").or_insert_with(|| json!({}));
+        if let Value::Object(annotations) = entry {
+            annotations.retain(|key, _| ![keys.spec, keys.status].contains(&key.as_str()));
+            annotations.extend(self.record.annotations.clone());
+            if annotations.is_empty() {
+                metadata.remove("annotations");
+            }
+        }
+        target["metadata"] = Value::Object(metadata);
+        Some(target)
+    }
+
+    /// The source as it was.
+    fn object(&self, live: &Value, version: ApiVersion) -> Value {
+        let mut object = json!({
+            "apiVersion": version.api_version(), "kind": live["kind"],
+            "metadata": { "name": live["metadata"]["name"], "annotations": self.record.annotations },
+        });
+        let parts = self.record.body.as_object().into_iter().flatten();
+        for (part, value) in parts.filter(|(part, _)| ["spec", "status"].contains(&part.as_str())) {
+            object[part] = value.clone();
+        }
+        object
+    }
+
+    /// The source without those of the removed fields of which nothing is left in `there`.
+    fn with_others_fields(
+        &self,
+        whole: &Value,
+        removed: &HashSet<String>,
+        there: &HashSet<String>,
+        (from, to): (ApiVersion, ApiVersion),
+    ) -> Value {
+        let says_all = |candidate: &Value| {
+            convert(candidate.clone(), from).is_ok_and(|seen| there.is_subset(&fields(from, &body(&seen))))
+        };
+        let mut tries = (EFFORT / self.bytes.max(1)).clamp(1, MOST);
+        let mut dropped = HashSet::new();
+        let mut current = whole.clone();
+        // Halves first, then whole subtrees, then their parts.
+        let mut left = vec![fields::groups(to, &body(whole), removed)];
+        while let Some(mut groups) = left.pop()
+            && tries > 0
+        {
+            tries -= 1;
+            let more = groups.iter().flat_map(|group| group.fields.iter().cloned());
+            let candidate_dropped: HashSet<String> = dropped.iter().cloned().chain(more).collect();
+            let candidate = without(to, whole, &candidate_dropped);
+            if says_all(&candidate) {
+                (dropped, current) = (candidate_dropped, candidate);
+            } else if groups.len() > 1 {
+                let half = groups.split_off(groups.len() / 2);
+                left.extend([groups, half]);
+            } else {
+                left.extend(groups.pop().map(|group| group.parts).filter(|parts| !parts.is_empty()));
+            }
+        }
+        current
+    }
+}
+
+/// The object without these fields.
+fn without(version: ApiVersion, object: &Value, removed: &HashSet<String>) -> Value {
+    let mut rest = body(object);
+    if !removed.is_empty() {
+        retain(version, &mut rest, &|field| !removed.contains(field));
+    }
+    let mut object = json!({
+        "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"],
+    });
+    if let (Value::Object(object), Value::Object(rest)) = (&mut object, rest) {
+        object.extend(rest);
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests;
