@@ -131,6 +131,10 @@ impl Applier {
     pub async fn apply(&self, desired: &Desired, live: Option<&Value>) -> Result<Outcome, Error> {
         match live {
             Some(live) => self.converge(desired, live).await,
+            // It was there when it was decided on.
+            None if desired.decided.as_ref().is_some_and(|decided| !decided.version.is_empty()) => {
+                Err(Error::Changed { object: desired.id.clone() })
+            }
             None => self.create(desired).await,
         }
     }
@@ -172,7 +176,12 @@ impl Applier {
         if desired.unchanged {
             return Err(Error::Changed { object: desired.id.clone() });
         }
-        self.converge(desired, live).await
+        let Some(decided) = &desired.decided else { return self.converge(desired, live).await };
+        let outcome = self.converge(&desired.keeping(decided.field, live), live).await?;
+        if live.pointer(decided.field) == desired.object.pointer(decided.field) {
+            return Ok(outcome);
+        }
+        Err(Error::Changed { object: desired.id.clone() })
     }
 
     async fn converge(&self, desired: &Desired, live: &Value) -> Result<Outcome, Error> {
@@ -184,6 +193,11 @@ impl Applier {
                 Ok(Outcome::Waiting { reason })
             }
             Write::Conflict { reason } => Err(Error::Foreign { object: id.clone(), reason }),
+            Write::Update { resource_version, .. }
+                if desired.decided.as_ref().is_some_and(|decided| decided.version != resource_version) =>
+            {
+                Err(Error::Changed { object: id.clone() })
+            }
             Write::Update { uid, resource_version, differences } => {
                 let print = fingerprint_of(&desired.object).unwrap_or_default();
                 let same_wish = fingerprint_of(live) == Some(print);
@@ -200,7 +214,7 @@ impl Applier {
                 let version = taken.unwrap_or(resource_version);
                 let mut body = desired.object.clone();
                 body["metadata"]["uid"] = Value::String(uid);
-                if desired.unchanged {
+                if desired.unchanged || desired.decided.is_some() {
                     body["metadata"]["resourceVersion"] = Value::String(version);
                 }
                 Ok(Outcome::Updated(self.send(desired, &body, WriteVerb::Update).await?))

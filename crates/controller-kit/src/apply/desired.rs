@@ -75,7 +75,17 @@ pub struct Desired {
     pub(super) object: Value,
     /// Whether an update needs the live object to be the version that was compared.
     pub(super) unchanged: bool,
+    pub(super) decided: Option<Decided>,
     adopt_labels: Vec<(String, String)>,
+}
+
+/// What a decision on an object rests on.
+#[derive(Debug, Clone)]
+pub(super) struct Decided {
+    /// The object's resource version; empty if it did not exist.
+    pub(super) version: String,
+    /// JSON pointer of the field that was decided.
+    pub(super) field: &'static str,
 }
 
 impl Desired {
@@ -106,7 +116,8 @@ impl Desired {
         fields.insert("apiVersion".to_owned(), Value::String(resource.api_version.clone()));
         fields.insert("kind".to_owned(), Value::String(resource.kind.clone()));
         let object = plan::stamp(object);
-        Ok(Self { resource, id, parent_uid: parent_uid.to_owned(), object, unchanged: false, adopt_labels: Vec::new() })
+        let (parent_uid, adopt_labels) = (parent_uid.to_owned(), Vec::new());
+        Ok(Self { resource, id, parent_uid, object, unchanged: false, decided: None, adopt_labels })
     }
 
     /// Lets a live object without controller owner be taken over if it carries this label. More calls, more labels that
@@ -124,6 +135,30 @@ impl Desired {
     pub fn only_if_unchanged(mut self) -> Self {
         self.unchanged = true;
         self
+    }
+
+    /// Writes only if the live object is the one that `field`, a JSON pointer, was decided on: of this resource version, which is
+    /// empty for an object that did not exist. A newer version in the cache does not make up for it. An object that exists
+    /// although the cache lacks it is brought to what is desired, but keeps its own value of the field. Whenever the value is
+    /// not written, the answer is a transient error.
+    #[must_use]
+    pub fn decided_on(mut self, version: &str, field: &'static str) -> Self {
+        self.decided = Some(Decided { version: version.to_owned(), field });
+        self
+    }
+
+    /// The same for the version of `live`, which was just read, with the value that it has there.
+    pub(super) fn keeping(&self, field: &str, live: &Value) -> Self {
+        let mut kept = Self { unchanged: true, decided: None, ..self.clone() };
+        let (parent, key) = field.rsplit_once('/').unwrap_or(("", field));
+        if let Some(fields) = kept.object.pointer_mut(parent).and_then(Value::as_object_mut) {
+            match live.pointer(field) {
+                Some(value) => fields.insert(key.to_owned(), value.clone()),
+                None => fields.remove(key),
+            };
+        }
+        kept.object = plan::stamp(kept.object);
+        kept
     }
 
     /// Which object this is.

@@ -207,6 +207,38 @@ async fn a_decision_on_an_older_version_is_not_carried_out() {
     assert_eq!(after["spec"]["ports"][0]["port"], 2);
 }
 
+/// The cache may be behind by any number of versions, in both directions, or lack the object.
+#[tokio::test]
+async fn a_field_is_written_only_on_the_version_that_it_was_decided_on() {
+    let bench = Bench::new("decided").await;
+    let config =
+        |count: &str, other: &str| json!({ "metadata": { "name": "c" }, "data": { "count": count, "other": other } });
+    let desired = |count: &str, other: &str, version: &str| {
+        bench.desired::<ConfigMap>(config(count, other)).decided_on(version, "/data/count")
+    };
+    let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let Outcome::Created(first) = bench.applier.apply(&desired("4", "a", ""), None).await.unwrap() else {
+        panic!("not created")
+    };
+    bench.meddle::<ConfigMap>("c", json!({ "data": { "count": "6" } })).await;
+    let now = bench.live::<ConfigMap>("c").await.unwrap();
+    // Decided on the first version; the cache has it, or has come to the newer one since, or lost the object.
+    for view in [Some(&first), Some(&now), None] {
+        for count in ["3", "5"] {
+            let error = bench.applier.apply(&desired(count, "a", &version(&first)), view).await.unwrap_err();
+            assert_eq!((error.error_type(), error.class()), (ErrorType::Conflict, Class::Transient), "{error}");
+            assert_eq!(bench.live::<ConfigMap>("c").await.unwrap()["data"]["count"], "6");
+        }
+    }
+    // Decided without the object: everything else is written.
+    let error = bench.applier.apply(&desired("4", "b", ""), None).await.unwrap_err();
+    assert_eq!(error.class(), Class::Transient, "{error}");
+    let found = bench.live::<ConfigMap>("c").await.unwrap();
+    assert_eq!(found["data"], json!({ "count": "6", "other": "b" }));
+    let outcome = bench.applier.apply(&desired("3", "b", &version(&found)), Some(&found)).await.unwrap();
+    assert!(matches!(outcome, Outcome::Updated(after) if after["data"]["count"] == "3"));
+}
+
 #[tokio::test]
 async fn an_object_that_changed_is_not_deleted_on_an_older_view() {
     let bench = Bench::new("deleteold").await;

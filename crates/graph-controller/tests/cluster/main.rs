@@ -9,6 +9,7 @@ mod endpoint_picker;
 mod grove;
 mod images;
 mod infrastructure;
+mod pictures;
 mod recovery;
 mod refusals;
 mod requests;

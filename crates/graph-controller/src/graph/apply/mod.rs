@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use api_types::grove::PodCliqueSet;
 use api_types::labels;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use controller_kit::apply::{Applier, Desired, Error};
+use controller_kit::apply::{Applier, Error};
 use controller_kit::events::EventSink;
 use controller_kit::failure::Class;
 use controller_kit::store::{Key, Packed, controller_owner};
@@ -63,7 +63,7 @@ pub async fn apply(
         // Pods of what is live run already; those of a new object would be refused.
         let is_live = |d: &DynamoComponentDeployment| caches.components.get(&Key::of(d)).is_some();
         let write = async |d| match accounts_exist || is_live(d) {
-            true => Some((d, writer.write(&caches.components, d).await)),
+            true => Some((d, write_component(writer, caches, observed, d).await)),
             false => None,
         };
         let components = bounded(decision.components.iter().map(write).collect());
@@ -93,7 +93,7 @@ pub async fn apply(
     let lacks_worker = lacking.iter().any(|d| d.spec.component.is_worker());
     // A worker gives way to new workers, another component to whatever the spec has in its place.
     let may_go = |d: &DynamoComponentDeployment| complete || (d.spec.component.is_worker() && !lacks_worker);
-    remove_old(writer, caches, decision, &mut applied, may_go).await;
+    remove_old(writer, caches, observed, decision, &mut applied, may_go).await;
     let adapters = objects::prune_adapters(writer, caches, &decision.objects).await;
     applied.tally.add(adapters);
     if complete && !decision.rollout.in_progress() && decision.obstacle.is_none() {
@@ -117,13 +117,13 @@ pub async fn apply(
 async fn remove_old(
     writer: Writer<'_>,
     caches: &Caches,
+    observed: &Observed,
     decision: &Decision,
     applied: &mut Applied,
     may_go: impl Fn(&DynamoComponentDeployment) -> bool,
 ) {
     for old in decision.old.iter().filter(|old| may_go(old)) {
-        // This may take workers away: not on the word of a cache that is behind.
-        let written = writer.write_as(&caches.components, old, Desired::only_if_unchanged).await;
+        let written = write_component(writer, caches, observed, old).await;
         if let Some(written) = applied.tally.take(written) {
             applied.take(written.typed());
         }
@@ -137,6 +137,19 @@ async fn remove_old(
             applied.live.push(gone);
         }
     }
+}
+
+/// Writes one component as it was decided on. Its replicas depend on a picture that may be old: any number can take workers away
+/// that the picture lacks, so the write is refused unless the object is still that of the picture.
+async fn write_component(
+    writer: Writer<'_>,
+    caches: &Caches,
+    observed: &Observed,
+    wanted: &DynamoComponentDeployment,
+) -> Result<Written, Error> {
+    let seen = observed.components.iter().find(|d| d.metadata.name == wanted.metadata.name);
+    let version = seen.and_then(ResourceExt::resource_version).unwrap_or_default();
+    writer.write_as(&caches.components, wanted, |desired| desired.decided_on(&version, "/spec/replicas")).await
 }
 
 impl Applied {
