@@ -159,6 +159,13 @@ impl Reconciler {
             observe::grove::look_further(&self.applier, &self.settings, observed).await?;
             observed.checkpoints.place = observe::checkpoints::place(&self.caches, &self.settings, namespace);
         }
+        if let Some(scaled) = decide::adapters::scaled(observed) {
+            let authored = std::mem::replace(&mut observed.graph.spec.components, scaled);
+            // A count that the component cannot have is refused where the adapter writes it, and has no effect here.
+            if validate::validate(&observed.graph, &self.settings, observed.facts()).is_err() {
+                observed.graph.spec.components = authored;
+            }
+        }
         let observed = &*observed;
         let mut valid = match validate::validate(&observed.graph, &self.settings, observed.facts()) {
             Ok(valid) => valid,

@@ -3,6 +3,7 @@
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::events::v1::Event;
+use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::wait;
@@ -102,10 +103,18 @@ async fn a_count_that_is_set_on_the_graph_is_brought_back() {
     bed.until("chat-decode", "there", |_: &Adapter| true).await;
     scale(&bed, "chat-decode", 3).await;
     bed.until("chat", "scaled", |g: &DynamoGraphDeployment| replicas(g) == Some(3)).await;
+    let has_three = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(3);
+    let worker = bed.component("chat", "Decode").await;
+    let scaled = bed.until(&worker.name_any(), "scaled", has_three).await;
     // The author's file says 1, and the author forces it.
-    bed.apply(&with_adapter("chat")).await;
-    bed.until("chat", "brought back", |g: &DynamoGraphDeployment| replicas(g) == Some(3)).await;
+    for _ in 0..5 {
+        bed.apply(&with_adapter("chat")).await;
+        bed.until("chat", "brought back", |g: &DynamoGraphDeployment| replicas(g) == Some(3)).await;
+    }
     assert_eq!(bed.api::<Adapter>().get("chat-decode").await.unwrap().spec.replicas, 3);
+    bed.until_reconciled("chat").await;
+    let after = bed.until(&worker.name_any(), "as it was", has_three).await;
+    assert_eq!(after.metadata.generation, scaled.metadata.generation, "workers were taken away meanwhile");
 }
 
 /// The reference sends a deletion for every component without adapter, whosever object has that name (defects 5 and 14).

@@ -34,6 +34,28 @@ pub fn adapters(graph: &ValidGraph<'_>, observed: &Observed) -> Adapters {
     Adapters { write, wanted }
 }
 
+/// The graph's components with the counts of their adapters; none if that changes nothing. An adapter is the source of truth: a
+/// count that is set on the graph must not take workers away until it is brought back.
+pub fn scaled(observed: &Observed) -> Option<Vec<ComponentSpec>> {
+    let count_of = |component: &ComponentSpec| {
+        let live = observed.adapters.iter().find(|live| {
+            let target = &live.spec.dgd_ref;
+            target.component_name == component.name && Some(&target.name) == observed.graph.metadata.name.as_ref()
+        })?;
+        let decides = component.scaling_adapter.is_some()
+            && observed.is_owner(live)
+            && live.metadata.deletion_timestamp.is_none()
+            && live.spec.replicas != component.wanted_replicas();
+        decides.then_some(live.spec.replicas)
+    };
+    let components = &observed.graph.spec.components;
+    let scale = |component: &ComponentSpec| match count_of(component) {
+        Some(count) => ComponentSpec { replicas: Some(count), ..component.clone() },
+        None => component.clone(),
+    };
+    components.iter().any(|component| count_of(component).is_some()).then(|| components.iter().map(scale).collect())
+}
+
 fn adapter(graph: &ValidGraph<'_>, component: &ComponentSpec) -> Adapter {
     Adapter {
         metadata: ObjectMeta {
@@ -70,6 +92,8 @@ fn to_write(observed: &Observed, mut wanted: Adapter) -> Option<Adapter> {
 mod tests {
     use super::*;
     use crate::graph::fixtures::{graph_with, observed, owner, valid};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use k8s_openapi::jiff::Timestamp;
     use serde_json::json;
 
     fn decided(live: Vec<Adapter>) -> (Vec<(String, i32)>, Vec<String>) {
@@ -109,5 +133,33 @@ mod tests {
         let graph = graph_with(|_| {});
         let Adapters { write, wanted } = adapters(&valid(&graph), &observed(&graph, vec![]));
         assert!(write.is_empty() && wanted.is_empty());
+    }
+
+    #[test]
+    fn a_live_adapter_of_the_graph_decides_on_the_count() {
+        let counts = |live: Vec<Adapter>, asks: bool| {
+            let graph = graph_with(|g| {
+                if asks {
+                    g["spec"]["components"][1]["scalingAdapter"] = json!({});
+                }
+            });
+            let mut observed = observed(&graph, vec![]);
+            observed.adapters = live;
+            scaled(&observed).map(|components| components.iter().map(|c| c.replicas).collect::<Vec<_>>())
+        };
+        assert_eq!(counts(vec![live(9)], true), Some(vec![Some(1), Some(9)]));
+        assert_eq!(counts(vec![live(0)], true), Some(vec![Some(1), Some(0)]));
+        assert_eq!(counts(vec![live(4)], true), None, "the graph has that count");
+        assert_eq!(counts(vec![], true), None);
+        assert_eq!(counts(vec![live(9)], false), None, "the component does not ask for an adapter");
+        let mut foreign = live(9);
+        foreign.metadata.owner_references = None;
+        assert_eq!(counts(vec![foreign], true), None);
+        let mut astray = live(9);
+        astray.spec.dgd_ref.component_name = "Other".into();
+        assert_eq!(counts(vec![astray], true), None);
+        let mut leaving = live(9);
+        leaving.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+        assert_eq!(counts(vec![leaving], true), None);
     }
 }
