@@ -4,13 +4,13 @@ pub mod checkpoints;
 pub mod grove;
 pub mod pods;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api_types::external::{DestinationRule, InferencePool, VirtualService};
 use api_types::v1alpha1::{DynamoCheckpoint, DynamoComponent};
 use api_types::v1beta1::{
-    DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
+    ComponentSpec, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
 };
 use api_types::{annotations, labels, names};
 use controller_kit::apply::{APPLIED_ANNOTATION, Error};
@@ -92,6 +92,15 @@ pub struct Served {
     pub topology_hidden: bool,
 }
 
+/// Pods of one DynamoComponentDeployment that have not ended. The object itself may be gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunningPods {
+    /// Component of the graph.
+    pub component: String,
+    /// Number of pods.
+    pub count: usize,
+}
+
 /// One graph and all that is live of it, at one moment.
 #[derive(Clone, Debug)]
 pub struct Observed {
@@ -102,7 +111,7 @@ pub struct Observed {
     /// Scaling adapters under the names of those that its components ask for, whoever owns them.
     pub adapters: Vec<Adapter>,
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
-    pub running_pods: BTreeMap<String, usize>,
+    pub running_pods: BTreeMap<String, RunningPods>,
     /// What the cluster serves.
     pub served: Served,
     /// The checkpoints that it has to do with.
@@ -220,15 +229,15 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
     let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;
     components.extend(orphans(caches, &graph).iter().filter_map(|d| d.unpack().ok()));
-    // Pods are only asked about while generations change.
-    let workers = components.iter().filter(|d| d.spec.component.is_worker());
-    let generations: BTreeSet<_> = workers.map(|d| d.labels().get(labels::WORKER_HASH)).collect();
-    let running_pods = if generations.len() > 1 { count_pods(caches, &graph, component_of) } else { BTreeMap::new() };
     let adapters = adapters(caches, &graph)?;
     let mut grove = grove::observe(&caches.grove, &graph)?;
     if !grove.sets.is_empty() && graph.spec.components.iter().any(|component| component.wanted_replicas() == 0) {
         grove.running_pods = count_pods(caches, &graph, component_name);
     }
+    let running_pods = match grove.sets.is_empty() && is_changing(&graph, &components) {
+        true => running_pods(caches, &graph),
+        false => BTreeMap::new(),
+    };
     let checkpoints = checkpoints::observe(caches, &graph, &components);
     let build = build_of(graph.annotations())
         .and_then(|name| caches.builds.get(&Key::new(&graph.namespace().unwrap_or_default(), &name)));
@@ -265,6 +274,20 @@ fn adapters(caches: &Caches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapte
     named.map(|adapter| adapter.unpack()).collect()
 }
 
+/// Whether a component has several objects, none, or one with no replicas or others than the graph's. Only then can pods of
+/// workers that are gone, or go, matter. An object may be deleted before its pods.
+fn is_changing(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeployment]) -> bool {
+    let is_settled = |wanted: &ComponentSpec| {
+        let mut live = components.iter().filter(|d| d.spec.component.name == wanted.name);
+        let only = live.next().filter(|_| live.next().is_none());
+        only.is_some_and(|d| match d.spec.component.wanted_replicas() {
+            0 => false,
+            replicas => replicas == wanted.wanted_replicas(),
+        })
+    };
+    components.len() > graph.spec.components.len() || !graph.spec.components.iter().all(is_settled)
+}
+
 /// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs. `of` reads from
 /// a pod's labels what it is counted for.
 fn count_pods(
@@ -272,18 +295,33 @@ fn count_pods(
     graph: &DynamoGraphDeployment,
     of: fn(&BTreeMap<String, String>) -> Option<&str>,
 ) -> BTreeMap<String, usize> {
-    let (namespace, name) = (graph.namespace(), graph.name_any());
     let mut running = BTreeMap::new();
-    for pod in caches.worker_pods.all() {
-        let labels = pod.labels();
-        if pod.namespace() == namespace
-            && labels.get(labels::GRAPH) == Some(&name)
-            && let Some(component) = of(labels)
-        {
-            *running.entry(component.to_owned()).or_default() += 1;
+    for pod in pods_of_graph(caches, graph) {
+        if let Some(counted_for) = of(pod.labels()) {
+            *running.entry(counted_for.to_owned()).or_default() += 1;
         }
     }
     running
+}
+
+/// The same by the name of the DynamoComponentDeployment.
+fn running_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<String, RunningPods> {
+    let mut running: BTreeMap<String, RunningPods> = BTreeMap::new();
+    for pod in pods_of_graph(caches, graph) {
+        if let Some(object) = component_of(pod.labels()) {
+            let pods = running.entry(object.to_owned()).or_default();
+            pods.component = pod.labels().get(labels::COMPONENT).cloned().unwrap_or_default();
+            pods.count += 1;
+        }
+    }
+    running
+}
+
+fn pods_of_graph(caches: &Caches, graph: &DynamoGraphDeployment) -> Vec<Arc<PartialObjectMeta<Pod>>> {
+    let (namespace, name) = (graph.namespace(), graph.name_any());
+    let mut pods = caches.worker_pods.all();
+    pods.retain(|pod| pod.namespace() == namespace && pod.labels().get(labels::GRAPH) == Some(&name));
+    pods
 }
 
 /// The name of a pod's component in the spec of the graph.

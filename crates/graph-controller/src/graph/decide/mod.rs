@@ -17,6 +17,7 @@ pub mod rollout;
 pub mod spread;
 pub mod topology;
 pub mod whereabouts;
+mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,16 +28,13 @@ use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment, RestartStatus
 use controller_kit::apply::MetadataPatch;
 use controller_kit::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use workload::RolloutStrategy;
 
 use self::checkpoints::ComponentCheckpoint;
 use self::component::{Placement, component_deployment};
-use self::generation::Target;
 use self::grove::GroveDecision;
 use self::objects::Objects;
-use self::rollout::{Capture, Live};
+use self::workers::decide_workers;
 use super::observe::Observed;
 use super::program::Program;
 use super::validate::{Refusal, ValidGraph};
@@ -190,113 +188,6 @@ fn keep_what_is_wanted_and_adopt_the_rest(observed: &Observed, decision: &mut De
     decision.old.extend(strays);
 }
 
-/// Plans the generations of all workers: which is the target, how many replicas each has, which are done with.
-fn decide_workers(
-    graph: &ValidGraph<'_>,
-    observed: &Observed,
-    workers: &[&DynamoComponentDeployment],
-    (target, origin_version): (&Target, &str),
-    decision: &mut Decision,
-) {
-    let (new, mut old): (Vec<_>, Vec<_>) = workers
-        .iter()
-        .copied()
-        .partition(|d| generation::suffix_of(d) == target.suffix && graph.has_worker(&d.spec.component.name));
-    old.sort_by_key(|d| (d.metadata.creation_timestamp.clone(), d.name_any()));
-
-    // Old and new workers do not talk to each other: none goes before all can come.
-    let own = |c: &ComponentSpec| checkpoints::of(&decision.checkpoints, &c.name);
-    let waits = graph.workers().filter_map(own).any(|checkpoint| checkpoint.awaited.is_some());
-    let lost = graph.workers().filter_map(own).any(|checkpoint| checkpoint.capture == Capture::Lost);
-    let mut updated = Vec::new();
-    for component in graph.workers() {
-        let new = new.iter().copied().find(|d| d.spec.component.name == component.name);
-        let olds: Vec<_> = old.iter().copied().filter(|d| d.spec.component.name == component.name).collect();
-        let checkpoint = checkpoints::of(&decision.checkpoints, &component.name);
-        let placement = Placement {
-            generation: target.suffix.as_ref(),
-            fingerprint: Some(&target.fingerprint),
-            replicas: component.wanted_replicas(),
-            origin_version,
-            checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
-        };
-        let mut wanted = component_deployment(graph, component, placement);
-        spread::scope(&mut wanted, new);
-        let strategy = strategy_of(&wanted);
-        let drained = olds.iter().all(|d| is_drained(observed, d));
-        let counts: Vec<Live> = olds.iter().map(|d| live_counts(d)).collect();
-        let desired = component.wanted_replicas();
-        let new_live = new.map(new_counts).unwrap_or_default();
-        let plan = match waits {
-            true => {
-                let capture = match checkpoint.map(|checkpoint| checkpoint.capture).unwrap_or_default() {
-                    // What it was emptied for is of no use without the others.
-                    Capture::Done if lost => Capture::Lost,
-                    own => own,
-                };
-                rollout::hold(&strategy, desired, new_live, &counts, capture)
-            }
-            false => rollout::plan(&strategy, desired, new_live, &counts, drained),
-        };
-        wanted.spec.component.replicas = Some(plan.new);
-        decision.components.push(wanted);
-        if strategy == RolloutStrategy::Recreate {
-            // One that its controller cannot act on would never drain.
-            let stuck = olds
-                .iter()
-                .zip(&plan.old)
-                .filter(|(d, wanted)| **wanted == 0 && d.spec.component.wanted_replicas() == 0 && is_stalled(d));
-            decision.delete.extend(stuck.filter_map(|(d, _)| removal(observed, d)));
-        }
-        decision.old.extend(olds.iter().zip(plan.old).map(|(d, replicas)| with_replicas(d, replicas)));
-        if serves_alone(new, desired, &olds) && (strategy != RolloutStrategy::Recreate || drained) {
-            updated.push(component.name.clone());
-        }
-    }
-    let waits = old.iter().filter_map(|d| remains_of(observed, d)).collect();
-    if updated.len() == graph.workers().count() {
-        // Every component's new workers carry the load: what is left of the old generations can go, in one go.
-        // Orphans are adopted first and go with the next pass: only what is ours is deleted.
-        decision.old.retain(|d| old.iter().any(|o| o.name_any() == d.name_any() && !observed.owns(o)));
-        decision.delete.extend(old.iter().filter_map(|d| removal(observed, d)));
-    }
-    let names = old.iter().map(|d| d.name_any()).collect();
-    decision.rollout = Rollout { target: target.suffix.clone(), old: names, updated, waits };
-}
-
-/// How a component's workers change generation. Annotations that cannot be read are reported by the component itself; until
-/// they are mended, the default is the careful choice.
-fn strategy_of(wanted: &DynamoComponentDeployment) -> RolloutStrategy {
-    let quarter = || IntOrString::String("25%".to_owned());
-    RolloutStrategy::from_annotations(Some(&workload::component_annotations(wanted)))
-        .unwrap_or_else(|_| RolloutStrategy::RollingUpdate { max_surge: quarter(), max_unavailable: quarter() })
-}
-
-fn live_counts(d: &DynamoComponentDeployment) -> Live {
-    let status = d.status.as_ref().and_then(|s| s.component.as_ref());
-    Live {
-        spec: d.spec.component.wanted_replicas(),
-        available: status.and_then(|c| c.available_replicas.or(c.ready_replicas)).unwrap_or(0),
-    }
-}
-
-/// The same for the target generation. A status that speaks of an older spec may count workers that were told to go.
-fn new_counts(d: &DynamoComponentDeployment) -> Live {
-    let counts = live_counts(d);
-    Live { available: if is_current(d) { counts.available } else { 0 }, ..counts }
-}
-
-/// What is left of an old worker, in words; nothing if nothing is.
-fn remains_of(observed: &Observed, d: &DynamoComponentDeployment) -> Option<String> {
-    let name = d.name_any();
-    let reported = d.status.as_ref().and_then(|s| s.component.as_ref()).map_or(0, |c| c.replicas);
-    match (reported, observed.running_pods.get(&name)) {
-        (0, None) => None,
-        (0, Some(pods)) => Some(format!("{name}: {pods} old pods have not ended")),
-        (replicas, _) => Some(format!("{name}: {replicas} workers of the old generation")),
-    }
-}
-
 /// Whether a component's controller cannot act on its present spec.
 pub fn is_stalled(d: &DynamoComponentDeployment) -> bool {
     is_current(d) && d.status.as_ref().is_some_and(|s| is_true(&s.conditions, conditions::STALLED))
@@ -306,31 +197,6 @@ pub fn is_stalled(d: &DynamoComponentDeployment) -> bool {
 pub fn is_current(d: &DynamoComponentDeployment) -> bool {
     let observed = d.status.as_ref().and_then(|s| s.observed_generation).unwrap_or(0);
     observed >= d.metadata.generation.unwrap_or(0)
-}
-
-fn ready_replicas(d: &DynamoComponentDeployment) -> i32 {
-    d.status.as_ref().and_then(|s| s.component.as_ref()).and_then(|c| c.ready_replicas).unwrap_or(0)
-}
-
-/// Whether no pod of an old worker is left, not even a terminating one.
-fn is_drained(observed: &Observed, d: &DynamoComponentDeployment) -> bool {
-    let pods_reported = d.status.as_ref().and_then(|s| s.component.as_ref()).map_or(0, |c| c.replicas);
-    d.spec.component.wanted_replicas() == 0
-        && is_current(d)
-        && pods_reported == 0
-        && !observed.running_pods.contains_key(&d.name_any())
-}
-
-/// Whether the target generation of a component has all its workers and the old ones serve nobody.
-fn serves_alone(new: Option<&DynamoComponentDeployment>, desired: i32, old: &[&DynamoComponentDeployment]) -> bool {
-    let new_serves = new.is_some_and(|d| {
-        is_current(d) && d.spec.component.wanted_replicas() == desired && ready_replicas(d) >= desired
-    });
-    // An old worker that its controller cannot act on keeps its pods until it is deleted.
-    let is_done = |d: &&DynamoComponentDeployment| {
-        d.spec.component.wanted_replicas() == 0 && is_current(d) && (ready_replicas(d) == 0 || is_stalled(d))
-    };
-    new_serves && old.iter().all(is_done)
 }
 
 /// A live worker of an old generation with other replicas and everything else as it is.
