@@ -48,6 +48,47 @@ async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(),
     Ok(())
 }
 
+/// New decode workers come up, new prefill workers do not: old and new ones do not talk to each other, so the old ones of both stay.
+#[tokio::test]
+async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> Result<(), BoxError> {
+    let world = world("whole").await?;
+    let _operators = world.operators().await?;
+    world.apply(&disaggregated("chat", "1.0.0", 4, 4)).await?;
+    world.ready("chat").await?;
+    let first = generations(&world).await?;
+    let mut stuck = disaggregated("chat", "2.0.0", 4, 4);
+    stuck["spec"]["components"][1]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
+    world.apply(&stuck).await?;
+
+    let counts = async || -> Result<Vec<(String, bool, Option<i32>, i32)>, BoxError> {
+        let all = world.components().await?;
+        let workers = all.iter().filter_map(|d| Some((d, d.labels().get("nvidia.com/dynamo-worker-hash")?)));
+        let ready = |d: &DynamoComponentDeployment| d.status.as_ref()?.component.as_ref()?.ready_replicas;
+        let counts = workers.map(|(d, generation)| {
+            let component = &d.spec.component;
+            (component.name.clone(), first.contains(generation), component.replicas, ready(d).unwrap_or(0))
+        });
+        Ok(counts.collect())
+    };
+    let halted = async || {
+        let all = counts().await.map_err(|e| e.to_string())?;
+        let new_decode = all.iter().any(|(name, is_old, _, ready)| name == "Decode" && !is_old && *ready == 2);
+        if new_decode { Ok(()) } else { Err(format!("{all:?}")) }
+    };
+    wait::until("new decode workers", PATIENCE, halted).await?;
+    world.condition("chat", "Reconciling", "True", "Unschedulable").await?;
+    let all = counts().await?;
+    for name in ["Prefill", "Decode"] {
+        let old = all.iter().find(|(component, is_old, ..)| component == name && *is_old);
+        assert!(old.is_some_and(|(_, _, wanted, ready)| *wanted == Some(3) && *ready == 3), "{all:?}");
+    }
+
+    world.apply(&disaggregated("chat", "2.0.0", 4, 4)).await?;
+    world.ready("chat").await?;
+    assert!(generations(&world).await?.is_disjoint(&first), "a rollout whose components all come up ends");
+    Ok(())
+}
+
 /// Name and uid of every Deployment.
 async fn deployments(world: &World) -> Result<BTreeSet<(String, String)>, BoxError> {
     let all = world.api::<Deployment>().list(&ListParams::default()).await?;

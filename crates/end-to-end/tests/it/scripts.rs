@@ -1,9 +1,11 @@
-//! Random scripts of edits, reverts, replaced metadata, scaling and killed controllers: whatever an author does, workers that
-//! can serve never fall below what the strategy allows, and in the end it is as if the last spec had been the first.
+//! Random scripts of edits, reverts, replaced metadata, scaling, renamed components, components that do not start, deleted pods and
+//! killed controllers: whatever an author does, workers that can serve never fall below what the strategy allows, nor does what the
+//! revisions of the graph can serve as a whole, and in the end it is as if the last spec had been the first.
 //!
 //! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 3], `DYNAMO_ROLLOUT_SEED` with which one they begin. Every second one
 //! is of workers that span nodes. Where a number is asked for, all of them have to run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
@@ -12,8 +14,9 @@ use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use end_to_end::{BoxError, Operators, World, world};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use workload::LeaderWorkerSet;
 
@@ -26,6 +29,10 @@ const SCRIPTS: u64 = 3;
 const COUNT: &str = "DYNAMO_ROLLOUT_SCRIPTS";
 const STEPS: u32 = 6;
 const TAGS: [&str; 3] = ["1.0.0", "2.0.0", "3.0.0"];
+/// The names that the prefill workers can have.
+const PREFILL: [&str; 2] = ["Prefill", "Prefetch"];
+/// The least common multiple of all replica counts: every share is a whole number of these parts.
+const WHOLE: i32 = 60;
 /// The name of the graph, and that of the one that is made afresh.
 const NAMES: [&str; 2] = ["chat", "anew"];
 
@@ -53,22 +60,76 @@ struct Wish {
     kind: Kind,
     tag: usize,
     replicas: i32,
+    /// Replicas of the prefill workers.
+    prefill: i32,
+    /// The prefill workers have another name.
+    renamed: bool,
+    /// The worker component whose pods find no node, by its place.
+    stuck: Option<usize>,
 }
 
 impl Wish {
+    fn new(kind: Kind, tag: usize, replicas: i32) -> Self {
+        Self { kind, tag, replicas, prefill: 1, renamed: false, stuck: None }
+    }
+
     fn graph(self, name: &str) -> Value {
         let mut graph = match self.kind {
-            Kind::Deployment => disaggregated(name, TAGS[self.tag], 1, self.replicas),
+            Kind::Deployment => disaggregated(name, TAGS[self.tag], self.prefill, self.replicas),
             Kind::LeaderWorkerSet => spanning(TAGS[self.tag], self.replicas),
         };
         graph["metadata"]["name"] = name.into();
+        if self.kind == Kind::Deployment && self.renamed {
+            graph["spec"]["components"][1]["name"] = PREFILL[1].into();
+        }
+        if let Some(stuck) = self.stuck {
+            graph["spec"]["components"][stuck]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
+        }
         graph
+    }
+
+    /// What all workers of the graph serve as a whole, while nothing is scaled and no pod fails.
+    fn whole(self) -> Option<(i32, i32)> {
+        let counts = self.kind == Kind::Deployment && self.prefill > 0 && self.replicas > 0;
+        counts.then_some((self.prefill, self.replicas))
     }
 
     /// Workers that may never be missing: a quarter of them, rounded down, may.
     fn floor(self) -> i32 {
         self.replicas - self.replicas / 4
     }
+}
+
+/// Whether a pod serves.
+fn serves(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions.filter(|c| c.type_ == "Ready").any(|c| c.status == "True");
+    ready && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// What is missing of the work that the revisions must be able to do as a whole. A revision can do as much as the scarcest of its
+/// components; prefill workers count under either name.
+async fn missing(world: &World, (prefill, decode): (i32, i32)) -> Result<Option<String>, BoxError> {
+    let selector = format!("nvidia.com/dynamo-graph-deployment-name={}", NAMES[0]);
+    let pods = world.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
+    let mut revisions: BTreeMap<String, (i32, i32)> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
+        let (labels, one) = (pod.labels(), i32::from(serves(pod)));
+        let Some(revision) = labels.get("nvidia.com/dynamo-worker-hash") else { continue };
+        let (of_prefill, of_decode) = revisions.entry(revision.clone()).or_default();
+        match labels.get("nvidia.com/dynamo-component").map(String::as_str) {
+            Some("Decode") => *of_decode += one,
+            Some(name) if PREFILL.contains(&name) => *of_prefill += one,
+            _ => {}
+        }
+    }
+    let share = |(of_prefill, of_decode): &(i32, i32)| (of_prefill * WHOLE / prefill).min(of_decode * WHOLE / decode);
+    let found: i32 = revisions.values().map(share).sum();
+    let lost = [prefill, decode].map(|desired| desired / 4 * WHOLE / desired);
+    // Several old revisions may leave fragments.
+    let old = i32::try_from(revisions.len().saturating_sub(2))?;
+    let allowed = WHOLE - lost[0].max(lost[1]) - old * WHOLE / prefill.min(decode);
+    Ok((found < allowed).then(|| format!("{found} of {WHOLE} can be served, and {allowed} must: {revisions:?}")))
 }
 
 /// Decode workers of the graph that serve.
@@ -78,12 +139,7 @@ async fn serving(world: &World, kind: Kind) -> Result<i32, BoxError> {
             let selector =
                 format!("nvidia.com/dynamo-component=Decode,nvidia.com/dynamo-graph-deployment-name={}", NAMES[0]);
             let pods = world.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
-            let serves = |pod: &&Pod| {
-                let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-                let ready = conditions.filter(|c| c.type_ == "Ready").any(|c| c.status == "True");
-                ready && pod.metadata.deletion_timestamp.is_none()
-            };
-            Ok(i32::try_from(pods.iter().filter(serves).count())?)
+            Ok(i32::try_from(pods.iter().filter(|pod| serves(pod)).count())?)
         }
         Kind::LeaderWorkerSet => {
             let sets = world.api::<LeaderWorkerSet>().list(&ListParams::default()).await?;
@@ -97,13 +153,15 @@ async fn serving(world: &World, kind: Kind) -> Result<i32, BoxError> {
 /// Watches that enough workers serve.
 struct Guard {
     floor: Arc<AtomicI32>,
+    whole: Arc<Mutex<Option<(i32, i32)>>>,
     task: JoinHandle<Result<(), BoxError>>,
 }
 
 impl Guard {
     fn start(world: &Arc<World>, kind: Kind) -> Self {
         let floor = Arc::new(AtomicI32::new(0));
-        let (world, wanted) = (Arc::clone(world), Arc::clone(&floor));
+        let whole = Arc::new(Mutex::new(None));
+        let (world, wanted, as_whole) = (Arc::clone(world), Arc::clone(&floor), Arc::clone(&whole));
         let task = tokio::spawn(async move {
             loop {
                 // What was allowed before and after the look: the author may have changed it meanwhile.
@@ -113,20 +171,30 @@ impl Guard {
                 if found < allowed {
                     return Err(format!("{found} workers serve, and {allowed} must").into());
                 }
+                let demand = *as_whole.lock().await;
+                if let Some(demand) = demand {
+                    let missing = missing(&world, demand).await?;
+                    if let Some(missing) = missing.filter(|_| as_whole.try_lock().is_ok_and(|now| *now == Some(demand)))
+                    {
+                        return Err(missing.into());
+                    }
+                }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         });
-        Self { floor, task }
+        Self { floor, whole, task }
     }
 
     /// From now on fewer may serve.
-    fn lower(&self, floor: i32) {
+    async fn lower(&self, floor: i32) {
         self.floor.fetch_min(floor, Ordering::SeqCst);
+        *self.whole.lock().await = None;
     }
 
     /// All workers are there.
-    fn raise(&self, floor: i32) {
-        self.floor.store(floor, Ordering::SeqCst);
+    async fn raise(&self, wish: Wish) {
+        self.floor.store(wish.floor(), Ordering::SeqCst);
+        *self.whole.lock().await = wish.whole();
     }
 
     async fn end(self) -> Result<(), BoxError> {
@@ -159,17 +227,18 @@ async fn step(
     guard: &Guard,
     wish: &mut Wish,
 ) -> Result<String, BoxError> {
-    let told = match dice.below(6) {
+    let told = match dice.below(9) {
         0 | 1 => {
             wish.tag = usize::try_from(dice.below(TAGS.len() as u64))?;
+            wish.stuck = None;
             world.apply(&wish.graph(NAMES[0])).await?;
             format!("image {}", TAGS[wish.tag])
         }
         2 => {
-            wish.replicas = i32::try_from(dice.below(6))?;
-            guard.lower(wish.floor());
+            (wish.replicas, wish.prefill) = (i32::try_from(dice.below(6))?, i32::try_from(dice.below(6))?);
+            guard.lower(wish.floor()).await;
             world.apply(&wish.graph(NAMES[0])).await?;
-            format!("{} replicas", wish.replicas)
+            format!("{} and {} replicas", wish.prefill, wish.replicas)
         }
         3 => {
             replace(world, *wish).await?;
@@ -180,9 +249,34 @@ async fn step(
             operators.start_again().await?;
             "killed".to_owned()
         }
+        5 if wish.kind == Kind::Deployment => {
+            let stuck = 1 + usize::try_from(dice.below(2))?;
+            wish.stuck = Some(stuck);
+            world.apply(&wish.graph(NAMES[0])).await?;
+            format!("component {stuck} finds no node")
+        }
+        6 if wish.kind == Kind::Deployment => {
+            wish.renamed = !wish.renamed;
+            world.apply(&wish.graph(NAMES[0])).await?;
+            format!("{} by name", PREFILL[usize::from(wish.renamed)])
+        }
+        7 if wish.kind == Kind::Deployment => {
+            guard.lower(0).await;
+            let pods = world.api::<Pod>();
+            let all = pods.list(&ListParams::default()).await?.items;
+            let victim = all.get(usize::try_from(dice.below(all.len().max(1) as u64))?);
+            if let Some(victim) = victim.map(ResourceExt::name_any) {
+                // It may be gone by now.
+                drop(pods.delete(&victim, &DeleteParams::default()).await);
+            }
+            "a pod deleted".to_owned()
+        }
         _ => {
+            if wish.stuck.take().is_some() {
+                world.apply(&wish.graph(NAMES[0])).await?;
+            }
             world.ready(NAMES[0]).await?;
-            guard.raise(wish.floor());
+            guard.raise(*wish).await;
             "ready".to_owned()
         }
     };
@@ -206,17 +300,20 @@ async fn run(seed: u64) -> Result<(), BoxError> {
     let _player = (kind == Kind::LeaderWorkerSet).then(|| Player::start(&world));
     let operators = world.operators().await?;
     let mut dice = Dice(seed);
-    let mut wish = Wish { kind, tag: 0, replicas: 4 };
+    let mut wish = Wish { prefill: 2, ..Wish::new(kind, 0, 4) };
     world.apply(&wish.graph(NAMES[0])).await?;
     world.ready(NAMES[0]).await?;
     let guard = Guard::start(&world, kind);
-    guard.raise(wish.floor());
+    guard.raise(wish).await;
     let mut script = Vec::new();
     for _ in 0..STEPS {
         script.push(step(&world, &operators, &mut dice, &guard, &mut wish).await?);
         if guard.task.is_finished() {
             break;
         }
+    }
+    if wish.stuck.take().is_some() {
+        world.apply(&wish.graph(NAMES[0])).await?;
     }
     let ended = world.ready(NAMES[0]).await;
     let told = format!("seed {seed}, {kind:?}: {}", script.join(", "));
@@ -284,8 +381,7 @@ fn half_placed(wish: Wish) -> Value {
 async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxError> {
     let world = Arc::new(world("back").await?);
     let operators = world.operators().await?;
-    let (before, after) =
-        (Wish { kind: Kind::Deployment, tag: 0, replicas: 4 }, Wish { kind: Kind::Deployment, tag: 1, replicas: 4 });
+    let [before, after] = [0, 1].map(|tag| Wish::new(Kind::Deployment, tag, 4));
     world.apply(&before.graph(NAMES[0])).await?;
     world.ready(NAMES[0]).await?;
     let decode = async || -> Result<Vec<(String, Option<i32>, i32)>, BoxError> {
@@ -295,7 +391,7 @@ async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxErro
     };
     let old = decode().await?.remove(0).0;
     let guard = Guard::start(&world, Kind::Deployment);
-    guard.raise(before.floor());
+    guard.raise(before).await;
     world.apply(&half_placed(after)).await?;
     let in_the_middle = async || {
         let all = decode().await.map_err(|e| e.to_string())?;

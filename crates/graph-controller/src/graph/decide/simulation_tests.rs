@@ -16,7 +16,7 @@ use crate::graph::validate::{Facts, validate};
 use api_types::v1beta1::DynamoGraphDeployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const SCRIPTS: u64 = 1000;
 const STEPS: u64 = 40;
