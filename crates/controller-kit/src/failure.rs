@@ -11,7 +11,8 @@ pub(crate) fn is_not_declared(status: &kube::core::Status) -> bool {
     status.message.contains(NOT_DECLARED)
 }
 
-/// How the API server names a webhook that it could not call, for admission and for conversion, in an answer of code 500.
+/// How the API server names a webhook that it could not call, for admission and for conversion, in an answer of code
+/// 500.
 const WEBHOOK_FAILED: [&str; 2] = ["failed calling webhook", "conversion webhook for"];
 
 /// How the API server names a webhook that denied a request. The webhook chooses the code of that answer.
@@ -55,8 +56,8 @@ pub enum ErrorType {
 
 /// What to do about a failure.
 ///
-/// Of all but [`Class::Transient`], the API server has answered, and the answer is about one object: it becomes a condition, is
-/// tried again every 15 s or so, and holds up nothing that does not need the object.
+/// Of all but [`Class::Transient`], the API server has answered, and the answer is about one object: it becomes a
+/// condition, is tried again every 15 s or so, and holds up nothing that does not need the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The API server is away or busy, or the object changed in between: retry with backoff, log, change no condition.

@@ -95,7 +95,8 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (adapter_watch, by_target) = adapter_watch.and_index(named_by);
     let of_adapters =
         scaling_adapter::observe::Caches { graphs: graphs.clone(), adapters: adapters.clone(), by_target };
-    // Each of the two controllers hears of the other's objects, and an adapter of one that scaled the same component before.
+    // Each of the two controllers hears of the other's objects, and an adapter of one that scaled the same component
+    // before.
     let (known, rivals) = (of_adapters.clone(), of_adapters.clone());
     let (graph_watch, adapters_to_look_at) = graph_watch.and_keys(move |graph| known.adapters_of(graph));
     let (adapter_watch, successors) = adapter_watch.and_keys(move |adapter| rivals.successors_of(adapter));

@@ -146,11 +146,12 @@ impl PreservedComponent {
     }
 }
 
-/// Most claims that a v1alpha1 `DynamoGraphDeployment` may have, by its schema. No schema checks the annotations of v1beta1.
+/// Most claims that a v1alpha1 `DynamoGraphDeployment` may have, by its schema. No schema checks the annotations of
+/// v1beta1.
 pub const MOST_CLAIMS: usize = 100;
 
-/// The claims that the annotations of a v1beta1 `DynamoGraphDeployment` keep, [`MOST_CLAIMS`] at most; those without a name are
-/// left out.
+/// The claims that the annotations of a v1beta1 `DynamoGraphDeployment` keep, [`MOST_CLAIMS`] at most; those without a
+/// name are left out.
 pub fn claims_of_graph(annotations: &Texts) -> Vec<PreservedClaim> {
     let claims = all_claims_of_graph(annotations).into_iter().take(MOST_CLAIMS);
     claims.filter(|claim| !claim.name.is_empty()).collect()
@@ -240,7 +241,8 @@ mod tests {
         assert_eq!((claim.name.as_str(), claim.create, claim.storage_class.as_str()), ("models", true, "fast"));
     }
 
-    /// Found defect: the annotation of a v1beta1 object, which no schema checks, was followed however many claims it named.
+    /// Found defect: the annotation of a v1beta1 object, which no schema checks, was followed however many claims it
+    /// named.
     #[test]
     fn claims_beyond_the_schemas_maximum_are_left_out_and_counted() {
         let saved = |count: usize| {

@@ -75,7 +75,8 @@ async fn a_quota_is_told_in_the_deployments_words() {
     .await;
 }
 
-/// Found defect: a webhook that does not answer was taken for an API server that is away, and the component had no status at all.
+/// Found defect: a webhook that does not answer was taken for an API server that is away, and the component had no
+/// status at all.
 #[tokio::test]
 async fn a_webhook_that_does_not_answer_holds_up_neither_the_workload_nor_the_status() {
     let mut bed = Bed::without_controller("webhook").await;

@@ -21,8 +21,8 @@ use crate::{
 
 /// Changes of single annotations and labels of one object. Keys that it does not name stay.
 ///
-/// It is sent as a merge patch, which creates a map that is missing and cannot replace one. A JSON patch would have to know
-/// from a cache whether there is a map, and caches leave keys out: that of client-side apply above all.
+/// It is sent as a merge patch, which creates a map that is missing and cannot replace one. A JSON patch would have to
+/// know from a cache whether there is a map, and caches leave keys out: that of client-side apply above all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetadataPatch {
     annotations: BTreeMap<String, Option<String>>,
@@ -86,8 +86,8 @@ impl Applier {
     /// reconciled. Returns whether something was written.
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if the object is another of its name, or of another resource version
-    /// where the patch insists on it. An object that is gone is no error.
+    /// What the API server answered. [`Error::Changed`] if the object is another of its name, or of another resource
+    /// version where the patch insists on it. An object that is gone is no error.
     pub async fn patch_metadata<K>(&self, object: &K, parent_uid: &str, patch: &MetadataPatch) -> Result<bool, Error>
     where
         K: Resource,

@@ -20,13 +20,14 @@ use crate::{
 };
 
 impl Applier {
-    /// Changes single fields of the spec of an object that is somebody else's otherwise, by a JSON patch. `operations` should
-    /// hold `test`s of what the change rests on; the uid is tested anyway. `parent_uid` is the object being reconciled. Returns
-    /// whether something was written. Annotations and labels are changed by [`Applier::patch_metadata`].
+    /// Changes single fields of the spec of an object that is somebody else's otherwise, by a JSON patch. `operations`
+    /// should hold `test`s of what the change rests on; the uid is tested anyway. `parent_uid` is the object being
+    /// reconciled. Returns whether something was written. Annotations and labels are changed by
+    /// [`Applier::patch_metadata`].
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if a test failed. [`Error::Render`] if an operation is not about a
-    /// field of the spec. An object that is gone is no error.
+    /// What the API server answered. [`Error::Changed`] if a test failed. [`Error::Render`] if an operation is not
+    /// about a field of the spec. An object that is gone is no error.
     pub async fn edit_spec<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
     where
         K: Resource,

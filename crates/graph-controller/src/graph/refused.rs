@@ -6,8 +6,8 @@ use controller_kit::failure::Class;
 
 use super::validate::{Kstatus, Refusal};
 
-/// What the failures of a pass say about single objects: all of it in one message, under the most urgent reason. `None` if all
-/// failures are transient: those change no status.
+/// What the failures of a pass say about single objects: all of it in one message, under the most urgent reason. `None`
+/// if all failures are transient: those change no status.
 pub fn refusal<'a>(failed: impl IntoIterator<Item = &'a Error>) -> Option<Refusal> {
     let mut refused: Vec<_> = failed.into_iter().filter_map(|error| Some((urgency(error.class())?, error))).collect();
     refused.sort_by_key(|(urgency, _)| *urgency);

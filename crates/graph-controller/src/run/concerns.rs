@@ -1,5 +1,5 @@
-//! The graphs that an object concerns without being theirs, from an index: an event costs what it concerns, and not a look at all
-//! graphs.
+//! The graphs that an object concerns without being theirs, from an index: an event costs what it concerns, and not a
+//! look at all graphs.
 
 use api_types::v1alpha1::{DynamoCheckpoint, DynamoComponent};
 use api_types::v1beta1::DynamoGraphDeployment;

@@ -54,8 +54,8 @@ impl Paces {
     }
 }
 
-/// The name of the adapter that scales a component, of all that name it: the one that the graph of this uid owns, else the oldest,
-/// else the first by name.
+/// The name of the adapter that scales a component, of all that name it: the one that the graph of this uid owns, else
+/// the oldest, else the first by name.
 pub fn first_of<'a>(adapters: &'a [ObjectMeta], graph: Option<&str>) -> Option<&'a str> {
     let is_owned = |adapter: &ObjectMeta| {
         let owner = adapter.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));

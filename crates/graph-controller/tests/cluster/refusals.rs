@@ -112,7 +112,8 @@ async fn a_webhook_that_does_not_answer_is_told_at_once_and_tried_again_every_15
     bed.until("chat-frontend", "made", |_: &Ingress| true).await;
 }
 
-/// Found defect: the scale of what Grove had made came after the set, which Grove's webhook refused or did not answer for.
+/// Found defect: the scale of what Grove had made came after the set, which Grove's webhook refused or did not answer
+/// for.
 #[tokio::test]
 async fn live_cliques_are_scaled_while_the_set_cannot_be_written() {
     let Some(bed) = Bed::on_grove("webhook-set").await else { return };

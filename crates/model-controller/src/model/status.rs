@@ -66,7 +66,8 @@ pub fn status(live: Option<&DynamoModelStatus>, facts: &Facts, now: Timestamp) -
     }
 }
 
-/// The status of a model whose finalizer the API server refuses. Nothing is loaded without it, so nothing new is to be remembered.
+/// The status of a model whose finalizer the API server refuses. Nothing is loaded without it, so nothing new is to be
+/// remembered.
 pub fn refused(
     status: DynamoModelStatus,
     live: Option<&DynamoModelStatus>,

@@ -7,8 +7,8 @@ use super::writer::{Writer, Written};
 use crate::graph::decide::grove::{Child, GroveDecision, Scale};
 use crate::graph::observe::{Caches, Observed};
 
-/// Writes the PodCliqueSet, then asks Grove for other replicas. Returns the set as it is now. A set that is new is written only if
-/// `accounts_exist`.
+/// Writes the PodCliqueSet, then asks Grove for other replicas. Returns the set as it is now. A set that is new is
+/// written only if `accounts_exist`.
 pub(super) async fn apply(
     writer: Writer<'_>,
     caches: &Caches,

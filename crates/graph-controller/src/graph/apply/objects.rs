@@ -21,8 +21,8 @@ use crate::graph::observe::Caches;
 
 type Waits = Result<Option<String>, Error>;
 
-/// Writes what pods cannot start without. Of that, only a missing account makes the API server refuse the pods; whether all
-/// accounts are there is returned as well.
+/// Writes what pods cannot start without. Of that, only a missing account makes the API server refuse the pods; whether
+/// all accounts are there is returned as well.
 pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> (Tally, bool) {
     let builds = writer.write_all(&caches.builds, objects.build.as_slice());
     let accounts = writer.write_all(&caches.accounts, objects.account.as_slice());

@@ -30,8 +30,8 @@ where
     write_beside(applier, parent_uid, wanted, live.as_ref()).await
 }
 
-/// As [`write_shared`]. The role of a binding cannot be changed: one of ours that names another role is made anew, and deleted
-/// only if the API server lets us create the new one.
+/// As [`write_shared`]. The role of a binding cannot be changed: one of ours that names another role is made anew, and
+/// deleted only if the API server lets us create the new one.
 ///
 /// # Errors
 /// What the API server answered.

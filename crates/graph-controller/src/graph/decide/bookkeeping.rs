@@ -16,7 +16,8 @@ use kube::ResourceExt;
 use super::Rollout;
 use crate::graph::program::Program;
 
-/// The changes of the graph's annotations; empty if they tell what is live. Of generations nothing is noted while they change.
+/// The changes of the graph's annotations; empty if they tell what is live. Of generations nothing is noted while they
+/// change.
 pub fn bookkeeping(graph: &DynamoGraphDeployment, program: Program, rollout: &Rollout) -> MetadataPatch {
     let all = graph.annotations();
     let mut patch = MetadataPatch::default();
