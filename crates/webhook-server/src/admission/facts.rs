@@ -24,6 +24,18 @@ pub struct Facts {
     pub found: BTreeMap<Lookup, Found>,
 }
 
+impl Facts {
+    /// The facts of an install whose configuration is not known: with all features, and with none. Its accounts are not known either.
+    pub(super) fn of_another_install(&self) -> [Self; 2] {
+        let principals = Principals { another_operator: true, ..self.principals.clone() };
+        [Features::ALL, Features::default()].map(|features| Self {
+            features,
+            principals: principals.clone(),
+            ..self.clone()
+        })
+    }
+}
+
 /// What the cluster offers, unless the configuration says otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent switches, each with its own name in the configuration")]
@@ -46,6 +58,21 @@ pub struct Features {
     pub checkpoint: bool,
     /// GPUs of nodes may be looked up.
     pub gpu_discovery: bool,
+}
+
+impl Features {
+    /// All of them.
+    pub const ALL: Self = Self {
+        grove: true,
+        lws: true,
+        kai_scheduler: true,
+        volcano_scheduler: true,
+        dra: true,
+        istio: true,
+        inference_pool: true,
+        checkpoint: true,
+        gpu_discovery: true,
+    };
 }
 
 /// Who may do what others may not.

@@ -69,6 +69,21 @@ pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
     }
 }
 
+/// Decides about an object in a namespace of another install. Its settings are not known, so only what is refused under all
+/// settings is refused here; defaults, restores and warnings are left to its own webhooks. A marker is a Lease that the namespace's
+/// users can write, so it must not switch the rules off.
+#[must_use]
+pub fn review_for_another_install(path: Path, request: &Request, facts: &Facts) -> Answer {
+    let [most, least] = facts.of_another_install().map(|facts| review(path, request, &facts));
+    match (most, least) {
+        (Answer::Deny { mut errors, .. }, Answer::Deny { errors: least, .. }) => {
+            errors.retain(|error| least.iter().any(|other| other.path == error.path));
+            Answer::of(errors, Vec::new())
+        }
+        _ => Answer::admitted(),
+    }
+}
+
 fn is_deleting(object: &Value) -> bool {
     Node::root(object).fields(&["metadata", "deletionTimestamp"]).is_set()
 }

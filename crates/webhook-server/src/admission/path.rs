@@ -61,6 +61,12 @@ impl Path {
         }
     }
 
+    /// Whether objects are validated there, and not changed.
+    #[must_use]
+    pub fn validates(self) -> bool {
+        Kind::validated_at(self).is_some()
+    }
+
     /// The kind of object that it is about.
     #[must_use]
     pub const fn kind(self) -> &'static str {

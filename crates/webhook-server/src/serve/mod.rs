@@ -160,21 +160,19 @@ impl Inner {
             Ok(request) => request,
             Err(error) => return Reply::text(StatusCode::BAD_REQUEST, error.to_string()),
         };
-        let answer = if self.admission.is_taken(&request.namespace) {
+        let is_taken = self.admission.is_taken(&request.namespace);
+        let answer = if is_taken && !path.validates() {
             Answer::admitted()
         } else {
+            let review = if is_taken { admission::review_for_another_install } else { admission::review };
             let facts = self.admission.facts(path, &request).await;
-            let reviewed = catch_unwind(AssertUnwindSafe(|| admission::review(path, &request, &facts)));
-            match reviewed {
-                Ok(answer) => answer,
-                Err(_) => {
-                    let (namespace, name) = (&request.namespace, &request.name);
-                    error!(path = path.as_str(), namespace, name, "a rule panicked; the request fails");
-                    let text =
-                        "a rule of the webhook server failed; its log says where. This is a mistake in the server";
-                    return Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text);
-                }
-            }
+            let Ok(answer) = catch_unwind(AssertUnwindSafe(|| review(path, &request, &facts))) else {
+                let (namespace, name) = (&request.namespace, &request.name);
+                error!(path = path.as_str(), namespace, name, "a rule panicked; the request fails");
+                let text = "a rule of the webhook server failed; its log says where. This is a mistake in the server";
+                return Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text);
+            };
+            answer
         };
         self.metrics.admitted(path, request.operation, &answer, begin.elapsed());
         if let Answer::Deny { errors, .. } = &answer {

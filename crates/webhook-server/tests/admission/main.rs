@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod another_install;
 mod checkpoints;
 mod checks;
 mod components;

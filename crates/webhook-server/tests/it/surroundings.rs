@@ -46,25 +46,35 @@ fn component(kind: &str, tag: &str) -> Value {
     json!({ "name": "c", "type": kind, "podTemplate": { "spec": { "containers": [main] } } })
 }
 
-/// The operator of that namespace judges there, by its own rules; conversion stays with the one of the cluster.
+/// The settings of the operator of that namespace are its own: what only they forbid is left to it. What nobody admits is refused
+/// there, too: users of the namespace can write such a mark. Conversion stays with the install of the cluster.
 #[tokio::test]
-async fn a_namespace_that_another_operator_has_marked_is_left_to_it() {
+async fn a_mark_on_a_namespace_switches_off_settings_and_no_rules() {
     let namespace = namespace("marked").await;
     let wrong = json!([component("worker", "no-version")]);
-    let refused = async || verdict(&namespace, &wrong).await.unwrap_err();
-    assert!(refused().await.contains("runtimeVersionOverride"));
+    let mut captured = component("worker", "1.5.0");
+    captured["experimental"] = json!({ "checkpoint": { "enabled": true } });
+    let captured = json!([captured]);
+    let refused = verdict(&namespace, &captured).await.unwrap_err();
+    assert!(refused.contains("checkpoint"), "{refused}");
+    assert!(verdict(&namespace, &wrong).await.unwrap_err().contains("runtimeVersionOverride"));
 
     let mark = Mark::set(&namespace).await;
-    wait::until("the namespace to be left alone", LIMIT, async || verdict(&namespace, &wrong).await).await.unwrap();
+    let judged = wait::until("the settings to be left alone", LIMIT, async || verdict(&namespace, &captured).await);
+    judged.await.unwrap();
+    let refused = verdict(&namespace, &wrong).await.unwrap_err();
+    assert!(refused.contains("runtimeVersionOverride"), "{refused}");
     let (alpha, mut graph) = graphs(namespace.client(), namespace.name(), "v1alpha1");
     graph.metadata.name = Some("converted".to_owned());
-    alpha.create(&PostParams::default(), &graph).await.unwrap();
-    assert_eq!(alpha.get("converted").await.unwrap().data["spec"]["services"], json!({}));
+    graph.data = json!({ "spec": { "services": { "c": {
+        "componentType": "worker", "extraPodSpec": { "mainContainer": { "image": "nvcr.io/vllm-runtime:1.5.0" } },
+    } } } });
+    let created = alpha.create(&PostParams::default(), &graph).await.unwrap();
+    assert_eq!(created.data["spec"]["services"]["c"].get("replicas"), None, "defaults are left to the other operator");
 
     mark.remove().await;
-    let back = async || verdict(&namespace, &wrong).await.err();
-    let error = wait::until("the rules to hold again", LIMIT, back).await.unwrap();
-    assert!(error.contains("runtimeVersionOverride"), "{error}");
+    let back = async || verdict(&namespace, &captured).await.err();
+    wait::until("the settings to count again", LIMIT, back).await.unwrap();
 }
 
 #[tokio::test]
