@@ -12,7 +12,7 @@ pub mod image_build;
 mod run;
 pub mod snapshots;
 
-pub use run::run;
+pub use run::{run, run_with};
 
 /// Name of the program: its user agent and the field manager of its writes. It must never change.
 pub const NAME: &str = "dynamo-component-controller";

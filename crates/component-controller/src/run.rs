@@ -11,6 +11,7 @@ use crate::{
         leftover::PodGroup,
         observe::{Caches, Observer, components_of_model},
     },
+    image_build::settings::BuildSettings,
     snapshots::Snapshots,
 };
 use api_types::{
@@ -57,6 +58,14 @@ const FIRST_WORD_AFTER: Duration = Duration::from_millis(700);
 /// # Errors
 /// None: what goes wrong is tried again.
 pub async fn run(context: Context) -> Result<(), Infallible> {
+    run_with(context, BuildSettings::read(|name| std::env::var(name).ok())).await
+}
+
+/// The same with settings for image builds that are not those of the environment.
+///
+/// # Errors
+/// Never.
+pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(), Infallible> {
     let (client, scope) = (context.client.clone(), &context.scope);
     let apis = ServedApis::new(client.clone());
     let (components, component_watch) = watch::<DynamoComponentDeployment>(client.clone(), scope, None);
@@ -155,8 +164,10 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     let checkpoints = checkpoints::run(&context, &apis, snapshots, checkpoint_watch);
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
     // in between.
-    join4(running, checkpoints, images::run(&context, builds, build_watch), async { gate.iter().for_each(Gate::open) })
-        .await;
+    join4(running, checkpoints, images::run(&context, image_builds, builds, build_watch), async {
+        gate.iter().for_each(Gate::open)
+    })
+    .await;
     Ok(())
 }
 

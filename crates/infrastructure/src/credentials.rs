@@ -64,7 +64,7 @@ impl Credentials {
     pub fn of_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, Mistake> {
         let identity = pair(data, "tls.crt", "tls.key")?
             .map(|(certificate, key)| Identity { certificate: certificate.to_vec(), key: key.to_vec() });
-        let trust = Trust { authorities: data.get("ca.crt").cloned(), identity };
+        let trust = Trust { authorities: data.get("ca.crt").cloned(), identity, ..Trust::default() };
         Ok(Self { trust, nats: nats_login(data)?, etcd: texts(data, "etcd-username", "etcd-password")? })
     }
 }

@@ -29,6 +29,12 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The server has an address that may not be asked.
+    #[error("{server} has an address inside the machine, the link or the control plane, which is not asked")]
+    Inside {
+        /// Scheme and host.
+        server: String,
+    },
     /// The connection broke, or what came over it is not HTTP or too long.
     #[error("{server} did not answer properly: {reason}")]
     Broken {

@@ -5,9 +5,10 @@
 //! operators. HTTP/1.1, TLS by rustls with ring. Redirects are not followed. Every request has a deadline and a longest answer.
 
 mod error;
+mod reach;
 mod trust;
 
-use std::{pin::pin, time::Duration};
+use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Uri, header};
@@ -40,6 +41,8 @@ pub struct Limits {
 #[derive(Clone)]
 pub struct Outbound {
     tls: TlsConnector,
+    /// Addresses that are refused beside the machine's own; none of either if it is not set.
+    barred: Option<Arc<[IpAddr]>>,
 }
 
 impl Outbound {
@@ -48,7 +51,15 @@ impl Outbound {
     /// # Errors
     /// If a certificate or a key cannot be used.
     pub fn new(trust: &Trust) -> Result<Self, Error> {
-        Ok(Self { tls: TlsConnector::from(std::sync::Arc::new(client_config(trust)?)) })
+        Ok(Self { tls: TlsConnector::from(Arc::new(client_config(trust)?)), barred: None })
+    }
+
+    /// The same for servers that tenants name: connects to no address of the machine, its link or its cloud's metadata, and to none of
+    /// these.
+    #[must_use]
+    pub fn only_outside(mut self, barred: &[IpAddr]) -> Self {
+        self.barred = Some(barred.into());
+        self
     }
 
     /// Sends `request`, whose URI is absolute, and returns the whole answer, whatever its status.
@@ -69,10 +80,8 @@ impl Outbound {
         longest: usize,
     ) -> Result<Response<Bytes>, Error> {
         let unreachable = |reason: String| Error::Unreachable { server: server.to_string(), reason };
-        let connecting = TcpStream::connect((server.host.as_str(), server.port));
-        let stream = tokio::time::timeout(CONNECT_PATIENCE, connecting).await;
-        let stream = stream.map_err(|_| unreachable("no connection in time".to_owned()))?;
-        let stream = stream.map_err(|error| unreachable(error.to_string()))?;
+        let stream = tokio::time::timeout(CONNECT_PATIENCE, self.connect(server)).await;
+        let stream = stream.map_err(|_| unreachable("no connection in time".to_owned()))??;
         let request = in_origin_form(request, server)?;
         if !server.secure {
             return send_over(stream, request, longest, server).await;
@@ -80,6 +89,27 @@ impl Outbound {
         let name = ServerName::try_from(server.host.clone()).map_err(|error| unreachable(error.to_string()))?;
         let stream = self.tls.connect(name, stream).await.map_err(|error| unreachable(error.to_string()))?;
         send_over(stream, request, longest, server).await
+    }
+}
+
+impl Outbound {
+    /// Connects to the first address of the server that answers. Addresses are judged after names are resolved, so that no name leads
+    /// inside.
+    async fn connect(&self, server: &Server) -> Result<TcpStream, Error> {
+        let unreachable = |reason: String| Error::Unreachable { server: server.to_string(), reason };
+        let found = tokio::net::lookup_host((server.host.as_str(), server.port)).await;
+        let mut why = unreachable("its name has no address".to_owned());
+        for address in found.map_err(|error| unreachable(error.to_string()))? {
+            if self.barred.as_ref().is_some_and(|barred| reach::is_inside(address.ip(), barred)) {
+                why = Error::Inside { server: server.to_string() };
+                continue;
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => why = unreachable(error.to_string()),
+            }
+        }
+        Err(why)
     }
 }
 

@@ -50,6 +50,16 @@ async fn what_cannot_be_reached_says_so() {
 }
 
 #[tokio::test]
+async fn a_name_that_leads_inside_is_not_followed() {
+    let server = plain_server().await;
+    let client = Outbound::new(&Trust::default()).unwrap().only_outside(&[]);
+    for host in [server.clone(), server.replace("127.0.0.1", "localhost")] {
+        let error = client.send(get(&format!("http://{host}/")), LIMITS).await.unwrap_err();
+        assert!(matches!(error, Error::Inside { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_is_too_long_is_refused() {
     let server = plain_server().await;
     let client = Outbound::new(&Trust::default()).unwrap();
@@ -77,11 +87,13 @@ async fn a_server_is_trusted_by_its_authority_only() {
         }
     });
     let uri = format!("https://localhost:{port}/");
-    let trust = Trust { authorities: Some(made.cert.pem().into_bytes()), identity: None };
+    let trust = Trust { authorities: Some(made.cert.pem().into_bytes()), ..Trust::default() };
     let answer = Outbound::new(&trust).unwrap().send(get(&uri), LIMITS).await.unwrap();
     assert_eq!(answer.body(), "ok");
+    let beside = Trust { additional: trust.authorities.clone(), ..Trust::default() };
+    assert_eq!(Outbound::new(&beside).unwrap().send(get(&uri), LIMITS).await.unwrap().body(), "ok");
     let error = Outbound::new(&Trust::default()).unwrap().send(get(&uri), LIMITS).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
-    let garbage = Trust { authorities: Some(b"none".to_vec()), identity: None };
+    let garbage = Trust { authorities: Some(b"none".to_vec()), ..Trust::default() };
     assert!(matches!(Outbound::new(&garbage), Err(Error::Trust { .. })));
 }

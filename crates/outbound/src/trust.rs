@@ -15,6 +15,8 @@ use crate::Error;
 pub struct Trust {
     /// Authorities as PEM; those of the machine if there are none.
     pub authorities: Option<Vec<u8>>,
+    /// Authorities as PEM that are trusted beside those.
+    pub additional: Option<Vec<u8>>,
     /// Our own certificate, for servers that ask for one.
     pub identity: Option<Identity>,
 }
@@ -50,7 +52,7 @@ pub fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
     let unusable = |what| move |error: rustls::Error| Error::Trust { what, reason: error.to_string() };
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(unusable("TLS"))?;
-    let builder = builder.with_root_certificates(roots(trust.authorities.as_deref())?);
+    let builder = builder.with_root_certificates(roots(trust)?);
     let Some(identity) = &trust.identity else { return Ok(builder.with_no_client_auth()) };
     let key = PrivateKeyDer::from_pem_slice(&identity.key);
     let key = key.map_err(|error| Error::Trust { what: "the client's key", reason: error.to_string() })?;
@@ -58,13 +60,16 @@ pub fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
     builder.with_client_auth_cert(certificates, key).map_err(unusable("the client's certificate"))
 }
 
-fn roots(authorities: Option<&[u8]>) -> Result<RootCertStore, Error> {
+fn roots(trust: &Trust) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
-    match authorities {
+    match trust.authorities.as_deref() {
         // A machine without authorities is one that talks to no server outside by TLS: it fails when it does.
         None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs),
         Some(pem) => roots.add_parsable_certificates(certificates(pem, "the authority's certificate")?),
     };
+    if let Some(pem) = trust.additional.as_deref() {
+        roots.add_parsable_certificates(certificates(pem, "the authority's certificate")?);
+    }
     Ok(roots)
 }
 

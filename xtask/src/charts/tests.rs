@@ -193,7 +193,9 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
         format!("{builds}.engine=buildkit"),
         format!("{builds}.concurrency=2"),
         format!("{builds}.timeout=90m"),
+        format!("{builds}.maxTimeout=12h"),
         format!("{builds}.registry.secure=false"),
+        format!("{builds}.registry.insecureHosts=b.io:5000"),
     ];
     let secret = [format!("{servers}.secretName=servers"), format!("{servers}.secretNamespace=team")];
     let values: Vec<&str> = values.iter().chain(&secret).map(String::as_str).collect();
@@ -209,9 +211,11 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
     };
     let objects = render(&values).unwrap();
     let wanted = [
+        "DOCKER_REGISTRY_INSECURE_HOSTS=b.io:5000",
         "DOCKER_REGISTRY_SECURE=false",
         "DYNAMO_IMAGE_BUILD_CONCURRENCY=2",
         "DYNAMO_IMAGE_BUILD_ENGINE=buildkit",
+        "DYNAMO_IMAGE_BUILD_MAX_TIMEOUT=12h",
         "DYNAMO_IMAGE_BUILD_TIMEOUT=90m",
     ];
     assert_eq!(told(&objects), wanted.map(|one| format!("component-controller {one}")).join("\n"));

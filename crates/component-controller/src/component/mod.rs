@@ -5,6 +5,7 @@ pub mod apply;
 pub mod archive;
 pub mod decide;
 pub mod events;
+pub mod forbidden;
 pub mod leftover;
 pub mod observe;
 pub mod pull_secrets;

@@ -4,6 +4,7 @@ pub mod pods;
 
 use super::{
     archive::{ArchiveFacts, Expansion, claim_name},
+    forbidden::Forbidden,
     leftover::{Leftover, PodGroup, others},
     pull_secrets::{self, NamedPullSecrets},
     workload::{LiveWorkload, WorkloadKind},
@@ -28,10 +29,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Api, Client, Resource, ResourceExt, core::PartialObjectMeta};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::{sync::Arc, time::Instant};
 use tracing::warn;
 use workload::snapshot::identity_id;
 
@@ -162,14 +160,13 @@ pub struct Observer {
     /// `None` if none are looked for.
     secrets: Option<PullSecrets>,
     snapshots: Snapshots,
-    may_read_secrets: AtomicBool,
+    forbidden: Forbidden,
 }
 
 impl Observer {
     /// Looks into these caches. No `secrets`: none are looked for by registry.
     pub fn new(client: Client, caches: Caches, secrets: Option<PullSecrets>, snapshots: Snapshots) -> Self {
-        let may_read_secrets = AtomicBool::new(true);
-        Self { client, caches, secrets, snapshots, may_read_secrets }
+        Self { client, caches, secrets, snapshots, forbidden: Forbidden::default() }
     }
 
     /// The snapshot for one component.
@@ -301,15 +298,14 @@ impl Observer {
 
     /// Without the right to look, a Secret counts as there: nobody shall be told of a lack that cannot be seen.
     async fn secret_exists(&self, namespace: &str, name: &str) -> Result<bool, Interruption> {
-        if !self.may_read_secrets.load(Ordering::Relaxed) {
+        if self.forbidden.is_marked(namespace, Instant::now()) {
             return Ok(true);
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match find(name, || format!("look for Secret {namespace}/{name}"), api.get_metadata_opt(name)).await {
             Err(error) if error.error_type() == ErrorType::Forbidden => {
-                if self.may_read_secrets.swap(false, Ordering::Relaxed) {
-                    warn!("no right to read Secrets: missing image pull secrets are not reported");
-                }
+                self.forbidden.mark(namespace, Instant::now());
+                warn!(namespace, "no right to read Secrets: missing image pull secrets are not reported");
                 Ok(true)
             }
             answer => Ok(answer?.is_some()),

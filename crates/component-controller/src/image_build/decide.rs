@@ -139,8 +139,15 @@ fn begin(observed: &Observed, make: &mut Option<Box<Job>>) -> Stage {
 
 /// The Job tells. One that failed is deleted after a while, and with the next look another one is made.
 fn of_job(observed: &Observed, job: &Job, now: Timestamp, delete: &mut Vec<Job>) -> Stage {
-    if JobEnd::Complete.of(job).is_some() {
-        return Stage::Available;
+    if has_succeeded(job) {
+        if observed.exists != Some(Ok(false)) {
+            return Stage::Available;
+        }
+        // The registry had the image, and has it no longer. Another Job of the same name builds it again.
+        if job.metadata.deletion_timestamp.is_none() {
+            delete.push(job.clone());
+        }
+        return Stage::Building { active: false, trouble: None };
     }
     let Some(failed) = JobEnd::Failed.of(job) else {
         let active = job.status.as_ref().and_then(|status| status.active).unwrap_or_default() > 0;
@@ -161,6 +168,11 @@ fn of_job(observed: &Observed, job: &Job, now: Timestamp, delete: &mut Vec<Job>)
 /// Whether a Job has ended well or badly.
 pub fn has_ended(job: &Job) -> bool {
     JobEnd::Complete.of(job).or_else(|| JobEnd::Failed.of(job)).is_some()
+}
+
+/// Whether a Job has succeeded.
+pub fn has_succeeded(job: &Job) -> bool {
+    JobEnd::Complete.of(job).is_some()
 }
 
 /// Whether a Job has failed.

@@ -51,6 +51,26 @@ fn an_image_is_built_where_the_registry_has_none() {
     assert_eq!((closed.stage, closed.make), (Stage::Blocked("no login".to_owned()), None));
 }
 
+/// An image that was deleted while its Job was kept, for a day, was never built again.
+#[test]
+fn an_image_that_is_gone_is_built_again_although_its_job_is_there() {
+    let complete = || Some(job("j", Some(("Complete", ""))));
+    let gone = decided(|o| (o.job, o.rendered) = (complete(), None));
+    assert_eq!(gone.stage, Stage::Building { active: false, trouble: None });
+    assert_eq!((gone.delete.len(), gone.make), (1, None), "a Job of the same name is made once this one is gone");
+    for known in [None, Some(Ok(true)), Some(Err(Hindrance::Unreachable("away".to_owned())))] {
+        let decision = decided(|o| (o.job, o.exists) = (complete(), known));
+        assert_eq!((decision.stage, decision.delete.len()), (Stage::Available, 0));
+    }
+    let going = decided(|o| {
+        o.job = complete();
+        let now = at("2026-01-01T00:00:30Z");
+        o.job.as_mut().unwrap().metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+    });
+    assert!(going.delete.is_empty());
+}
+
 #[test]
 fn mistakes_are_told_and_nothing_is_made() {
     let wrong = decided(|o| o.image = Err("no".to_owned()));
@@ -64,7 +84,8 @@ fn mistakes_are_told_and_nothing_is_made() {
 #[test]
 fn the_job_tells_how_far_the_build_is() {
     assert_eq!(decided(|o| o.job = Some(job("j", None))).stage, Stage::Building { active: true, trouble: None });
-    assert_eq!(decided(|o| o.job = Some(job("j", Some(("Complete", ""))))).stage, Stage::Available);
+    let done = decided(|o| (o.job, o.exists) = (Some(job("j", Some(("Complete", "")))), None));
+    assert_eq!(done.stage, Stage::Available);
     let trouble = Some(Trouble { cause: Cause::Unschedulable, message: "pod j-1: no node".to_owned() });
     let waits = decided(|o| {
         o.job = Some(job("j", None));

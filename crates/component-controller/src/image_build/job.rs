@@ -88,7 +88,10 @@ fn deadline(input: Input<'_>) -> Result<i64, String> {
             format!("DYNAMO_IMAGE_BUILD_TIMEOUT is {given:?}; give for example 90m, and no less than 1s")
         })
     };
-    timeout(input.component)?.map_or_else(all, Ok)
+    let most = input.settings.most_timeout.clone().map_err(|given| {
+        format!("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT is {given:?}; give for example 8h, and no less than 1s")
+    })?;
+    timeout(input.component)?.map_or_else(all, |own| Ok(own.min(most)))
 }
 
 /// The number of builds at a time is no matter of this Job, and nothing else would tell of the mistake.

@@ -142,6 +142,10 @@ fn every_build_has_a_deadline() {
     };
     let deadline = |timeout: BuildTimeout| under(Some(timeout), &[("DYNAMO_IMAGE_BUILD_TIMEOUT", "90m")]);
     assert_eq!(under(None, &[]), Ok(Some(7200)));
+    // A build that is pending for ten years keeps others from building.
+    let long = || Some(BuildTimeout::Text("87600h".to_owned()));
+    assert_eq!(under(long(), &[]), Ok(Some(8 * 3600)));
+    assert_eq!(under(long(), &[("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", "3h")]), Ok(Some(3 * 3600)));
     assert_eq!(under(None, &[("DYNAMO_IMAGE_BUILD_TIMEOUT", "90m")]), Ok(Some(5400)));
     let wrong = under(None, &[("DYNAMO_IMAGE_BUILD_TIMEOUT", "soon")]).unwrap_err();
     assert!(wrong.starts_with("DYNAMO_IMAGE_BUILD_TIMEOUT is \"soon\""), "{wrong}");

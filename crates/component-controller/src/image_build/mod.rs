@@ -17,13 +17,14 @@ pub mod settings;
 pub mod slots;
 pub mod status;
 
-use api_types::v1alpha1::DynamoComponent;
+use api_types::v1alpha1::{DynamoComponent, DynamoComponentStatus};
 use controller_kit::{
     apply::Applier,
+    backoff::Backoff,
     controller::Action,
     events::{EventSink, EventType},
     read::Interruption,
-    store::{Key, Packed},
+    store::{Key, Packed, UnpackError},
 };
 use decide::{Observed, Stage};
 use jiff::Timestamp;
@@ -31,7 +32,7 @@ use kube::Resource;
 use observe::Observer;
 use slots::Slots;
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -51,6 +52,8 @@ pub struct Reconciler {
     pub slots: Arc<Slots>,
     /// Tells.
     pub events: EventSink,
+    /// How often in a row a registry or an API store did not answer.
+    pub pauses: Mutex<Backoff<Key>>,
 }
 
 impl Reconciler {
@@ -60,12 +63,19 @@ impl Reconciler {
     /// What goes away by itself; everything else is told in the status.
     pub async fn reconcile(&self, packed: Arc<Packed<DynamoComponent>>) -> Result<Action, Interruption> {
         if packed.metadata.deletion_timestamp.is_some() {
+            self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clear(&Key::of(packed.as_ref()));
             return Ok(Action::await_change());
         }
         let key = Key::of(packed.as_ref());
         // Nobody waits for who cannot go on.
         let leave = || self.slots.leave(&key, Instant::now());
-        let component = packed.unpack().inspect_err(|_| leave())?;
+        let component = match packed.unpack() {
+            Ok(component) => component,
+            Err(error) => {
+                leave();
+                return self.report_unreadable(&packed, &error).await;
+            }
+        };
         let observed = self.observer.observe(&component).await.inspect_err(|_| leave())?;
         let now = Timestamp::now();
         let decision = decide::decide(&observed, now);
@@ -82,7 +92,31 @@ impl Reconciler {
         if self.applier.patch_status(&packed, &status).await? {
             self.tell_stage(&packed, &observed, &acted.stage);
         }
-        Ok(next(&observed, &acted.stage, now))
+        Ok(self.next(&key, &observed, &acted.stage, now))
+    }
+
+    /// Reports a spec that has not the shape of its kind: the schema admits some of them.
+    async fn report_unreadable(
+        &self,
+        packed: &Packed<DynamoComponent>,
+        error: &UnpackError,
+    ) -> Result<Action, Interruption> {
+        let live: DynamoComponentStatus = serde_json::from_value(packed.status()).unwrap_or_default();
+        let status = status::unreadable(&live, packed.metadata.generation, &error.to_string(), Timestamp::now());
+        if self.applier.patch_status(packed, &status).await? {
+            self.tell(packed, EventType::Warning, "InvalidSpec", &error.to_string());
+        }
+        Ok(Action::await_change())
+    }
+
+    /// When to reconcile again. A server that does not answer, or not as it should, is asked again after pauses that grow.
+    fn next(&self, key: &Key, observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
+        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(stage, Stage::Unreachable(_)) {
+            return Action::requeue(pauses.next(key).max(LOOK_AGAIN));
+        }
+        pauses.clear(key);
+        next(observed, stage, now)
     }
 
     fn tell_stage(&self, packed: &Packed<DynamoComponent>, observed: &Observed, stage: &Stage) {

@@ -4,7 +4,7 @@ mod log;
 mod registry;
 
 use super::{
-    decide::{Hindrance, Observed, has_failed},
+    decide::{Hindrance, Observed, has_failed, has_succeeded},
     defaults::{CONFIG_MAP, Defaults},
     image::{image, source},
     job::{self, docker_secret},
@@ -98,10 +98,11 @@ impl Observer {
             observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
         }
         let Ok(named) = named else { return Ok(observed) };
-        if observed.job.is_none() {
-            observed.exists = self.exists(component, &namespace, &named, &observed.job_name).await?;
+        let built = observed.job.as_ref().is_some_and(has_succeeded);
+        if observed.job.is_none() || built {
+            observed.exists = self.exists(component, &namespace, &named, &observed.job_name, built).await?;
         }
-        if observed.exists == Some(Ok(false)) {
+        if observed.job.is_none() && observed.exists == Some(Ok(false)) {
             observed.rendered = Some(self.render(component, &namespace, &named.image, &observed.job_name).await?);
         }
         Ok(observed)
@@ -116,7 +117,7 @@ impl Observer {
         json!([component.spec, annotations, forced, image]).to_string()
     }
 
-    /// Asks the registry, unless an image is wanted in any case. What is known stays known while nobody answers, and where the registry
+    /// Asks the registry, unless an image is wanted in any case. `built` says that its Job is there and succeeded. What is known stays known while nobody answers, and where the registry
     /// never showed what was built: only one that had the image, and has it no longer, unmakes it.
     async fn exists(
         &self,
@@ -124,11 +125,12 @@ impl Observer {
         namespace: &str,
         named: &Named,
         job: &str,
+        built: bool,
     ) -> Result<Option<Result<bool, Hindrance>>, Interruption> {
         let live = component.status.clone().unwrap_or_default();
-        let known = is_known(&live, &named.image);
+        let known = built || is_known(&live, &named.image);
         if is_forced(component) {
-            return Ok(if known && was_built_by(&live, job) { None } else { Some(Ok(false)) });
+            return Ok(if built || (known && was_built_by(&live, job)) { None } else { Some(Ok(false)) });
         }
         let before = Before {
             known,
@@ -235,7 +237,7 @@ impl Observer {
         let address = format!("{version}/presign_download_url");
         let told = self.ask_store(Method::PATCH, &address).await.map_err(unreachable)?;
         let url = told.get("presigned_download_url").and_then(Value::as_str).filter(|url| !url.is_empty());
-        url.map(str::to_owned).ok_or_else(|| unreachable(format!("{address} gave no address")))
+        url.map(str::to_owned).ok_or_else(|| unreachable(format!("{} gave no address", without_login(&address))))
     }
 
     async fn ask_store(&self, method: Method, url: &str) -> Result<Value, String> {
@@ -243,9 +245,22 @@ impl Observer {
             Request::builder().method(method).uri(url).body(Bytes::new()).map_err(|error| error.to_string())?;
         let answer = self.outbound.send(request, LIMITS).await.map_err(|error| error.to_string())?;
         if !answer.status().is_success() {
-            return Err(format!("{url} answered {}", answer.status()));
+            return Err(format!("{} answered {}", without_login(url), answer.status()));
         }
-        serde_json::from_slice(answer.body()).map_err(|error| format!("{url} answered no JSON: {error}"))
+        serde_json::from_slice(answer.body())
+            .map_err(|error| format!("{} answered no JSON: {error}", without_login(url)))
+    }
+}
+
+/// An address as messages show it: without user and password.
+fn without_login(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let host = rest.split('/').next().unwrap_or_default();
+            let login = host.rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[login..])
+        }
+        None => url.to_owned(),
     }
 }
 
@@ -253,7 +268,7 @@ impl From<Unanswered> for Hindrance {
     fn from(why: Unanswered) -> Self {
         let text = why.to_string();
         match why {
-            Unanswered::Unauthorised { .. } => Self::Blocked(text),
+            Unanswered::Unauthorised { .. } | Unanswered::Unlisted { .. } => Self::Blocked(text),
             Unanswered::Unreachable { .. } => Self::Unreachable(text),
         }
     }

@@ -1,7 +1,7 @@
 //! The operator's settings for image builds: environment variables under the names of 2025, with their defaults.
 
 use controller_kit::settings::GoDuration;
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 /// Image that downloads archives.
 const DOWNLOADER: &str = "rapidfort/curl:latest";
@@ -29,6 +29,24 @@ pub enum Engine {
     BuildkitRootless,
 }
 
+/// Registries that the cluster administrator lists: they may be asked without TLS, and may have addresses inside the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownRegistries(BTreeSet<String>);
+
+impl KnownRegistries {
+    /// Reads hosts, with or without ports, that are separated by commas.
+    pub fn read(list: &str) -> Self {
+        Self(list.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_lowercase).collect())
+    }
+
+    /// Whether a host with its port is listed, or its host with any port.
+    pub fn lists(&self, authority: &str) -> bool {
+        let authority = authority.to_lowercase();
+        let host = authority.rsplit_once(':').map_or(authority.as_str(), |(host, _)| host);
+        self.0.contains(&authority) || self.0.contains(host)
+    }
+}
+
 /// The operator's settings for image builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildSettings {
@@ -47,6 +65,9 @@ pub struct BuildSettings {
     /// `DOCKER_REGISTRY_CA_FILE`: authorities in PEM form that are trusted beside those of the machine when a registry is asked. Ours,
     /// unknown to the reference.
     pub authorities: Option<PathBuf>,
+    /// `DOCKER_REGISTRY_INSECURE_HOSTS`, and the registry of `DOCKER_REGISTRY_SERVER` where `DOCKER_REGISTRY_SECURE` is false. Ours,
+    /// unknown to the reference.
+    pub known: KnownRegistries,
     /// `DOCKER_REGISTRY_SECRET_NAME`.
     pub secret: Option<String>,
     /// `BUILDKIT_URL`.
@@ -71,7 +92,13 @@ pub struct BuildSettings {
     /// `DYNAMO_IMAGE_BUILD_TIMEOUT`: how long a build may take whose component does not say, in seconds; default two hours; as given if it
     /// cannot be read. Without an end, a build that never starts would keep others from theirs. Ours, unknown to the reference.
     pub timeout: Result<i64, String>,
+    /// `DYNAMO_IMAGE_BUILD_MAX_TIMEOUT`: the most that a component may ask for, in seconds; default eight hours; as given if it cannot be
+    /// read. Ours, unknown to the reference.
+    pub most_timeout: Result<i64, String>,
 }
+
+/// The longest build that a component may ask for, in seconds.
+const MOST_TIMEOUT: i64 = 8 * 60 * 60;
 
 /// A duration in whole seconds; none if there is not one of them.
 pub fn whole_seconds(duration: Duration) -> Option<i64> {
@@ -95,19 +122,27 @@ impl BuildSettings {
             Ok(Engine::BuildkitRootless) => or("INTERNAL_IMAGES_BUILDKIT_ROOTLESS", BUILDKIT_ROOTLESS),
             Ok(Engine::Kaniko) | Err(_) => or("INTERNAL_IMAGES_KANIKO", KANIKO),
         };
-        let timeout = given("DYNAMO_IMAGE_BUILD_TIMEOUT").map_or(Ok(TIMEOUT), |text| {
-            let read = text.parse::<GoDuration>().ok().and_then(|duration| whole_seconds(duration.0));
-            read.ok_or(text)
-        });
+        let seconds = |name: &str, default: i64| {
+            given(name).map_or(Ok(default), |text| {
+                let read = text.parse::<GoDuration>().ok().and_then(|duration| whole_seconds(duration.0));
+                read.ok_or(text)
+            })
+        };
+        let secure = given("DOCKER_REGISTRY_SECURE").as_deref() != Some("false");
+        let server = given("DOCKER_REGISTRY_SERVER");
+        let own = server.as_deref().filter(|_| !secure).and_then(|server| server.split('/').next()).unwrap_or_default();
+        let listed = given("DOCKER_REGISTRY_INSECURE_HOSTS").unwrap_or_default();
+        let known = KnownRegistries::read(&format!("{listed},{own}"));
         let most_builds = given("DYNAMO_IMAGE_BUILD_CONCURRENCY")
             .map_or(Ok(MOST_BUILDS), |text| text.parse().ok().filter(|most| *most > 0).ok_or(text));
         Self {
             engine,
-            server: given("DOCKER_REGISTRY_SERVER"),
+            server,
             repository: or("DOCKER_REGISTRY_DYNAMO_COMPONENTS_REPOSITORY_NAME", REPOSITORY),
             namespace_prefix: is_true("ADD_NAMESPACE_PREFIX_TO_IMAGE_NAME"),
             estargz: is_true("ESTARGZ_ENABLED"),
-            secure: given("DOCKER_REGISTRY_SECURE").as_deref() != Some("false"),
+            secure,
+            known,
             authorities: given("DOCKER_REGISTRY_CA_FILE").map(PathBuf::from),
             secret: given("DOCKER_REGISTRY_SECRET_NAME"),
             buildkit_url: given("BUILDKIT_URL"),
@@ -119,7 +154,8 @@ impl BuildSettings {
             api_store: given("API_STORE_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
             defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE"),
             most_builds,
-            timeout,
+            timeout: seconds("DYNAMO_IMAGE_BUILD_TIMEOUT", TIMEOUT),
+            most_timeout: seconds("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", MOST_TIMEOUT),
         }
     }
 }
@@ -146,6 +182,22 @@ mod tests {
         assert!(!read("DOCKER_REGISTRY_SECURE", "false").secure);
         let most = |value: &'static str| read("DYNAMO_IMAGE_BUILD_CONCURRENCY", value).most_builds;
         assert_eq!((most("1"), most("four"), most("0")), (Ok(1), Err("four".to_owned()), Err("0".to_owned())));
+        let pairs = [
+            ("DOCKER_REGISTRY_SERVER", "Plain.io:5000/team"),
+            ("DOCKER_REGISTRY_SECURE", "false"),
+            ("DOCKER_REGISTRY_INSECURE_HOSTS", "a.io, b.io:80"),
+        ];
+        let known = BuildSettings::read(|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+        .known;
+        for (host, listed) in
+            [("plain.io:5000", true), ("a.io:1", true), ("a.io", true), ("b.io", false), ("b.io:80", true)]
+        {
+            assert_eq!(known.lists(host), listed, "{host}");
+        }
+        assert!(!read("DOCKER_REGISTRY_SERVER", "r.io").known.lists("r.io"), "it is asked by TLS");
+        assert_eq!(read("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", "3h").most_timeout, Ok(10_800));
         let timeout = |value: &'static str| read("DYNAMO_IMAGE_BUILD_TIMEOUT", value).timeout;
         assert_eq!((timeout(""), timeout("90m")), (Ok(7200), Ok(5400)));
         assert_eq!((timeout("soon"), timeout("0s")), (Err("soon".to_owned()), Err("0s".to_owned())));

@@ -3,8 +3,11 @@
 
 use super::decide::has_ended;
 use api_types::v1alpha1::DynamoComponent;
-use controller_kit::controller::owner_key;
-use controller_kit::store::{CacheView, Key, Packed, Store};
+use controller_kit::{
+    controller::owner_key,
+    fairness,
+    store::{CacheView, Key, Packed, Store, controller_owner},
+};
 use k8s_openapi::api::batch::v1::Job;
 use std::{
     collections::HashMap,
@@ -15,7 +18,8 @@ use std::{
 /// A Job that no cache has shown after this long was never made, or is gone.
 const LOST: Duration = Duration::from_secs(60);
 
-/// Leave to build, for as many as may at a time. The others get it in the order in which they came.
+/// Leave to build, for as many as may at a time. Namespaces share it: one alone gets three quarters, and of those that wait comes first
+/// whose namespace builds least, then who came first.
 pub struct Slots {
     most: usize,
     jobs: Store<Packed<Job>>,
@@ -61,8 +65,7 @@ impl Slots {
     pub fn take(&self, component: &Key, job: &Key, now: Instant) -> bool {
         let mut state = self.state(now);
         let counts = state.given.contains_key(job) || self.shows_running(job);
-        let before = state.waiting.iter().take_while(|waiting| *waiting != component).count();
-        let may = counts || self.in_use(&state) + before < self.most;
+        let may = counts || self.turns(&state, Some(component)).contains(component);
         if may {
             state.waiting.retain(|waiting| waiting != component);
             state.given.insert(job.clone(), Given { since: now, version: None });
@@ -95,17 +98,51 @@ impl Slots {
         if state.waiting.is_empty() {
             return Vec::new();
         }
-        let free = self.most.saturating_sub(self.in_use(&state));
-        state.waiting.iter().take(free).cloned().collect()
+        self.turns(&state, None)
     }
 
-    /// Builds that run, and those that are being made. A label makes no build: the Job has to be a component's.
-    fn in_use(&self, state: &State) -> usize {
-        let jobs = self.jobs.all();
-        let built_here = jobs.iter().filter(|job| {
-            owner_key::<DynamoComponent, _>(job.as_ref()).is_some_and(|component| !(self.taken)(&component.namespace))
-        });
-        built_here.filter_map(|job| job.unpack().ok()).filter(runs).count() + state.given.len()
+    /// The components that may build now, of those that wait and the one that asks.
+    fn turns(&self, state: &State, asks: Option<&Key>) -> Vec<Key> {
+        let mut in_use = self.in_use(state);
+        let mut total: usize = in_use.values().sum();
+        let asks = asks.filter(|asks| !state.waiting.contains(asks));
+        let mut waiting: Vec<&Key> = state.waiting.iter().chain(asks).collect();
+        let mut turns = Vec::new();
+        loop {
+            let own = |key: &Key| in_use.get(&key.namespace).copied().unwrap_or_default();
+            let next = waiting.iter().enumerate().min_by_key(|(place, key)| (own(key), *place));
+            let Some((place, key)) = next.filter(|(_, key)| fairness::room(own(key), total, self.most) > 0) else {
+                break;
+            };
+            *in_use.entry(key.namespace.clone()).or_default() += 1;
+            total += 1;
+            turns.push((*key).clone());
+            waiting.remove(place);
+        }
+        turns
+    }
+
+    /// Builds by namespace: those that run, and those that are being made. A label makes no build, nor does the name of an owner: the Job
+    /// has to be that of a component that is there.
+    fn in_use(&self, state: &State) -> HashMap<String, usize> {
+        let mut in_use: HashMap<String, usize> = HashMap::new();
+        for job in self.jobs.all().iter().filter(|job| self.is_build(job)) {
+            if job.unpack().is_ok_and(|job| runs(&job)) {
+                *in_use.entry(job.metadata.namespace.clone().unwrap_or_default()).or_default() += 1;
+            }
+        }
+        for job in state.given.keys() {
+            *in_use.entry(job.namespace.clone()).or_default() += 1;
+        }
+        in_use
+    }
+
+    fn is_build(&self, job: &Packed<Job>) -> bool {
+        let Some(key) = owner_key::<DynamoComponent, _>(job) else { return false };
+        let owner = self.components.get(&key).and_then(|component| component.metadata.uid.clone());
+        !(self.taken)(&key.namespace)
+            && owner.is_some()
+            && owner == controller_owner(job).map(|owner| owner.uid.clone())
     }
 
     /// Whether the cache shows a Job of that name that counts by itself.

@@ -188,6 +188,25 @@ fn an_answer_that_never_came_does_not_take_a_slot_for_ever() {
     assert_eq!(["c", "d", "e"].map(|name| bench.take(name)), [true, true, false]);
 }
 
+/// Four builds of one tenant that never end kept all others from building.
+#[test]
+fn one_namespace_does_not_take_all_builds() {
+    let (jobs, components) = (Store::new(), Store::new());
+    let at = |namespace: &str, name: &str| Key::new(namespace, name);
+    for namespace in ["busy", "quiet"] {
+        for name in ["a", "b", "c", "d"] {
+            let metadata = json!({ "name": name, "namespace": namespace, "uid": format!("{namespace}-{name}") });
+            components.handle(Event::Apply(Packed::from_value(json!({ "metadata": metadata })).unwrap()));
+        }
+    }
+    let (slots, now) = (Slots::new(4, jobs, components, |_| false), Instant::now());
+    let take = |namespace: &str, name: &str| slots.take(&at(namespace, name), &at(namespace, name), now);
+    assert_eq!(["a", "b", "c", "d"].map(|name| take("busy", name)), [true, true, true, false]);
+    assert_eq!(["a", "b"].map(|name| take("quiet", name)), [true, false], "it gets what was left free");
+    slots.give_back(&at("busy", "a"), now);
+    assert_eq!(slots.next(now), [at("quiet", "b")], "the namespace that builds least comes first");
+}
+
 /// Anybody may make a Job with the label of builds, and it may be suspended for ever.
 #[test]
 fn what_is_no_build_of_ours_or_does_not_run_takes_no_place() {
@@ -197,8 +216,10 @@ fn what_is_no_build_of_ours_or_does_not_run_takes_no_place() {
     }
     let bench = Bench::beside(|namespace| namespace == "theirs", jobs, components);
     type Edit = fn(&mut Value);
-    let edits: [(&str, Edit); 3] = [
+    let edits: [(&str, Edit); 5] = [
         ("nobody-s", |job| job["metadata"]["ownerReferences"] = json!([])),
+        ("nobody", |job| job["metadata"]["ownerReferences"][0]["name"] = json!("not-there")),
+        ("of-another-uid", |job| job["metadata"]["ownerReferences"][0]["name"] = json!("a")),
         ("suspended", |job| job["spec"]["suspend"] = json!(true)),
         ("theirs", |job| job["metadata"]["namespace"] = json!("theirs")),
     ];

@@ -65,6 +65,22 @@ pub fn status(
     DynamoComponentStatus { observed_generation: generation, conditions: all }
 }
 
+/// The status of a component whose spec cannot be read.
+pub fn unreadable(
+    live: &DynamoComponentStatus,
+    generation: Option<i64>,
+    message: &str,
+    now: Timestamp,
+) -> DynamoComponentStatus {
+    let mut all = live.conditions.clone();
+    for type_ in [reason::AVAILABLE, conditions::READY] {
+        set_condition(&mut all, type_, Status::False, reason::INVALID, message, generation, now);
+    }
+    let stuck = Progress::Stuck { reason: reason::INVALID.to_owned(), message: message.to_owned() };
+    set_progress(&mut all, &stuck, generation, now);
+    DynamoComponentStatus { observed_generation: generation, conditions: all }
+}
+
 fn reason_of(stage: &Stage) -> &'static str {
     match stage {
         Stage::Building { trouble: Some(trouble), .. } => trouble.cause.reason(),
@@ -144,6 +160,17 @@ mod tests {
         assert_eq!(one(&done, conditions::READY), "True Reconciling ");
         assert!(is_known(&done, "r/i:t") && !is_known(&done, "r/i:u"));
         assert_eq!(done.observed_generation, Some(2));
+    }
+
+    /// A component whose spec could not be read had no status at all.
+    #[test]
+    fn a_spec_that_cannot_be_read_is_reported() {
+        let before = told(&Stage::Available, Some(Ok(true)));
+        let status = unreadable(&before, Some(3), "spec.imageBuildTimeout: invalid", Timestamp::UNIX_EPOCH);
+        assert_eq!(one(&status, conditions::READY), "False InvalidSpec spec.imageBuildTimeout: invalid");
+        assert_eq!(one(&status, conditions::STALLED), "True InvalidSpec spec.imageBuildTimeout: invalid");
+        assert!(is_known(&status, "r/i:t"), "what was built is not forgotten");
+        assert_eq!(status.observed_generation, Some(3));
     }
 
     #[test]

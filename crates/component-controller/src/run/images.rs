@@ -20,12 +20,16 @@ use controller_kit::{
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
 use outbound::{Outbound, Trust};
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 use tracing::error;
 
 /// Follows DynamoComponents until the process is to stop.
 pub(super) async fn run(
     context: &Context,
+    settings: BuildSettings,
     components: Store<Packed<DynamoComponent>>,
     component_watch: Watch<Packed<DynamoComponent>>,
 ) {
@@ -33,7 +37,6 @@ pub(super) async fn run(
         Ok(outbound) => outbound,
         Err(error) => return error!(%error, "images are not built"),
     };
-    let settings = BuildSettings::read(|name| std::env::var(name).ok());
     let (client, scope) = (context.client.clone(), &context.scope);
     let is_builder = format!("{}={}", labels::IMAGE_BUILDER, labels::TRUE);
     let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(&is_builder));
@@ -59,7 +62,15 @@ pub(super) async fn run(
         observer: Observer {
             client: client.clone(),
             caches: Caches { jobs, accounts },
-            registries: Registries { authorities: settings.authorities.clone() },
+            registries: Registries {
+                authorities: settings.authorities.clone(),
+                known: settings.known.clone(),
+                barred: std::env::var("KUBERNETES_SERVICE_HOST")
+                    .ok()
+                    .and_then(|host| host.parse().ok())
+                    .into_iter()
+                    .collect(),
+            },
             pods: PodWatcher::new(client.clone()),
             settings: Arc::new(settings),
             outbound,
@@ -67,6 +78,7 @@ pub(super) async fn run(
         applier,
         slots,
         events: EventSink::new(client, NAME),
+        pauses: Mutex::default(),
     });
     let reconcile = move |component| {
         let reconciler = Arc::clone(&reconciler);

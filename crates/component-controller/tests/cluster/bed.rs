@@ -1,7 +1,7 @@
 //! A namespace with a controller of its own in it.
 
 use api_types::v1beta1::DynamoComponentDeployment;
-use component_controller::{NAME, access::ACCESS};
+use component_controller::{NAME, access::ACCESS, image_build::settings::BuildSettings};
 use controller_kit::{
     access::{Access as Rights, RoleScope, role},
     metrics::Metrics,
@@ -93,7 +93,9 @@ impl Bed {
         self.context.shutdown = Shutdown::manual();
         let context = self.context.clone();
         self.controller = Some(tokio::spawn(async move {
-            component_controller::run(context).await.unwrap();
+            // The registries of the tests listen inside this machine, without TLS.
+            let listed = |name: &str| (name == "DOCKER_REGISTRY_INSECURE_HOSTS").then(|| "127.0.0.1".to_owned());
+            component_controller::run_with(context, BuildSettings::read(listed)).await.unwrap();
         }));
     }
 

@@ -1,6 +1,9 @@
 //! Image registries, asked as the controller asks: a real one, openly and by TLS.
 
-use component_controller::image_build::observe::{Named, Registries};
+use component_controller::image_build::{
+    observe::{Named, Registries},
+    settings::KnownRegistries,
+};
 use oci_client::{
     Client, Reference,
     client::{ClientConfig, ClientProtocol, Config, ImageLayer},
@@ -14,6 +17,11 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 use tokio_rustls::TlsAcceptor;
+
+/// Asks registries of this machine.
+fn registries() -> Registries {
+    Registries { known: KnownRegistries::read("127.0.0.1,localhost"), ..Registries::default() }
+}
 
 /// Puts the manifest of an image into an open registry, which is all that is asked for.
 pub async fn push(image: &str) {
@@ -52,7 +60,7 @@ async fn before(plain: String, keys: &Keys) -> u16 {
 #[tokio::test]
 async fn a_registry_has_what_was_put_there_and_nothing_else() {
     let server = Server::registry().await.unwrap();
-    let (there, registries) = (format!("{}/team/there:v1", server.address), Registries::default());
+    let (there, registries) = (format!("{}/team/there:v1", server.address), registries());
     let ask = async |image: String| registries.has(&Named::read(image).unwrap(), false, None).await;
     assert_eq!(ask(there.clone()).await, Ok(false));
     push(&there).await;
@@ -70,9 +78,9 @@ async fn a_registry_is_trusted_by_the_authority_that_is_given() {
     let image = Named::read(image).unwrap();
     let file = env::temp_dir().join(format!("registry-ca-{}.crt", process::id()));
     fs::write(&file, &keys.authority).unwrap();
-    let given = Registries { authorities: Some(file.clone()) };
+    let given = Registries { authorities: Some(file.clone()), ..registries() };
     assert_eq!(given.has(&image, true, None).await, Ok(true));
-    let error = Registries::default().has(&image, true, None).await.unwrap_err().to_string();
+    let error = registries().has(&image, true, None).await.unwrap_err().to_string();
     assert!(error.to_lowercase().contains("certificate"), "{error}");
     fs::remove_file(file).unwrap();
 }

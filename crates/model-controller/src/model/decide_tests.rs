@@ -216,6 +216,18 @@ fn what_is_asked_for_is_remembered_first() {
     assert!(!decided(&observed(&model, &[Some(Stand::Unknown)])).needs_finalizer);
 }
 
+/// Endpoints that were gone for a moment ended the reload, and copies of the old source passed for the new one afterwards.
+#[test]
+fn a_reload_does_not_end_while_there_are_no_endpoints() {
+    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded)])));
+    model["spec"]["source"]["uri"] = json!("s3://2");
+    let model = after(&model, &decided(&observed(&model, &[Some(Stand::Coming)])));
+    let memory = |stands: &[Option<Stand>]| decided(&observed(&model, stands)).status.adapter.unwrap();
+    assert!(memory(&[Some(Stand::Coming)]).reloading);
+    assert!(memory(&[]).reloading, "nothing shows that engines have loaded the new source");
+    assert!(!memory(&[Some(Stand::Loaded)]).reloading);
+}
+
 #[test]
 fn a_new_name_supersedes_the_old_one_until_no_engine_holds_it() {
     let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded)])));

@@ -82,9 +82,9 @@ impl Survey {
         self.endpoints.iter().filter(|endpoint| endpoint.ready).count()
     }
 
-    /// True if every endpoint serves the model itself.
+    /// True if there are endpoints and each of them serves the model itself.
     pub fn is_complete(&self) -> bool {
-        self.ready() == self.endpoints.len()
+        !self.endpoints.is_empty() && self.ready() == self.endpoints.len()
     }
 
     /// True if every endpoint serves the model, or is covered by another.

@@ -1,13 +1,25 @@
 //! Registries that are not as they should be. How a real one is asked stands in `tests/cluster/registry.rs`.
 
 use super::*;
-use axum::{Router, extract::Request, http::StatusCode, http::header, response::IntoResponse, routing::any};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    http::{StatusCode, header},
+    response::IntoResponse,
+    routing::any,
+};
+use futures::stream;
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicUsize, Ordering},
+};
 use tokio::net::TcpListener;
 
 /// What there is of an image, as registries say it.
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// What a server says: status, `WWW-Authenticate` and body.
+/// What a server says: status, `WWW-Authenticate` or `Location`, and body.
 type Answer = (u16, String, &'static str);
 
 /// A server that answers by path and query, `Authorization`, and its own host.
@@ -21,8 +33,9 @@ async fn server(answer: fn(&str, Option<&str>, &str) -> Answer) -> String {
         let (status, challenge, body) = answer(&path, shown, &own);
         let status = StatusCode::from_u16(status).unwrap();
         let digest = if status.is_success() { DIGEST } else { "" };
+        let name = if status.is_redirection() { "location" } else { "www-authenticate" };
         let mut headers = axum::http::HeaderMap::new();
-        for (name, value) in [("www-authenticate", challenge.as_str()), ("docker-content-digest", digest)] {
+        for (name, value) in [(name, challenge.as_str()), ("docker-content-digest", digest)] {
             if !value.is_empty() {
                 headers.insert(name, value.parse().unwrap());
             }
@@ -39,7 +52,12 @@ fn user() -> Option<(String, String)> {
 }
 
 async fn ask(host: &str, name: &str, login: Option<(String, String)>) -> Result<bool, Unanswered> {
-    Registries::default().has(&named(&format!("{host}/{name}:v1")), false, login).await
+    known(host).has(&named(&format!("{host}/{name}:v1")), false, login).await
+}
+
+/// Asks without TLS, and inside this machine, only the servers that are listed.
+fn known(host: &str) -> Registries {
+    Registries { known: KnownRegistries::read(host), ..Registries::default() }
 }
 
 fn named(image: &str) -> Named {
@@ -102,7 +120,7 @@ async fn nobody_asks_with_the_login_of_another() {
         _ => (401, "Basic realm=\"r\"".to_owned(), ""),
     })
     .await;
-    let registries = Registries::default();
+    let registries = known(&host);
     let image = named(&format!("{host}/there:v1"));
     assert_eq!(registries.has(&image, false, user()).await, Ok(true));
     assert!(matches!(registries.has(&image, false, None).await, Err(Unanswered::Unauthorised { .. })));
@@ -133,7 +151,7 @@ fn a_name_that_no_registry_knows_is_a_mistake() {
 
 #[tokio::test]
 async fn authorities_that_cannot_be_read_are_named() {
-    let registries = Registries { authorities: Some(PathBuf::from("/nowhere/ca.crt")) };
+    let registries = Registries { authorities: Some(PathBuf::from("/nowhere/ca.crt")), ..Registries::default() };
     let error = registries.has(&named("r.io/x:v1"), true, None).await.unwrap_err();
     assert!(error.to_string().contains("DOCKER_REGISTRY_CA_FILE: /nowhere/ca.crt"), "{error}");
 }
@@ -147,4 +165,90 @@ fn a_password_is_shown_to_its_own_host_only() {
     assert_eq!(of("ubuntu"), Some(("h".to_owned(), "s".to_owned())));
     assert_eq!(of("my-r.io/a"), None);
     assert_eq!(login(b"{", &RegistryHost::of_image("r.io/a")), None);
+}
+
+/// Counts the requests that a server gets that nobody should ask.
+async fn internal_service() -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let handler = any(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { r#"{"token":"secret"}"# }
+    });
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await });
+    (host, asked)
+}
+
+/// A tenant's registry sent the operator to services that only the operator reaches.
+#[tokio::test]
+async fn a_registry_leads_to_no_other_server() {
+    let (internal, asked) = internal_service().await;
+    INTERNAL.set(internal).unwrap();
+    let other = || format!("http://{}/t", INTERNAL.get().unwrap());
+    let by_redirect = server(|path, _, _| match path {
+        "/v2/" => (200, none(), ""),
+        _ => (307, format!("http://{}/t", INTERNAL.get().unwrap()), ""),
+    })
+    .await;
+    let by_realm = server(|_, _, _| (401, format!("Bearer realm=\"http://{}/t\"", INTERNAL.get().unwrap()), "")).await;
+    let by_scheme = server(|_, _, _| (401, "Bearer realm=\"https://r.io/t\"".to_owned(), "")).await;
+    for host in [by_redirect, by_realm, by_scheme] {
+        let error = ask(&host, "there", user()).await.unwrap_err();
+        assert!(matches!(&error, Unanswered::Unreachable { .. }), "{error}");
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "{} was asked", other());
+}
+
+static INTERNAL: OnceLock<String> = OnceLock::new();
+
+/// Redirects on one host are followed, but not for ever.
+#[tokio::test]
+async fn redirects_stay_on_their_host_and_end() {
+    let host = server(|path, _, _| match path {
+        "/v2/" => (200, none(), ""),
+        "/v2/moved/manifests/v1" => (307, "/v2/there/manifests/v1".to_owned(), ""),
+        "/v2/there/manifests/v1" => (200, none(), ""),
+        path => (302, path.to_owned(), ""),
+    })
+    .await;
+    assert_eq!(ask(&host, "moved", None).await, Ok(true));
+    let error = ask(&host, "round", None).await.unwrap_err();
+    assert!(error.to_string().contains("redirects again and again"), "{error}");
+}
+
+/// A registry that a tenant names answered without end, until the controller had no memory left.
+#[tokio::test]
+async fn an_answer_without_end_is_cut_off() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    let handler = any(move || {
+        let count = Arc::clone(&count);
+        let endless = stream::repeat_with(move || {
+            count.fetch_add(1 << 16, Ordering::SeqCst);
+            Ok::<_, std::io::Error>(Bytes::from(vec![b'a'; 1 << 16]))
+        });
+        async move { Body::from_stream(endless) }
+    });
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await });
+    let error = ask(&host, "there", None).await.unwrap_err();
+    assert!(matches!(&error, Unanswered::Unreachable { .. }), "{error}");
+    let sent = sent.load(Ordering::SeqCst);
+    assert!(sent < 32 << 20, "{sent} bytes were sent, most of them into buffers of the sockets");
+}
+
+/// Tenants chose which servers inside the cluster were asked, and without TLS.
+#[tokio::test]
+async fn only_listed_registries_are_asked_without_tls_or_inside_the_machine() {
+    let (internal, asked) = internal_service().await;
+    let image = named(&format!("{internal}/x:v1"));
+    let error = Registries::default().has(&image, false, user()).await.unwrap_err();
+    assert_eq!(error, Unanswered::Unlisted { registry: internal.clone() });
+    assert!(error.to_string().contains("DOCKER_REGISTRY_INSECURE_HOSTS"), "{error}");
+    let error = Registries::default().has(&image, true, user()).await.unwrap_err();
+    assert!(error.to_string().contains("inside the machine"), "{error}");
+    assert_eq!(asked.load(Ordering::SeqCst), 0);
 }

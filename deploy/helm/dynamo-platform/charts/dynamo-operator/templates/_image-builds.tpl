@@ -5,6 +5,8 @@
   "DYNAMO_IMAGE_BUILD_ENGINE" $builds.engine
   "DYNAMO_IMAGE_BUILD_CONCURRENCY" (ternary "" $builds.concurrency (kindIs "invalid" $builds.concurrency))
   "DYNAMO_IMAGE_BUILD_TIMEOUT" $builds.timeout
+  "DYNAMO_IMAGE_BUILD_MAX_TIMEOUT" $builds.maxTimeout
+  "DOCKER_REGISTRY_INSECURE_HOSTS" $builds.registry.insecureHosts
   "DOCKER_REGISTRY_SERVER" $builds.registry.server
   "DOCKER_REGISTRY_DYNAMO_COMPONENTS_REPOSITORY_NAME" $builds.registry.repository
   "DOCKER_REGISTRY_SECRET_NAME" $builds.registry.secretName
