@@ -40,6 +40,8 @@ enum Set {
     Nats,
     /// An image registry, for tests.
     Registry,
+    /// kstatus, for tests.
+    Kstatus,
     /// All of the above.
     All,
 }
@@ -52,6 +54,7 @@ impl Set {
             Self::Node => &[ToolSet::Node],
             Self::Nats => &[ToolSet::Nats],
             Self::Registry => &[ToolSet::Registry],
+            Self::Kstatus => &[ToolSet::Kstatus],
             Self::All => &ToolSet::ALL,
         }
     }

@@ -113,6 +113,8 @@ pub enum Tool {
     NatsServer,
     /// An image registry.
     Registry,
+    /// Prints what kstatus says of objects.
+    Kstatus,
 }
 
 impl Tool {
@@ -131,6 +133,7 @@ impl Tool {
             Self::KubeProxy => "kube-proxy",
             Self::NatsServer => "nats-server",
             Self::Registry => "registry",
+            Self::Kstatus => "kstatus",
         }
     }
 
@@ -142,6 +145,7 @@ impl Tool {
             Self::Helm => "helm.sh/helm/v3/cmd/helm".to_owned(),
             Self::NatsServer => "github.com/nats-io/nats-server/v2".to_owned(),
             Self::Registry => "github.com/google/go-containerregistry/cmd/registry".to_owned(),
+            Self::Kstatus => "kstatus".to_owned(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
     }
@@ -152,6 +156,7 @@ impl Tool {
             Self::Kubelet | Self::KubeProxy => ToolSet::Node,
             Self::NatsServer => ToolSet::Nats,
             Self::Registry => ToolSet::Registry,
+            Self::Kstatus => ToolSet::Kstatus,
             _ => ToolSet::Control,
         }
     }
@@ -170,11 +175,13 @@ pub enum ToolSet {
     Nats,
     /// The image registry.
     Registry,
+    /// kstatus.
+    Kstatus,
 }
 
 impl ToolSet {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Control, Self::Helm, Self::Node, Self::Nats, Self::Registry];
+    pub const ALL: [Self; 6] = [Self::Control, Self::Helm, Self::Node, Self::Nats, Self::Registry, Self::Kstatus];
 
     /// The name, as on the command line.
     #[must_use]
@@ -185,6 +192,7 @@ impl ToolSet {
             Self::Node => "node",
             Self::Nats => "nats",
             Self::Registry => "registry",
+            Self::Kstatus => "kstatus",
         }
     }
 
@@ -199,6 +207,7 @@ impl ToolSet {
             Self::Node => &[Tool::Kubelet, Tool::KubeProxy],
             Self::Nats => &[Tool::NatsServer],
             Self::Registry => &[Tool::Registry],
+            Self::Kstatus => &[Tool::Kstatus],
         }
     }
 
@@ -207,6 +216,7 @@ impl ToolSet {
             Self::Control | Self::Helm | Self::Node => &build::CLUSTER,
             Self::Nats => &build::NATS,
             Self::Registry => &build::REGISTRY,
+            Self::Kstatus => &build::KSTATUS,
         }
     }
 }
@@ -313,7 +323,8 @@ mod tests {
         for tool in ToolSet::ALL.iter().flat_map(|set| set.tools()) {
             let mut lines = tool.set().module().go_mod.lines();
             let package = tool.package();
-            assert!(lines.any(|line| line.trim_start_matches("tool ").trim() == package), "{tool:?}");
+            let pins = |line: &str| ["tool ", "module "].iter().any(|word| line.strip_prefix(word) == Some(&package));
+            assert!(lines.any(|line| pins(line) || line.trim() == package), "{tool:?}");
         }
     }
 

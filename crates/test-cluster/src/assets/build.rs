@@ -20,6 +20,8 @@ pub(super) struct Module {
     go_sum: &'static str,
     /// Further files of it that are kept.
     files: &'static [&'static str],
+    /// Its source, where it is a program of this repository.
+    main: Option<&'static str>,
 }
 
 pub(super) const CLUSTER: Module = Module {
@@ -27,6 +29,7 @@ pub(super) const CLUSTER: Module = Module {
     go_mod: include_str!("../../../../xtask/cluster/go.mod"),
     go_sum: include_str!("../../../../xtask/cluster/go.sum"),
     files: &STAGES,
+    main: None,
 };
 /// What changes here builds nothing of the cluster anew.
 pub(super) const NATS: Module = Module {
@@ -34,6 +37,7 @@ pub(super) const NATS: Module = Module {
     go_mod: include_str!("../../../../xtask/cluster/nats/go.mod"),
     go_sum: include_str!("../../../../xtask/cluster/nats/go.sum"),
     files: &[],
+    main: None,
 };
 /// Nor what changes here.
 pub(super) const REGISTRY: Module = Module {
@@ -41,6 +45,14 @@ pub(super) const REGISTRY: Module = Module {
     go_mod: include_str!("../../../../xtask/cluster/registry/go.mod"),
     go_sum: include_str!("../../../../xtask/cluster/registry/go.sum"),
     files: &[],
+    main: None,
+};
+pub(super) const KSTATUS: Module = Module {
+    name: "kstatus",
+    go_mod: include_str!("../../../../xtask/cluster/kstatus/go.mod"),
+    go_sum: include_str!("../../../../xtask/cluster/kstatus/go.sum"),
+    files: &[],
+    main: Some(include_str!("../../../../xtask/cluster/kstatus/main.go")),
 };
 
 /// No debug information (a tenth of the time, half of the size); the API server reports the version it is told here.
@@ -69,7 +81,7 @@ impl Module {
     /// All that decides what is built.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &'static str> {
         let pins = [self.go_mod, self.go_sum, BUILD_ENV.0, BUILD_ENV.1];
-        pins.into_iter().chain(BUILD_FLAGS).chain(self.files.iter().copied())
+        pins.into_iter().chain(BUILD_FLAGS).chain(self.files.iter().copied()).chain(self.main)
     }
 }
 
@@ -94,6 +106,9 @@ pub(super) fn ensure(root: &Path, set: ToolSet) -> Result<(), AssetsError> {
     let pins = set.module();
     write(&module.join("go.mod"), pins.go_mod)?;
     write(&module.join("go.sum"), pins.go_sum)?;
+    if let Some(main) = pins.main {
+        write(&module.join("main.go"), main)?;
+    }
     let go = Toolchain::check(Path::new("go"), pins.go_mod, &module)?;
     compile(&go, &module, &staging, set)?;
     if set.tools().contains(&Tool::Kwok) {
