@@ -62,7 +62,7 @@ mod tests {
         let step = async |index: usize| {
             running.set(running.get() + 1);
             most.set(running.get().max(most.get()));
-            for _ in 0..(index % 3) {
+            for _ in 0..=(index % 3) {
                 tokio::task::yield_now().await;
             }
             running.set(running.get() - 1);
