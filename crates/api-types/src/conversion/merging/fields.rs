@@ -6,10 +6,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
+/// Lists by name, and the keys that tell their entries apart, with their defaults.
+type Keys = (&'static [&'static str], &'static [(&'static str, Option<&'static str>)]);
+
 /// What tells the entries of a list apart, by the name of the list; a value that may be left out has a default.
 ///
 /// Other lists have one owner as a whole.
-const KEYS: [(&[&str], &[(&str, Option<&str>)]); 7] = [
+const KEYS: [Keys; 7] = [
     (
         &[
             "claims",
@@ -95,16 +98,15 @@ impl<'a> Place<'a> {
 
     /// Whether the list here has one owner, though others of its name have not.
     fn has_one_owner(&self) -> bool {
-        match (self.version, self.names()) {
-            (ApiVersion::V1Alpha1, [Some("conditions"), ..])
-            | (ApiVersion::V1Alpha1, [Some("claims"), Some("resources"), Some("spec"), None, ..])
-            | (
+        matches!(
+            (self.version, self.names()),
+            (
                 ApiVersion::V1Alpha1,
-                [Some("claims"), Some("resources"), Some(_), Some("services"), Some("spec"), None],
-            )
-            | (ApiVersion::V1Beta1, [Some("env"), Some("spec"), None, ..]) => true,
-            _ => false,
-        }
+                [Some("conditions"), ..]
+                    | [Some("claims"), Some("resources"), Some("spec"), None, ..]
+                    | [Some("claims"), Some("resources"), Some(_), Some("services"), Some("spec"), None]
+            ) | (ApiVersion::V1Beta1, [Some("env"), Some("spec"), None, ..])
+        )
     }
 
     /// Whether the object here has one owner, and other objects that say the same in the other version have not.
