@@ -48,6 +48,9 @@ async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(),
     Ok(())
 }
 
+/// Component, whether its generation is the first, wanted and ready replicas.
+type Count = (String, bool, Option<i32>, i32);
+
 /// New decode workers come up, new prefill workers do not: old and new ones do not talk to each other, so the old ones of both stay.
 #[tokio::test]
 async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> Result<(), BoxError> {
@@ -60,7 +63,7 @@ async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> R
     stuck["spec"]["components"][1]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
     world.apply(&stuck).await?;
 
-    let counts = async || -> Result<Vec<(String, bool, Option<i32>, i32)>, BoxError> {
+    let counts = async || -> Result<Vec<Count>, BoxError> {
         let all = world.components().await?;
         let workers = all.iter().filter_map(|d| Some((d, d.labels().get("nvidia.com/dynamo-worker-hash")?)));
         let ready = |d: &DynamoComponentDeployment| d.status.as_ref()?.component.as_ref()?.ready_replicas;
