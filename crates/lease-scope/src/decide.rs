@@ -82,6 +82,8 @@ pub(crate) fn goes(siblings: &[Sibling]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice;
+
     use controller_kit::scope::{MARKER_LEASE, Marker, OWNER_ANNOTATION};
     use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
     use serde_json::json;
@@ -164,8 +166,8 @@ mod tests {
     #[test]
     fn an_install_goes_when_all_of_it_goes() {
         let [goes_, stays] = [true, false].map(|goes| Sibling { name: "d".into(), available: true, goes });
-        assert!(goes(&[]) && goes(&[goes_.clone()]));
-        assert!(!goes(&[stays.clone()]) && !goes(&[goes_, stays]));
+        assert!(goes(&[]) && goes(slice::from_ref(&goes_)));
+        assert!(!goes(slice::from_ref(&stays)) && !goes(&[goes_, stays]));
     }
 
     #[test]

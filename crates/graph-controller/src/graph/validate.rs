@@ -341,7 +341,7 @@ mod tests {
             let claims: Vec<_> = (0..count).map(|n| json!({ "name": format!("p{n}") })).collect();
             let saved = json!({ "spec": { "pvcs": claims } }).to_string();
             let graph = graph_with(|graph| graph["metadata"]["annotations"] = json!({ "nvidia.com/dgd-spec": saved }));
-            match validate(&graph, &settings(), Facts::default()) {
+            match validate(&graph, settings(), Facts::default()) {
                 Ok(valid) => {
                     assert!(fits, "{count}");
                     assert_eq!(crate::graph::decide::claims::storage_claims(&valid, &[]).len(), 100);
