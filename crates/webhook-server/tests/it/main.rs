@@ -11,6 +11,7 @@ mod kit;
 mod certificates;
 mod hostile;
 mod kubectl;
+mod managers;
 mod manifests;
 mod mpi_key;
 mod requests;
