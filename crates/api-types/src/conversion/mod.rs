@@ -12,6 +12,7 @@
 //! | `graph`, `component_deployment`, `scaling_adapter`, `request` | the kinds |
 //! | [`preserved`] | what only v1alpha1 can say and objects still depend on |
 //! | `merging` | what server-side apply needs where fields have managers in both versions |
+//! | [`size`] | saved data that does not fit into annotations |
 //! | [`review`] | the `ConversionReview` that the API server sends |
 //!
 //! Where the Go operator is wrong, this differs:
@@ -37,6 +38,7 @@ mod request;
 mod residue;
 pub mod review;
 mod scaling_adapter;
+pub mod size;
 mod status;
 mod value;
 
@@ -104,6 +106,18 @@ pub enum ConversionError {
     Kind {
         /// The kind given; empty if none.
         given: String,
+    },
+    /// What only v1alpha1 can say does not fit into the annotations of the stored object.
+    #[error(
+        "{field}: Too long: what only v1alpha1 can say needs {bytes} bytes of annotations, and {} are possible; make it \
+         shorter, or write the object in v1beta1",
+        size::ANNOTATION_BYTES
+    )]
+    TooLong {
+        /// The field with the most of it.
+        field: String,
+        /// What would be needed.
+        bytes: usize,
     },
     /// `metadata` is there, but not an object, so it has no place for saved data.
     #[error("metadata: must be an object")]

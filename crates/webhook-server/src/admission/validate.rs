@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use api_types::conversion::{ApiVersion, convert, has_saved_data};
+use api_types::conversion::{self, ApiVersion, convert, has_saved_data};
 use serde_json::Value;
 
 use super::authored;
@@ -11,8 +11,8 @@ use super::kind::{Kind, Unexpected};
 use super::ratchet::{is_same, made_by_change};
 use super::view::Graph;
 use super::{
-    Answer, Facts, FieldError, Operation, Request, checkpoint, component_deployment, deployment_request, graph, model,
-    size,
+    Answer, ErrorKind, Facts, FieldError, Operation, Request, checkpoint, component_deployment, deployment_request,
+    graph, model, size,
 };
 
 /// Answers on one of the paths that validate.
@@ -89,7 +89,11 @@ impl<'a> Case<'a> {
             }
         }
         mistakes.extend(self.alpha_rules(alpha, &mut found));
-        mistakes.extend(size::check(&self.new, self.old.as_ref()));
+        if let Some(mistake) = size::check(&self.new, self.old.as_ref()) {
+            // That the annotations would be too long follows from it.
+            mistakes.retain(|mistake| mistake.kind != ErrorKind::TooLong);
+            mistakes.push(mistake);
+        }
         if self.keeps_spec() {
             mistakes.retain(|mistake| !mistake.at.is_below("spec"));
         }
@@ -105,6 +109,9 @@ impl<'a> Case<'a> {
             Kind::Request => deployment_request::check(&node, self.facts, &mut out),
             Kind::Checkpoint => checkpoint::check(&node, self.facts, &mut out),
             Kind::Model => model::check(&node, &mut out),
+        }
+        if self.kind.two_versions().is_some() {
+            saved_data(object, &mut out);
         }
         out
     }
@@ -187,5 +194,23 @@ impl<'a> Case<'a> {
             Some((new, old)) => is_same(new.get("spec"), old.get("spec")),
             None => true,
         }
+    }
+}
+
+/// What only one version can say must fit into annotations of the other.
+fn saved_data(object: &Value, out: &mut Findings) {
+    let node = Node::root(object);
+    if node.fields(&["metadata", "annotations"]).key(conversion::size::INCOMPLETE).is_set() {
+        let detail =
+            "this object was read without what only v1beta1 can say, which would be removed; write it in v1beta1";
+        out.forbidden(&node.fields(&["metadata", "annotations"]).key(conversion::size::INCOMPLETE), detail);
+    }
+    if let Some(long) = conversion::size::too_long(object) {
+        let field = long.field.iter().fold(node, |node, step| node.field(step));
+        let detail = format!(
+            "v1alpha1 keeps what only v1beta1 can say in annotations, which have {} bytes at most; make it shorter",
+            conversion::size::ANNOTATION_BYTES
+        );
+        out.too_long(&field, detail);
     }
 }

@@ -137,3 +137,23 @@ fn old_images_count_when_the_graph_is_about_to_be_made() {
     let applied = edited(&old, |r| r["spec"]["autoApply"] = json!(null));
     assert_eq!(mistakes(&update(&old, &applied, &facts())), ["Required spec.runtimeVersionOverride"]);
 }
+
+/// Found defect: such an object was admitted, and then nothing could be listed in v1alpha1.
+#[test]
+fn what_v1alpha1_cannot_keep_is_refused_where_it_is_too_long() {
+    let with = |length: usize| {
+        edited(&request(), |r| {
+            r["metadata"]["annotations"] = json!({ "mine": "x".repeat(20_000) });
+            r["spec"]["overrides"] = json!({ "dgd": { "spec": { "pad": "x".repeat(length) } } });
+        })
+    };
+    assert_eq!(mistakes(&create(&with(100_000), &facts())), Vec::<String>::new());
+    assert_eq!(mistakes(&create(&with(250_000), &facts())), ["TooLong spec.overrides.dgd.spec.pad"]);
+    let scaled = edited(&with(250_000), |r| r["metadata"]["labels"] = json!({ "a": "b" }));
+    assert_eq!(mistakes(&update(&with(250_000), &scaled, &facts())), Vec::<String>::new(), "it was there before");
+    let incomplete = edited(&request(), |r| {
+        r["metadata"]["annotations"] = json!({ "nvidia.com/conversion-incomplete": "spec.overrides" });
+    });
+    let at = "Forbidden metadata.annotations[nvidia.com/conversion-incomplete]";
+    assert_eq!(mistakes(&update(&with(250_000), &incomplete, &facts())), [at]);
+}

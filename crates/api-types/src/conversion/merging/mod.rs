@@ -15,6 +15,7 @@
 
 mod fields;
 
+use super::size::{self, ANNOTATION_BYTES, bytes};
 use super::value::Object;
 use super::{ApiVersion, ConversionError, convert, kind};
 use fields::{contains, fields, retain};
@@ -24,8 +25,6 @@ use std::collections::HashSet;
 
 /// The annotation with the source; with a suffix, the annotation for one of its fields.
 const NOTE: &str = "nvidia.com/merge";
-/// All annotations of an object together: what the API server accepts.
-pub(super) const ANNOTATION_BYTES: usize = 256 << 10;
 /// Bytes that are converted to find out which fields belong to another manager.
 const EFFORT: usize = 1 << 20;
 /// How many conversions that are at most.
@@ -61,6 +60,9 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
         Some(target) => target,
         None => convert(object, to)?,
     };
+    if !same_version {
+        size::fit(&mut target, to)?;
+    }
     if let Some(new) = new {
         attach(&mut target, new);
     }
@@ -129,11 +131,6 @@ fn attach(object: &mut Value, notes: Object) {
     } else if annotations.is_empty() {
         metadata.remove("annotations");
     }
-}
-
-/// What annotations count for, as the API server measures them.
-pub(super) fn bytes(annotations: &Object) -> usize {
-    annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
 }
 
 /// What a conversion is about.

@@ -69,6 +69,11 @@ impl Findings {
         self.push(at, ErrorKind::Duplicate(at.value().clone()), detail);
     }
 
+    /// The field has more than fits.
+    pub(in crate::admission) fn too_long(&mut self, at: &Node<'_>, detail: impl Into<String>) {
+        self.push(at, ErrorKind::TooLong, detail);
+    }
+
     /// What stands in the field is none of the values that are possible.
     pub(in crate::admission) fn not_supported(&mut self, at: &Node<'_>, supported: &[&str], detail: impl Into<String>) {
         let supported = supported.iter().map(|&value| value.to_owned()).collect();
