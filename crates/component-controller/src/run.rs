@@ -24,11 +24,12 @@ use api_types::{
 };
 use controller_kit::{
     apply::Applier,
-    controller::{Controller, owner_key},
+    controller::{Action, Controller, owner_key},
     events::EventSink,
     pods::PodWatcher,
     process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
+    read::Interruption,
     store::{
         CacheView, Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata, watch_metadata_by,
     },
@@ -89,10 +90,10 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let (claims, claim_watch) = settings.as_ref().and_then(|settings| claim_of(&context, settings)).unzip();
     let snapshots = Snapshots { settings, checkpoints, agents, claims };
     let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
-    let watch_sets = || watch_if_served::<LeaderWorkerSet>(&apis, scope, Some(labels::COMPONENT));
-    let (sets, set_watch) = uses_sets.then(watch_sets).unzip();
-    let watch_groups = || watch_if_served::<PodGroup>(&apis, scope, Some(labels::LEGACY_INSTANCE));
-    let (groups, group_watch) = uses_sets.then(watch_groups).unzip();
+    let (sets, set_watch) =
+        uses_sets.then(|| watch_if_served::<LeaderWorkerSet>(&apis, scope, Some(labels::COMPONENT))).unzip();
+    let (groups, group_watch) =
+        uses_sets.then(|| watch_if_served::<PodGroup>(&apis, scope, Some(labels::LEGACY_INSTANCE))).unzip();
     let mut caches: Vec<Arc<dyn CacheView>> = vec![
         Arc::new(components.clone()),
         Arc::new(deployments.clone()),
@@ -154,13 +155,8 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
         settings: context.settings.pods(),
     });
     let waited_for = snapshots.clone();
-    let running = controller.run(&context, move |component| {
-        let (reconciler, snapshots) = (Arc::clone(&reconciler), waited_for.clone());
-        async move {
-            snapshots.complete().await;
-            reconciler.reconcile(component).await
-        }
-    });
+    let running =
+        controller.run(&context, move |component| reconcile(Arc::clone(&reconciler), waited_for.clone(), component));
     let checkpoints = checkpoints::run(&context, &apis, snapshots, checkpoint_watch);
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
     // in between.
@@ -169,6 +165,16 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     })
     .await;
     Ok(())
+}
+
+/// Reconciles once the caches that checkpoints need are complete.
+async fn reconcile(
+    reconciler: Arc<Reconciler>,
+    snapshots: Snapshots,
+    component: Arc<Packed<DynamoComponentDeployment>>,
+) -> Result<Action, Interruption> {
+    snapshots.complete().await;
+    reconciler.reconcile(component).await
 }
 
 fn group_keys(group: &Packed<PodGroup>) -> Vec<Key> {
