@@ -86,7 +86,7 @@ struct Watches {
 pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> {
     let (client, scope) = (|| context.client.clone(), &context.scope);
     let own_namespace = std::env::var("POD_NAMESPACE").ok();
-    let settings = Arc::new(Settings::of(&context.settings, scope, own_namespace.clone()));
+    let settings = Arc::new(Settings::of(&context.settings, scope));
     let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(client(), scope, None);
     let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(client(), scope, None);
     context.metrics.count_resources(&graphs, &context.fence, counts::of_graph);
@@ -174,7 +174,7 @@ fn open(
     let types = types.collect::<Vec<_>>().join(",");
     let workers = format!("{},{} in ({types})", labels::GRAPH, labels::COMPONENT_TYPE);
     // Without a key, the selector matches nothing.
-    let copies = format!("metadata.name={}", settings.mpi_key.as_ref().map_or("-", |key| key.name.as_str()));
+    let copies = format!("metadata.name={}", settings.mpi_key.as_deref().unwrap_or("-"));
 
     let components = watch::<DynamoComponentDeployment>(client(), scope, Some(labels::GRAPH));
     let accounts = watch::<ServiceAccount>(client(), scope, Some(&accounts_of_graphs));

@@ -81,7 +81,7 @@ pub const SERVED: &[Access] = &[
         resource: "secrets",
         subresource: None,
         verbs: &[Verb::Create],
-        why: "copies the SSH key for MPI to namespaces that need it, and leaves one alone that is there",
+        why: "makes the SSH key for MPI in namespaces that need it, and leaves one alone that is there",
     },
     Access {
         group: api_types::GROUP,
@@ -105,7 +105,7 @@ pub const OWN: &[Access] = &[Access {
     resource: "secrets",
     subresource: None,
     verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update],
-    why: "its certificates, and the SSH key for MPI",
+    why: "its certificates",
 }];
 
 #[cfg(test)]

@@ -156,7 +156,7 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let policy = Policy { mode: configured.cert_provision_mode, host };
     let trusted = context.readiness.gate("a certificate that the API server trusts");
     let served = Served { client: context.client.clone(), scope: context.scope.clone(), fence: context.fence.clone() };
-    let key_maker = KeyMaker::new(install.clone(), &context.settings.mpi, &policy.host.namespace, served);
+    let key_maker = KeyMaker::new(&context.settings.mpi, served);
     let keeper = Keeper::new(install, policy, &configured.secret_name, converts, serving.clone(), trusted);
 
     let facts = args.facts(&context);

@@ -58,6 +58,6 @@ pub enum CertProvisionMode {
 pub struct Mpi {
     /// Name of the Secret. Empty: no key.
     pub ssh_secret_name: String,
-    /// Namespace of the Secret that others are copied from. Empty: the operator's.
+    /// Has no effect: each namespace has a key of its own.
     pub ssh_secret_namespace: String,
 }

@@ -27,7 +27,7 @@ use self::checkpoints::LiveCheckpoints;
 use self::grove::{GroveCaches, LiveGrove};
 use super::expand::{Expansion, build_of};
 use super::program::Program;
-use super::settings::{MpiKey, Settings};
+use super::settings::Settings;
 use super::validate::Facts;
 
 /// The caches of this controller.
@@ -124,8 +124,8 @@ pub struct Observed {
     pub expansion: Expansion,
     /// The program that runs it.
     pub program: Program,
-    /// The SSH key for MPI of which its namespace has no Secret.
-    pub missing_key: Option<MpiKey>,
+    /// Secret with the SSH key for MPI that its namespace lacks.
+    pub missing_key: Option<String>,
 }
 
 impl Observed {
@@ -246,9 +246,9 @@ pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) ->
     Ok(Observed { components, adapters, running_pods, served, checkpoints, grove, build, ..nothing })
 }
 
-/// The SSH key for MPI, if a namespace has no Secret with it.
-pub fn missing_key(caches: &Caches, settings: &Settings, namespace: &str) -> Option<MpiKey> {
-    let is_missing = |key: &MpiKey| caches.mpi_keys.get(&Key::new(namespace, &key.name)).is_none();
+/// Name of the Secret with the SSH key for MPI, if a namespace has none.
+pub fn missing_key(caches: &Caches, settings: &Settings, namespace: &str) -> Option<String> {
+    let is_missing = |name: &String| caches.mpi_keys.get(&Key::new(namespace, name)).is_none();
     settings.mpi_key.clone().filter(is_missing)
 }
 

@@ -6,9 +6,6 @@ use workload::grove::{GroveSettings, Scheduler};
 use workload::snapshot::SnapshotSettings;
 use workload::{DiscoveryBackend, PodSettings};
 
-/// Where the operator is installed unless it is told.
-const OPERATOR_NAMESPACE: &str = "dynamo-system";
-
 /// What the operator's configuration says about graphs.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -20,8 +17,8 @@ pub struct Settings {
     pub dns: Dns,
     /// Istio's settings, if it is the service mesh.
     pub istio: Option<Istio>,
-    /// The SSH key with which the nodes of one replica start each other's processes; none if there is no such key.
-    pub mpi_key: Option<MpiKey>,
+    /// Secret with the SSH key with which the nodes of one replica start each other's processes; none if there is no such key.
+    pub mpi_key: Option<String>,
     /// Whether LeaderWorkerSets are used where they are served.
     pub leader_worker_sets: bool,
     /// Grove.
@@ -73,21 +70,9 @@ impl Grove {
     }
 }
 
-/// A Secret that is copied to the namespaces of graphs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MpiKey {
-    /// Its name, there and here.
-    pub name: String,
-    /// Where the original is.
-    pub namespace: String,
-}
-
 impl Settings {
-    /// Reads the configuration of a process that serves `scope`. `own_namespace` is the operator's.
-    pub fn of(configuration: &OperatorConfiguration, scope: &Scope, own_namespace: Option<String>) -> Self {
-        let mpi = &configuration.mpi;
-        let namespace = Some(mpi.ssh_secret_namespace.clone()).filter(|namespace| !namespace.is_empty());
-        let namespace = namespace.or(own_namespace).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
+    /// Reads the configuration of a process that serves `scope`.
+    pub fn of(configuration: &OperatorConfiguration, scope: &Scope) -> Self {
         Self {
             discovery: match configuration.discovery.backend {
                 settings::DiscoveryBackend::Kubernetes => DiscoveryBackend::Kubernetes,
@@ -96,7 +81,7 @@ impl Settings {
             roles: (*scope == Scope::Cluster).then(|| configuration.rbac.clone()),
             dns: configuration.dns.clone(),
             istio: configuration.service_mesh.active_istio().cloned(),
-            mpi_key: (!mpi.ssh_secret_name.is_empty()).then(|| MpiKey { name: mpi.ssh_secret_name.clone(), namespace }),
+            mpi_key: Some(configuration.mpi.ssh_secret_name.clone()).filter(|name| !name.is_empty()),
             leader_worker_sets: configuration.orchestrators.lws.enabled != Some(false),
             grove: Grove::of(configuration),
             snapshots: configuration.checkpoint.snapshots(),
@@ -113,7 +98,7 @@ mod tests {
     fn read(text: &str, scope: &Scope) -> Settings {
         let (configuration, warnings) = parse(&format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{text}")).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");
-        Settings::of(&configuration, scope, Some("operators".to_owned()))
+        Settings::of(&configuration, scope)
     }
 
     #[test]
@@ -140,13 +125,5 @@ mod tests {
         assert_eq!(delay("").as_deref(), Some("15m0s"));
         assert_eq!(delay("orchestrators: {grove: {terminationDelay: 4h}}").as_deref(), Some("4h0m0s"));
         assert_eq!(delay("orchestrators: {grove: {terminationDelay: 0s}}"), None);
-    }
-
-    #[test]
-    fn the_mpi_key_is_in_the_operators_namespace_unless_it_is_told() {
-        let key = |text| read(text, &Scope::Cluster).mpi_key.map(|key| format!("{}/{}", key.namespace, key.name));
-        assert_eq!(key(""), None);
-        assert_eq!(key("mpi: {sshSecretName: k}").as_deref(), Some("operators/k"));
-        assert_eq!(key("mpi: {sshSecretName: k, sshSecretNamespace: n}").as_deref(), Some("n/k"));
     }
 }

@@ -91,18 +91,17 @@ pub fn of_decision(
     status
 }
 
-/// Says which Secret is missing for replicas that span nodes, for its maker to hear: the webhook server copies it. Pods that
+/// Says which Secret is missing for replicas that span nodes, for its maker to hear: the webhook server makes it. Pods that
 /// mount it wait for it by themselves.
 fn tell_of_key(status: &mut DynamoGraphDeploymentStatus, observed: &Observed, now: Timestamp) {
     let graph = &observed.graph;
     let namespace = graph.namespace().unwrap_or_default();
     let spans_nodes = graph.spec.components.iter().any(|component| component.is_multinode());
-    let Some(key) = observed.missing_key.as_ref().filter(|key| spans_nodes && key.namespace != namespace) else {
+    let Some(key) = observed.missing_key.as_ref().filter(|_| spans_nodes) else {
         return status.conditions.retain(|condition| condition.type_ != c::MPI_KEY_AVAILABLE);
     };
     let message = format!(
-        "Secret {namespace}/{}: it holds the SSH key for MPI and does not exist; the webhook server copies it from namespace {}",
-        key.name, key.namespace
+        "Secret {namespace}/{key}: it holds the SSH key for MPI and does not exist; the webhook server makes it"
     );
     set(status, graph, now, c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
 }

@@ -3,7 +3,6 @@
 use super::*;
 use crate::graph::decide::decide;
 use crate::graph::fixtures::{graph, graph_with, live, observed, set_image, valid};
-use crate::graph::settings::MpiKey;
 use crate::graph::validate::{Facts, validate};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -167,17 +166,12 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
 /// Children are written all the same: pods that mount the Secret wait for it by themselves.
 #[test]
 fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks() {
-    let key = |namespace: &str| Some(MpiKey { name: "key".into(), namespace: namespace.into() });
-    let missing = Some(
-        "Secret team-a/key: it holds the SSH key for MPI and does not exist; the webhook server copies it from \
-         namespace operators",
-    );
-    for (what, nodes, missing_key, expected) in [
-        ("missing", 2, key("operators"), missing),
-        ("there, or none at all", 2, None, None),
-        ("one node", 1, key("operators"), None),
-        ("the original is to be here", 2, key("team-a"), None),
-    ] {
+    let key = || Some("key".to_owned());
+    let missing =
+        Some("Secret team-a/key: it holds the SSH key for MPI and does not exist; the webhook server makes it");
+    for (what, nodes, missing_key, expected) in
+        [("missing", 2, key(), missing), ("there, or none at all", 2, None, None), ("one node", 1, key(), None)]
+    {
         let graph = graph_with(|g| {
             g["spec"]["components"][1]["multinode"] = serde_json::json!({ "nodeCount": nodes });
             let before =

@@ -53,10 +53,9 @@ impl Bed {
         Some(Self::without_controller(prefix, true).await)
     }
 
-    /// Says that there is an SSH key for MPI, in a namespace of its own; before the controller is started.
+    /// Names the Secret of the SSH key for MPI; before the controller is started.
     pub fn set_mpi_key(&mut self, name: &str) {
-        let mpi = &mut Arc::make_mut(&mut self.context.settings).mpi;
-        (mpi.ssh_secret_name, mpi.ssh_secret_namespace) = (name.to_owned(), "operators".to_owned());
+        Arc::make_mut(&mut self.context.settings).mpi.ssh_secret_name = name.to_owned();
     }
 
     /// A namespace with a running controller that makes checkpoints. It does not use Grove.

@@ -301,7 +301,7 @@ async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
     assert_eq!(bed.writes_of("PodCliqueSet"), writes);
 }
 
-/// The webhook server hears of it and copies the Secret; nothing else waits for that.
+/// The webhook server hears of it and makes the Secret; nothing else waits for that.
 #[tokio::test]
 async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
     let Some(mut bed) = Bed::on_grove("mpi-key").await else { return };

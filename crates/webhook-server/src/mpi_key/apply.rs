@@ -1,4 +1,4 @@
-//! Makes the key and its copies. Nothing that is there is ever written.
+//! Makes keys. Nothing that is there is ever written.
 
 use api_types::labels;
 use controller_kit::apply::{self, ObjectId, timed};
@@ -22,23 +22,11 @@ pub(super) enum ActError {
     Write(#[from] Box<apply::Error>),
 }
 
-/// Makes a new key. Says whether it did: another replica may have been faster.
-///
-/// # Errors
-/// Why there is no key now.
-pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, ActError> {
-    create(client, key, Secret { data: Some(make()?), ..Secret::default() }).await
-}
-
-/// Copies the key to a namespace. Says whether it did: a Secret of that name may be there, whoever made it.
+/// Makes a new key. Says whether it did: a Secret of that name may be there, whoever made it.
 ///
 /// # Errors
 /// Why there is no such Secret now.
-pub(super) async fn copy_key(client: &Client, copy: &Key, key: Secret) -> Result<bool, ActError> {
-    create(client, copy, Secret { data: key.data, type_: key.type_, ..Secret::default() }).await
-}
-
-async fn create(client: &Client, key: &Key, secret: Secret) -> Result<bool, ActError> {
+pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, ActError> {
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(key.name.clone()),
@@ -46,7 +34,8 @@ async fn create(client: &Client, key: &Key, secret: Secret) -> Result<bool, ActE
             labels: Some([(labels::MANAGED_BY.to_owned(), labels::OPERATOR.to_owned())].into()),
             ..ObjectMeta::default()
         },
-        ..secret
+        data: Some(make()?),
+        ..Secret::default()
     };
     let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
     let params = PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() };

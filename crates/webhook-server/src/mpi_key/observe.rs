@@ -1,11 +1,10 @@
-//! Watches the key, and the graphs that need it.
+//! Watches the graphs that need a key.
 
 use std::collections::BTreeSet;
 
 use api_types::conditions::MPI_KEY_AVAILABLE;
 use api_types::v1beta1::DynamoGraphDeployment;
-use controller_kit::store::{Key, Packed, Scope, Store, UnpackError, watch_api, watch_named};
-use k8s_openapi::api::core::v1::Secret;
+use controller_kit::store::{Scope, Store, watch_api};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
 use serde::Deserialize;
@@ -39,41 +38,16 @@ impl From<Whole> for Graph {
     }
 }
 
-/// The key and who needs it, as of the last event of each watch.
-pub(super) struct Sight {
-    key: Key,
-    keys: Store<Packed<Secret>>,
-    graphs: Store<Graph>,
+/// Begins to watch graphs wherever this process serves.
+pub(super) fn watch_graphs(client: Client, scope: &Scope) -> (Store<Graph>, Changes) {
+    let (graphs, changes) = watch_api(scope.api(client), None, None);
+    (graphs, Changes::of([ticks(changes)]))
 }
 
-impl Sight {
-    /// Begins to watch: the key as a part of the install, graphs wherever this process serves.
-    pub(super) fn new(install: Client, key: &Key, client: Client, scope: &Scope) -> (Self, Changes) {
-        let (keys, of_key) = watch_named(install, &Scope::Namespace(key.namespace.clone()), &key.name);
-        let (graphs, of_graphs) = watch_api(scope.api(client), None, None);
-        (Self { key: key.clone(), keys, graphs }, Changes::of([ticks(of_key), ticks(of_graphs)]))
-    }
-
-    /// Returns once it is known whether there is a key.
-    pub(super) async fn key_known(&self) {
-        self.keys.wait_until_ready().await;
-    }
-
-    /// The key; none if it is missing.
-    ///
-    /// # Errors
-    /// It is there and cannot be read.
-    pub(super) fn key(&self) -> Result<Option<Secret>, UnpackError> {
-        self.keys.get(&self.key).map(|packed| packed.unpack()).transpose()
-    }
-
-    /// The namespaces in which a graph needs a copy that is not there.
-    pub(super) fn namespaces_in_need(&self) -> BTreeSet<String> {
-        let graphs = self.graphs.all();
-        let namespaces =
-            graphs.iter().filter(|graph| graph.lacks_key).filter_map(|graph| graph.metadata.namespace.clone());
-        namespaces.filter(|namespace| *namespace != self.key.namespace).collect()
-    }
+/// The namespaces in which a graph needs a key that is not there, as of the last event.
+pub(super) fn namespaces_in_need(graphs: &Store<Graph>) -> BTreeSet<String> {
+    let graphs = graphs.all();
+    graphs.iter().filter(|graph| graph.lacks_key).filter_map(|graph| graph.metadata.namespace.clone()).collect()
 }
 
 #[cfg(test)]

@@ -10,31 +10,6 @@ use crate::manifests::graph;
 use crate::surroundings::Mark;
 use crate::{namespace, own_install};
 
-const NAME: &str = "mpi-run-ssh-secret";
-
-#[tokio::test]
-async fn the_key_is_made_when_it_is_missing_and_never_overwritten() {
-    let namespace = namespace("mpi").await;
-    let install = own_install(&namespace).await;
-    let secrets = install.secrets();
-    let configuration = json!({ "mpi": { "sshSecretName": NAME } });
-    install.start_at(address(install.front), Some(&configuration)).await;
-    let there = async || secrets.get_opt(NAME).await.unwrap();
-    let first = wait::until("the key", LIMIT, there).await.unwrap();
-    assert_eq!(first.data.clone().unwrap().into_keys().collect::<Vec<_>>(), ["private.key", "private.key.pub"]);
-
-    let own = json!({ "data": null, "stringData": { "private.key": "mine", "private.key.pub": "mine" } });
-    let edited = secrets.patch(NAME, &PatchParams::default(), &Patch::Merge(&own)).await.unwrap();
-    // A second replica starts, and looks.
-    install.start_beside().await;
-    assert_eq!(there().await.unwrap().metadata.resource_version, edited.metadata.resource_version);
-
-    secrets.delete(NAME, &DeleteParams::default()).await.unwrap();
-    let again = async || there().await.filter(|secret: &Secret| secret.metadata.uid != first.metadata.uid);
-    let again = wait::until("a new key", LIMIT, again).await.unwrap();
-    assert_ne!(again.data, first.data);
-}
-
 /// A graph of a namespace, with what the graph controller says of it.
 struct Graph(Api<DynamicObject>);
 
@@ -64,15 +39,16 @@ fn secrets_in(namespace: &TestNamespace) -> Api<Secret> {
     Api::namespaced(namespace.client(), namespace.name())
 }
 
-async fn copied(namespace: &TestNamespace, name: &str) -> Secret {
+async fn made(namespace: &TestNamespace, name: &str) -> Secret {
     let there = async || secrets_in(namespace).get_opt(name).await.unwrap();
-    wait::until(format!("a copy in {}", namespace.name()), LIMIT, there).await.unwrap()
+    wait::until(format!("a key in {}", namespace.name()), LIMIT, there).await.unwrap()
 }
 
+/// Who can read the key of a namespace must not get into pods of another one.
 #[tokio::test]
-async fn the_key_is_copied_to_where_a_graph_says_that_it_is_missing() {
-    // Other installs of these tests copy keys too, under another name.
-    let name = "mpi-key-to-copy";
+async fn each_namespace_that_lacks_a_key_gets_its_own() {
+    // Other installs of these tests make keys too, under another name.
+    let name = "mpi-key-of-its-own";
     let (home, team, marked, theirs) = (
         namespace("mpi-home").await,
         namespace("mpi-team").await,
@@ -85,7 +61,7 @@ async fn the_key_is_copied_to_where_a_graph_says_that_it_is_missing() {
             .unwrap();
     let own = secrets_in(&theirs).create(&PostParams::default(), &own).await.unwrap();
     let in_team = Graph::new(&team).await;
-    for graph in [&Graph::new(&marked).await, &Graph::new(&theirs).await, &in_team] {
+    for graph in [&Graph::new(&home).await, &Graph::new(&marked).await, &Graph::new(&theirs).await, &in_team] {
         graph.lacks_key().await;
     }
 
@@ -94,19 +70,19 @@ async fn the_key_is_copied_to_where_a_graph_says_that_it_is_missing() {
     for _ in 0..2 {
         install.start_at(address(test_cluster::free_port().unwrap()), Some(&configuration)).await;
     }
-    let first = copied(&team, name).await;
-    let original = copied(&home, name).await;
-    assert_eq!((&first.data, &first.type_), (&original.data, &original.type_));
+    let (first, of_operator) = (made(&team, name).await, made(&home, name).await);
+    assert_eq!(first.data.clone().unwrap().into_keys().collect::<Vec<_>>(), ["private.key", "private.key.pub"]);
+    assert_ne!(first.data, of_operator.data);
 
-    // A copy that is deleted comes back when the graph says so.
+    // One that is deleted is made anew when the graph says so.
     in_team.says(json!([])).await;
     secrets_in(&team).delete(name, &DeleteParams::default()).await.unwrap();
     in_team.lacks_key().await;
-    assert_eq!(copied(&team, name).await.data, original.data);
+    assert_ne!(made(&team, name).await.data, first.data);
 
     assert!(secrets_in(&marked).get_opt(name).await.unwrap().is_none(), "another operator acts there");
     mark.remove().await;
-    assert_eq!(copied(&marked, name).await.data, original.data);
+    assert!(![first.data, of_operator.data].contains(&made(&marked, name).await.data));
     let untouched = secrets_in(&theirs).get(name).await.unwrap();
     assert_eq!(untouched.metadata.resource_version, own.metadata.resource_version, "it was there already");
 }

@@ -93,9 +93,9 @@ fn secrets(role: &Value) -> Vec<(Value, Value)> {
     rules.map(|rule| (rule["resourceNames"].clone(), rule["verbs"].clone())).collect()
 }
 
-/// The webhook server has its certificate and the MPI key where it is itself, and may make the copy where graphs are.
+/// The webhook server has its certificate where it is itself, and may make the MPI key where graphs are.
 #[test]
-fn the_mpi_key_is_read_where_the_release_is_and_made_where_graphs_are() {
+fn the_mpi_key_is_made_where_graphs_are_and_read_nowhere() {
     let objects = restricted(&[
         "dynamo-operator.namespaceRestriction.targetNamespace=team",
         "dynamo-operator.webhook.certificateSecret.name=cert",
@@ -103,11 +103,7 @@ fn the_mpi_key_is_read_where_the_release_is_and_made_where_graphs_are() {
     ]);
     let own = find(&objects, "Role", "rel-dynamo-operator-webhook-server-own");
     assert_eq!(own["metadata"]["namespace"], "dyn");
-    let expected = [
-        (json!(["cert"]), json!(["get", "list", "watch", "update"])),
-        (json!(["key"]), json!(["list", "watch"])),
-        (Value::Null, json!(["create"])),
-    ];
+    let expected = [(json!(["cert"]), json!(["get", "list", "watch", "update"])), (Value::Null, json!(["create"]))];
     assert_eq!(secrets(own), expected);
     let there = find(&objects, "Role", "rel-dynamo-operator-webhook-server");
     assert_eq!(there["metadata"]["namespace"], "team");

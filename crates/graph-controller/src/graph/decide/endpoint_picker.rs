@@ -199,7 +199,7 @@ mod tests {
                 "apiVersion: {API_VERSION}\nkind: {KIND}\nserviceMesh: {{provider: istio, istio: {{tlsMode: {mode}, \
                  clientCertificate: /cert, privateKey: /key}}}}\ndns: {{clusterDomain: k8s.example}}"
             );
-            let settings = Settings::of(&parse(&text).unwrap().0, &Scope::Cluster, None);
+            let settings = Settings::of(&parse(&text).unwrap().0, &Scope::Cluster);
             let rule = destination_rule(&valid_with(&graph, &settings)).unwrap();
             assert_eq!(rule.spec.host, "chat-frontend.team-a.svc.k8s.example");
             json!(rule.spec.traffic_policy.tls)
