@@ -37,17 +37,19 @@ pub fn etcd_component_prefixes(namespace: &str, component: &str) -> Vec<String> 
 
 /// Whether a stream of JetStream belongs to a Dynamo namespace.
 pub fn owns_stream(namespace: &str, stream: &str) -> bool {
-    let slug = slug(namespace);
-    if slug.is_empty() {
+    // One that is not its own slug would have the streams of another namespace: names differ in case, and slugs do not.
+    if namespace.is_empty() || slug(namespace) != namespace {
         return false;
     }
     if let Some(bucket) = stream.strip_prefix("KV_") {
-        let bucket = bucket.strip_prefix(namespace).or_else(|| bucket.strip_prefix(&slug));
-        return bucket.and_then(|rest| rest.strip_prefix('_')).is_some_and(|rest| NATS_BUCKETS.contains(&rest));
+        return bucket
+            .strip_prefix(namespace)
+            .and_then(|rest| rest.strip_prefix('_'))
+            .is_some_and(|rest| NATS_BUCKETS.contains(&rest));
     }
     let name = stream.strip_prefix("OBJ_").unwrap_or(stream);
     name.strip_prefix("namespace_")
-        .and_then(|rest| rest.strip_prefix(slug.as_str()))
+        .and_then(|rest| rest.strip_prefix(namespace))
         .is_some_and(|rest| rest.starts_with("_component_"))
 }
 
@@ -92,5 +94,11 @@ mod tests {
             assert_eq!(owns_stream("team-llm", stream), owned, "{stream}");
         }
         assert!(!owns_stream("", "namespace__component_x"));
+        // A pod's label may have capitals; the streams are those of a graph of another tenant.
+        for name in ["team-A-llm", "Team-a-llm", "team.a-llm", "_team-a-llm"] {
+            for stream in ["namespace_team-a-llm_component_backend_kv_events", "KV_team-a-llm_v1_instances"] {
+                assert!(!owns_stream(name, stream), "{name} {stream}");
+            }
+        }
     }
 }

@@ -49,7 +49,7 @@ pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet
     let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
     let graph = labels.get(labels::GRAPH).map(String::as_str).filter(|graph| !graph.is_empty());
     let own = graph.or_else(|| component_of(labels)).map(|name| names::dynamo_namespace(namespace, name, false));
-    let own = own.map(|own| names::runtime_namespace(&own, generation));
+    let own = own.map(|own| names::runtime_namespace(&own, generation)).filter(|own| is_name(own));
     let labelled = labels.get(labels::DYNAMO_NAMESPACE).filter(|labelled| !labelled.is_empty());
     let labelled = labelled.map(|labelled| names::runtime_namespace(labelled, generation));
     let components = components_of(labels);
@@ -57,6 +57,12 @@ pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet
         components.iter().map(|name| Place::Component { namespace: namespace.clone(), name: name.clone() })
     });
     components.chain(own.clone().map(Place::Namespace)).collect()
+}
+
+/// Whether a Dynamo namespace may be that of an object of Kubernetes. Labels take capitals, underscores and dots, too, which NATS does not
+/// tell from other names.
+fn is_name(namespace: &str) -> bool {
+    namespace.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 /// The names that an object's pods may have as components. Programs of 2025 are called like their service; those after them like
@@ -199,6 +205,15 @@ mod tests {
             let component = Place::Component { namespace: namespace.to_owned(), name: "w".to_owned() };
             assert!(of_set.contains(&component), "{namespace}: its keys in etcd go with it");
         }
+    }
+
+    /// A pod that was deleted took the streams of another tenant's graph along: NATS knows no capitals.
+    #[test]
+    fn a_label_that_names_no_object_uses_no_namespace() {
+        for graph in ["A-llm", "a_llm", "Chat"] {
+            assert_eq!(namespaces(&[(labels::GRAPH, graph), (labels::COMPONENT_TYPE, "worker")]), [], "{graph}");
+        }
+        assert_eq!(namespaces(&[(labels::GRAPH, "a"), (labels::WORKER_HASH, "0BADCAFE")]), []);
     }
 
     #[test]
