@@ -76,7 +76,7 @@ async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), Error> {
     let client = bed.client_of_controller();
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
     let scope = Scope::Namespace(bed.namespace.clone());
-    let settings = Settings::of(&OperatorConfiguration::default(), &scope, None);
+    let settings = Settings::of(&OperatorConfiguration::default(), &scope);
     let observed = observe(&caches, graph, Served::default()).unwrap();
     let valid = validate(&observed.graph, &settings, observed.facts()).unwrap();
     let decision = decide::decide(&valid, &observed);
