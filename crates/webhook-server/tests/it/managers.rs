@@ -2,7 +2,7 @@
 //! status is in v1beta1, whatever its author writes.
 //!
 //! Each object has a twin whose fields all have managers in one version. What the author applies must have the same effect on
-//! both.
+//! both. `DYNAMO_MERGE_CASES` says how many manifests are applied in each direction, `DYNAMO_MERGE_SEED` where to begin.
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -13,10 +13,16 @@ use crate::namespace;
 
 const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
 const GRAPH: &str = "DynamoGraphDeployment";
+/// For a test that runs on every change.
+const CASES: u64 = 24;
+
+async fn try_apply(api: &Api<DynamicObject>, manager: &str, manifest: &Value) -> kube::Result<DynamicObject> {
+    let name = manifest["metadata"]["name"].as_str().unwrap();
+    api.patch(name, &PatchParams::apply(manager).force(), &Patch::Apply(manifest)).await
+}
 
 async fn apply(api: &Api<DynamicObject>, manager: &str, manifest: &Value) -> DynamicObject {
-    let name = manifest["metadata"]["name"].as_str().unwrap();
-    api.patch(name, &PatchParams::apply(manager).force(), &Patch::Apply(manifest)).await.unwrap()
+    try_apply(api, manager, manifest).await.unwrap()
 }
 
 fn api(namespace: &TestNamespace, version: &str) -> Api<DynamicObject> {
@@ -124,4 +130,144 @@ async fn what_is_removed_from_a_v1alpha1_manifest_goes_and_the_rest_stays() {
         let live = &specs(&namespace, &mixed).await[0]["services"]["Worker"];
         assert_eq!(live.pointer(pointer).filter(|_| !pointer.ends_with("/0")), None, "{pointer}: {live:#}");
     }
+}
+
+/// Small, fast and repeatable.
+struct Chance(u64);
+
+impl Chance {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+
+    /// A part of a manifest: everything in it may be missing, but what it needs to be valid.
+    fn part(&mut self, whole: &Value, needed: &[&str]) -> Value {
+        match whole {
+            Value::Object(fields) => {
+                let kept = fields.iter().filter(|(key, _)| needed.contains(&key.as_str()) || self.below(10) > 2);
+                let kept: Vec<_> = kept.collect();
+                let mut part = |key: &str, value| match key {
+                    "volumes" | "sharedMemory" => Value::clone(value),
+                    _ => self.part(value, needed),
+                };
+                let kept = kept.into_iter().map(|(key, value)| (key.clone(), part(key, value)));
+                // Server-side apply makes null of an object that it empties.
+                kept.filter(|(_, value)| *value != json!({})).collect()
+            }
+            Value::Array(items) => {
+                let kept: Vec<_> = items
+                    .iter()
+                    .filter(|item| needed.iter().any(|name| item["name"] == *name) || self.below(10) > 2)
+                    .collect();
+                kept.into_iter().map(|item| self.part(item, needed)).collect()
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Everything that each of the versions can say in more than one place, or alone.
+fn everything(version: &str) -> Value {
+    let mut worker = full_service();
+    worker["envs"] = json!([{ "name": "E1", "value": "1" }, { "name": "C1", "value": "hidden" }]);
+    worker["volumeMounts"] = json!([{ "name": "v", "mountPoint": "/c" }]);
+    worker["livenessProbe"] = json!({ "httpGet": { "path": "/", "port": 1 }, "periodSeconds": 5 });
+    worker["extraPodSpec"]["mainContainer"]["livenessProbe"] = json!({ "timeoutSeconds": 7 });
+    let mut spec = json!({
+        "backendFramework": "vllm", "pvcs": [{ "name": "p" }], "envs": [{ "name": "G", "value": "1" }],
+        "services": { "Worker": worker, "Frontend": { "componentType": "frontend", "replicas": 1,
+            "ingress": { "enabled": true, "host": "h" }, "extraPodSpec": { "mainContainer": { "image": IMAGE } } } },
+    });
+    if version == "v1beta1" {
+        let whole = graph("v1alpha1", "g", &spec);
+        spec = api_types::conversion::convert(whole, "nvidia.com/v1beta1".parse().unwrap()).unwrap()["spec"].take();
+        let worker = &mut spec["components"][1];
+        worker["podTemplate"]["metadata"] = json!({ "labels": { "l": "1" }, "annotations": { "m": "2" } });
+        worker["podTemplate"]["spec"]["containers"][0]["volumeMounts"][0]["subPath"] = json!("s");
+    }
+    spec
+}
+
+const NEEDED: [&str; 22] = [
+    "services",
+    "components",
+    "Worker",
+    "Frontend",
+    "backendFramework",
+    "name",
+    "main",
+    "containers",
+    "image",
+    "extraPodSpec",
+    "mainContainer",
+    "podTemplate",
+    "spec",
+    "componentType",
+    "type",
+    "mountPath",
+    "mountPoint",
+    "value",
+    "httpGet",
+    "port",
+    "enabled",
+    "host",
+];
+
+/// One author, with controllers in the other version, and the twin without.
+async fn follows_the_manifest(version: &str, controllers: &str) {
+    let namespace = namespace(&format!("random-{version}")).await;
+    let (cases, seed) = (setting("DYNAMO_MERGE_CASES", CASES), setting("DYNAMO_MERGE_SEED", 1));
+    let api = api(&namespace, version);
+    let mut chance = Chance::new(seed);
+    let (mut name, mut steps, mut applied) = (0, Vec::new(), 0);
+    for case in 0..cases {
+        if case % 6 == 0 {
+            name += 1;
+            steps.clear();
+        }
+        let (mixed, alone) = (format!("mixed-{name}"), format!("alone-{name}"));
+        let spec = chance.part(&everything(version), &NEEDED);
+        steps.push(spec.clone());
+        let mut refused = Vec::new();
+        for name in [&mixed, &alone] {
+            let answer = try_apply(&api, "kustomize-controller", &graph(version, name, &spec)).await;
+            refused.push(answer.err());
+        }
+        assert_eq!(
+            refused[0].is_some(),
+            refused[1].is_some(),
+            "manifest {case} of DYNAMO_MERGE_SEED={seed} in {version}: {steps:#?}"
+        );
+        if let Some(why) = refused.remove(0) {
+            steps.pop();
+            println!("manifest {case} refused: {why}");
+            continue;
+        }
+        applied += 1;
+        reconcile(&namespace, controllers, &mixed).await;
+        let (is, wanted) = (specs(&namespace, &mixed).await, specs(&namespace, &alone).await);
+        assert_eq!(is, wanted, "manifest {case} of DYNAMO_MERGE_SEED={seed} in {version}: {steps:#?}");
+    }
+    assert!(applied * 2 >= cases, "{applied} of {cases} manifests were admitted");
+}
+
+#[tokio::test]
+async fn random_manifests_in_v1alpha1_have_the_effect_that_they_have_without_managers_in_v1beta1() {
+    follows_the_manifest("v1alpha1", "v1beta1").await;
+}
+
+#[tokio::test]
+async fn random_manifests_in_v1beta1_have_the_effect_that_they_have_without_managers_in_v1alpha1() {
+    follows_the_manifest("v1beta1", "v1alpha1").await;
 }
