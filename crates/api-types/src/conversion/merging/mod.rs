@@ -54,7 +54,8 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
     let notes = take(&mut object);
     let in_request = object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
     let same_version = object["apiVersion"] == to.api_version();
-    let new = (in_request && !same_version).then(|| note(&object)).flatten();
+    // On the way back there is no need of notes, and the version that is stored would keep them.
+    let new = (in_request && !same_version && notes.is_none()).then(|| note(&object)).flatten();
     let restored = notes.filter(|_| in_request && !same_version).and_then(|notes| notes.restore(&object, to));
     let mut target = match restored {
         Some(target) => target,
