@@ -15,7 +15,9 @@ const NOTE: &str = "operator.dynamo/adapter";
 fn theirs() -> Value {
     let mut crd = crd();
     for version in crd["spec"]["versions"].as_array_mut().unwrap() {
-        let status = version.pointer_mut("/schema/openAPIV3Schema/properties/status/properties").unwrap();
+        let status = version.pointer_mut("/schema/openAPIV3Schema/properties/status").unwrap();
+        status.as_object_mut().unwrap().remove("default");
+        let status = &mut status["properties"];
         for field in OURS_ALONE {
             assert!(status.as_object_mut().unwrap().remove(field).is_some(), "{field}");
         }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Options, Program, Signal, TestNamespace, wait};
@@ -253,6 +253,11 @@ fn resource(kind: &str, version: &str) -> ApiResource {
 /// Objects of a kind of ours, in a version.
 pub fn objects(namespace: &TestNamespace, kind: &str, version: &str) -> Api<DynamicObject> {
     Api::namespaced_with(namespace.client(), namespace.name(), &resource(kind, version))
+}
+
+/// A new object after its first write without a change, with which the API server stores the default of the status.
+pub async fn stored(api: &Api<DynamicObject>, name: &str) -> DynamicObject {
+    api.patch(name, &PatchParams::default(), &Patch::Merge(json!({}))).await.unwrap()
 }
 
 /// Graphs of a namespace in a version, and an empty one.

@@ -5,7 +5,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Map, Value, json};
 use test_cluster::TestNamespace;
 
-use crate::common::objects;
+use crate::common::{objects, stored};
 use crate::manifests::{KINDS, Kind};
 use crate::namespace;
 use crate::versions::{VERSIONS, other, subset};
@@ -76,7 +76,8 @@ async fn apply_follows_the_manifest_and_changes_nothing_when_it_is_the_same() {
         let api = api(&namespace, kind, version);
         let first = (kind.manifest)(version, 2, true);
         let apply = async || client_side(&api, &first, false).await;
-        let created = apply().await;
+        apply().await;
+        let created = stored(&api, "chat").await;
         let again = apply().await;
         assert_eq!(again.metadata.resource_version, created.metadata.resource_version, "{what}");
         let second = (kind.manifest)(version, 3, false);
@@ -93,7 +94,8 @@ async fn server_side_apply_follows_the_manifest_and_changes_nothing_when_it_is_t
     for (kind, version, what) in cases() {
         let api = api(&namespace, kind, version);
         let apply = async || server_side(&api, &(kind.manifest)(version, 2, true), false).await;
-        let created = apply().await;
+        apply().await;
+        let created = stored(&api, "chat").await;
         let again = apply().await;
         assert_eq!(again.metadata.resource_version, created.metadata.resource_version, "{what}");
         server_side(&api, &(kind.manifest)(version, 3, false), false).await;

@@ -4,7 +4,7 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::TestNamespace;
 
-use crate::common::objects;
+use crate::common::{objects, stored};
 use crate::kit::documents;
 use crate::namespace;
 use crate::versions::{VERSIONS, other};
@@ -14,7 +14,7 @@ const KINDS: [&str; 3] = ["DynamoGraphDeployment", "DynamoComponentDeployment", 
 /// Every way back leaves the object as it is: `kubectl replace` and `kubectl apply --server-side` of what was read, in either
 /// version.
 async fn assert_unmoved(namespace: &TestNamespace, kind: &str, name: &str, what: &str) {
-    let generation = objects(namespace, kind, "v1beta1").get(name).await.unwrap().metadata.generation;
+    let generation = stored(&objects(namespace, kind, "v1beta1"), name).await.metadata.generation;
     for version in VERSIONS {
         let api = objects(namespace, kind, version);
         let live = api.get(name).await.unwrap();
