@@ -38,7 +38,7 @@ enum Set {
     Node,
     /// nats-server, for tests.
     Nats,
-    /// An image registry, for tests.
+    /// An image registry for tests, and crane, which pushes images.
     Registry,
     /// kstatus, for tests.
     Kstatus,

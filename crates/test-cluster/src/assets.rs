@@ -113,6 +113,8 @@ pub enum Tool {
     NatsServer,
     /// An image registry.
     Registry,
+    /// A client of image registries.
+    Crane,
     /// Prints what kstatus says of objects.
     Kstatus,
 }
@@ -133,6 +135,7 @@ impl Tool {
             Self::KubeProxy => "kube-proxy",
             Self::NatsServer => "nats-server",
             Self::Registry => "registry",
+            Self::Crane => "crane",
             Self::Kstatus => "kstatus",
         }
     }
@@ -145,6 +148,7 @@ impl Tool {
             Self::Helm => "helm.sh/helm/v3/cmd/helm".to_owned(),
             Self::NatsServer => "github.com/nats-io/nats-server/v2".to_owned(),
             Self::Registry => "github.com/google/go-containerregistry/cmd/registry".to_owned(),
+            Self::Crane => "github.com/google/go-containerregistry/cmd/crane".to_owned(),
             Self::Kstatus => "kstatus".to_owned(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
@@ -155,7 +159,7 @@ impl Tool {
             Self::Helm => ToolSet::Helm,
             Self::Kubelet | Self::KubeProxy => ToolSet::Node,
             Self::NatsServer => ToolSet::Nats,
-            Self::Registry => ToolSet::Registry,
+            Self::Registry | Self::Crane => ToolSet::Registry,
             Self::Kstatus => ToolSet::Kstatus,
             _ => ToolSet::Control,
         }
@@ -173,7 +177,7 @@ pub enum ToolSet {
     Node,
     /// The NATS server.
     Nats,
-    /// The image registry.
+    /// The image registry, and a client of it.
     Registry,
     /// kstatus.
     Kstatus,
@@ -206,7 +210,7 @@ impl ToolSet {
             Self::Helm => &[Tool::Helm],
             Self::Node => &[Tool::Kubelet, Tool::KubeProxy],
             Self::Nats => &[Tool::NatsServer],
-            Self::Registry => &[Tool::Registry],
+            Self::Registry => &[Tool::Registry, Tool::Crane],
             Self::Kstatus => &[Tool::Kstatus],
         }
     }

@@ -129,7 +129,7 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
     let calls = evaluate(&scene).unwrap();
     assert_eq!(calls.iter().find(|call| call.what == "allow_k8s_contexts").unwrap().args[0], json!(["team-dev"]));
     assert_eq!(named(&calls, "local_resource", "manager-build")["labels"], json!(["operator"]));
-    let repository = "registry.example.com/me/controller";
+    let repository = "registry.example.com/me";
     for program in DEPLOYMENTS {
         let build = named(&calls, "custom_build", &format!("{repository}/{program}"));
         assert_eq!(command(build), image("docker", repository, "tilt-dev", &["--push", program]));
@@ -222,7 +222,7 @@ fn the_environment_s_registry_wins() {
         environment: json!({"REGISTRY": "two.example.com/x"}),
         ..Scene::default()
     };
-    named(&evaluate(&scene).unwrap(), "custom_build", "two.example.com/x/controller/webhook-server");
+    named(&evaluate(&scene).unwrap(), "custom_build", "two.example.com/x/webhook-server");
 }
 
 #[test]
@@ -272,9 +272,9 @@ fn live_updates_replace_the_program_in_a_volume_and_the_file_system_stays_read_o
         ..Scene::default()
     };
     let calls = evaluate(&scene).unwrap();
-    let build = named(&calls, "custom_build", "r.example.com/controller/model-controller");
+    let build = named(&calls, "custom_build", "r.example.com/model-controller");
     let tail = ["--push", "--live", "model-controller"];
-    assert_eq!(command(build), image("docker", "r.example.com/controller", "tilt-dev", &tail));
+    assert_eq!(command(build), image("docker", "r.example.com", "tilt-dev", &tail));
     assert_eq!(build["live_update"][0], json!(["sync", "../target/tilt/model-controller", "/live/model-controller"]));
     let applied = calls.iter().find(|call| call.what == "k8s_yaml").unwrap();
     let deployments: Vec<&Value> =
@@ -325,7 +325,7 @@ fn credentials_reach_one_step_by_its_environment_and_nothing_else() {
     let dependencies = json!(["manager-build", "crds", "registry-secret"]);
     assert_eq!(named(&calls, "k8s_resource", "operator")["resource_deps"], dependencies);
     // Pods of our controllers find their image by the commit.
-    let repository = "registry.example.com/me/controller";
+    let repository = "registry.example.com/me";
     let build = named(&calls, "custom_build", &format!("{repository}/graph-controller"));
     assert_eq!(command(build), image("podman", repository, "abc123", &["--push", "graph-controller"]));
     assert_eq!(manager_image(&calls)["tag"], "abc123");

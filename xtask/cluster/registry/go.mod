@@ -1,10 +1,28 @@
-// Pins the image registry that tests talk to; there is no Go source of our own. Apart from ../go.mod, so that a new version of one
-// builds nothing of the other anew. To change the version: `go get -tool
+// Pins the image registry of the tests, and crane, which pushes images; there is no Go source of our own. A separate module, so
+// that a new version of one set of tools does not rebuild the others. To change the version: `go get -tool
 // github.com/google/go-containerregistry/cmd/registry@<version>`, then `go mod tidy`.
 module registry
 
 go 1.26.0
 
-tool github.com/google/go-containerregistry/cmd/registry
+tool (
+	github.com/google/go-containerregistry/cmd/crane
+	github.com/google/go-containerregistry/cmd/registry
+)
 
-require github.com/google/go-containerregistry v0.22.1 // indirect
+require (
+	github.com/docker/cli v29.7.2+incompatible // indirect
+	github.com/docker/docker-credential-helpers v0.9.3 // indirect
+	github.com/google/go-cmp v0.7.0 // indirect
+	github.com/google/go-containerregistry v0.22.1 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/klauspost/compress v1.19.2 // indirect
+	github.com/opencontainers/go-digest v1.0.0 // indirect
+	github.com/opencontainers/image-spec v1.1.1 // indirect
+	github.com/sirupsen/logrus v1.9.4 // indirect
+	github.com/spf13/cobra v1.10.2 // indirect
+	github.com/spf13/pflag v1.0.10 // indirect
+	golang.org/x/sync v0.22.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	gotest.tools/v3 v3.5.2 // indirect
+)

@@ -92,10 +92,23 @@ impl Image {
         json!({ "mediaType": kind, "digest": digest, "size": size })
     }
 
-    /// Writes the archive, and tells its size in bytes.
+    /// Writes the archive. Returns its size in bytes.
     pub(super) fn write(&self, path: &Path) -> Result<usize> {
+        let mut tar = Builder::new(Vec::new());
+        for (name, content) in self.layout()? {
+            put(&mut tar, &name, &content)?;
+        }
+        // Docker's list knows one architecture.
+        put(&mut tar, "manifest.json", &serde_json::to_vec(&self.docker.iter().take(1).collect::<Vec<_>>())?)?;
+        let bytes = tar.into_inner()?;
+        fs::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(bytes.len())
+    }
+
+    /// Files of the OCI layout, by path.
+    pub(super) fn layout(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         let mut blobs = self.blobs.clone();
-        let image = match self.manifests.as_slice() {
+        let mut image = match self.manifests.as_slice() {
             [one] => one.clone(),
             several => {
                 let index =
@@ -106,24 +119,17 @@ impl Image {
             }
         };
         let tag = self.reference.rsplit_once(':').map_or("latest", |(_, tag)| tag);
-        let mut image = image;
         image["annotations"] = json!({
             "io.containerd.image.name": full_name(&self.reference),
             "org.opencontainers.image.ref.name": tag,
         });
         let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [image] });
-
-        let mut tar = Builder::new(Vec::new());
-        put(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-        put(&mut tar, "index.json", &serde_json::to_vec(&index)?)?;
-        // Docker's list knows one architecture.
-        put(&mut tar, "manifest.json", &serde_json::to_vec(&self.docker.iter().take(1).collect::<Vec<_>>())?)?;
-        for (digest, content) in &blobs {
-            put(&mut tar, &format!("blobs/sha256/{}", digest.trim_start_matches("sha256:")), content)?;
-        }
-        let bytes = tar.into_inner()?;
-        fs::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(bytes.len())
+        let blobs = blobs.into_iter().map(|(digest, content)| (blob_path(&digest), content));
+        let head = [
+            ("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()),
+            ("index.json".to_owned(), serde_json::to_vec(&index)?),
+        ];
+        Ok(head.into_iter().chain(blobs).collect())
     }
 }
 
@@ -135,7 +141,10 @@ fn full_name(reference: &str) -> String {
 }
 
 fn path_of(descriptor: &Value) -> String {
-    let digest = descriptor["digest"].as_str().unwrap_or_default();
+    blob_path(descriptor["digest"].as_str().unwrap_or_default())
+}
+
+fn blob_path(digest: &str) -> String {
     format!("blobs/sha256/{}", digest.trim_start_matches("sha256:"))
 }
 

@@ -1,11 +1,13 @@
 //! `cargo xtask images`: an image of each program, without a container engine.
 //!
-//! Each image is one static binary, a user that is not root, and authorities to trust where the program goes outside. What is written is an OCI layout in an archive that docker, k3d,
-//! kind and containerd load as it is; the same sources give the same bytes.
+//! An image holds one static binary, an unprivileged user, and trusted certificate authorities where the program connects to
+//! servers outside the cluster. The output is an OCI layout in an archive that docker, k3d, kind and containerd load; the same
+//! sources give the same bytes. `--push` sends it to a registry.
 
 mod archive;
 mod build;
 mod layer;
+mod push;
 mod sbom;
 
 use std::fs;
@@ -16,6 +18,7 @@ use anyhow::{Context, Result};
 use crate::operators::workspace_root;
 use archive::Image;
 pub(crate) use build::Arch;
+use push::{Transport, push};
 use sbom::Bills;
 
 /// A program that has an image.
@@ -52,7 +55,7 @@ pub(crate) struct Args {
     /// Architectures, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = build::Arch::HOST)]
     arch: Vec<build::Arch>,
-    /// What the names of the images begin with
+    /// Registry and user or organization of the images, such as docker.io/example
     #[arg(long, default_value = "dynamo-operator")]
     repository: String,
     /// Tag of the images
@@ -64,9 +67,16 @@ pub(crate) struct Args {
     /// Adds a shell, for looking around: the static busybox of this file
     #[arg(long, value_name = "FILE")]
     shell: Option<PathBuf>,
-    /// Where the archives go
+    /// Directory for the archives
     #[arg(long, value_name = "DIR", default_value = "target/images")]
     out: PathBuf,
+    /// Pushes the images as <repository>/<program>:<tag>, with the logins of docker's configuration, and writes their names by
+    /// digest to pushed.txt beside the archives
+    #[arg(long)]
+    push: bool,
+    /// Allows a registry without TLS, or with an unknown certificate
+    #[arg(long, requires = "push")]
+    insecure: bool,
 }
 
 /// Runs the command.
@@ -94,6 +104,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let sbom = out.join(format!("{}.cdx.json", image.program()));
         fs::write(&sbom, bills.bill(program)?).with_context(|| format!("cannot write {}", sbom.display()))?;
         println!("{}  {:.1} MB  {}", image.reference(), megabytes(size), path.display());
+    }
+    if args.push {
+        let transport = if args.insecure { Transport::Insecure } else { Transport::Secure };
+        let mut names = String::new();
+        for image in &images {
+            let name = push(image, &out, transport)?;
+            println!("pushed {name}");
+            names.extend([name.as_str(), "\n"]);
+        }
+        let list = out.join("pushed.txt");
+        fs::write(&list, names).with_context(|| format!("cannot write {}", list.display()))?;
     }
     Ok(())
 }
@@ -146,6 +167,20 @@ fn megabytes(bytes: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A container engine builds the same images from the Dockerfile: one target for each program, with its user and entrypoint.
+    #[test]
+    fn the_dockerfile_has_a_target_for_each_program() {
+        let file = fs::read_to_string(workspace_root().join("Dockerfile")).unwrap();
+        for Program { name, .. } in PROGRAMS {
+            let user = layer::USER;
+            let stage = format!(
+                "FROM scratch AS {name}\nCOPY --from=build /images/{name} /\nUSER {user}\nENTRYPOINT [\"/{name}\"]\n"
+            );
+            assert!(file.contains(&stage), "{name}");
+        }
+        assert_eq!(file.matches("FROM scratch").count(), PROGRAMS.len());
+    }
 
     /// Whoever builds the same binary gets the same digest.
     #[test]

@@ -1,0 +1,45 @@
+# The images of all programs, for builds with a container engine; `cargo xtask images` builds the same without one.
+#
+#   docker build --target graph-controller --tag docker.io/example/graph-controller:0.1.0 .
+#
+# One target for each program. The first build compiles all of them; the others take them from the cache.
+FROM rust:1.95-bookworm AS build
+WORKDIR /operator
+RUN rustup target add "$(uname -m)-unknown-linux-musl"
+COPY . .
+# The content of each image is the one layer of the archive that is written for it.
+RUN cargo xtask images && mkdir /images && for image in target/images/*.tar; do \
+      root=/images/$(basename "$image" .tar) && mkdir "$root" && \
+      layer=$(tar --extract --to-stdout --file "$image" manifest.json | grep --only-matching 'blobs/sha256/[0-9a-f]*' | tail -n 1) && \
+      tar --extract --to-stdout --file "$image" "$layer" | tar --extract --gzip --directory "$root" || exit 1; \
+    done
+
+FROM scratch AS crds
+COPY --from=build /images/crds /
+USER 65532:65532
+ENTRYPOINT ["/crds"]
+
+FROM scratch AS component-controller
+COPY --from=build /images/component-controller /
+USER 65532:65532
+ENTRYPOINT ["/component-controller"]
+
+FROM scratch AS model-controller
+COPY --from=build /images/model-controller /
+USER 65532:65532
+ENTRYPOINT ["/model-controller"]
+
+FROM scratch AS webhook-server
+COPY --from=build /images/webhook-server /
+USER 65532:65532
+ENTRYPOINT ["/webhook-server"]
+
+FROM scratch AS lease-scope
+COPY --from=build /images/lease-scope /
+USER 65532:65532
+ENTRYPOINT ["/lease-scope"]
+
+FROM scratch AS graph-controller
+COPY --from=build /images/graph-controller /
+USER 65532:65532
+ENTRYPOINT ["/graph-controller"]
