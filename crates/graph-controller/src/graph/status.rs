@@ -83,7 +83,7 @@ pub fn of_decision(
         settle(&mut status, graph, now);
     }
     if status.state == GraphState::Pending
-        && let Some((reason, message)) = trouble_of(&wanted)
+        && let Some((reason, message)) = trouble_of(&wanted, &old)
         && find(&status.conditions, c::RECONCILING).is_some_and(|reconciling| reconciling.status == "True")
     {
         set(&mut status, graph, now, c::RECONCILING, true, reason, &message);
@@ -151,12 +151,19 @@ fn wait_for_checkpoints(
     }
 }
 
-/// What somebody has to help with before pods come up: the most urgent of all components.
-fn trouble_of(wanted: &[&DynamoComponentDeployment]) -> Option<(&'static str, String)> {
-    let troubled = wanted.iter().filter(|d| is_current(d)).filter_map(|d| {
+/// Why components do not get on without help: the most urgent reason of all. Of components of an old generation only a
+/// webhook that does not answer counts, which keeps them from being scaled down: their pods go anyway.
+fn trouble_of(
+    wanted: &[&DynamoComponentDeployment],
+    old: &[&DynamoComponentDeployment],
+) -> Option<(&'static str, String)> {
+    const WEBHOOK: [&str; 1] = [c::component::WEBHOOK_UNAVAILABLE];
+    let all = wanted.iter().map(|d| (d, &c::component::TROUBLES[..])).chain(old.iter().map(|d| (d, &[][..])));
+    let troubled = all.filter(|(d, _)| is_current(d)).filter_map(|(d, troubles)| {
         let reconciling = condition(d, c::RECONCILING).filter(|reconciling| reconciling.status == "True")?;
-        let urgency = c::component::TROUBLES.iter().position(|trouble| *trouble == reconciling.reason)?;
-        Some((urgency, c::component::TROUBLES[urgency], format!("{}: {}", d.name_any(), reconciling.message)))
+        let mut reasons = WEBHOOK.iter().chain(troubles).enumerate();
+        let (urgency, reason) = reasons.find(|(_, reason)| **reason == reconciling.reason)?;
+        Some((urgency, *reason, format!("{}: {}", d.name_any(), reconciling.message)))
     });
     troubled.min_by_key(|(urgency, ..)| *urgency).map(|(_, reason, message)| (reason, message))
 }

@@ -108,6 +108,26 @@ fn with_stalled(reason: &str, message: &str) -> DynamoGraphDeploymentStatus {
     status_of(&graph(), live)
 }
 
+/// Found defect: the graph said `Progressing`, and only its components named the webhook.
+#[test]
+fn a_webhook_that_does_not_answer_for_a_component_is_the_reason_of_the_graph() {
+    let edited = graph_with(|g| set_image(g, "1.6.0"));
+    for of_old in [false, true] {
+        let mut live = fresh(&graph(), |n| n);
+        live.extend(fresh(&edited, |_| 0).into_iter().filter(|d| d.spec.component.is_worker()));
+        let hindered = live.iter_mut().filter(|d| d.spec.component.is_worker());
+        let hindered = if of_old { hindered.last() } else { hindered.into_iter().next() }.unwrap();
+        let name = hindered.name_any();
+        let conditions = &mut hindered.status.as_mut().unwrap().conditions;
+        let (generation, message) = (conditions[0].observed_generation, "failed calling webhook \"m\"");
+        set_condition(conditions, "Reconciling", true.into(), "WebhookUnavailable", message, generation, NOW);
+        let status = status_of(&edited, live);
+        let expected = ("True".to_owned(), "WebhookUnavailable".to_owned(), format!("{name}: {message}"));
+        assert_eq!(is(&status, "Reconciling"), expected);
+        assert_eq!(is(&status, "Ready").1, "rolling_update_in_progress");
+    }
+}
+
 #[test]
 fn a_stalled_component_stalls_the_graph_in_its_own_words() {
     let status = with_stalled("NameTaken", "Deployment x belongs to y");
