@@ -15,7 +15,7 @@ enum Command {
     /// Build programs into the cache, unless they are there.
     ///
     /// Everything that needs a control plane does this by itself; here it can be done ahead. The versions are pinned in
-    /// xtask/cluster/go.mod, those of NATS and of the registry in folders of their own there. It takes about five minutes on two cores, once, and needs Go and the Go module proxy. The cache is
+    /// xtask/cluster/go.mod, those of the other sets in folders of their own there. It takes about five minutes on two cores, once, and needs Go and the Go module proxy. The cache is
     /// $DYNAMO_CACHE_DIR, else $XDG_CACHE_HOME, else ~/.cache.
     Build {
         /// What to build.
@@ -42,6 +42,8 @@ enum Set {
     Registry,
     /// kstatus, for tests.
     Kstatus,
+    /// The manager of LeaderWorkerSets, for tests.
+    Lws,
     /// All of the above.
     All,
 }
@@ -55,6 +57,7 @@ impl Set {
             Self::Nats => &[ToolSet::Nats],
             Self::Registry => &[ToolSet::Registry],
             Self::Kstatus => &[ToolSet::Kstatus],
+            Self::Lws => &[ToolSet::Lws],
             Self::All => &ToolSet::ALL,
         }
     }

@@ -54,7 +54,7 @@ pub struct World {
 /// The control plane does not start or answer.
 pub async fn world(name: &str) -> Result<World, BoxError> {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    world_on(CLUSTER.get_or_try_init(start_cluster).await?, name).await
+    World::on(CLUSTER.get_or_try_init(start_cluster).await?, name).await
 }
 
 /// A fresh namespace on a control plane of its own, to break. Like the shared one, it ends with the process.
@@ -62,16 +62,20 @@ pub async fn world(name: &str) -> Result<World, BoxError> {
 /// # Errors
 /// The control plane does not start or answer.
 pub async fn private_world(name: &str) -> Result<World, BoxError> {
-    world_on(Box::leak(Box::new(start_cluster().await?)), name).await
-}
-
-async fn world_on(cluster: &'static Cluster, name: &str) -> Result<World, BoxError> {
-    let namespace = TestNamespace::new(cluster, name).await?;
-    let client = namespace.client();
-    Ok(World { cluster, namespace, client })
+    World::on(Box::leak(Box::new(start_cluster().await?)), name).await
 }
 
 impl World {
+    /// A fresh namespace on a control plane.
+    ///
+    /// # Errors
+    /// The control plane does not answer.
+    pub async fn on(cluster: &'static Cluster, name: &str) -> Result<Self, BoxError> {
+        let namespace = TestNamespace::new(cluster, name).await?;
+        let client = namespace.client();
+        Ok(Self { cluster, namespace, client })
+    }
+
     /// Name of the namespace.
     #[must_use]
     pub fn ns(&self) -> &str {

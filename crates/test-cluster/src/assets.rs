@@ -117,6 +117,8 @@ pub enum Tool {
     Crane,
     /// Prints what kstatus says of objects.
     Kstatus,
+    /// The manager of LeaderWorkerSets.
+    LwsManager,
 }
 
 impl Tool {
@@ -137,6 +139,7 @@ impl Tool {
             Self::Registry => "registry",
             Self::Crane => "crane",
             Self::Kstatus => "kstatus",
+            Self::LwsManager => "lws-manager",
         }
     }
 
@@ -150,6 +153,7 @@ impl Tool {
             Self::Registry => "github.com/google/go-containerregistry/cmd/registry".to_owned(),
             Self::Crane => "github.com/google/go-containerregistry/cmd/crane".to_owned(),
             Self::Kstatus => "kstatus".to_owned(),
+            Self::LwsManager => "sigs.k8s.io/lws/cmd".to_owned(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
     }
@@ -161,6 +165,7 @@ impl Tool {
             Self::NatsServer => ToolSet::Nats,
             Self::Registry | Self::Crane => ToolSet::Registry,
             Self::Kstatus => ToolSet::Kstatus,
+            Self::LwsManager => ToolSet::Lws,
             _ => ToolSet::Control,
         }
     }
@@ -181,11 +186,14 @@ pub enum ToolSet {
     Registry,
     /// kstatus.
     Kstatus,
+    /// The manager of LeaderWorkerSets.
+    Lws,
 }
 
 impl ToolSet {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Control, Self::Helm, Self::Node, Self::Nats, Self::Registry, Self::Kstatus];
+    pub const ALL: [Self; 7] =
+        [Self::Control, Self::Helm, Self::Node, Self::Nats, Self::Registry, Self::Kstatus, Self::Lws];
 
     /// The name, as on the command line.
     #[must_use]
@@ -197,6 +205,7 @@ impl ToolSet {
             Self::Nats => "nats",
             Self::Registry => "registry",
             Self::Kstatus => "kstatus",
+            Self::Lws => "lws",
         }
     }
 
@@ -212,6 +221,7 @@ impl ToolSet {
             Self::Nats => &[Tool::NatsServer],
             Self::Registry => &[Tool::Registry, Tool::Crane],
             Self::Kstatus => &[Tool::Kstatus],
+            Self::Lws => &[Tool::LwsManager],
         }
     }
 
@@ -221,6 +231,7 @@ impl ToolSet {
             Self::Nats => &build::NATS,
             Self::Registry => &build::REGISTRY,
             Self::Kstatus => &build::KSTATUS,
+            Self::Lws => &build::LWS,
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::program;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The status of each object, by kstatus.
-fn statuses(executable: &Path, objects: &[Value]) -> Result<Vec<String>, BoxError> {
+pub fn statuses(executable: &Path, objects: &[Value]) -> Result<Vec<String>, BoxError> {
     let mut child = Command::new(executable).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let input: String = objects.iter().map(|object| format!("{object}\n")).collect();
     child.stdin.take().ok_or("no input")?.write_all(input.as_bytes())?;

@@ -1,22 +1,44 @@
-//! The operator beside software of others that it works with: kstatus, by which Flux and others wait.
+//! The operator beside software of others that it works with: kstatus, by which Flux and others wait, and the programs that
+//! run pods of several nodes for it.
 //!
-//! Their programs are built from pinned Go modules. Where those cannot be had, a test says so and is skipped.
+//! Their programs are built from pinned Go modules, or named by the environment. A test whose program cannot be had is
+//! skipped, and says so. `DYNAMO_REAL_SOFTWARE=full` runs all scenarios, with the time limits of the documentation.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod admission;
+mod bench;
+mod grove;
 mod kstatus;
+mod leader_worker_sets;
+mod pod_log;
+mod scenarios;
 
+use std::fmt::Display;
+use std::io::Write;
 use std::path::PathBuf;
 
 use end_to_end::BoxError;
 use test_cluster::assets::{Assets, Tool};
 
-/// A program, built if necessary; `None`, with a line that names it, where its modules cannot be had.
+/// Whether all scenarios run, with the time limits that the documentation promises.
+fn is_full() -> bool {
+    std::env::var("DYNAMO_REAL_SOFTWARE").is_ok_and(|value| value == "full")
+}
+
+/// A pinned program, built if necessary. `None` where its modules cannot be had, which is an error if everything is to run.
 fn program(tool: Tool) -> Result<Option<PathBuf>, BoxError> {
     match Assets::from_env()?.find(tool) {
         Ok(path) => Ok(Some(path)),
+        Err(error) if is_full() => Err(error.into()),
         Err(error) => {
-            println!("skipped: {} cannot be built: {error}", tool.name());
+            skipped(tool.name(), error);
             Ok(None)
         }
     }
+}
+
+/// Prints that something is skipped. Not by `println!`, whose output is shown for tests that fail only.
+fn skipped(what: &str, reason: impl Display) {
+    // A line that cannot be printed is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "skipped: {what}: {reason}");
 }

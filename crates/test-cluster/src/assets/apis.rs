@@ -17,17 +17,19 @@ const GO_SUM: &str = include_str!("../../../../xtask/cluster/apis/go.sum");
 pub enum ForeignApi {
     /// LeaderWorkerSets.
     LeaderWorkerSet,
+    /// What the manager of LeaderWorkerSets needs beside them: DisaggregatedSets, and its webhook configurations.
+    LeaderWorkerSetManager,
     /// PodCliqueSets and what Grove makes of them.
     Grove,
 }
 
 impl ForeignApi {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::LeaderWorkerSet, Self::Grove];
+    pub const ALL: [Self; 3] = [Self::LeaderWorkerSet, Self::LeaderWorkerSetManager, Self::Grove];
 
     fn module(self) -> &'static str {
         match self {
-            Self::LeaderWorkerSet => "sigs.k8s.io/lws",
+            Self::LeaderWorkerSet | Self::LeaderWorkerSetManager => "sigs.k8s.io/lws",
             Self::Grove => "github.com/ai-dynamo/grove/operator/api",
         }
     }
@@ -36,6 +38,9 @@ impl ForeignApi {
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::LeaderWorkerSet => &["config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml"],
+            Self::LeaderWorkerSetManager => {
+                &["config/crd/bases/disaggregatedset.x-k8s.io_disaggregatedsets.yaml", "config/webhook/manifests.yaml"]
+            }
             Self::Grove => &[
                 "core/v1alpha1/crds/grove.io_clustertopologybindings.yaml",
                 "core/v1alpha1/crds/grove.io_podcliques.yaml",
@@ -109,5 +114,11 @@ mod tests {
             assert!(version.starts_with('v'), "{module} {version}");
             assert!(GO_SUM.contains(&format!("{module} {version} h1:")), "{module} {version}");
         }
+    }
+
+    #[test]
+    fn the_manager_of_leader_worker_sets_has_the_version_of_its_definitions() {
+        let pinned = ForeignApi::LeaderWorkerSet.pinned().replace('@', " ");
+        assert!(build::LWS.go_mod.lines().any(|line| line.trim().starts_with(&pinned)), "{pinned}");
     }
 }

@@ -54,6 +54,13 @@ pub(super) const KSTATUS: Module = Module {
     files: &[],
     main: Some(include_str!("../../../../xtask/cluster/kstatus/main.go")),
 };
+pub(super) const LWS: Module = Module {
+    name: "lws",
+    go_mod: include_str!("../../../../xtask/cluster/lws/go.mod"),
+    go_sum: include_str!("../../../../xtask/cluster/lws/go.sum"),
+    files: &[],
+    main: None,
+};
 
 /// No debug information (a tenth of the time, half of the size); the API server reports the version it is told here.
 const BUILD_FLAGS: [&str; 4] = [
@@ -224,8 +231,12 @@ fn install(staging: &Path, bin: &Path) -> Result<(), AssetsError> {
     for entry in fs::read_dir(staging).map_err(AssetsError::io("read", staging))? {
         let from = entry.map_err(AssetsError::io("read", staging))?.path();
         let Some(name) = from.file_name() else { continue };
-        // The package of etcd's server has a directory of that name.
-        let name = if name == "server" { Tool::Etcd.name().as_ref() } else { name };
+        // Go names a program after the directory of its package.
+        let name = match name.to_str() {
+            Some("server") => Tool::Etcd.name().as_ref(),
+            Some("cmd") => Tool::LwsManager.name().as_ref(),
+            _ => name,
+        };
         fs::rename(&from, bin.join(name)).map_err(AssetsError::io("move into place", from))?;
     }
     Ok(())

@@ -1,0 +1,166 @@
+//! A control plane with software of another project, our webhook server, and a namespace with our controllers for each test.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use end_to_end::{BoxError, Operators, World};
+use k8s_openapi::ByteString;
+use kube::api::Api;
+use kube::api::DynamicObject;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::{Value, json};
+use test_cluster::assets::Tool;
+use test_cluster::{Cluster, Keys, Options, Program, Signal, free_port};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use crate::pod_log::PodLog;
+use crate::{admission, is_full, kstatus, program};
+
+const NODES: u16 = 8;
+/// Without it, a machine that builds and tests at the same time may take so many times as long.
+const SLACK: u32 = 4;
+
+/// A time limit of the documentation.
+pub fn limit(seconds: u64) -> Duration {
+    Duration::from_secs(seconds) * if is_full() { 1 } else { SLACK }
+}
+
+/// A program of another project that runs pods for a graph.
+pub trait Software {
+    /// Its name in messages, and that of its process.
+    const NAME: &'static str;
+    /// Pods that a replica of the workers consists of.
+    const PODS: usize;
+    /// Replicas that may be missing while it replaces pods.
+    const MISSING: usize;
+
+    /// The program; `None` where it cannot be had, which is printed.
+    fn executable() -> Result<Option<PathBuf>, BoxError>;
+    /// Its CustomResourceDefinitions.
+    fn definitions() -> Result<Vec<Value>, BoxError>;
+    /// Its webhook configurations. Where they point is [`Place::redirect`]'s.
+    fn webhooks() -> Result<Vec<Value>, BoxError>;
+    /// How it is started.
+    fn start(executable: PathBuf, place: &Place) -> Result<Program, BoxError>;
+    /// The smallest object that its webhooks are called for.
+    fn probe() -> Value;
+    /// What the workers of a graph have beside name, type, image and replicas.
+    fn workers() -> Value;
+}
+
+/// Where a program of another project runs.
+pub struct Place {
+    /// Its files; `tls.crt` and `tls.key` are there.
+    pub folder: PathBuf,
+    /// Port of its webhooks.
+    pub webhook: u16,
+    /// Port of its health endpoints.
+    pub health: u16,
+    /// All rights.
+    pub kubeconfig: PathBuf,
+    /// The CA of its certificate.
+    authority: String,
+}
+
+impl Place {
+    fn new(cluster: &Cluster, name: &str) -> Result<Self, BoxError> {
+        let (folder, keys) = (cluster.dir().join(name), Keys::new()?);
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("tls.crt"), keys.server.certificate)?;
+        std::fs::write(folder.join("tls.key"), keys.server.key)?;
+        let kubeconfig = cluster.kubeconfig().to_owned();
+        Ok(Self { folder, webhook: free_port()?, health: free_port()?, kubeconfig, authority: keys.authority })
+    }
+
+    /// Lets the webhooks of a configuration be called here.
+    fn redirect(&self, configuration: &mut Value) {
+        for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
+            let client = &mut webhook["clientConfig"];
+            let path = client["service"]["path"].as_str().unwrap_or_default();
+            let url = format!("https://127.0.0.1:{}{path}", self.webhook);
+            *client = json!({ "url": url, "caBundle": ByteString(self.authority.clone().into_bytes()) });
+        }
+    }
+}
+
+/// A control plane with its software, used by one test at a time.
+pub struct Bench {
+    pub cluster: &'static Cluster,
+    kstatus: PathBuf,
+    controllers: PathBuf,
+    software: Program,
+    probe: Value,
+}
+
+/// The bench of a project; `None` where its program cannot be had.
+pub type Shared = OnceCell<Option<Mutex<Bench>>>;
+
+impl Bench {
+    async fn start<S: Software>() -> Result<Option<Mutex<Self>>, BoxError> {
+        let Some(kstatus) = program(Tool::Kstatus)? else { return Ok(None) };
+        let Some(executable) = S::executable()? else { return Ok(None) };
+        let (definitions, mut webhooks) = (S::definitions()?, S::webhooks()?);
+        let port = free_port()?;
+        let ours = api_types::crds::all_converted_by(&admission::service(port).parse()?)?;
+        let mut crds = ours.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+        crds.extend(definitions);
+        // Ends with the process.
+        let cluster = Cluster::start(Options { crds, ..Options::with_nodes(NODES) }).await?;
+        let cluster: &'static Cluster = Box::leak(Box::new(cluster));
+        let controllers = admission::account(cluster, admission::CONTROLLERS).await?;
+        admission::start(cluster, port).await?;
+        let place = Place::new(cluster, S::NAME)?;
+        webhooks.iter_mut().for_each(|configuration| place.redirect(configuration));
+        cluster.apply(&webhooks).await?;
+        let software = S::start(executable, &place)?;
+        let this = Self { cluster, kstatus, controllers, software, probe: S::probe() };
+        this.start_software().await?;
+        Ok(Some(Mutex::new(this)))
+    }
+
+    /// Starts the software unless it runs. Returns when its webhooks answer.
+    pub async fn start_software(&self) -> Result<(), BoxError> {
+        if self.cluster.process(&self.software.name).is_none() {
+            self.cluster.run(&self.software).await?;
+        }
+        admission::answering(self.cluster, &self.probe).await.map_err(|error| {
+            let log = std::fs::read_to_string(self.cluster.log(&self.software.name)).unwrap_or_default();
+            format!("{error}; log of {}:\n{log}", self.software.name).into()
+        })
+    }
+
+    /// Kills the software. Its webhook configurations stay.
+    pub async fn kill_software(&self) -> Result<(), BoxError> {
+        Ok(self.cluster.stop_program(&self.software.name, Signal::Kill).await?)
+    }
+}
+
+/// The bench for one test: a namespace with our controllers.
+pub struct Stage {
+    pub bench: MutexGuard<'static, Bench>,
+    pub world: World,
+    pub operators: Operators,
+    pub pods: PodLog,
+}
+
+impl Stage {
+    /// Waits for the bench; `None` where the software cannot be had.
+    pub async fn new<S: Software>(shared: &'static Shared, name: &str) -> Result<Option<Self>, BoxError> {
+        let Some(bench) = shared.get_or_try_init(Bench::start::<S>).await? else { return Ok(None) };
+        let bench = bench.lock().await;
+        // The test before may have failed without it.
+        bench.start_software().await?;
+        let world = World::on(bench.cluster, name).await?;
+        let operators = Operators::start(&world, &bench.controllers, &bench.controllers).await?;
+        let pods = PodLog::start(&world);
+        Ok(Some(Self { bench, world, operators, pods }))
+    }
+
+    /// What kstatus says of a graph.
+    pub async fn kstatus(&self, graph: &str) -> Result<String, BoxError> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("nvidia.com", "v1beta1", "DynamoGraphDeployment"));
+        let api: Api<DynamicObject> = Api::namespaced_with(self.world.client.clone(), self.world.ns(), &resource);
+        let object = serde_json::to_value(api.get(graph).await?)?;
+        Ok(kstatus::statuses(&self.bench.kstatus, &[object])?.concat())
+    }
+}

@@ -1,0 +1,238 @@
+//! What holds on every program that runs pods for a graph.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use api_types::conditions::{READY, RECONCILING, WEBHOOK_UNAVAILABLE};
+use api_types::v1beta1::DynamoGraphDeployment;
+use end_to_end::BoxError;
+use serde_json::{Value, json};
+use test_cluster::wait;
+
+use crate::bench::{Shared, Software, Stage, limit};
+use crate::{is_full, skipped};
+
+/// The component whose pods are counted.
+pub const WORKERS: &str = "Decode";
+const FRONTEND: &str = "Frontend";
+const GRAPH: &str = "chat";
+const REPLICAS: usize = 2;
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Seconds until a webhook that does not answer is a condition.
+const TOLD: u64 = 5;
+/// Seconds until work goes on after its return.
+const RECOVERED: u64 = 20;
+/// Seconds until a stuck rollout says why.
+const EXPLAINED: u64 = 10;
+
+/// A graph with a frontend, and workers of such an image.
+fn graph<S: Software>(name: &str, tag: &str, replicas: usize) -> Value {
+    let pod = |image: String, args: Value| json!({ "spec": { "containers": [{ "name": "main", "image": image, "args": args }] } });
+    let mut workers = json!({
+        "name": WORKERS, "type": "decode", "replicas": replicas,
+        "podTemplate": pod(format!("registry.example/decode:{tag}"), json!(["exec python3 -m dynamo.vllm"])),
+    });
+    for (key, value) in S::workers().as_object().into_iter().flatten() {
+        workers[key] = value.clone();
+    }
+    json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": { "name": name },
+        "spec": { "backendFramework": "vllm", "components": [
+            { "name": FRONTEND, "type": "frontend", "replicas": 1,
+              "podTemplate": pod("registry.example/frontend:1.0.0".to_owned(), json!([])) },
+            workers,
+        ] },
+    })
+}
+
+impl Stage {
+    /// Waits until a graph is ready in the present generation, and checks that kstatus agrees.
+    async fn settled(&self, graph: &str) -> Result<DynamoGraphDeployment, BoxError> {
+        let ready = self.world.ready(graph).await?;
+        let status = self.kstatus(graph).await?;
+        assert!(status.starts_with("Current "), "{status}");
+        Ok(ready)
+    }
+
+    /// Waits until all workers have this image, and as many replicas exist as there should be.
+    async fn all_workers_run<S: Software>(&self, tag: &str) -> Result<(), BoxError> {
+        let image = format!("registry.example/decode:{tag}");
+        let probe = async || {
+            let images = self.pods.images(WORKERS);
+            let done = images.len() == REPLICAS * S::PODS && images.iter().all(|one| *one == image);
+            if done { Ok(()) } else { Err(format!("{images:?}")) }
+        };
+        Ok(wait::until(format!("workers with tag {tag} alone"), PATIENCE, probe).await?)
+    }
+
+    /// Makes a graph and waits until it runs. Returns the frontend's pods.
+    async fn run<S: Software>(&self) -> Result<BTreeSet<String>, BoxError> {
+        self.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+        self.settled(GRAPH).await?;
+        self.all_workers_run::<S>("1.0.0").await?;
+        assert_eq!(self.pods.made(WORKERS), REPLICAS * S::PODS);
+        let probe = async || Some(self.pods.of(FRONTEND)).filter(|pods| pods.len() == 1);
+        Ok(wait::until("the frontend", PATIENCE, probe).await?)
+    }
+
+    /// Waits until a worker with this image exists.
+    async fn some_worker_runs(&self, tag: &str) -> Result<(), BoxError> {
+        let image = format!("registry.example/decode:{tag}");
+        let probe = async || self.pods.images(WORKERS).contains(&image).then_some(());
+        Ok(wait::until(format!("a worker with tag {tag}"), PATIENCE, probe).await?)
+    }
+
+    /// Waits until `Reconciling` of the present generation is true for a reason, and `Ready` is false. Returns the message.
+    async fn told(&self, name: &str, reason: &str, limit: Duration) -> Result<String, BoxError> {
+        let api = self.world.api::<DynamoGraphDeployment>();
+        let probe = async || {
+            let graph = api.get(name).await.map_err(|error| error.to_string())?;
+            let status = graph.status.unwrap_or_default();
+            let find = |type_: &str, value: &str| {
+                status.conditions.iter().find(|one| one.type_ == type_ && one.status == value)
+            };
+            let current = status.observed_generation == graph.metadata.generation;
+            let why = find(RECONCILING, "True").filter(|one| current && one.reason == reason);
+            match (why, find(READY, "False")) {
+                (Some(why), Some(_)) => Ok(why.message.clone()),
+                _ => Err(serde_json::to_string(&status).unwrap_or_default()),
+            }
+        };
+        let begin = Instant::now();
+        let message = wait::until(format!("{name}: {reason}"), limit, probe).await?;
+        println!("{reason} after {:.1} s: {message}", begin.elapsed().as_secs_f64());
+        let status = self.kstatus(name).await?;
+        assert!(status.starts_with("InProgress "), "{status}");
+        Ok(message)
+    }
+
+    /// Waits until `Reconciling` no longer has this reason.
+    async fn no_longer(&self, name: &str, reason: &str, limit: Duration) -> Result<(), BoxError> {
+        let api = self.world.api::<DynamoGraphDeployment>();
+        let probe = async || {
+            let graph = api.get(name).await.map_err(|error| error.to_string())?;
+            let conditions = graph.status.map(|status| status.conditions).unwrap_or_default();
+            let still = conditions.iter().find(|one| one.type_ == RECONCILING && one.reason == reason);
+            still.map_or(Ok(()), |one| Err(one.message.clone()))
+        };
+        let begin = Instant::now();
+        wait::until(format!("{name} without {reason}"), limit, probe).await?;
+        println!("no {reason} after {:.1} s", begin.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// As many workers served throughout as the software allows.
+    fn served_throughout<S: Software>(&self) {
+        let least = (REPLICAS - S::MISSING) * S::PODS;
+        assert!(self.pods.fewest() >= least, "{} of {least} pods served", self.pods.fewest());
+    }
+}
+
+/// Creation, no replicas and as many as before, another image. No pod is replaced that need not be.
+pub async fn life<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
+    let Some(stage) = Stage::new::<S>(shared, "life").await? else { return Ok(()) };
+    let frontend = stage.run::<S>().await?;
+
+    stage.world.apply(&graph::<S>(GRAPH, "1.0.0", 0)).await?;
+    let none = stage.settled(GRAPH).await?;
+    assert_eq!(none.status.and_then(|status| Some(status.components.get(WORKERS)?.replicas)), Some(0));
+    let gone = async || stage.pods.of(WORKERS).is_empty().then_some(());
+    wait::until("the pods to be gone", limit(TOLD), gone).await?;
+    stage.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    stage.settled(GRAPH).await?;
+    stage.all_workers_run::<S>("1.0.0").await?;
+    assert_eq!(stage.pods.made(WORKERS), 2 * REPLICAS * S::PODS);
+
+    stage.pods.mark();
+    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.settled(GRAPH).await?;
+    stage.all_workers_run::<S>("2.0.0").await?;
+    stage.served_throughout::<S>();
+    assert_eq!(stage.pods.made(WORKERS), 3 * REPLICAS * S::PODS, "each pod is replaced once");
+    assert_eq!(stage.pods.of(FRONTEND), frontend, "the frontend did not change");
+    Ok(())
+}
+
+/// Webhooks that do not answer are a condition within 5 s; what serves stays; work goes on within 20 s of their return.
+pub async fn webhooks_away<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
+    let Some(stage) = Stage::new::<S>(shared, "webhooks").await? else { return Ok(()) };
+    stage.run::<S>().await?;
+    let before = stage.pods.of(WORKERS);
+
+    stage.bench.kill_software().await?;
+    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    let message = stage.told(GRAPH, WEBHOOK_UNAVAILABLE, limit(TOLD)).await?;
+    assert!(message.contains("failed calling webhook"), "{message}");
+    stage.world.apply(&graph::<S>("late", "1.0.0", REPLICAS)).await?;
+    stage.told("late", WEBHOOK_UNAVAILABLE, limit(TOLD)).await?;
+    // Back to what runs: the webhooks are not needed for that.
+    stage.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    stage.settled(GRAPH).await?;
+    assert_eq!(stage.pods.of(WORKERS), before, "what serves stays");
+
+    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.told(GRAPH, WEBHOOK_UNAVAILABLE, limit(TOLD)).await?;
+    stage.bench.start_software().await?;
+    for name in [GRAPH, "late"] {
+        stage.no_longer(name, WEBHOOK_UNAVAILABLE, limit(RECOVERED)).await?;
+    }
+    stage.settled(GRAPH).await?;
+    stage.settled("late").await?;
+    Ok(())
+}
+
+/// A rollout that cannot end says why within 10 s, takes no more capacity than it must, and goes back to the same pods.
+pub async fn stuck_rollout<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
+    if !is_full() {
+        skipped(&format!("a stuck rollout with {}", S::NAME), "DYNAMO_REAL_SOFTWARE is not `full`");
+        return Ok(());
+    }
+    let Some(stage) = Stage::new::<S>(shared, "stuck").await? else { return Ok(()) };
+    stage.run::<S>().await?;
+    let before = stage.pods.of(WORKERS);
+    stage.pods.mark();
+
+    let mut stuck = graph::<S>(GRAPH, "2.0.0", REPLICAS);
+    stuck["spec"]["components"][1]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
+    stage.world.apply(&stuck).await?;
+    let message = stage.told(GRAPH, "Unschedulable", limit(EXPLAINED)).await?;
+    assert!(message.to_lowercase().contains(&WORKERS.to_lowercase()), "{message}");
+    assert!(message.contains("pod chat-") && message.contains("nodes are available"), "{message}");
+
+    stage.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    stage.settled(GRAPH).await?;
+    stage.all_workers_run::<S>("1.0.0").await?;
+    stage.served_throughout::<S>();
+    let kept = stage.pods.of(WORKERS).intersection(&before).count();
+    assert!(kept >= (REPLICAS - S::MISSING) * S::PODS, "{kept} of {before:?} are left");
+    Ok(())
+}
+
+/// Our controllers, and then the other side, die in the middle of a rollout, which ends all the same.
+pub async fn deaths<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
+    if !is_full() {
+        skipped(&format!("deaths with {}", S::NAME), "DYNAMO_REAL_SOFTWARE is not `full`");
+        return Ok(());
+    }
+    let Some(stage) = Stage::new::<S>(shared, "deaths").await? else { return Ok(()) };
+    let frontend = stage.run::<S>().await?;
+    stage.pods.mark();
+
+    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.some_worker_runs("2.0.0").await?;
+    stage.operators.stop().await?;
+    stage.operators.start_again().await?;
+    stage.settled(GRAPH).await?;
+    stage.all_workers_run::<S>("2.0.0").await?;
+
+    stage.world.apply(&graph::<S>(GRAPH, "3.0.0", REPLICAS)).await?;
+    stage.some_worker_runs("3.0.0").await?;
+    stage.bench.kill_software().await?;
+    stage.bench.start_software().await?;
+    stage.settled(GRAPH).await?;
+    stage.all_workers_run::<S>("3.0.0").await?;
+    stage.served_throughout::<S>();
+    assert_eq!(stage.pods.made(WORKERS), 3 * REPLICAS * S::PODS, "each pod is replaced once in each rollout");
+    assert_eq!(stage.pods.of(FRONTEND), frontend, "the frontend did not change");
+    Ok(())
+}
