@@ -32,8 +32,9 @@ use crate::{
     store::CacheView,
 };
 
-/// No step against the API server may take longer, the client's own retries included.
-pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+/// No step against the API server may take longer, the client's own retries included. The API server waits 10 s for a webhook
+/// unless its configuration sets another time; its answer, which names the webhook, has to arrive before we give up.
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A version that no object has. An apply that names it makes an object or is refused as a conflict: one that is there, of
 /// whomever, does not silently become ours, not even where it has no field to disagree about.
