@@ -1,6 +1,7 @@
 //! A control plane with software of another project, our webhook server, and a namespace with our controllers for each test.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use end_to_end::{BoxError, Operators, World};
@@ -10,7 +11,7 @@ use kube::api::DynamicObject;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use test_cluster::assets::Tool;
-use test_cluster::{Cluster, Keys, Options, Program, Signal, free_port};
+use test_cluster::{Cluster, Keys, Options, Process, Program, Signal, free_port};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::pod_log::PodLog;
@@ -118,10 +119,11 @@ impl Bench {
         Ok(Some(Mutex::new(this)))
     }
 
-    /// Starts the software unless it runs. Returns when its webhooks answer.
+    /// Starts the software, or lets it go on. Returns when its webhooks answer.
     pub async fn start_software(&self) -> Result<(), BoxError> {
-        if self.cluster.process(&self.software.name).is_none() {
-            self.cluster.run(&self.software).await?;
+        match self.cluster.process(&self.software.name) {
+            Some(process) => signal(process, "-CONT")?,
+            None => drop(self.cluster.run(&self.software).await?),
         }
         admission::answering(self.cluster, &self.probe).await.map_err(|error| {
             let log = std::fs::read_to_string(self.cluster.log(&self.software.name)).unwrap_or_default();
@@ -129,10 +131,20 @@ impl Bench {
         })
     }
 
+    /// Stops the software as a node does that is cut off: connections are accepted, and there is no answer.
+    pub fn freeze_software(&self) -> Result<(), BoxError> {
+        signal(self.cluster.process(&self.software.name).ok_or("it does not run")?, "-STOP")
+    }
+
     /// Kills the software. Its webhook configurations stay.
     pub async fn kill_software(&self) -> Result<(), BoxError> {
         Ok(self.cluster.stop_program(&self.software.name, Signal::Kill).await?)
     }
+}
+
+fn signal(process: Process, signal: &str) -> Result<(), BoxError> {
+    let status = Command::new("kill").args([signal, &process.pid.to_string()]).status()?;
+    if status.success() { Ok(()) } else { Err(format!("kill {signal}: {status}").into()) }
 }
 
 /// The bench for one test: a namespace with our controllers.

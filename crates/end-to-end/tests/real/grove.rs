@@ -137,6 +137,11 @@ async fn a_graph_survives_the_webhooks_of_grove() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
+async fn webhooks_of_grove_that_hang_are_told_of() -> Result<(), BoxError> {
+    scenarios::webhooks_hang::<Operator<1>>(&BENCH).await
+}
+
+#[tokio::test]
 async fn a_stuck_rollout_on_grove_names_the_reason_and_reverts() -> Result<(), BoxError> {
     scenarios::stuck_rollout::<Operator<1>>(&BENCH).await
 }

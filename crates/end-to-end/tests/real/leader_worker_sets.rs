@@ -92,6 +92,11 @@ async fn a_graph_survives_the_webhooks_of_leader_worker_sets() -> Result<(), Box
 }
 
 #[tokio::test]
+async fn webhooks_of_leader_worker_sets_that_hang_are_told_of() -> Result<(), BoxError> {
+    scenarios::webhooks_hang::<Manager>(&BENCH).await
+}
+
+#[tokio::test]
 async fn a_stuck_rollout_on_leader_worker_sets_names_the_reason_and_reverts() -> Result<(), BoxError> {
     scenarios::stuck_rollout::<Manager>(&BENCH).await
 }

@@ -20,6 +20,8 @@ const REPLICAS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Seconds until a webhook that does not answer is a condition.
 const TOLD: u64 = 5;
+/// The same of one that accepts connections: the API server waits 10 s for it.
+const TOLD_LATE: u64 = 20;
 /// Seconds until work goes on after its return.
 const RECOVERED: u64 = 20;
 /// Seconds until a stuck rollout says why.
@@ -179,6 +181,26 @@ pub async fn webhooks_away<S: Software>(shared: &'static Shared) -> Result<(), B
     stage.settled(GRAPH).await?;
     stage.settled("late").await?;
     Ok(())
+}
+
+/// Webhooks that accept connections and do not answer are a condition, too.
+pub async fn webhooks_hang<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
+    if !is_full() {
+        skipped(&format!("webhooks that hang with {}", S::NAME), "DYNAMO_REAL_SOFTWARE is not `full`");
+        return Ok(());
+    }
+    let Some(stage) = Stage::new::<S>(shared, "hang").await? else { return Ok(()) };
+    stage.run::<S>().await?;
+    let before = stage.pods.of(WORKERS);
+    stage.bench.freeze_software()?;
+    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    let message = stage.told(GRAPH, WEBHOOK_UNAVAILABLE, limit(TOLD_LATE)).await?;
+    assert!(message.contains("failed calling webhook"), "{message}");
+    assert_eq!(stage.pods.of(WORKERS), before, "what serves stays");
+    stage.bench.start_software().await?;
+    stage.no_longer(GRAPH, WEBHOOK_UNAVAILABLE, limit(RECOVERED)).await?;
+    stage.settled(GRAPH).await?;
+    stage.all_workers_run::<S>("2.0.0").await
 }
 
 /// A rollout that cannot end says why within 10 s, takes no more capacity than it must, and goes back to the same pods.
