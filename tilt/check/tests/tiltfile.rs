@@ -2,6 +2,8 @@
 
 #![cfg(test)]
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 use starlark::environment::{GlobalsBuilder, LibraryExtension, Module};
 use starlark::eval::Evaluator;
@@ -15,13 +17,15 @@ const DEPLOYMENTS: [&str; 4] = ["graph-controller", "component-controller", "mod
 struct Scene {
     context: &'static str,
     arguments: Value,
+    /// tilt_config.json at the root of the repository.
+    root: Value,
     settings: Value,
     environment: Value,
 }
 
 impl Default for Scene {
     fn default() -> Self {
-        Self { context: "kind-dev", arguments: json!({}), settings: json!({}), environment: json!({}) }
+        Self { context: "kind-dev", arguments: json!({}), root: json!({}), settings: json!({}), environment: json!({}) }
     }
 }
 
@@ -52,9 +56,10 @@ fn evaluate_with(scene: &Scene, deployments: &[&str]) -> Result<Vec<Call>, Strin
     let tiltfile = std::fs::read_to_string(TILTFILE).unwrap();
     let constant = |name: &str, value: &Value| format!("{name} = json.decode({:?})\n", value.to_string());
     let source = format!(
-        "CONTEXT = {:?}\n{}{}{}{}{STUBS}\n{tiltfile}\n",
+        "CONTEXT = {:?}\n{}{}{}{}{}{STUBS}\n{tiltfile}\n",
         scene.context,
         constant("ARGUMENTS", &scene.arguments),
+        constant("ROOT", &scene.root),
         constant("SETTINGS", &scene.settings),
         constant("ENVIRONMENT", &scene.environment),
         constant("OBJECTS", &json!(objects)),
@@ -120,8 +125,9 @@ fn manager_image(calls: &[Call]) -> Value {
 fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
     let scene = Scene {
         context: "team-dev",
+        arguments: json!({"live_update": false}),
         settings: json!({
-            "allowed_contexts": ["team-dev"], "registry": "registry.example.com/me/", "enable_nats": true,
+            "allowed_contexts": ["team-dev"], "registry": "registry.example.com/me/",
             "image_pull_secret": "pull", "helm_values": {"dynamo-operator.gpuDiscovery.enabled": "false"},
         }),
         ..Scene::default()
@@ -156,6 +162,24 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
     assert_eq!(operator["gpuDiscovery"], json!({"enabled": false}));
     assert_eq!(values["global"]["nats"]["install"], json!(true));
     assert_eq!(values["global"]["grove"]["enabled"], json!(false));
+    assert!(!calls.iter().any(|call| call.what == "local_resource" && call.args[0] == "grove"));
+}
+
+#[test]
+fn grove_and_the_kai_scheduler_are_installed_before_the_operator() {
+    let settings = json!({"enable_grove": true, "enable_kai_scheduler": true});
+    let calls = evaluate(&Scene { settings, ..Scene::default() }).unwrap();
+    for (name, chart) in [
+        ("grove", "oci://ghcr.io/ai-dynamo/grove/grove-charts"),
+        ("kai-scheduler", "oci://ghcr.io/kai-scheduler/kai-scheduler/kai-scheduler"),
+    ] {
+        let install = words(&named(&calls, "local_resource", name)["cmd"]);
+        assert_eq!(install[..5], ["helm", "upgrade", "--install", name, chart]);
+        assert!(install.windows(2).any(|pair| pair == ["--kube-context", "kind-dev"]));
+    }
+    let dependencies = json!(["manager-build", "crds", "grove", "kai-scheduler"]);
+    assert_eq!(named(&calls, "k8s_resource", "operator")["resource_deps"], dependencies);
+    assert_eq!(values(&calls)["global"]["grove"]["enabled"], json!(true));
 }
 
 /// Objects that an older version has stored are read through the webhook server, which the definitions come before.
@@ -227,7 +251,7 @@ fn the_environment_s_registry_wins() {
 
 #[test]
 fn the_k3d_loop_imports_and_never_pulls() {
-    let arguments = json!({"k3d": true, "triggers": true, "namespace": "mine"});
+    let arguments = json!({"also": ["triggers"], "namespace": "mine"});
     let calls = evaluate(&Scene { context: "k3d-dynamo", arguments, ..Scene::default() }).unwrap();
     let build = named(&calls, "custom_build", "controller/graph-controller");
     assert_eq!(build["disable_push"], json!(true));
@@ -258,7 +282,8 @@ fn kind_without_a_registry_gets_images_by_import() {
 
 #[test]
 fn images_stay_where_the_cluster_runs_on_the_runtime_that_made_them() {
-    let calls = evaluate(&Scene { context: "minikube", ..Scene::default() }).unwrap();
+    let arguments = json!({"live_update": false});
+    let calls = evaluate(&Scene { context: "minikube", arguments, ..Scene::default() }).unwrap();
     let build = named(&calls, "custom_build", "controller/graph-controller");
     assert_eq!(command(build), image("docker", "controller", "tilt-dev", &["graph-controller"]));
     assert!(!values(&calls).to_string().contains("Always"));
@@ -266,11 +291,7 @@ fn images_stay_where_the_cluster_runs_on_the_runtime_that_made_them() {
 
 #[test]
 fn live_updates_replace_the_program_in_a_volume_and_the_file_system_stays_read_only() {
-    let scene = Scene {
-        arguments: json!({"live_update": true}),
-        settings: json!({"registry": "r.example.com"}),
-        ..Scene::default()
-    };
+    let scene = Scene { settings: json!({"registry": "r.example.com"}), ..Scene::default() };
     let calls = evaluate(&scene).unwrap();
     let build = named(&calls, "custom_build", "r.example.com/model-controller");
     let tail = ["--push", "--live", "model-controller"];
@@ -313,9 +334,10 @@ fn assert_shown_by_nothing_but(way: &str, secret: &str, calls: &[Call]) {
 fn credentials_reach_one_step_by_its_environment_and_nothing_else() {
     let arguments = json!({
         "registry": "registry.example.com/me", "namespace": "mine", "container_runtime": "podman",
-        "registry_username": "somebody", "registry_password": "hunter2",
+        "live_update": false, "registry_username": "somebody", "registry_password": "hunter2",
     });
-    let calls = evaluate(&Scene { arguments, ..Scene::default() }).unwrap();
+    let scene = Scene { arguments, ..Scene::default() };
+    let calls = evaluate(&scene).unwrap();
     let secret = named(&calls, "local_resource", "registry-secret");
     assert_eq!(secret["env"]["REGISTRY_PASSWORD"], json!("hunter2"));
     assert_shown_by_nothing_but("env", "hunter2", &calls);
@@ -384,8 +406,8 @@ fn a_context_that_is_not_allowed_is_refused_before_anything_runs() {
     assert!(refusal(remote).contains("needs a registry"));
     let kind = Scene { arguments: json!({"k3d": true}), ..Scene::default() };
     assert!(refusal(kind).contains("the context is kind-dev"));
-    let no_import = Scene { context: "k3d-dynamo", ..Scene::default() };
-    assert!(refusal(no_import).contains("use --k3d"));
+    let word = Scene { arguments: json!({"also": ["trigger"]}), ..Scene::default() };
+    assert!(refusal(word).contains("unknown argument trigger"));
     let nowhere = Scene { context: "minikube", arguments: json!({"container_runtime": "podman"}), ..Scene::default() };
     assert!(refusal(nowhere).contains("podman brings images to a registry"));
     let live = Scene { arguments: json!({"live_update": true}), ..Scene::default() };
@@ -402,4 +424,48 @@ fn a_refusal_comes_before_the_first_command() {
     for runs_something in ["local(", "local_resource(", "k8s_yaml(", "docker_build(", "custom_build("] {
         assert!(!before.contains(runs_something), "{runs_something} before the check of the context");
     }
+}
+
+/// `tilt_config.json` at the root of the repository has the same keys as the one beside the Tiltfile, which wins.
+#[test]
+fn settings_at_the_root_and_in_the_environment_are_read() {
+    let root = json!({
+        "registry": "docker.io/me", "namespace": "gpu-operator", "registry_username": "me", "registry_password": "x",
+    });
+    let calls = evaluate(&Scene { root: root.clone(), ..Scene::default() }).unwrap();
+    named(&calls, "custom_build", "docker.io/me/graph-controller");
+    named(&calls, "local_resource", "registry-secret");
+    assert!(words(&helm(&calls).args[0]).windows(2).any(|pair| pair == ["--namespace", "gpu-operator"]));
+    let (arguments, environment) = (json!({"registry": "docker.io/other"}), json!({"NAMESPACE": "mine"}));
+    let calls = evaluate(&Scene { root, arguments, environment, ..Scene::default() }).unwrap();
+    named(&calls, "custom_build", "docker.io/other/graph-controller");
+    assert!(words(&helm(&calls).args[0]).windows(2).any(|pair| pair == ["--namespace", "mine"]));
+}
+
+/// Tilt's own evaluator, where tilt and helm are installed: the file is right in each way of working, at the root of the repository too.
+#[test]
+fn tilt_accepts_the_file() {
+    let has = |program: &str| Command::new(program).arg("version").output().is_ok_and(|it| it.status.success());
+    if !has("tilt") || !has("helm") {
+        eprintln!("skipped: tilt and helm are not installed");
+        return;
+    }
+    let kubeconfig = std::env::temp_dir().join(format!("tiltfile-{}", std::process::id()));
+    let cluster = json!([{"name": "k3d-dynamo", "cluster": {"server": "http://127.0.0.1:1"}}]);
+    let context = json!([{"name": "k3d-dynamo", "context": {"cluster": "k3d-dynamo", "user": "me"}}]);
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "k3d-dynamo", "clusters": cluster, "contexts": context,
+        "users": [{"name": "me", "user": {}}],
+    });
+    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    for file in [TILTFILE, concat!(env!("CARGO_MANIFEST_DIR"), "/../../Tiltfile")] {
+        for arguments in [&[][..], &["triggers"], &["--registry=localhost:5000/me", "--namespace=dev"]] {
+            let mut tilt = Command::new("tilt");
+            tilt.args(["alpha", "tiltfile-result", "--file", file, "--"]).args(arguments);
+            tilt.env("KUBECONFIG", &kubeconfig).env("TILT_DISABLE_ANALYTICS", "1");
+            let output = tilt.output().unwrap();
+            assert!(output.status.success(), "{file} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+    }
+    std::fs::remove_file(kubeconfig).unwrap();
 }

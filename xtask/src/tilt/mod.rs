@@ -19,20 +19,20 @@ From nothing: install Docker, k3d, Tilt, helm and kubectl, then
 
     rustup target add x86_64-unknown-linux-musl
     k3d cluster create dynamo
-    cargo xtask tilt-up --k3d
+    cargo xtask tilt-up
 
-and open http://localhost:10350. Ctrl-C ends the loop. To take away what it applied:
+and open http://localhost:10350. Ctrl-C ends the loop. To remove what it applied:
 
-    cargo xtask tilt-down --k3d
+    cargo xtask tilt-down
 
 Three ways to get images into the cluster:
 
-k3d         as above. No registry is needed.
+import      as above, into a k3d or kind cluster. No registry is needed.
 registry    copy tilt/tilt-settings.example.yaml to tilt/tilt-settings.yaml and set `registry`; or set REGISTRY. Then
 
     cargo xtask tilt-up
 
-arguments   all of them can stand in tilt/tilt_config.json:
+arguments   all of them can be in tilt_config.json:
 
     cargo xtask tilt-up -- --registry=registry.example.com/me --namespace=dev
 
@@ -58,12 +58,12 @@ pub(crate) struct DownArgs {
 /// What tilt/Tiltfile is told.
 #[derive(Debug, clap::Args)]
 struct TiltfileArgs {
-    /// No registry: import images into the k3d cluster of the current context
+    /// Import images into the k3d cluster of the current context, even where a registry is set
     #[arg(long)]
     k3d: bool,
-    /// Replace binaries in running containers
+    /// Build and roll out images in place of replacing binaries in running containers
     #[arg(long)]
-    live_update: bool,
+    no_live_update: bool,
     /// Also apply graphs and pods that are broken on purpose
     #[arg(long)]
     triggers: bool,
@@ -74,7 +74,7 @@ struct TiltfileArgs {
 
 impl TiltfileArgs {
     fn words(&self) -> Vec<String> {
-        let flags = [(self.k3d, "--k3d"), (self.live_update, "--live_update"), (self.triggers, "--triggers")];
+        let flags = [(self.k3d, "--k3d"), (self.no_live_update, "--live_update=false"), (self.triggers, "--triggers")];
         let flags = flags.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag.to_owned());
         flags.chain(self.arguments.iter().cloned()).collect()
     }
@@ -146,12 +146,12 @@ mod tests {
     #[test]
     fn what_was_started_is_ended_in_the_same_words() {
         let said = |command: &str| {
-            let flags = ["--k3d", "--live-update", "--triggers", "--", "--namespace=dev"];
+            let flags = ["--k3d", "--no-live-update", "--triggers", "--", "--namespace=dev"];
             match Cli::try_parse_from(["", command].into_iter().chain(flags)).unwrap() {
                 Cli::Up(UpArgs { tiltfile, .. }) | Cli::Down(DownArgs { tiltfile }) => tiltfile.words(),
             }
         };
-        assert_eq!(said("up"), ["--k3d", "--live_update", "--triggers", "--namespace=dev"]);
+        assert_eq!(said("up"), ["--k3d", "--live_update=false", "--triggers", "--namespace=dev"]);
         assert_eq!(said("down"), said("up"));
     }
 
