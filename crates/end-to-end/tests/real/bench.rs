@@ -6,16 +6,14 @@ use std::time::Duration;
 
 use end_to_end::{BoxError, Operators, World};
 use k8s_openapi::ByteString;
-use kube::api::Api;
-use kube::api::DynamicObject;
-use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use test_cluster::assets::Tool;
 use test_cluster::{Cluster, Keys, Options, Process, Program, Signal, free_port};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
+use crate::graph_log::GraphLog;
 use crate::pod_log::PodLog;
-use crate::{admission, is_full, kstatus, program};
+use crate::{admission, is_full, program};
 
 const NODES: u16 = 8;
 /// Without it, a machine that builds and tests at the same time may take so many times as long.
@@ -153,6 +151,7 @@ pub struct Stage {
     pub world: World,
     pub operators: Operators,
     pub pods: PodLog,
+    graphs: GraphLog,
 }
 
 impl Stage {
@@ -164,15 +163,17 @@ impl Stage {
         bench.start_software().await?;
         let world = World::on(bench.cluster, name).await?;
         let operators = Operators::start(&world, &bench.controllers, &bench.controllers).await?;
-        let pods = PodLog::start(&world);
-        Ok(Some(Self { bench, world, operators, pods }))
+        let (pods, graphs) = (PodLog::start(&world), GraphLog::start(&world));
+        Ok(Some(Self { bench, world, operators, pods, graphs }))
     }
 
     /// What kstatus says of a graph.
     pub async fn kstatus(&self, graph: &str) -> Result<String, BoxError> {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("nvidia.com", "v1beta1", "DynamoGraphDeployment"));
-        let api: Api<DynamicObject> = Api::namespaced_with(self.world.client.clone(), self.world.ns(), &resource);
-        let object = serde_json::to_value(api.get(graph).await?)?;
-        Ok(kstatus::statuses(&self.bench.kstatus, &[object])?.concat())
+        self.graphs.kstatus(&self.bench.kstatus, graph).await
+    }
+
+    /// Checks every state that graphs had.
+    pub fn end(self) -> Result<(), BoxError> {
+        self.graphs.check(&self.bench.kstatus)
     }
 }

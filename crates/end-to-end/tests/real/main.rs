@@ -7,6 +7,7 @@
 
 mod admission;
 mod bench;
+mod graph_log;
 mod grove;
 mod kstatus;
 mod leader_worker_sets;

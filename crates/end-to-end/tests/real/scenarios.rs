@@ -18,6 +18,8 @@ const FRONTEND: &str = "Frontend";
 const GRAPH: &str = "chat";
 const REPLICAS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(180);
+/// Once a graph is ready, its pods are as it says, but for what a watch lags behind.
+const LAG: Duration = Duration::from_secs(2);
 /// Seconds until a webhook that does not answer is a condition.
 const TOLD: u64 = 5;
 /// The same of one that accepts connections: the API server waits 10 s for it.
@@ -64,7 +66,7 @@ impl Stage {
             let done = images.len() == REPLICAS * S::PODS && images.iter().all(|one| *one == image);
             if done { Ok(()) } else { Err(format!("{images:?}")) }
         };
-        Ok(wait::until(format!("workers with tag {tag} alone"), PATIENCE, probe).await?)
+        Ok(wait::until(format!("workers with tag {tag} alone"), LAG, probe).await?)
     }
 
     /// Makes a graph and waits until it runs. Returns the frontend's pods.
@@ -139,7 +141,7 @@ pub async fn life<S: Software>(shared: &'static Shared) -> Result<(), BoxError> 
     let none = stage.settled(GRAPH).await?;
     assert_eq!(none.status.and_then(|status| Some(status.components.get(WORKERS)?.replicas)), Some(0));
     let gone = async || stage.pods.of(WORKERS).is_empty().then_some(());
-    wait::until("the pods to be gone", limit(TOLD), gone).await?;
+    wait::until("the pods to be gone", LAG, gone).await?;
     stage.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
     stage.settled(GRAPH).await?;
     stage.all_workers_run::<S>("1.0.0").await?;
@@ -152,7 +154,7 @@ pub async fn life<S: Software>(shared: &'static Shared) -> Result<(), BoxError> 
     stage.served_throughout::<S>();
     assert_eq!(stage.pods.made(WORKERS), 3 * REPLICAS * S::PODS, "each pod is replaced once");
     assert_eq!(stage.pods.of(FRONTEND), frontend, "the frontend did not change");
-    Ok(())
+    stage.end()
 }
 
 /// Webhooks that do not answer are a condition within 5 s; what serves stays; work goes on within 20 s of their return.
@@ -180,7 +182,7 @@ pub async fn webhooks_away<S: Software>(shared: &'static Shared) -> Result<(), B
     }
     stage.settled(GRAPH).await?;
     stage.settled("late").await?;
-    Ok(())
+    stage.end()
 }
 
 /// Webhooks that accept connections and do not answer are a condition, too.
@@ -200,7 +202,8 @@ pub async fn webhooks_hang<S: Software>(shared: &'static Shared) -> Result<(), B
     stage.bench.start_software().await?;
     stage.no_longer(GRAPH, WEBHOOK_UNAVAILABLE, limit(RECOVERED)).await?;
     stage.settled(GRAPH).await?;
-    stage.all_workers_run::<S>("2.0.0").await
+    stage.all_workers_run::<S>("2.0.0").await?;
+    stage.end()
 }
 
 /// A rollout that cannot end says why within 10 s, takes no more capacity than it must, and goes back to the same pods.
@@ -227,7 +230,7 @@ pub async fn stuck_rollout<S: Software>(shared: &'static Shared) -> Result<(), B
     stage.served_throughout::<S>();
     let kept = stage.pods.of(WORKERS).intersection(&before).count();
     assert!(kept >= (REPLICAS - S::MISSING) * S::PODS, "{kept} of {before:?} are left");
-    Ok(())
+    stage.end()
 }
 
 /// Our controllers, and then the other side, die in the middle of a rollout, which ends all the same.
@@ -256,5 +259,5 @@ pub async fn deaths<S: Software>(shared: &'static Shared) -> Result<(), BoxError
     stage.served_throughout::<S>();
     assert_eq!(stage.pods.made(WORKERS), 3 * REPLICAS * S::PODS, "each pod is replaced once in each rollout");
     assert_eq!(stage.pods.of(FRONTEND), frontend, "the frontend did not change");
-    Ok(())
+    stage.end()
 }

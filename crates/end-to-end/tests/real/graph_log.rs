@@ -1,0 +1,79 @@
+//! The graphs of a namespace as a watch shows them, for kstatus to judge: every state, not only the last.
+
+use std::path::Path;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use end_to_end::{BoxError, World};
+use futures::StreamExt;
+use kube::api::{Api, DynamicObject};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::runtime::watcher::{Config, Event, watcher};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use crate::kstatus;
+use crate::scenarios::WORKERS;
+
+/// Watches until it is dropped.
+pub struct GraphLog {
+    api: Api<DynamicObject>,
+    task: JoinHandle<()>,
+    seen: Arc<Mutex<Vec<Value>>>,
+}
+
+impl GraphLog {
+    /// Begins to watch.
+    pub fn start(world: &World) -> Self {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("nvidia.com", "v1beta1", "DynamoGraphDeployment"));
+        let api = Api::namespaced_with(world.client.clone(), world.ns(), &resource);
+        let (events, seen) = (watcher(api.clone(), Config::default()), Arc::new(Mutex::new(Vec::new())));
+        let shared = Arc::clone(&seen);
+        let task = tokio::spawn(async move {
+            let mut events = pin!(events);
+            while let Some(event) = events.next().await {
+                if let Ok(Event::Apply(graph) | Event::InitApply(graph)) = event {
+                    let graph = serde_json::to_value(graph).unwrap();
+                    shared.lock().unwrap_or_else(PoisonError::into_inner).push(graph);
+                }
+            }
+        });
+        Self { api, task, seen }
+    }
+
+    /// What kstatus says of a graph now.
+    pub async fn kstatus(&self, tool: &Path, graph: &str) -> Result<String, BoxError> {
+        let object = serde_json::to_value(self.api.get(graph).await?)?;
+        Ok(kstatus::statuses(tool, &[object])?.concat())
+    }
+
+    /// Checks all states: kstatus never calls a graph failed, and calls it current only if it is ready with all its workers.
+    pub fn check(&self, tool: &Path) -> Result<(), BoxError> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (graph, verdict) in seen.iter().zip(kstatus::statuses(tool, &seen)?) {
+            if verdict.starts_with("InProgress ") {
+                continue;
+            }
+            assert!(verdict.starts_with("Current "), "{verdict}: {graph}");
+            let conditions = graph["status"]["conditions"].as_array();
+            let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
+            assert!(conditions.is_some_and(|all| all.iter().any(is_ready)), "{verdict}: {graph}");
+            let wanted = graph["spec"]["components"]
+                .as_array()
+                .and_then(|all| all.iter().find(|one| one["name"] == WORKERS).map(|one| one["replicas"].clone()));
+            let counts = &graph["status"]["components"][WORKERS];
+            // Groups of several nodes on Grove have no number of ready ones.
+            let serving = if counts["readyReplicas"].is_null() { "availableReplicas" } else { "readyReplicas" };
+            for count in ["replicas", "updatedReplicas", serving] {
+                assert_eq!(wanted.as_ref(), Some(&counts[count]), "{count}, {verdict}: {graph}");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for GraphLog {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
