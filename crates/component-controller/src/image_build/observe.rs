@@ -1,7 +1,7 @@
 //! I/O in: one snapshot of everything that a decision on an image build needs.
 
 mod log;
-mod registry;
+pub mod registry;
 
 use super::{
     decide::{Hindrance, Observed, has_failed, has_succeeded},
@@ -30,7 +30,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
 pub use registry::{Named, Registries};
-use registry::{Unanswered, login};
+use registry::{Unanswered, answer::login};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use workload::{RegistryHost, Trouble};

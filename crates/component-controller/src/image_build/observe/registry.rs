@@ -3,18 +3,18 @@
 //! A tenant names the registry, and the registry names the server of tokens, so neither is trusted: answers are bounded, redirects stay
 //! on their host, and addresses that reach the operator's own machine or the cluster's internals are refused.
 
-mod challenge;
+pub mod answer;
+pub mod challenge;
 
 use super::super::settings::KnownRegistries;
+use answer::{Verdict, on_same_host, redirect, token, token_address, verdict};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use challenge::Challenge;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderValue, Method, Request, Response, Uri, header};
 use oci_spec::distribution::Reference;
 use outbound::{Limits, Outbound, Trust};
-use serde_json::Value;
 use std::{net::IpAddr, path::PathBuf, time::Duration};
-use workload::RegistryHost;
 
 /// For all that one question takes.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -164,26 +164,17 @@ impl Question<'_> {
     }
 
     async fn token(&self, realm: &str, service: Option<&str>) -> Result<HeaderValue, Unanswered> {
-        let uri: Uri = realm.parse().map_err(|_| self.unreachable("its token server has no address"))?;
+        let address = token_address(realm, service, self.reference.repository());
+        let (uri, address) = address.ok_or_else(|| self.unreachable("its token server has no address"))?;
         if uri.scheme_str() != Some(self.scheme()) {
             return Err(self.unreachable(&format!("its token server is not one of {}", self.scheme())));
-        }
-        let scope = format!("repository:{}:pull", self.reference.repository());
-        let mut address = format!("{realm}{}scope={}", if uri.query().is_some() { '&' } else { '?' }, escaped(&scope));
-        if let Some(service) = service {
-            address += &format!("&service={}", escaped(service));
         }
         let answer = self.send(Method::GET, &address, self.basic()?.as_ref()).await?;
         if !answer.status().is_success() {
             // What the token server says is not shown: the registry may name any server.
             return Err(self.unauthorised(""));
         }
-        let token: Option<Value> = serde_json::from_slice(answer.body()).ok();
-        let text = |key: &str| token.as_ref().and_then(|token| token.get(key)).and_then(Value::as_str);
-        let token = text("token").or_else(|| text("access_token"));
-        let token = token.ok_or_else(|| self.unreachable("its token server gave no token"))?;
-        let value = HeaderValue::try_from(format!("Bearer {token}"));
-        value.map_err(|_| self.unreachable("its token server gave no token"))
+        token(answer.body()).ok_or_else(|| self.unreachable("its token server gave no token"))
     }
 
     fn basic(&self) -> Result<Option<HeaderValue>, Unanswered> {
@@ -222,18 +213,11 @@ impl Question<'_> {
 
     /// What an answer says of the image.
     fn judge(&self, answer: &Response<Bytes>) -> Result<bool, Unanswered> {
-        let errors = errors(answer.body());
-        let tells = |codes: &[&str]| errors.iter().any(|(code, _)| codes.contains(&code.as_str()));
-        match answer.status() {
-            status if status.is_success() => Ok(true),
-            StatusCode::NOT_FOUND => Ok(false),
-            _ if tells(&ABSENT) => Ok(false),
-            _ if tells(&REFUSED) => {
-                Err(self
-                    .unauthorised(&errors.iter().map(|(_, message)| message.as_str()).collect::<Vec<_>>().join("; ")))
-            }
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(self.unauthorised("")),
-            status => Err(self.unreachable(&format!("it answered {}", status.as_u16()))),
+        match verdict(answer) {
+            Verdict::Present => Ok(true),
+            Verdict::Absent => Ok(false),
+            Verdict::Unauthorised(reason) => Err(self.unauthorised(&reason)),
+            Verdict::Unclear(status) => Err(self.unreachable(&format!("it answered {status}"))),
         }
     }
 
@@ -258,61 +242,9 @@ impl Question<'_> {
     }
 }
 
-/// Codes for what is not there. Not all registries keep those for manifests to manifests.
-const ABSENT: [&str; 5] = ["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "NOT_FOUND", "MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN"];
-/// Codes for what may not be seen.
-const REFUSED: [&str; 2] = ["UNAUTHORIZED", "DENIED"];
-
-/// Codes and messages of an answer's errors.
-fn errors(body: &[u8]) -> Vec<(String, String)> {
-    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
-    let errors = answer.get("errors").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let text = |error: &Value, key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    errors.iter().map(|error| (text(error, "code"), text(error, "message"))).collect()
-}
-
-/// Where an answer leads, if it is a redirect.
-fn redirect(answer: &Response<Bytes>) -> Option<&str> {
-    let moved = matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308);
-    moved.then(|| answer.headers().get(header::LOCATION)?.to_str().ok()).flatten()
-}
-
-/// The address that `next` means, if it has the same scheme and host.
-fn on_same_host(address: &Uri, next: &str) -> Option<Uri> {
-    let mut parts = next.parse::<Uri>().ok()?.into_parts();
-    if parts.scheme.is_none() && parts.authority.is_none() {
-        (parts.scheme, parts.authority) = (address.scheme().cloned(), address.authority().cloned());
-    }
-    let next = Uri::from_parts(parts).ok()?;
-    (next.scheme() == address.scheme() && next.authority() == address.authority()).then_some(next)
-}
-
-/// A value of a query.
-fn escaped(text: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    text.bytes().map(escape).collect()
-}
-
 /// What others say, in one line that is not too long.
 fn shown(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST_WORDS).collect()
-}
-
-/// User and password for a registry from a docker configuration. Only the host itself counts: a Secret for `example.com` is not shown
-/// to `my-example.com`. Programs that the configuration names to get credentials from are not run.
-pub fn login(docker_config: &[u8], registry: &RegistryHost) -> Option<(String, String)> {
-    let config: Value = serde_json::from_slice(docker_config).ok()?;
-    let is_ours = |name: &str| RegistryHost::of_registry(name).as_ref() == Some(registry);
-    let (_, entry) = config.get("auths")?.as_object()?.iter().find(|(name, _)| is_ours(name))?;
-    let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    if let Some(both) = text("auth") {
-        let both = String::from_utf8(BASE64_STANDARD.decode(both).ok()?).ok()?;
-        return both.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
-    }
-    Some((text("username")?.to_owned(), text("password")?.to_owned()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use http::{HeaderMap, header};
 
 /// What a registry wants to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Challenge {
+pub enum Challenge {
     /// User and password.
     Basic,
     /// A token of another server.
@@ -18,7 +18,7 @@ pub(super) enum Challenge {
 
 impl Challenge {
     /// The challenge in an answer's headers; a token if there is a choice.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    pub fn of(headers: &HeaderMap) -> Option<Self> {
         let all: Vec<Self> = headers
             .get_all(header::WWW_AUTHENTICATE)
             .iter()

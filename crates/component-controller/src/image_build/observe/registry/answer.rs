@@ -1,0 +1,107 @@
+//! Reads answers of registries and of token servers. Pure.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, Uri, header};
+use serde_json::Value;
+use workload::RegistryHost;
+
+/// Codes for what is not there. Not all registries keep those for manifests to manifests.
+const ABSENT: [&str; 5] = ["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "NOT_FOUND", "MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN"];
+/// Codes for what may not be seen.
+const REFUSED: [&str; 2] = ["UNAUTHORIZED", "DENIED"];
+
+/// What an answer says of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The registry has it.
+    Present,
+    /// The registry does not have it.
+    Absent,
+    /// The login may not see it; with the registry's reason.
+    Unauthorised(String),
+    /// Any other status.
+    Unclear(u16),
+}
+
+/// What an answer to a request for a manifest says of the image.
+pub fn verdict(answer: &Response<Bytes>) -> Verdict {
+    let errors = errors(answer.body());
+    let has = |codes: &[&str]| errors.iter().any(|(code, _)| codes.contains(&code.as_str()));
+    match answer.status() {
+        status if status.is_success() => Verdict::Present,
+        StatusCode::NOT_FOUND => Verdict::Absent,
+        _ if has(&ABSENT) => Verdict::Absent,
+        _ if has(&REFUSED) => {
+            let messages: Vec<&str> = errors.iter().map(|(_, message)| message.as_str()).collect();
+            Verdict::Unauthorised(messages.join("; "))
+        }
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Verdict::Unauthorised(String::new()),
+        status => Verdict::Unclear(status.as_u16()),
+    }
+}
+
+/// Codes and messages of an answer's errors.
+fn errors(body: &[u8]) -> Vec<(String, String)> {
+    let answer: Value = serde_json::from_slice(body).unwrap_or_default();
+    let errors = answer.get("errors").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |error: &Value, key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    errors.iter().map(|error| (text(error, "code"), text(error, "message"))).collect()
+}
+
+/// The header of authorization that a token server's answer gives.
+pub fn token(body: &[u8]) -> Option<HeaderValue> {
+    let token: Value = serde_json::from_slice(body).ok()?;
+    let text = |key: &str| token.get(key).and_then(Value::as_str);
+    HeaderValue::try_from(format!("Bearer {}", text("token").or_else(|| text("access_token"))?)).ok()
+}
+
+/// The address of a token server, with what is asked of it.
+pub fn token_address(realm: &str, service: Option<&str>, repository: &str) -> Option<(Uri, String)> {
+    let uri: Uri = realm.parse().ok()?;
+    let scope = format!("repository:{repository}:pull");
+    let mut address = format!("{realm}{}scope={}", if uri.query().is_some() { '&' } else { '?' }, escaped(&scope));
+    if let Some(service) = service {
+        address += &format!("&service={}", escaped(service));
+    }
+    Some((uri, address))
+}
+
+/// Where an answer leads, if it is a redirect.
+pub fn redirect(answer: &Response<Bytes>) -> Option<&str> {
+    let moved = matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308);
+    moved.then(|| answer.headers().get(header::LOCATION)?.to_str().ok()).flatten()
+}
+
+/// The address that `next` means, if it has the same scheme and host.
+pub fn on_same_host(address: &Uri, next: &str) -> Option<Uri> {
+    let mut parts = next.parse::<Uri>().ok()?.into_parts();
+    if parts.scheme.is_none() && parts.authority.is_none() {
+        (parts.scheme, parts.authority) = (address.scheme().cloned(), address.authority().cloned());
+    }
+    let next = Uri::from_parts(parts).ok()?;
+    (next.scheme() == address.scheme() && next.authority() == address.authority()).then_some(next)
+}
+
+/// A value of a query.
+fn escaped(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escape).collect()
+}
+
+/// User and password for a registry from a docker configuration. Only the host itself counts: a Secret for `example.com` is not shown
+/// to `my-example.com`. Programs that the configuration names to get credentials from are not run.
+pub fn login(docker_config: &[u8], registry: &RegistryHost) -> Option<(String, String)> {
+    let config: Value = serde_json::from_slice(docker_config).ok()?;
+    let is_ours = |name: &str| RegistryHost::of_registry(name).as_ref() == Some(registry);
+    let (_, entry) = config.get("auths")?.as_object()?.iter().find(|(name, _)| is_ours(name))?;
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if let Some(both) = text("auth") {
+        let both = String::from_utf8(BASE64_STANDARD.decode(both).ok()?).ok()?;
+        return both.split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
+    }
+    Some((text("username")?.to_owned(), text("password")?.to_owned()))
+}

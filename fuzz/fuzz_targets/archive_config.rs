@@ -1,0 +1,49 @@
+//! Any text as what the API of 2025 says of a graph and of a component, and as the configuration of its services: it is applied or
+//! refused, and never fails. The first line is the configuration, the rest what annotations keep.
+#![no_main]
+
+use api_types::conversion::preserved::archive::{PreservedGraph, PreservedService};
+use api_types::env::DYN_DEPLOYMENT_CONFIG;
+use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use component_controller::component::archive::{ArchiveFacts, expand as expand_component};
+use graph_controller::graph::expand::{build_of, configured, expand};
+use libfuzzer_sys::fuzz_target;
+use serde_json::{Value, json};
+use workload::archive::workers;
+
+fn metadata(annotation: &str, kept: &str) -> Value {
+    json!({ "name": "chat", "namespace": "team", "uid": "u", "annotations": { annotation: kept } })
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (config, kept) = text.split_once('\n').unwrap_or((text, text));
+    let env = json!([{ "name": DYN_DEPLOYMENT_CONFIG, "value": config }]);
+    for type_ in ["frontend", "worker"] {
+        let component = json!({
+            "name": "Frontend", "type": type_, "podTemplate": { "spec": { "containers": [{ "name": "main", "env": env }] } },
+        });
+        let spec = json!({ "env": env, "components": [component, { "name": "b", "type": type_ }] });
+        let graph = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "spec": spec,
+            "metadata": metadata(PreservedGraph::ANNOTATION, kept),
+        });
+        let Ok(graph) = serde_json::from_value::<DynamoGraphDeployment>(graph) else { panic!("a graph is a graph") };
+        let _ = configured(&graph.spec);
+        let _ = expand(&graph, None);
+        let _ = build_of(graph.metadata.annotations.as_ref().unwrap_or(&Default::default()));
+        let inherited = graph.spec.env.unwrap_or_default();
+        assert!(workers("Frontend", type_ == "frontend", &[], &inherited).is_none_or(|workers| workers >= 0));
+
+        let single = json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment", "spec": component,
+            "metadata": metadata("nvidia.com/dcd-spec", kept),
+        });
+        let Ok(mut single) = serde_json::from_value::<DynamoComponentDeployment>(single) else {
+            panic!("a component is a component")
+        };
+        let said = single.metadata.annotations.as_ref().and_then(PreservedService::of_component_deployment);
+        let facts = ArchiveFacts { said: said.unwrap_or_default(), ..ArchiveFacts::default() };
+        let _ = expand_component(&mut single, &facts);
+    }
+});
