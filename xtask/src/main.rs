@@ -9,6 +9,8 @@ mod conformance;
 mod crds;
 mod docs;
 mod e2e;
+#[cfg(test)]
+mod golden;
 mod http;
 mod images;
 mod operators;

@@ -25,18 +25,55 @@ use used::Use;
 const PROGRAMS: [&str; 6] =
     ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope", "crds"];
 
+/// The installs whose rights are held: for a whole cluster, for one namespace, and both for hostile tenants.
+pub(crate) const INSTALLS: [(&str, &[&str]); 4] = [
+    ("default", &[]),
+    ("restricted", &["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"]),
+    ("hardened", &["dynamo-operator.hardened=true"]),
+    (
+        "hardened and restricted",
+        &[
+            "dynamo-operator.namespaceRestriction.enabled=true",
+            "dynamo-operator.upgradeCRD=false",
+            "dynamo-operator.hardened=true",
+        ],
+    ),
+];
+
+/// The rights of each account of a rendered chart: one line for each resource, with the verbs.
+pub(crate) fn listing(objects: &[Value]) -> String {
+    let mut text = String::new();
+    for ((namespace, account), rights) in granted::read(objects) {
+        text += &format!("\n{namespace}/{account}\n");
+        let mut verbs: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for right in rights {
+            let place = Right { verb: String::new(), ..right.clone() };
+            verbs.entry(place.to_string()).or_default().push(right.verb);
+        }
+        text.extend(verbs.iter().map(|(place, verbs)| format!(" {place}: {}\n", verbs.join(", "))));
+    }
+    text
+}
+
 /// Compares what the programs may do with what they did, by audit logs of API servers.
 ///
-/// `DYNAMO_AUDIT_DIR=DIR cargo xtask test` keeps the logs of all control planes of the tests in DIR.
+/// `DYNAMO_AUDIT_DIR=DIR cargo xtask test` keeps the logs of all control planes of the tests in DIR. Without a log, the rights of each
+/// account are printed as the chart grants them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Audit logs
-    #[arg(value_name = "LOG", required = true)]
+    #[arg(value_name = "LOG")]
     logs: Vec<PathBuf>,
 }
 
 /// Runs the command: all rights of a program against all that it did, wherever it ran.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.logs.is_empty() {
+        for (name, values) in INSTALLS {
+            println!("# {name}\n{}", listing(&charts::render("rel", "dyn", values)?));
+        }
+        return Ok(());
+    }
     let mut used = BTreeSet::new();
     for log in &args.logs {
         used.extend(used::read(&fs::read_to_string(log).with_context(|| format!("cannot read {}", log.display()))?));
@@ -86,12 +123,13 @@ pub(crate) fn check(installs: &[Install<'_>], log: &str) -> Result<()> {
     Ok(())
 }
 
-/// The chart as it is for a whole cluster, for one namespace, and with everything that asks for more rights.
+/// All installs, and one with everything that asks for more rights.
 fn shipped() -> Result<Vec<Value>> {
-    let restricted = ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
     let mut objects =
         charts::render("cluster", "operator", &["dynamo-operator.imagePullSecretDiscovery.enabled=true"])?;
-    objects.extend(charts::render("own", "team", &restricted)?);
+    for (_, values) in INSTALLS {
+        objects.extend(charts::render("own", "team", values)?);
+    }
     Ok(objects)
 }
 

@@ -4,7 +4,7 @@
 
 mod lexer;
 mod rules;
-mod source;
+pub(crate) mod source;
 mod violation;
 
 use std::env;
@@ -15,7 +15,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use self::rules::write_sets::{self, WriteSet};
-use self::rules::{dependencies, exemptions, layers, manifests, places, shape, vocabulary};
+use self::rules::{dependencies, exemptions, layers, manifests, places, shape, vocabulary, workflows};
 use self::source::TextFile;
 use self::violation::Violation;
 use crate::operators::workspace_root;
@@ -74,6 +74,7 @@ fn check_files(files: &[TextFile], root: &str) -> Vec<Violation> {
         violations.extend(exemptions::check_notes(file));
         violations.extend(manifests::check(file));
         violations.extend(places::check(file, root));
+        violations.extend(workflows::check(file));
         let Some(rust) = file.rust() else { continue };
         for rule in [exemptions::check, layers::check, shape::check, vocabulary::check] {
             violations.extend(rule(&rust));
@@ -121,6 +122,7 @@ mod tests {
     fn every_rule_is_asked() {
         let file = |path: &str, text: &str| TextFile { path: path.to_owned(), text: text.to_owned() };
         let files = [
+            file(".github/workflows/x.yml", "- uses: actions/x@v1\n"),
             file("crates/x-controller/src/decide.rs", "use tokio::x;\nfn f() { a.unwrap(); g(\"nvidia.com/x\") }\n"),
             file("crates/x/Cargo.toml", "[package]\n"),
             file("docs/x.md", "FIXME\n/srv/checkout/x\n"),
@@ -132,6 +134,7 @@ mod tests {
         assert_eq!(
             found,
             [
+                ".github/workflows/x.yml:1 an",
                 "crates/x-controller/src/decide.rs:2 `.unwrap()`",
                 "crates/x-controller/src/decide.rs:1 `tokio`",
                 "crates/x-controller/src/decide.rs:1 no",

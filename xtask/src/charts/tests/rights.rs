@@ -97,3 +97,62 @@ fn an_install_for_one_namespace_changes_nothing_of_the_cluster_where_others_make
     let injects = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
     assert_eq!(injects, "dyn/rel-dynamo-operator-serving-cert");
 }
+
+/// Names of resources of a group, as a rule has them: none of another group, and no wildcard.
+fn is_of(rule: &Value, group: &str, resource: &str) -> bool {
+    texts(&rule["apiGroups"]).any(|one| one == group) && texts(&rule["resources"]).any(|one| one == resource)
+}
+
+/// A role with a wildcard grants what nobody has read, and what the cluster serves only tomorrow.
+#[test]
+fn no_role_has_a_wildcard() {
+    for (install, values) in crate::rights::INSTALLS {
+        for (role, rule) in rules(&render(values).unwrap()) {
+            let parts = ["apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"];
+            let wild = parts.iter().any(|part| texts(&rule[*part]).any(|text| text.contains('*')));
+            assert!(!wild, "{install}: {role} has {rule}");
+        }
+    }
+}
+
+/// Secrets of the cluster hold what its tenants keep from each other; only one whose name is known beforehand is read there. A creation
+/// has no name to check, so an admission policy checks it: the webhook server makes the MPI key of each namespace.
+#[test]
+fn no_role_of_the_cluster_has_secrets_but_by_name() {
+    for (install, values) in crate::rights::INSTALLS {
+        let objects = render(values).unwrap();
+        let limited = names(&objects, "ValidatingAdmissionPolicy").iter().any(|name| name.ends_with("-writes"));
+        let clusters: Vec<Value> = objects.into_iter().filter(|object| object["kind"] == "ClusterRole").collect();
+        for (role, rule) in rules(&clusters).filter(|(_, rule)| is_of(rule, "", "secrets")) {
+            let named = texts(&rule["resourceNames"]).next().is_some();
+            let makes = texts(&rule["verbs"]).eq(["create"]) && role.ends_with("-webhook-server") && limited;
+            assert!(named || makes, "{install}: {role} has {rule}");
+        }
+    }
+}
+
+#[test]
+fn only_crds_creates_definitions() {
+    for (install, values) in crate::rights::INSTALLS {
+        for (role, rule) in rules(&render(values).unwrap()) {
+            let creates = texts(&rule["verbs"]).any(|verb| verb == "create");
+            let definitions = is_of(rule, "apiextensions.k8s.io", "customresourcedefinitions");
+            assert!(!(creates && definitions) || role.ends_with("-crds"), "{install}: {role} has {rule}");
+        }
+    }
+}
+
+/// Rights by which an account could give itself, or take from others, any other right.
+#[test]
+fn no_role_leads_to_other_rights() {
+    for (install, values) in crate::rights::INSTALLS {
+        for (role, rule) in rules(&render(values).unwrap()) {
+            let verbs = texts(&rule["verbs"]).any(|verb| ["escalate", "impersonate"].contains(&verb));
+            let resources = ["pods/exec", "pods/attach", "nodes/proxy", "serviceaccounts/token"];
+            let resources = texts(&rule["resources"]).any(|resource| resources.contains(&resource));
+            let binds =
+                texts(&rule["verbs"]).any(|verb| verb == "bind") && texts(&rule["resourceNames"]).next().is_none();
+            assert!(!verbs && !resources && !binds, "{install}: {role} has {rule}");
+        }
+    }
+}

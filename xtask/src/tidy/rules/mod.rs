@@ -7,6 +7,7 @@ pub mod manifests;
 pub mod places;
 pub mod shape;
 pub mod vocabulary;
+pub mod workflows;
 pub mod write_sets;
 
 /// Columns (in bytes) at which `word` stands in `line` as a whole identifier.
