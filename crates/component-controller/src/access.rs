@@ -1,7 +1,7 @@
 //! What this controller may do, as data. The role of its ServiceAccount is made from this list.
 
-use crate::component::leftover::PodGroup;
-use controller_kit::access::{Access, Verb};
+use crate::{component::leftover::PodGroup, image_build::defaults::CONFIG_MAP};
+use controller_kit::access::{Access, NamedAccess, Verb};
 use controller_kit::{claims, events, warnings};
 use k8s_openapi::Resource;
 use workload::LeaderWorkerSet;
@@ -138,13 +138,6 @@ pub const ACCESS: &[Access] = &[
         verbs: &[Verb::Get],
         why: "tells the end of the log of a build that failed",
     },
-    Access {
-        group: "",
-        resource: "configmaps",
-        subresource: None,
-        verbs: &[Verb::Get],
-        why: "defaults for builds of images",
-    },
     claims::READS_TEMPLATES,
     claims::READS_CLAIMS,
     claims::READS_CLASSES,
@@ -181,10 +174,19 @@ pub const ACCESS: &[Access] = &[
     events::ACCESS,
 ];
 
+/// Rights on single objects.
+pub const NAMED: &[NamedAccess] = &[NamedAccess {
+    group: "",
+    resource: "configmaps",
+    names: &[CONFIG_MAP],
+    verbs: &[Verb::Get],
+    why: "defaults for builds of images",
+}];
+
 #[cfg(test)]
 mod tests {
-    use super::ACCESS;
-    use controller_kit::access::{RoleScope, role_yaml};
+    use super::{ACCESS, NAMED};
+    use controller_kit::access::{RoleScope, role_with};
     use expect_test::expect;
 
     #[test]
@@ -199,7 +201,6 @@ mod tests {
             - apiGroups:
               - ""
               resources:
-              - configmaps
               - pods/log
               verbs:
               - get
@@ -373,6 +374,14 @@ mod tests {
               - watch
               - delete
             - apiGroups:
+              - ""
+              resourceNames:
+              - dynamo-image-builder-config
+              resources:
+              - configmaps
+              verbs:
+              - get
+            - apiGroups:
               - coordination.k8s.io
               resourceNames:
               - dynamo-operator-namespace-scope
@@ -383,6 +392,6 @@ mod tests {
               - list
               - watch
         "#]]
-        .assert_eq(&role_yaml("r", RoleScope::Namespace("team"), ACCESS).unwrap());
+        .assert_eq(&serde_saphyr::to_string(&role_with("r", RoleScope::Namespace("team"), ACCESS, NAMED)).unwrap());
     }
 }

@@ -1,9 +1,13 @@
 //! The process of the component controller.
 
 use clap::{Parser, Subcommand};
-use component_controller::{NAME, access::ACCESS, run};
+use component_controller::{
+    NAME,
+    access::{ACCESS, NAMED},
+    run,
+};
 use controller_kit::{
-    access::print_role,
+    access::print_role_with,
     process::{self, CommonArgs},
 };
 use std::process::ExitCode;
@@ -28,6 +32,6 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => process::run_elected(NAME, &cli.common, run),
-        Some(Command::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS),
+        Some(Command::Access) => print_role_with(NAME, cli.common.namespace.as_deref(), ACCESS, NAMED),
     }
 }

@@ -12,8 +12,8 @@ use k8s_openapi::api::batch::v1::{
 };
 use k8s_openapi::api::core::v1::{
     Affinity, Container, EmptyDirVolumeSource, EnvVar, KeyToPath, PodAffinity, PodAffinityTerm, PodSecurityContext,
-    PodSpec, PodTemplateSpec, ResourceRequirements, SecretVolumeSource, SecurityContext, Volume, VolumeMount,
-    WeightedPodAffinityTerm,
+    PodSpec, PodTemplateSpec, ResourceRequirements, SeccompProfile, SecretVolumeSource, SecurityContext, Volume,
+    VolumeMount, WeightedPodAffinityTerm,
 };
 use k8s_openapi::apimachinery::pkg::{
     api::resource::Quantity,
@@ -31,6 +31,8 @@ const CONTEXT: &str = "/workspace/buildcontext";
 const DOCKERFILE: &str = "/workspace/buildcontext/env/docker/Dockerfile";
 const DOCKER_CONFIG: &str = "/docker-config/.docker";
 const USER: i64 = 1000;
+/// Where a daemon in the pod keeps layers. A volume of the image is mounted without devices on some nodes.
+const LAYERS: (&str, &str) = ("buildkit", "/home/user/.local/share/buildkit");
 
 /// Everything that a Job is made from.
 #[derive(Clone, Copy, Debug)]
@@ -223,16 +225,21 @@ fn volumes(input: Input<'_>) -> Vec<Volume> {
             Volume { name: "docker-config".to_owned(), secret: Some(source), ..Volume::default() }
         }
     };
-    vec![empty("dynamo"), empty("workspace"), config]
+    let layers = has_own_daemon(input.settings).then(|| empty(LAYERS.0));
+    [empty("dynamo"), empty("workspace"), config].into_iter().chain(layers).collect()
+}
+
+/// Whether the daemon that builds is in the pod.
+fn has_own_daemon(settings: &BuildSettings) -> bool {
+    settings.engine == Ok(Engine::BuildkitRootless) && settings.buildkit_url.is_none()
+}
+
+fn mount((name, path): (&str, &str)) -> VolumeMount {
+    VolumeMount { name: name.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
 }
 
 fn mounts() -> Vec<VolumeMount> {
     let paths = [("dynamo", "/dynamo"), ("workspace", "/workspace"), ("docker-config", DOCKER_CONFIG)];
-    let mount = |(name, path): (&str, &str)| VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        ..VolumeMount::default()
-    };
     paths.map(mount).into()
 }
 
@@ -271,7 +278,7 @@ fn init_containers(input: Input<'_>) -> Vec<Container> {
     let google = nodes_log_in(input.component, input.image, input.settings);
     let login = google.then(|| Container {
         name: "gcp-init-docker-config".to_owned(),
-        image: Some("google/cloud-sdk:slim".to_owned()),
+        image: Some(input.settings.google_image.clone()),
         command: Some(vec!["sh".to_owned(), "-c".to_owned(), google_script(input.image)]),
         env: Some(extra_env(input)).filter(|env| !env.is_empty()),
         volume_mounts: Some(mounts()),
@@ -311,7 +318,7 @@ fn google_script(image: &str) -> String {
 fn builder(input: Input<'_>) -> Result<Container, String> {
     let settings = input.settings;
     let engine = settings.engine.clone().map_err(|other| {
-        format!("DYNAMO_IMAGE_BUILD_ENGINE is {other:?}; the operator knows kaniko, buildkit and buildkit-rootless")
+        format!("DYNAMO_IMAGE_BUILD_ENGINE is {other:?}; the operator knows buildkit-rootless, buildkit and kaniko")
     })?;
     let command = match engine {
         Engine::Kaniko => kaniko(input),
@@ -319,13 +326,26 @@ fn builder(input: Input<'_>) -> Result<Container, String> {
     };
     let mut env = vec![variable("IFS", "''"), variable("DOCKER_CONFIG", DOCKER_CONFIG)];
     env.extend((engine == Engine::Kaniko && settings.estargz).then(|| variable("GGCR_EXPERIMENT_ESTARGZ", "1")));
-    let stargz = engine != Engine::Kaniko && settings.estargz;
-    env.extend(stargz.then(|| variable("BUILDKITD_FLAGS", "--oci-worker-snapshotter=stargz")));
+    let own_daemon = has_own_daemon(settings);
+    // Processes of a build have no procfs of their own where no container may mount one.
+    let sandbox = own_daemon.then_some("--oci-worker-no-process-sandbox");
+    let stargz = (engine != Engine::Kaniko && settings.estargz).then_some("--oci-worker-snapshotter=stargz");
+    let flags: Vec<&str> = sandbox.into_iter().chain(stargz).collect();
+    env.extend((!flags.is_empty()).then(|| variable("BUILDKITD_FLAGS", &flags.join(" "))));
     env.extend(extra_env(input));
     let resources = input.component.spec.image_builder_container_resources.clone();
     // A sidecar of the mesh needs a moment before anything can be reached.
     let script = format!("sleep 15; {command} && exit 0 || exit {BUILD_FAILED}");
-    let as_root = SecurityContext { run_as_user: Some(0), ..SecurityContext::default() };
+    let security_context = match engine {
+        Engine::Kaniko => Some(SecurityContext { run_as_user: Some(0), ..SecurityContext::default() }),
+        // A daemon without root makes user namespaces, which the profile of the runtime forbids.
+        Engine::BuildkitRootless if own_daemon => {
+            let unconfined = SeccompProfile { type_: "Unconfined".to_owned(), ..SeccompProfile::default() };
+            Some(SecurityContext { seccomp_profile: Some(unconfined), ..SecurityContext::default() })
+        }
+        Engine::Buildkit | Engine::BuildkitRootless => None,
+    };
+    let layers = own_daemon.then(|| mount(LAYERS));
     Ok(Container {
         name: BUILDER.to_owned(),
         image: Some(settings.engine_image.clone()),
@@ -333,10 +353,10 @@ fn builder(input: Input<'_>) -> Result<Container, String> {
         command: Some(vec!["sh".to_owned(), "-c".to_owned(), script]),
         env: Some(env),
         resources: resources.or_else(|| input.defaults.resources.clone()),
-        security_context: (engine == Engine::Kaniko).then_some(as_root),
+        security_context,
         stdin: Some(true),
         tty: Some(true),
-        volume_mounts: Some(mounts()),
+        volume_mounts: Some(mounts().into_iter().chain(layers).collect()),
         ..Container::default()
     })
 }
@@ -381,16 +401,23 @@ fn kaniko(input: Input<'_>) -> String {
 
 fn buildkit(input: Input<'_>) -> Result<String, String> {
     let settings = input.settings;
-    let daemon = settings.buildkit_url.as_deref();
-    let daemon =
-        daemon.ok_or("BUILDKIT_URL is not set; give the address of the BuildKit daemon, or build with kaniko")?;
+    let client = match &settings.buildkit_url {
+        Some(daemon) => format!("buildctl --addr {}", quoted(daemon)),
+        None if has_own_daemon(settings) => "buildctl-daemonless.sh".to_owned(),
+        None => {
+            return Err(
+                "BUILDKIT_URL is not set; give the address of the BuildKit daemon, or build with buildkit-rootless"
+                    .to_owned(),
+            );
+        }
+    };
     let insecure = is_insecure(input.component, settings);
     let mut output = format!("type=image,name={},push=true,registry.insecure={insecure}", input.image);
     if settings.estargz {
         output += ",oci-mediatypes=true,compression=estargz,force-compression=true";
     }
     let mut words = vec![
-        format!("buildctl --addr {} build --frontend dockerfile.v0", quoted(daemon)),
+        format!("{client} build --frontend dockerfile.v0"),
         format!("--local context={CONTEXT}"),
         format!("--local dockerfile={}", DOCKERFILE.trim_end_matches("/Dockerfile")),
         format!("--output {}", quoted(&output)),

@@ -39,7 +39,7 @@ fn script(container: &Container) -> String {
 #[test]
 fn kaniko_builds_in_the_pod() {
     let edit = |component: &mut DynamoComponent| component.spec.build_args = Some(vec!["B=it's".to_owned()]);
-    let job = made(edit, &settings(&[]), "r.io/d:t").unwrap();
+    let job = made(edit, &settings(&[("DYNAMO_IMAGE_BUILD_ENGINE", "kaniko")]), "r.io/d:t").unwrap();
     let pod = pod(&job);
     let builder = &pod.containers[0];
     assert_eq!(
@@ -86,6 +86,29 @@ fn buildkit_builds_elsewhere() {
     assert!(made(|_| {}, &settings(&[("DYNAMO_IMAGE_BUILD_ENGINE", "make")]), "i").unwrap_err().contains("\"make\""));
 }
 
+/// kaniko is no longer maintained, and builds as root.
+#[test]
+fn a_build_runs_without_root_and_needs_no_daemon_elsewhere() {
+    let job = made(|_| {}, &settings(&[("ESTARGZ_ENABLED", "true")]), "r.io/d:t").unwrap();
+    let template = job.spec.clone().unwrap().template;
+    assert_eq!(template.metadata.unwrap().annotations.unwrap()[annotations::BUILDER_APPARMOR], "unconfined");
+    let pod = pod(&job);
+    let builder = &pod.containers[0];
+    assert!(script(builder).starts_with("sleep 15; buildctl-daemonless.sh build --frontend dockerfile.v0 "));
+    assert_eq!(pod.security_context.unwrap().run_as_user, Some(1000));
+    let of_builder = builder.security_context.clone().unwrap();
+    assert_eq!((of_builder.run_as_user, of_builder.privileged), (None, None));
+    assert_eq!(of_builder.seccomp_profile.unwrap().type_, "Unconfined");
+    let flags = builder.env.iter().flatten().find(|variable| variable.name == "BUILDKITD_FLAGS").unwrap();
+    let expected = "--oci-worker-no-process-sandbox --oci-worker-snapshotter=stargz";
+    assert_eq!(flags.value.as_deref(), Some(expected));
+    let volumes: Vec<String> = pod.volumes.unwrap().into_iter().map(|volume| volume.name).collect();
+    for mount in builder.volume_mounts.iter().flatten() {
+        assert!(volumes.contains(&mount.name), "{}", mount.name);
+    }
+    assert_eq!((volumes.len(), builder.volume_mounts.as_ref().unwrap().len()), (4, 4));
+}
+
 /// The settings and the component say it for all that goes to the registry: a push by TLS to one that was asked without it only fails.
 #[test]
 fn a_registry_without_tls_is_pushed_to_without_it() {
@@ -93,7 +116,7 @@ fn a_registry_without_tls_is_pushed_to_without_it() {
         component.metadata.annotations = Some([(annotations::INSECURE_REGISTRY.to_owned(), "true".to_owned())].into());
     };
     let pushed = |edit: fn(&mut DynamoComponent), secure: &'static str| {
-        let kaniko = [("DOCKER_REGISTRY_SECURE", secure)];
+        let kaniko = [("DOCKER_REGISTRY_SECURE", secure), ("DYNAMO_IMAGE_BUILD_ENGINE", "kaniko")];
         let buildkit = [kaniko[0], ("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit"), ("BUILDKIT_URL", "tcp://b:1234")];
         let says = |all: &[(&'static str, &'static str)], flag: &str| {
             script(&pod(&made(edit, &settings(all), "r:5000/d:t").unwrap()).containers[0]).contains(flag)

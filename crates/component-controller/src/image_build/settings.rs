@@ -11,6 +11,8 @@ const KANIKO: &str = "gcr.io/kaniko-project/executor:debug";
 const BUILDKIT: &str = "moby/buildkit:v0.20.2";
 /// The same for users without root.
 const BUILDKIT_ROOTLESS: &str = "moby/buildkit:v0.20.2-rootless";
+/// Image that logs in at Google.
+const GOOGLE: &str = "google/cloud-sdk:slim";
 /// Repository of the images.
 const REPOSITORY: &str = "dynamo-components";
 /// How many builds run at a time unless the operator is told.
@@ -23,9 +25,9 @@ const TIMEOUT: i64 = 2 * 60 * 60;
 pub enum Engine {
     /// kaniko, in the pod.
     Kaniko,
-    /// A BuildKit daemon.
+    /// A BuildKit daemon elsewhere.
     Buildkit,
-    /// A BuildKit daemon that runs without root.
+    /// The client of a BuildKit daemon elsewhere, or a daemon in the pod where there is none; without root.
     BuildkitRootless,
 }
 
@@ -50,7 +52,8 @@ impl KnownRegistries {
 /// The operator's settings for image builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildSettings {
-    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `kaniko` (default), `buildkit` or `buildkit-rootless`; as given if it is none of them.
+    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `buildkit-rootless` (default), `buildkit` or `kaniko`; as given if it is none of them. The Go operator
+    /// built with kaniko where nothing was said, and its chart said `buildkit`; kaniko is no longer maintained.
     pub engine: Result<Engine, String>,
     /// `DOCKER_REGISTRY_SERVER`.
     pub server: Option<String>,
@@ -80,6 +83,8 @@ pub struct BuildSettings {
     pub kaniko_snapshots: Option<String>,
     /// `INTERNAL_IMAGES_DYNAMO_COMPONENTS_DOWNLOADER`.
     pub downloader_image: String,
+    /// `INTERNAL_IMAGES_GOOGLE_CLOUD_SDK`. Ours, unknown to the reference.
+    pub google_image: String,
     /// The engine's image: `INTERNAL_IMAGES_KANIKO`, `INTERNAL_IMAGES_BUILDKIT`, `INTERNAL_IMAGES_BUILDKIT_ROOTLESS`.
     pub engine_image: String,
     /// `API_STORE_ENDPOINT`.
@@ -112,9 +117,9 @@ impl BuildSettings {
         let is_true = |name: &str| given(name).as_deref() == Some("true");
         let or = |name: &str, default: &str| given(name).unwrap_or_else(|| default.to_owned());
         let engine = match given("DYNAMO_IMAGE_BUILD_ENGINE").as_deref() {
-            None | Some("kaniko") => Ok(Engine::Kaniko),
+            None | Some("buildkit-rootless") => Ok(Engine::BuildkitRootless),
             Some("buildkit") => Ok(Engine::Buildkit),
-            Some("buildkit-rootless") => Ok(Engine::BuildkitRootless),
+            Some("kaniko") => Ok(Engine::Kaniko),
             Some(other) => Err(other.to_owned()),
         };
         let engine_image = match engine {
@@ -150,6 +155,7 @@ impl BuildSettings {
             kaniko_cache: given("KANIKO_CACHE_REPO"),
             kaniko_snapshots: given("KANIKO_SNAPSHOT_MODE"),
             downloader_image: or("INTERNAL_IMAGES_DYNAMO_COMPONENTS_DOWNLOADER", DOWNLOADER),
+            google_image: or("INTERNAL_IMAGES_GOOGLE_CLOUD_SDK", GOOGLE),
             engine_image,
             api_store: given("API_STORE_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
             defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE"),
@@ -165,10 +171,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_those_of_2025_and_names_as_well() {
+    fn defaults_are_those_of_2025_but_for_the_engine() {
         let defaults = BuildSettings::read(|_| Some(String::new()));
         assert_eq!(defaults, BuildSettings::read(|_| None));
-        assert_eq!((defaults.engine.clone(), defaults.engine_image.as_str()), (Ok(Engine::Kaniko), KANIKO));
+        assert_eq!(
+            (defaults.engine.clone(), defaults.engine_image.as_str()),
+            (Ok(Engine::BuildkitRootless), BUILDKIT_ROOTLESS)
+        );
         assert_eq!(
             (defaults.repository.as_str(), defaults.secure, defaults.most_builds.clone()),
             ("dynamo-components", true, Ok(4))
@@ -176,7 +185,8 @@ mod tests {
         let read = |name: &'static str, value: &'static str| {
             BuildSettings::read(move |asked| (asked == name).then(|| value.to_owned()))
         };
-        assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit-rootless").engine_image, BUILDKIT_ROOTLESS);
+        assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit-rootless"), defaults);
+        assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "kaniko").engine_image, KANIKO);
         assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "make").engine, Err("make".to_owned()));
         assert_eq!(read("API_STORE_ENDPOINT", "http://store/").api_store.as_deref(), Some("http://store"));
         assert!(!read("DOCKER_REGISTRY_SECURE", "false").secure);

@@ -1,9 +1,13 @@
 //! A namespace with a controller of its own in it.
 
 use api_types::v1beta1::DynamoComponentDeployment;
-use component_controller::{NAME, access::ACCESS, image_build::settings::BuildSettings};
+use component_controller::{
+    NAME,
+    access::{ACCESS, NAMED},
+    image_build::settings::BuildSettings,
+};
 use controller_kit::{
-    access::{Access as Rights, RoleScope, role},
+    access::{Access as Rights, RoleScope, role_with},
     metrics::Metrics,
     process::{Context, Readiness, Shutdown},
     settings::OperatorConfiguration,
@@ -57,7 +61,10 @@ impl Bed {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let client = guard.client();
         let namespace = guard.name().to_owned();
-        access.apply(&account(NAME, &namespace, role(NAME, RoleScope::Namespace(&namespace), rights))).await.unwrap();
+        access
+            .apply(&account(NAME, &namespace, role_with(NAME, RoleScope::Namespace(&namespace), rights, NAMED)))
+            .await
+            .unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let context = Context {
             name: NAME,

@@ -1,5 +1,6 @@
 //! Registries that are not as they should be. How a real one is asked stands in `tests/cluster/registry.rs`.
 
+use super::answer::login;
 use super::*;
 use axum::{
     Router,
@@ -15,6 +16,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 use tokio::net::TcpListener;
+use workload::RegistryHost;
 
 /// What there is of an image, as registries say it.
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
