@@ -10,7 +10,7 @@ mod crds;
 mod docs;
 mod e2e;
 #[cfg(test)]
-mod golden;
+mod golden_tests;
 mod http;
 mod images;
 mod operators;

@@ -42,3 +42,33 @@ fn a_hardened_install_for_one_namespace_may_mark_it() {
     assert_eq!(role["rules"][0]["verbs"], json!(["mark"]));
     assert_eq!(role["rules"][0]["resourceNames"], json!(["dyn"]));
 }
+
+const SERVERS: [&str; 2] = ["global.nats.install=true", "global.etcd.install=true"];
+
+/// The servers of the chart have no login: tenants would read and delete what others keep there.
+#[test]
+fn tenants_that_are_not_trusted_do_not_share_a_server_without_login() {
+    for server in SERVERS {
+        let refused = render(&[HARDENED, server]).unwrap_err();
+        assert!(refused.contains("this server has no login"), "{refused}");
+        assert!(render(&[server]).is_ok(), "an install for trusted users has it");
+        assert!(render(&[&RESTRICTED[..], &[HARDENED, server]].concat()).is_ok(), "there is one tenant");
+    }
+}
+
+#[test]
+fn the_servers_of_an_install_for_one_namespace_let_in_that_namespace_only() {
+    let target = ["dynamo-operator.namespaceRestriction.targetNamespace=team"];
+    let objects = render(&[&RESTRICTED[..], &SERVERS, &target].concat()).unwrap();
+    for (name, port) in [("rel-nats", 4222), ("rel-etcd", 2379)] {
+        let policy = find(&objects, "NetworkPolicy", name);
+        let pods = find(&objects, "StatefulSet", name)["spec"]["template"]["metadata"]["labels"].clone();
+        assert_eq!(policy["spec"]["podSelector"]["matchLabels"], pods);
+        let from =
+            policy["spec"]["ingress"][0]["from"][0]["namespaceSelector"]["matchExpressions"][0]["values"].clone();
+        assert_eq!(from, json!(["dyn", "team"]));
+        assert_eq!(policy["spec"]["ingress"][0]["ports"], json!([{ "port": port, "protocol": "TCP" }]));
+    }
+    let policies = names(&render(&SERVERS).unwrap(), "NetworkPolicy").len();
+    assert_eq!(policies, names(&render(&[]).unwrap(), "NetworkPolicy").len(), "every namespace is served");
+}

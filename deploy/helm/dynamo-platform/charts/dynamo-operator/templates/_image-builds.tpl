@@ -23,6 +23,7 @@
   "INTERNAL_IMAGES_KANIKO" $builds.images.kaniko
   "INTERNAL_IMAGES_BUILDKIT" $builds.images.buildkit
   "INTERNAL_IMAGES_BUILDKIT_ROOTLESS" $builds.images.buildkitRootless
+  "INTERNAL_IMAGES_GOOGLE_CLOUD_SDK" $builds.images.googleCloudSdk
   "DYNAMO_IMAGE_BUILDER_NAMESPACE" $builds.defaultsNamespace
 -}}
 {{- range $name, $value := $settings }}
