@@ -6,7 +6,7 @@ use crate::tidy::violation::Violation;
 /// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: [&str; 3] = ["/Users/", "/home/", "/var/tmp/"];
 /// Homes of the users in images that pods run.
-const IMAGE_HOMES: [&str; 2] = ["/home/dynamo", "/home/nonroot"];
+const IMAGE_HOMES: [&str; 3] = ["/home/dynamo", "/home/nonroot", "/home/user/.local"];
 /// Beginnings of the hosts of package registries: where packages come from is everybody's own setting.
 const REGISTRIES: [(&str, &str); 5] = [
     ("index", "crates.io"),
