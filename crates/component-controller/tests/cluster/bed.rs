@@ -98,11 +98,15 @@ impl Bed {
     /// Starts the controller.
     pub fn start(&mut self) {
         self.context.shutdown = Shutdown::manual();
-        let context = self.context.clone();
+        let (context, namespace) = (self.context.clone(), self.namespace.clone());
         self.controller = Some(tokio::spawn(async move {
             // The registries of the tests listen inside this machine, without TLS.
-            let listed = |name: &str| (name == "DOCKER_REGISTRY_INSECURE_HOSTS").then(|| "127.0.0.1".to_owned());
-            component_controller::run_with(context, BuildSettings::read(listed)).await.unwrap();
+            let set = |name: &str| match name {
+                "DOCKER_REGISTRY_INSECURE_HOSTS" => Some("127.0.0.1".to_owned()),
+                "DYNAMO_IMAGE_BUILDER_NAMESPACE" => Some(namespace.clone()),
+                _ => None,
+            };
+            component_controller::run_with(context, BuildSettings::read(set)).await.unwrap();
         }));
     }
 

@@ -7,7 +7,10 @@ use axum::{Router, extract::Request, http::StatusCode, routing::any};
 use component_controller::access::ACCESS;
 use controller_kit::access::{Access, Verb};
 use controller_kit::conditions::find;
-use k8s_openapi::api::{batch::v1::Job, core::v1::Secret};
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Secret},
+};
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -94,6 +97,24 @@ async fn an_image_is_built_where_the_registry_has_none() {
     };
     let seen = wait::until("the edit to be seen", LIMIT, look).await.unwrap();
     assert_eq!(told(&seen, "DynamoComponentAvailable").unwrap().0, "True");
+}
+
+/// The role reads ConfigMaps of one name only.
+#[tokio::test]
+async fn the_defaults_of_all_builds_are_read_by_their_name() {
+    let registry = Server::registry().await.unwrap();
+    let bed = Bed::new("images-defaults").await;
+    let defaults = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "dynamo-image-builder-config" },
+        "data": { "build_args": "[SHARED=yes]" },
+    });
+    bed.apply::<ConfigMap>(&defaults).await;
+    let image = format!("{}/chat:v1", registry.address);
+    bed.apply::<DynamoComponent>(&component("chat", &image)).await;
+    let look = || async { jobs(&bed).await.pop().ok_or("no Job") };
+    let job = wait::until("a Job", LIMIT, look).await.unwrap();
+    let script = job.spec.unwrap().template.spec.unwrap().containers[0].command.clone().unwrap().pop().unwrap();
+    assert!(script.contains("--opt build-arg:'SHARED=yes'"), "{script}");
 }
 
 /// A registry that wants a password, and has whatever it is asked for.

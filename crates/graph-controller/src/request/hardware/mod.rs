@@ -3,7 +3,7 @@
 pub mod dcgm;
 pub mod sku;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use api_types::labels;
 use api_types::v1beta1::{GpuSku, Hardware};
@@ -99,10 +99,15 @@ pub fn of_labels(node: &str, node_labels: &BTreeMap<String, String>) -> Option<N
     })
 }
 
-/// Adds what labels tell of nodes that no exporter spoke for.
+/// Adds what the labels of nodes say. They win over an exporter, which may be any pod: a tenant cannot write nodes. They do not say
+/// how GPUs are connected.
 pub fn add_labelled(nodes: &mut Vec<NodeGpus>, labelled: impl Iterator<Item = NodeGpus>) {
-    let told: BTreeSet<String> = nodes.iter().map(|node| node.node.clone()).collect();
-    nodes.extend(labelled.filter(|node| !told.contains(&node.node)));
+    for by_labels in labelled {
+        match nodes.iter_mut().find(|node| node.node == by_labels.node) {
+            Some(node) => *node = NodeGpus { interconnect: node.interconnect, ..by_labels },
+            None => nodes.push(by_labels),
+        }
+    }
 }
 
 /// Whether a node says that RDMA is possible.
@@ -145,23 +150,23 @@ mod tests {
         assert_eq!(fill(given, &found.hardware).total_gpus, Some(72));
     }
 
-    /// component.md §3.8: labels tell where exporters do not, node by node.
+    /// Any pod with the label of an exporter can say that it runs on a node with other GPUs. The Go operator believed it.
     #[test]
-    fn labels_speak_for_nodes_without_an_exporter_and_for_no_others() {
-        let exported = || vec![NodeGpus { interconnect: Some("nvlink"), ..node("a", "NVIDIA H100 80GB HBM3", 8, 2.0) }];
-        let labelled = || [node("a", "NVIDIA-H100-80GB-HBM3", 4, 1.0), node("b", "NVIDIA-L4", 4, 24_000.0)].into_iter();
+    fn labels_of_nodes_win_over_exporters() {
+        let exported = || vec![NodeGpus { interconnect: Some("nvlink"), ..node("a", "NVIDIA B200", 16, 2.0) }];
+        let labelled = || [node("a", "NVIDIA-H100-80GB-HBM3", 8, 1.0), node("b", "NVIDIA-L4", 4, 24_000.0)].into_iter();
         let mut nodes = exported();
         add_labelled(&mut nodes, labelled());
-        let found = |wanted| choose(&nodes, wanted, |_| false).unwrap().hardware;
-        let l4 = found(Some(GpuSku::L4));
+        let found = |wanted| choose(&nodes, wanted, |_| false).map(|found| found.hardware);
+        let l4 = found(Some(GpuSku::L4)).unwrap();
         assert_eq!((l4.gpu_sku, l4.num_gpus_per_node, l4.total_gpus), (Some(GpuSku::L4), Some(4), Some(4)));
-        let h100 = found(Some(GpuSku::H100Sxm));
-        assert_eq!((h100.num_gpus_per_node, h100.total_gpus), (Some(8), Some(8)), "the exporter is believed, once");
-        assert_eq!(h100.interconnect.as_deref(), Some("nvlink"));
-        assert_eq!(found(None).gpu_sku, Some(GpuSku::H100Sxm));
-        let mut alone = Vec::new();
-        add_labelled(&mut alone, labelled());
-        assert_eq!(alone, labelled().collect::<Vec<_>>());
+        let h100 = found(Some(GpuSku::H100Sxm)).unwrap();
+        assert_eq!((h100.num_gpus_per_node, h100.total_gpus, h100.vram_mb), (Some(8), Some(8), Some(1.0)));
+        assert_eq!(h100.interconnect.as_deref(), Some("nvlink"), "labels do not say it");
+        assert!(found(Some(GpuSku::B200Sxm)).is_err(), "no node has them");
+        let mut without_labels = exported();
+        add_labelled(&mut without_labels, std::iter::empty());
+        assert_eq!(without_labels, exported(), "the exporter speaks for a node without labels");
     }
 
     /// The reference writes the maker's text into a field that takes names of a list, and fails (defect 23).

@@ -1,6 +1,6 @@
 //! Asks nodes and DCGM exporters for GPUs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,12 @@ const EXPORTERS: [&str; 3] = ["app=nvidia-dcgm-exporter", "app=dcgm-exporter", "
 const NETWORK_OPERATOR: &str = "nvidia-network-operator";
 /// How long what was found is good for: GPUs come and go with nodes.
 const GOOD_FOR: Duration = Duration::from_secs(60);
-/// How long one exporter may take. No exporter has more to say, and none shall fill our memory.
-const LIMITS: Limits = Limits { patience: Duration::from_secs(5), longest: 8 << 20 };
+/// How long one exporter may take. The metrics of 16 GPUs have some 100 KiB.
+const LIMITS: Limits = Limits { patience: Duration::from_secs(5), longest: 1 << 20 };
 /// How many are asked at a time.
 const AT_ONCE: usize = 16;
+/// How long all of them may take: all requests for hardware wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the whole cluster says.
 #[derive(Clone, Debug, Default)]
@@ -106,7 +108,8 @@ impl Gpus {
             }
         };
         survey.rdma = nodes.iter().filter(|node| says_rdma(node.labels())).map(ResourceExt::name_any).collect();
-        self.ask_exporters(&mut survey).await?;
+        let known: BTreeSet<String> = nodes.iter().map(ResourceExt::name_any).collect();
+        self.ask_exporters(&mut survey, &known).await?;
         let labelled = nodes.iter().filter_map(|node| of_labels(&node.name_any(), node.labels()));
         add_labelled(&mut survey.nodes, labelled);
         if survey.nodes.is_empty() && !nodes.is_empty() {
@@ -123,8 +126,9 @@ impl Gpus {
         Ok(survey)
     }
 
-    async fn ask_exporters(&self, survey: &mut Survey) -> Result<(), ReadError> {
-        let mut exporters = BTreeMap::new();
+    /// Asks the exporters of nodes: those that are `known`, or all if none is.
+    async fn ask_exporters(&self, survey: &mut Survey, known: &BTreeSet<String>) -> Result<(), ReadError> {
+        let mut pods_found = Vec::new();
         for selector in EXPORTERS {
             let pods: Api<Packed<Pod>> = Api::all(self.client.clone());
             let Some(list) = allowed("list DCGM exporters", pods.list(&ListParams::default().labels(selector))).await?
@@ -132,8 +136,9 @@ impl Gpus {
                 survey.notes.push("the operator may not look for DCGM exporters".to_owned());
                 return Ok(());
             };
-            exporters.extend(Packed::readable(list.items).into_iter().filter_map(place));
+            pods_found.extend(Packed::readable(list.items));
         }
+        let exporters = one_for_each_node(pods_found, known);
         if exporters.is_empty() {
             survey.notes.push("no DCGM exporter runs; the GPU operator brings it".to_owned());
             return Ok(());
@@ -147,8 +152,15 @@ impl Gpus {
                 return Ok(());
             }
         };
-        let asked = exporters.into_iter().map(|(address, node)| self.ask_exporter(&http, address, node));
-        let answers: Vec<Result<NodeGpus, String>> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+        let count = exporters.len();
+        let asked = exporters.into_iter().map(|(node, address)| self.ask_exporter(&http, address, node));
+        let answers = stream::iter(asked).buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(PATIENCE));
+        let answers: Vec<Result<NodeGpus, String>> = answers.collect().await;
+        if answers.len() < count {
+            let (missing, seconds) = (count - answers.len(), PATIENCE.as_secs());
+            survey.notes.push(format!("{missing} of {count} DCGM exporters gave no answer within {seconds} s"));
+            survey.passing = true;
+        }
         for answer in answers {
             match answer {
                 Ok(gpus) => survey.nodes.push(gpus),
@@ -175,12 +187,24 @@ impl Gpus {
     }
 }
 
-/// Address and node of a pod that runs.
+/// Nodes with the address of their exporter: its oldest pod that runs. Nodes that are not `known` have none, unless none is.
+fn one_for_each_node(mut pods: Vec<Pod>, known: &BTreeSet<String>) -> BTreeMap<String, String> {
+    pods.sort_by_key(|pod| pod.metadata.creation_timestamp.clone());
+    let mut exporters = BTreeMap::new();
+    for (node, address) in pods.into_iter().filter_map(place) {
+        if known.is_empty() || known.contains(&node) {
+            exporters.entry(node).or_insert(address);
+        }
+    }
+    exporters
+}
+
+/// Node and address of a pod that runs.
 fn place(pod: Pod) -> Option<(String, String)> {
     let status = pod.status?;
     let running = status.phase.as_deref() == Some("Running");
     let address = status.pod_ip.filter(|address| running && !address.is_empty())?;
-    Some((address, pod.spec.and_then(|spec| spec.node_name).unwrap_or_default()))
+    Some((pod.spec.and_then(|spec| spec.node_name).unwrap_or_default(), address))
 }
 
 /// Nothing where we may not look.
@@ -193,5 +217,36 @@ async fn allowed<T>(
         Err(error) if error.error_type().class() == Class::Forbidden => Ok(None),
         Err(error) if error.error_type() == ErrorType::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn exporter(node: &str, address: &str, phase: &str, made: &str) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "name": address, "creationTimestamp": made },
+            "spec": { "nodeName": node, "containers": [] }, "status": { "phase": phase, "podIP": address },
+        }))
+        .unwrap()
+    }
+
+    /// A tenant can start a thousand pods with the label of an exporter, and each was asked.
+    #[test]
+    fn a_node_has_one_exporter_however_many_pods_have_its_label() {
+        let (old, new) = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z");
+        let mut pods: Vec<Pod> = (0..100).map(|n| exporter("a", &format!("10.0.1.{n}"), "Running", new)).collect();
+        pods.push(exporter("a", "10.0.0.1", "Running", old));
+        pods.push(exporter("b", "10.0.0.2", "Pending", old));
+        pods.push(exporter("nowhere", "10.0.0.3", "Running", old));
+        let known: BTreeSet<String> = ["a", "b"].map(str::to_owned).into();
+        let found = |known: &BTreeSet<String>| one_for_each_node(pods.clone(), known).into_iter().collect::<Vec<_>>();
+        let of = |node: &str, address: &str| (node.to_owned(), address.to_owned());
+        assert_eq!(found(&known), [of("a", "10.0.0.1")]);
+        let unknown = [of("a", "10.0.0.1"), of("nowhere", "10.0.0.3")];
+        assert_eq!(found(&BTreeSet::new()), unknown, "the operator may not list nodes");
     }
 }
