@@ -33,6 +33,11 @@ pub trait Software {
     /// Replicas that may be missing while it replaces pods.
     const MISSING: usize;
 
+    /// Pods that serve throughout a rollout.
+    fn least(replicas: usize) -> usize {
+        (replicas - Self::MISSING) * Self::PODS
+    }
+
     /// The program; `None` where it cannot be had, which is printed.
     fn executable() -> Result<Option<PathBuf>, BoxError>;
     /// Its CustomResourceDefinitions.
@@ -130,8 +135,9 @@ impl Bench {
     }
 
     /// Stops the software as a node does that is cut off: connections are accepted, and there is no answer.
+    /// Nothing happens where it does not run.
     pub fn freeze_software(&self) -> Result<(), BoxError> {
-        signal(self.cluster.process(&self.software.name).ok_or("it does not run")?, "-STOP")
+        self.cluster.process(&self.software.name).map_or(Ok(()), |process| signal(process, "-STOP"))
     }
 
     /// Kills the software. Its webhook configurations stay.

@@ -8,7 +8,7 @@ use test_cluster::Program;
 use test_cluster::assets::{Assets, ForeignApi, Tool};
 
 use crate::bench::{Place, Shared, Software};
-use crate::{program, scenarios};
+use crate::{program, scenarios, scripts};
 
 /// The manager, pinned in `xtask/cluster/lws`.
 struct Manager;
@@ -104,4 +104,9 @@ async fn a_stuck_rollout_on_leader_worker_sets_names_the_reason_and_reverts() ->
 #[tokio::test]
 async fn a_rollout_on_leader_worker_sets_survives_the_death_of_either_side() -> Result<(), BoxError> {
     scenarios::deaths::<Manager>(&BENCH).await
+}
+
+#[tokio::test]
+async fn no_script_on_leader_worker_sets_takes_capacity_away() -> Result<(), BoxError> {
+    scripts::play::<Manager>(&BENCH).await
 }

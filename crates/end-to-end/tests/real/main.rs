@@ -13,6 +13,7 @@ mod kstatus;
 mod leader_worker_sets;
 mod pod_log;
 mod scenarios;
+mod scripts;
 
 use std::fmt::Display;
 use std::io::Write;

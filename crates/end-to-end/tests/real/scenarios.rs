@@ -14,9 +14,12 @@ use crate::{is_full, skipped};
 
 /// The component whose pods are counted.
 pub const WORKERS: &str = "Decode";
-const FRONTEND: &str = "Frontend";
-const GRAPH: &str = "chat";
-const REPLICAS: usize = 2;
+/// The component that never changes.
+pub const FRONTEND: &str = "Frontend";
+/// Name of the graph.
+pub const GRAPH: &str = "chat";
+/// Its workers.
+pub const REPLICAS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(180);
 /// Once a graph is ready, its pods are as it says, but for what a watch lags behind.
 const LAG: Duration = Duration::from_secs(2);
@@ -30,7 +33,7 @@ const RECOVERED: u64 = 20;
 const EXPLAINED: u64 = 10;
 
 /// A graph with a frontend, and workers of such an image.
-fn graph<S: Software>(name: &str, tag: &str, replicas: usize) -> Value {
+pub fn graph<S: Software>(name: &str, tag: &str, replicas: usize) -> Value {
     let pod = |image: String, args: Value| json!({ "spec": { "containers": [{ "name": "main", "image": image, "args": args }] } });
     let mut workers = json!({
         "name": WORKERS, "type": "decode", "replicas": replicas,
@@ -49,9 +52,16 @@ fn graph<S: Software>(name: &str, tag: &str, replicas: usize) -> Value {
     })
 }
 
+/// The same, whose workers fit on no node.
+pub fn stuck<S: Software>(name: &str, tag: &str, replicas: usize) -> Value {
+    let mut graph = graph::<S>(name, tag, replicas);
+    graph["spec"]["components"][1]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
+    graph
+}
+
 impl Stage {
     /// Waits until a graph is ready in the present generation, and checks that kstatus agrees.
-    async fn settled(&self, graph: &str) -> Result<DynamoGraphDeployment, BoxError> {
+    pub async fn settled(&self, graph: &str) -> Result<DynamoGraphDeployment, BoxError> {
         let ready = self.world.ready(graph).await?;
         let status = self.kstatus(graph).await?;
         assert!(status.starts_with("Current "), "{status}");
@@ -59,7 +69,7 @@ impl Stage {
     }
 
     /// Waits until all workers have this image, and as many replicas exist as there should be.
-    async fn all_workers_run<S: Software>(&self, tag: &str) -> Result<(), BoxError> {
+    pub async fn all_workers_run<S: Software>(&self, tag: &str) -> Result<(), BoxError> {
         let image = format!("registry.example/decode:{tag}");
         let probe = async || {
             let images = self.pods.images(WORKERS);
@@ -70,7 +80,7 @@ impl Stage {
     }
 
     /// Makes a graph and waits until it runs. Returns the frontend's pods.
-    async fn run<S: Software>(&self) -> Result<BTreeSet<String>, BoxError> {
+    pub async fn run<S: Software>(&self) -> Result<BTreeSet<String>, BoxError> {
         self.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
         self.settled(GRAPH).await?;
         self.all_workers_run::<S>("1.0.0").await?;
@@ -127,7 +137,7 @@ impl Stage {
 
     /// As many workers served throughout as the software allows.
     fn served_throughout<S: Software>(&self) {
-        let least = (REPLICAS - S::MISSING) * S::PODS;
+        let least = S::least(REPLICAS);
         assert!(self.pods.fewest() >= least, "{} of {least} pods served", self.pods.fewest());
     }
 }
@@ -217,9 +227,7 @@ pub async fn stuck_rollout<S: Software>(shared: &'static Shared) -> Result<(), B
     let before = stage.pods.of(WORKERS);
     stage.pods.mark();
 
-    let mut stuck = graph::<S>(GRAPH, "2.0.0", REPLICAS);
-    stuck["spec"]["components"][1]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
-    stage.world.apply(&stuck).await?;
+    stage.world.apply(&stuck::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
     let message = stage.told(GRAPH, "Unschedulable", limit(EXPLAINED)).await?;
     assert!(message.to_lowercase().contains(&WORKERS.to_lowercase()), "{message}");
     assert!(message.contains("pod chat-") && message.contains("nodes are available"), "{message}");
@@ -229,7 +237,7 @@ pub async fn stuck_rollout<S: Software>(shared: &'static Shared) -> Result<(), B
     stage.all_workers_run::<S>("1.0.0").await?;
     stage.served_throughout::<S>();
     let kept = stage.pods.of(WORKERS).intersection(&before).count();
-    assert!(kept >= (REPLICAS - S::MISSING) * S::PODS, "{kept} of {before:?} are left");
+    assert!(kept >= S::least(REPLICAS), "{kept} of {before:?} are left");
     stage.end()
 }
 

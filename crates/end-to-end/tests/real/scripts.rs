@@ -1,0 +1,109 @@
+//! Random scripts of edits, reverts, images that no node takes, killed processes and webhooks that are away, on software of others:
+//! workers serve throughout, and the end is as the last spec says. Not for Grove, which takes ready pods when a rollout follows one
+//! that is stuck.
+//!
+//! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 1], `DYNAMO_ROLLOUT_SEED` with which one they begin.
+
+use std::time::Duration;
+
+use end_to_end::BoxError;
+
+use crate::bench::{Shared, Software, Stage};
+use crate::scenarios::{FRONTEND, GRAPH, REPLICAS, graph, stuck};
+use crate::{is_full, skipped};
+
+const STEPS: u64 = 10;
+/// Longest pause of an author between two steps, in milliseconds: shorter than a rollout, and longer.
+const PAUSE: u64 = 6000;
+
+/// A sequence that looks random and can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    /// A number below `sides`.
+    fn below(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+fn number(variable: &str, otherwise: u64) -> Result<u64, BoxError> {
+    Ok(std::env::var(variable).map_or(Ok(otherwise), |text| text.parse())?)
+}
+
+/// Plays the scripts that are asked for.
+pub async fn play<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
+    if !is_full() {
+        skipped(&format!("random scripts with {}", S::NAME), "DYNAMO_REAL_SOFTWARE is not `full`");
+        return Ok(());
+    }
+    let (first, count) = (number("DYNAMO_ROLLOUT_SEED", 0)?, number("DYNAMO_ROLLOUT_SCRIPTS", 1)?);
+    for seed in first..first + count {
+        let mut script = Vec::new();
+        let outcome = one::<S>(shared, seed, &mut script).await;
+        outcome.map_err(|error| format!("seed {seed}: {}: {error}", script.join(", ")))?;
+    }
+    Ok(())
+}
+
+async fn one<S: Software>(shared: &'static Shared, seed: u64, script: &mut Vec<String>) -> Result<(), BoxError> {
+    let Some(stage) = Stage::new::<S>(shared, "script").await? else { return Ok(()) };
+    let mut dice = Dice(seed);
+    stage.run::<S>().await?;
+    let frontend = stage.pods.of(FRONTEND);
+    stage.pods.mark();
+    let mut last = 1;
+    for _ in 0..STEPS {
+        let step = match dice.below(7) {
+            0 | 1 => {
+                last = 1 + dice.below(4);
+                stage.world.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
+                format!("image {last}")
+            }
+            2 => {
+                let tag = 1 + dice.below(4);
+                stage.world.apply(&stuck::<S>(GRAPH, &format!("{tag}.0.0"), REPLICAS)).await?;
+                format!("image {tag} without a node")
+            }
+            3 => {
+                stage.operators.stop().await?;
+                stage.operators.start_again().await?;
+                "our controllers die".to_owned()
+            }
+            4 => {
+                stage.bench.kill_software().await?;
+                "the other side dies".to_owned()
+            }
+            5 => {
+                stage.bench.freeze_software()?;
+                "the other side hangs".to_owned()
+            }
+            _ => {
+                stage.bench.start_software().await?;
+                "the other side is back".to_owned()
+            }
+        };
+        script.push(step);
+        let pause = dice.below(PAUSE);
+        // What the author does in the middle of is what is tested.
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        stage.capacity_is_kept::<S>()?;
+    }
+    stage.bench.start_software().await?;
+    stage.world.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
+    stage.settled(GRAPH).await?;
+    stage.all_workers_run::<S>(&format!("{last}.0.0")).await?;
+    let components = stage.world.components().await?.len();
+    if components > 2 || stage.pods.of(FRONTEND) != frontend {
+        return Err(format!("{components} components are left, or the frontend is another").into());
+    }
+    stage.capacity_is_kept::<S>()?;
+    stage.end()
+}
+
+impl Stage {
+    fn capacity_is_kept<S: Software>(&self) -> Result<(), BoxError> {
+        let (fewest, least) = (self.pods.fewest(), S::least(REPLICAS));
+        if fewest >= least { Ok(()) } else { Err(format!("{fewest} of {least} pods served").into()) }
+    }
+}
