@@ -56,8 +56,7 @@ async fn a_second_install_for_the_whole_cluster_is_refused_and_an_upgrade_is_not
 fn install(release: &str, namespace: &str, kubeconfig: &Path) -> Output {
     let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
     helm.args(["install", release, CHART, "--namespace", namespace, "--dry-run=server", "--kubeconfig"]);
-    helm.arg(kubeconfig).args(["--set", "dynamo-operator.namespaceRestriction.enabled=true"]);
-    helm.args(["--set", "dynamo-operator.upgradeCRD=false"]).output().unwrap()
+    helm.arg(kubeconfig).args(["--set", "dynamo-operator.namespaceRestriction.enabled=true"]).output().unwrap()
 }
 
 /// An operator for the whole cluster makes the accounts of pods in the namespaces of graphs. In the reference, such a namespace cannot

@@ -2,6 +2,7 @@
 
 mod definitions;
 mod hardened;
+mod independence;
 mod long_names;
 mod neighbours;
 mod nulls;
@@ -23,8 +24,7 @@ pub(super) fn render(values: &[&str]) -> Result<Vec<Value>, String> {
     super::render("rel", "dyn", values).map_err(|error| format!("{error:#}"))
 }
 
-pub(super) const RESTRICTED: [&str; 2] =
-    ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
+pub(super) const RESTRICTED: [&str; 1] = ["dynamo-operator.namespaceRestriction.enabled=true"];
 
 pub(super) fn names<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a str> {
     objects.iter().filter(|o| o["kind"] == kind).map(|o| o["metadata"]["name"].as_str().unwrap()).collect()
@@ -287,7 +287,10 @@ fn every_program_understands_the_configuration_of_every_install() {
 #[test]
 fn what_cannot_work_is_refused_with_the_remedy() {
     for (values, expected) in [
-        (&["dynamo-operator.namespaceRestriction.enabled=true"][..], "set dynamo-operator.upgradeCRD=false"),
+        (
+            &["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=true"][..],
+            "leave dynamo-operator.upgradeCRD out",
+        ),
         (&["dynamo-operator.discoveryBackend=consul"], "use kubernetes or etcd"),
         (&["dynamo-operator.webhook.namespaceSelector.matchLabels.a=b"], "has to be empty"),
         (&["dynamo-operator.controllerManager.leaderElection.id=mine"], "must stay empty in a cluster-wide install"),

@@ -28,7 +28,7 @@ const PROGRAMS: [&str; 6] =
 /// The installs whose rights are held: for a whole cluster, for one namespace, and both for hostile tenants.
 pub(crate) const INSTALLS: [(&str, &[&str]); 4] = [
     ("default", &[]),
-    ("restricted", &["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"]),
+    ("restricted", &["dynamo-operator.namespaceRestriction.enabled=true"]),
     ("hardened", &["dynamo-operator.hardened=true"]),
     (
         "hardened and restricted",

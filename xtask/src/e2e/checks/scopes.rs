@@ -14,8 +14,7 @@ use crate::e2e::world::{PATIENCE, World, containers, graph};
 /// The namespace of the restricted install, and its release.
 pub(super) const OWN: &str = "team-of-its-own";
 pub(super) const OWN_RELEASE: &str = "own";
-pub(super) const RESTRICTED: [&str; 2] =
-    ["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.upgradeCRD=false"];
+pub(super) const RESTRICTED: [&str; 1] = ["dynamo-operator.namespaceRestriction.enabled=true"];
 const MARKER: &str = "dynamo-operator-namespace-scope";
 
 /// A second release takes one namespace over: its own controllers serve the graphs there, the others leave them alone.

@@ -110,3 +110,15 @@ gpu:
 imagePullSecretDiscovery:
   enabled: {{ .Values.imagePullSecretDiscovery.enabled }}
 {{- end -}}
+
+{{/* The part of the configuration that a program reads: only a change of it restarts its pods. Call as the program's Deployment. */}}
+{{- define "dynamo-operator.configOf" -}}
+{{- $all := include "dynamo-operator.config" .root | fromYaml -}}
+{{- if has .name (list "model-controller" "lease-scope") -}}
+{{- pick $all "leaderElection" "namespace" | toJson -}}
+{{- else if eq .name "webhook-server" -}}
+{{- omit $all "infrastructure" "ingress" "rbac" "imagePullSecretDiscovery" | toJson -}}
+{{- else -}}
+{{- omit $all "server" | toJson -}}
+{{- end -}}
+{{- end -}}

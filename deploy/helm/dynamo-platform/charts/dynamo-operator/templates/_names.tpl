@@ -36,6 +36,13 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .name }}
 {{- end -}}
 
+{{/* Labels of pods: no version, so that an upgrade of the chart restarts only pods whose own image or settings changed. */}}
+{{- define "dynamo-operator.podLabels" -}}
+{{ include "dynamo-operator.selector" . }}
+app.kubernetes.io/part-of: dynamo-operator
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+{{- end -}}
+
 {{- define "dynamo-operator.labels" -}}
 {{ include "dynamo-operator.selector" . }}
 app.kubernetes.io/part-of: dynamo-operator
@@ -46,6 +53,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{- define "dynamo-operator.restricted" -}}
 {{- if .Values.namespaceRestriction.enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* Whether the release owns the definitions: the value, else whether it serves the whole cluster. */}}
+{{- define "dynamo-operator.upgradeCRD" -}}
+{{- $set := .Values.upgradeCRD -}}
+{{- if ternary $set (empty (include "dynamo-operator.restricted" .)) (kindIs "bool" $set) }}true{{ end -}}
 {{- end -}}
 
 {{/* Whether nodes are looked at for GPUs: what the value says, else in an install for the whole cluster. */}}
@@ -88,7 +101,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $common := .root.Values.controllerManager.manager.image -}}
 {{- $own := .sub.Values.image -}}
 {{- $repository := $own.repository | default (printf "%s/%s" ($common.repository | trimSuffix "/") .name) -}}
-{{- printf "%s:%s" $repository (include "dynamo-operator.tag" ($own.tag | default $common.tag | default .root.Chart.AppVersion)) -}}
+{{- printf "%s:%s" $repository (include "dynamo-operator.version" .) -}}
+{{- end -}}
+
+{{/* Version of a program: the tag of its image. */}}
+{{- define "dynamo-operator.version" -}}
+{{- include "dynamo-operator.tag" (.sub.Values.image.tag | default .root.Values.controllerManager.manager.image.tag | default .root.Chart.AppVersion) -}}
 {{- end -}}
 
 {{/* A tag, which may look like a number: of those in files Helm makes fractions, and writes large ones with an exponent. */}}

@@ -27,9 +27,9 @@ spec:
         {{- with $labels }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-        {{- include "dynamo-operator.labels" . | nindent 8 }}
+        {{- include "dynamo-operator.podLabels" . | nindent 8 }}
       annotations:
-        checksum/config: {{ include "dynamo-operator.config" .root | sha256sum }}
+        checksum/config: {{ include "dynamo-operator.configOf" . | sha256sum }}
         kubectl.kubernetes.io/default-container: {{ .name }}
         {{- with merge (dict) $sub.podAnnotations $manager.podAnnotations }}
         {{- toYaml . | nindent 8 }}

@@ -7,8 +7,8 @@
 {{- fail "dynamo-operator.webhook.namespaceSelector has to be empty: an object that no admission has seen may be wrong in ways that controllers do not expect" }}
 {{- end }}
 {{- if include "dynamo-operator.restricted" . }}
-{{- if .Values.upgradeCRD }}
-{{- fail "a namespace-restricted install does not own the CRDs; set dynamo-operator.upgradeCRD=false, and let the cluster-wide install or an administrator install them" }}
+{{- if include "dynamo-operator.upgradeCRD" . }}
+{{- fail "a namespace-restricted install does not own the CRDs; leave dynamo-operator.upgradeCRD out, and let the cluster-wide install or an administrator install them" }}
 {{- end }}
 {{- else }}
 {{- if and .Values.controllerManager.leaderElection.id (ne .Values.controllerManager.leaderElection.id "dynamo.nvidia.com") }}
