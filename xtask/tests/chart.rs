@@ -6,10 +6,11 @@ use std::process::{Command, Output};
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
-use test_cluster::TestNamespace;
 use test_cluster::assets::{Assets, Tool};
+use test_cluster::{Cluster, Controllers, Options, TestNamespace};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/helm/dynamo-platform");
 
@@ -50,6 +51,25 @@ async fn a_second_install_for_the_whole_cluster_is_refused_and_an_upgrade_is_not
         "{refusal}"
     );
     assert!(refusal.contains(release), "{refusal}");
+}
+
+/// The definitions as a release of their own; Helm keeps them when it goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_definitions_are_installed_alone_and_stay() {
+    let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+    let helm = |args: &[&str]| {
+        let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
+        let output = helm.args(args).arg("--kubeconfig").arg(cluster.kubeconfig()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/helm/dynamo-crds");
+    helm(&["install", "dynamo-crds", chart, "--namespace", "default"]);
+    helm(&["upgrade", "dynamo-crds", chart, "--namespace", "default", "--set", "webhookService.namespace=team"]);
+    helm(&["uninstall", "dynamo-crds", "--namespace", "default"]);
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client().unwrap());
+    let graphs = definitions.get("dynamographdeployments.nvidia.com").await.unwrap();
+    let webhook = graphs.spec.conversion.unwrap().webhook.unwrap();
+    assert_eq!(webhook.client_config.unwrap().service.unwrap().namespace, "team");
 }
 
 /// What `helm install` for one namespace would make there. It says no where an object of others has a name that it needs.

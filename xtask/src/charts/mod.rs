@@ -136,8 +136,12 @@ fn compare(wanted: Vec<(PathBuf, String)>) -> Result<()> {
 
 /// What the chart makes of values, each as `key=value`, without a cluster.
 pub(crate) fn render(release: &str, namespace: &str, values: &[&str]) -> Result<Vec<Value>> {
+    render_chart(&chart(), release, namespace, values)
+}
+
+fn render_chart(chart: &Path, release: &str, namespace: &str, values: &[&str]) -> Result<Vec<Value>> {
     let mut command = Command::new(Assets::from_env()?.find(Tool::Helm)?);
-    command.args(["template", release]).arg(chart()).arg(format!("--namespace={namespace}")).arg(KUBE_VERSION);
+    command.args(["template", release]).arg(chart).arg(format!("--namespace={namespace}")).arg(KUBE_VERSION);
     command.args(values.iter().flat_map(|value| ["--set", value]));
     let output = command.output().context("cannot run helm")?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -150,6 +154,12 @@ pub(crate) fn render(release: &str, namespace: &str, values: &[&str]) -> Result<
 /// The chart of the platform.
 pub(crate) fn chart() -> PathBuf {
     workspace_root().join("deploy/helm/dynamo-platform")
+}
+
+/// The chart of the definitions alone.
+#[cfg(test)]
+fn definitions() -> PathBuf {
+    workspace_root().join("deploy/helm/dynamo-crds")
 }
 
 /// The charts of the programs.

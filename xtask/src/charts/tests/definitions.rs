@@ -68,3 +68,25 @@ fn who_owns_the_definitions_gets_neither_job() {
         assert!(names(&render(values).unwrap(), "Job").is_empty(), "{values:?}");
     }
 }
+
+/// The chart of the definitions alone holds what `deploy/crds` holds; they stay when the release goes, and so do the objects.
+#[test]
+fn the_chart_of_the_definitions_has_all_of_them() {
+    let values = ["webhookService.namespace=team", "webhookService.name=converter"];
+    let rendered =
+        crate::charts::render_chart(&crate::charts::definitions(), "dynamo-crds", "default", &values).unwrap();
+    let mut files = 0;
+    for file in std::fs::read_dir(crate::operators::workspace_root().join("deploy/crds")).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let mut expected: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(expected["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+        if let Some(service) = expected.pointer_mut("/spec/conversion/webhook/clientConfig/service") {
+            service["namespace"] = json!("team");
+            service["name"] = json!("converter");
+        }
+        let name = expected["metadata"]["name"].as_str().unwrap();
+        assert_eq!(*find(&rendered, "CustomResourceDefinition", name), expected, "{name}");
+        files += 1;
+    }
+    assert_eq!(rendered.len(), files);
+}
