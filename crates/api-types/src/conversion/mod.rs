@@ -131,6 +131,17 @@ struct Source<'a> {
     name: Option<&'a str>,
     saved: Option<Saved>,
     to: ApiVersion,
+    extent: Extent,
+}
+
+/// Whether the API server has added the defaults of its version to the source of a conversion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// It has. What the target's version has a default for is in the target, too.
+    Whole,
+    /// It may not have: within a merge, the source may be a part of an object. The target has only what the source has; a field
+    /// that was added would look like one that another manager has set.
+    Part,
 }
 
 pub(crate) const GRAPH: &str = "DynamoGraphDeployment";
@@ -172,6 +183,10 @@ pub fn has_saved_data(object: &Value) -> bool {
 /// # Errors
 /// If the object is not of a kind that has two versions, or not in one of them.
 pub fn convert(object: Value, to: ApiVersion) -> Result<Value, ConversionError> {
+    convert_extent(object, to, Extent::Whole)
+}
+
+fn convert_extent(object: Value, to: ApiVersion, extent: Extent) -> Result<Value, ConversionError> {
     let Value::Object(mut object) = object else { return Err(ConversionError::NotAnObject) };
     let from: ApiVersion = text(&object, "apiVersion").unwrap_or_default().parse()?;
     let given = text(&object, "kind").unwrap_or_default().to_owned();
@@ -189,7 +204,7 @@ pub fn convert(object: Value, to: ApiVersion) -> Result<Value, ConversionError> 
     let kind_name = object.remove("kind");
     object.remove("apiVersion");
     let name = text(&metadata, "name");
-    let (mut target, saved) = (kind.convert)(Source { body: object, name, saved, to });
+    let (mut target, saved) = (kind.convert)(Source { body: object, name, saved, to, extent });
     if let Some(saved) = saved {
         payload::put(&mut metadata, &kind.keys, saved);
     }

@@ -17,7 +17,7 @@ mod fields;
 
 use super::size::{self, ANNOTATION_BYTES, bytes};
 use super::value::Object;
-use super::{ApiVersion, ConversionError, convert, kind};
+use super::{ApiVersion, ConversionError, Extent, convert_extent, kind};
 use fields::{contains, fields, retain};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -46,10 +46,10 @@ struct Notes {
     bytes: usize,
 }
 
-/// Converts an object for the API server: as [`convert`] does, and with notes where the object is on its way through a merge.
+/// Converts an object for the API server: as [`super::convert`] does, and with notes where the object is on its way through a merge.
 ///
 /// # Errors
-/// As [`convert`].
+/// As [`super::convert`].
 pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, ConversionError> {
     let notes = take(&mut object);
     let in_request = object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
@@ -59,7 +59,8 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
     let restored = notes.filter(|_| in_request && !same_version).and_then(|notes| notes.restore(&object, to));
     let mut target = match restored {
         Some(target) => target,
-        None => convert(object, to)?,
+        None if in_request => convert_part(object, to)?,
+        None => convert_extent(object, to, Extent::Whole)?,
     };
     if !same_version {
         size::fit(&mut target, to)?;
@@ -68,6 +69,11 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
         attach(&mut target, new);
     }
     Ok(target)
+}
+
+/// An object that may be a part of one, in the other version.
+fn convert_part(object: Value, to: ApiVersion) -> Result<Value, ConversionError> {
+    convert_extent(object, to, Extent::Part)
 }
 
 fn annotations(object: &Value) -> Option<&Object> {
@@ -146,7 +152,7 @@ impl Notes {
         let from: ApiVersion = live["apiVersion"].as_str()?.parse().ok()?;
         let whole = self.object(live, to);
         let there = body(live);
-        let whole_seen = body(&convert(whole.clone(), from).ok()?);
+        let whole_seen = body(&convert_part(whole.clone(), from).ok()?);
         if !contains(from, &whole_seen, &there) {
             return None;
         }
@@ -154,7 +160,7 @@ impl Notes {
         let there = fields(from, &there);
         let removed = all.iter().filter(|field| !self.kept.contains(*field)).cloned().collect();
         let pruned = without(to, &whole, &removed);
-        let pruned_seen = fields(from, &body(&convert(pruned.clone(), from).ok()?));
+        let pruned_seen = fields(from, &body(&convert_part(pruned.clone(), from).ok()?));
         // Every field that the source still says is still there, or it was not a merge that removed it.
         if fields(from, &whole_seen).iter().any(|field| pruned_seen.contains(field) && !there.contains(field)) {
             return None;
@@ -199,7 +205,7 @@ impl Notes {
         (from, to): (ApiVersion, ApiVersion),
     ) -> Value {
         let says_all = |candidate: &Value| {
-            convert(candidate.clone(), from).is_ok_and(|seen| there.is_subset(&fields(from, &body(&seen))))
+            convert_part(candidate.clone(), from).is_ok_and(|seen| there.is_subset(&fields(from, &body(&seen))))
         };
         let mut tries = (EFFORT / self.bytes.max(1)).clamp(1, MOST);
         let mut dropped = HashSet::new();

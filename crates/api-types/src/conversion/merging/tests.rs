@@ -1,6 +1,7 @@
 //! Notes: when they are written, what they do, and what they cannot do.
 
 use super::*;
+use crate::conversion::convert;
 
 fn graph(service: Value) -> Value {
     json!({
@@ -78,5 +79,56 @@ fn notes_written_by_hand_never_change_what_the_object_says() {
         odd["metadata"]["annotations"] = json!({ NOTE: note, "nvidia.com/merge.": "x", "nvidia.com/merge.1": "" });
         let seen = down(&odd);
         assert_eq!(up(&seen)["spec"], body, "{note}");
+    }
+}
+
+/// Defect: a part of a request got `autoApply`, `useMocker` and more from its conversion, and these looked like fields that an author
+/// had set.
+#[test]
+fn a_part_of_a_request_converts_to_a_part() {
+    for (version, spec, converted) in [
+        ("v1alpha1", json!({}), json!({})),
+        ("v1alpha1", json!({ "model": "m" }), json!({ "model": "m" })),
+        ("v1alpha1", json!({ "autoApply": true }), json!({ "autoApply": true })),
+        (
+            "v1alpha1",
+            json!({ "profilingConfig": { "config": { "sla": { "isl": 1 } } } }),
+            json!({ "workload": { "isl": 1 } }),
+        ),
+        ("v1beta1", json!({ "model": "m" }), json!({ "model": "m" })),
+        ("v1beta1", json!({ "autoApply": false }), json!({ "autoApply": false })),
+        ("v1beta1", json!({ "features": { "mocker": { "enabled": false } } }), json!({ "useMocker": false })),
+        ("v1beta1", json!({ "image": "i" }), json!({ "profilingConfig": { "profilerImage": "i" } })),
+    ] {
+        let part = json!({
+            "apiVersion": format!("nvidia.com/{version}"), "kind": "DynamoGraphDeploymentRequest",
+            "metadata": { "name": "r", "resourceVersion": "7" }, "spec": spec, "status": {},
+        });
+        let seen = if version == "v1alpha1" { up(&part) } else { down(&part) };
+        assert_eq!((&seen["spec"], &seen["status"]), (&converted, &json!({})), "{version} {spec}");
+        let back = if version == "v1alpha1" { down(&seen) } else { up(&seen) };
+        assert_eq!(back["spec"], spec, "{version}");
+    }
+}
+
+/// What a merge in one version removed and the other version's manager keeps: the value of that manager stays.
+#[test]
+fn a_field_of_a_request_that_another_manager_keeps_has_its_value() {
+    let request = |spec: Value| {
+        json!({
+            "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest",
+            "metadata": { "name": "r", "resourceVersion": "7" }, "spec": spec,
+        })
+    };
+    let whole =
+        json!({ "model": "m", "autoApply": false, "image": "i", "features": { "mocker": { "enabled": true } } });
+    for (field, kept) in [("autoApply", "autoApply"), ("features", "useMocker"), ("image", "profilingConfig")] {
+        let mut less = whole.clone();
+        less.as_object_mut().unwrap().remove(field);
+        let (mut merged, pruned) = (down(&request(whole.clone())), down(&request(less)));
+        let notes = annotations(&pruned).unwrap().clone();
+        annotations_mut(&mut merged).unwrap().retain(|key, _| notes.contains_key(key));
+        assert!(merged["spec"].get(kept).is_some());
+        assert_eq!(up(&merged)["spec"], whole, "the field belongs to a manager of v1alpha1");
     }
 }

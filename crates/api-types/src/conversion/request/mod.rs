@@ -7,7 +7,7 @@ mod status;
 
 use super::lens::{self, Edit, Saved, Side};
 use super::value::{Object, object};
-use super::{ApiVersion, Source};
+use super::{ApiVersion, Extent, Source};
 use serde_json::Value;
 
 /// One annotation per field, as the first conversion of the reference had them.
@@ -23,12 +23,12 @@ pub(super) const RETIRED: [&str; 9] = [
     "nvidia.com/dgdr-profiling-job-name",
 ];
 
-struct Alpha;
-struct Beta;
+struct Alpha(Extent);
+struct Beta(Extent);
 
 impl Side for Alpha {
     fn project(&self, body: &Object) -> Object {
-        each_part(body, spec::to_beta, status::to_beta)
+        each_part(body, self.0, spec::to_beta, status::to_beta)
     }
 
     fn save(&self, original: &Object, rebuilt: &Object) -> Object {
@@ -42,7 +42,7 @@ impl Side for Alpha {
 
 impl Side for Beta {
     fn project(&self, body: &Object) -> Object {
-        each_part(body, spec::to_alpha, status::to_alpha)
+        each_part(body, self.0, spec::to_alpha, status::to_alpha)
     }
 
     fn save(&self, original: &Object, rebuilt: &Object) -> Object {
@@ -54,25 +54,29 @@ impl Side for Beta {
     }
 
     fn complete(&self, body: &mut Object) {
-        if let Some(Value::Object(spec)) = body.get_mut("spec") {
+        if let (Extent::Whole, Some(Value::Object(spec))) = (self.0, body.get_mut("spec")) {
             spec::fill_defaults(spec);
         }
     }
 }
 
-fn each_part(body: &Object, spec: fn(&Object) -> Object, status: fn(&Object) -> Object) -> Object {
+/// Projects a part of an object to the other version.
+type Projection = fn(&Object, Extent) -> Object;
+
+fn each_part(body: &Object, extent: Extent, spec: Projection, status: Projection) -> Object {
     let mut projected = Object::new();
     for (key, change) in [("spec", spec), ("status", status)] {
         if let Some(part) = object(body, key) {
-            projected.insert(key.to_owned(), Value::Object(change(part)));
+            projected.insert(key.to_owned(), Value::Object(change(part, extent)));
         }
     }
     projected
 }
 
 pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
+    let (alpha, beta) = (Alpha(source.extent), Beta(source.extent));
     match source.to {
-        ApiVersion::V1Beta1 => lens::convert(&source.body, source.saved.as_ref(), &Alpha, &Beta),
-        ApiVersion::V1Alpha1 => lens::convert(&source.body, source.saved.as_ref(), &Beta, &Alpha),
+        ApiVersion::V1Beta1 => lens::convert(&source.body, source.saved.as_ref(), &alpha, &beta),
+        ApiVersion::V1Alpha1 => lens::convert(&source.body, source.saved.as_ref(), &beta, &alpha),
     }
 }

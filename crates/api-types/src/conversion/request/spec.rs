@@ -1,6 +1,7 @@
 //! The spec of a request.
 
 use super::config;
+use crate::conversion::Extent;
 use crate::conversion::value::{Object, at, copy, insert_filled, is_empty, is_true, list, named, object, put, text};
 use crate::v1beta1::{ModelCache, SearchStrategy, Workload};
 use serde_json::{Value, json};
@@ -12,9 +13,13 @@ pub(super) const PROFILER: &str = "profiler";
 /// Where v1beta1 has the pod of the profiling job.
 const POD: [&str; 4] = ["overrides", "profilingJob", "template", "spec"];
 
-pub(super) fn to_beta(alpha: &Object) -> Object {
+pub(super) fn to_beta(alpha: &Object, extent: Extent) -> Object {
     let mut beta = said(alpha);
-    fill_defaults(&mut beta);
+    if extent == Extent::Whole {
+        // The versions have opposite defaults.
+        beta.entry("autoApply").or_insert(json!(false));
+        fill_defaults(&mut beta);
+    }
     beta
 }
 
@@ -37,8 +42,7 @@ pub(super) fn fill_defaults(beta: &mut Object) {
 fn said(alpha: &Object) -> Object {
     let mut beta = Object::new();
     copy(alpha, &mut beta, &SAME);
-    // The versions have opposite defaults.
-    beta.insert("autoApply".to_owned(), json!(is_true(alpha, "autoApply")));
+    copy_applies(alpha, &mut beta);
     let profiling = object(alpha, "profilingConfig");
     let image = profiling.and_then(|profiling| text(profiling, "profilerImage"));
     let workers = object(alpha, "deploymentOverrides").and_then(|overrides| text(overrides, "workersImage"));
@@ -67,18 +71,24 @@ fn said(alpha: &Object) -> Object {
     beta
 }
 
-pub(super) fn to_alpha(beta: &Object) -> Object {
+/// Copies the field that says whether the graph is made.
+fn copy_applies(from: &Object, into: &mut Object) {
+    if let Some(applies) = from.get("autoApply").filter(|applies| applies.is_boolean()) {
+        into.insert("autoApply".to_owned(), applies.clone());
+    }
+}
+
+pub(super) fn to_alpha(beta: &Object, extent: Extent) -> Object {
     let mut alpha = Object::new();
     copy(beta, &mut alpha, &SAME);
-    let applies = beta.get("autoApply").and_then(Value::as_bool);
-    alpha.insert("autoApply".to_owned(), json!(applies.unwrap_or(true)));
-    let mocks = at(beta, &["features", "mocker", "enabled"]) == Some(&json!(true));
-    alpha.insert("useMocker".to_owned(), json!(mocks));
-    // The default that the API server fills in when v1alpha1 is written; so writing back what was read changes nothing.
-    alpha.insert("enableGpuDiscovery".to_owned(), json!(true));
+    copy_applies(beta, &mut alpha);
+    if let Some(mocks) = at(beta, &["features", "mocker", "enabled"]).filter(|mocks| mocks.is_boolean()) {
+        alpha.insert("useMocker".to_owned(), mocks.clone());
+    }
     let mut profiling = Object::new();
-    // Required in v1alpha1.
-    profiling.insert("profilerImage".to_owned(), json!(text(beta, "image").unwrap_or_default()));
+    if let Some(image) = text(beta, "image") {
+        profiling.insert("profilerImage".to_owned(), json!(image));
+    }
     if let Some(config) = config::to_alpha(beta) {
         insert_filled(&mut profiling, "config", config);
     }
@@ -92,8 +102,27 @@ pub(super) fn to_alpha(beta: &Object) -> Object {
             }
         }
     }
-    alpha.insert("profilingConfig".to_owned(), Value::Object(profiling));
+    insert_filled(&mut alpha, "profilingConfig", profiling);
+    if extent == Extent::Whole {
+        fill_alpha_defaults(&mut alpha);
+    }
     alpha
+}
+
+/// Adds what v1alpha1 requires, and the defaults that the API server adds when v1alpha1 is written: so writing back what was read
+/// changes nothing.
+fn fill_alpha_defaults(alpha: &mut Object) {
+    for (field, default) in [
+        ("autoApply", json!(true)),
+        ("useMocker", json!(false)),
+        ("enableGpuDiscovery", json!(true)),
+        ("profilingConfig", json!({})),
+    ] {
+        alpha.entry(field).or_insert(default);
+    }
+    if let Some(Value::Object(profiling)) = alpha.get_mut("profilingConfig") {
+        profiling.entry("profilerImage").or_insert(json!(""));
+    }
 }
 
 /// The profiler's container; the first one without a name if none has the name, as earlier versions wrote it.

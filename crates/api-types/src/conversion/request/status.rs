@@ -1,12 +1,13 @@
 //! The status of a request.
 
+use crate::conversion::Extent;
 use crate::conversion::value::{Object, at, copy, is_true, object, put, text};
 use serde_json::json;
 
 /// Fields that are the same in both versions.
 const SAME: [&str; 2] = ["observedGeneration", "conditions"];
 
-pub(super) fn to_beta(alpha: &Object) -> Object {
+pub(super) fn to_beta(alpha: &Object, extent: Extent) -> Object {
     let mut beta = Object::new();
     copy(alpha, &mut beta, &SAME);
     let deployment = object(alpha, "deployment");
@@ -19,7 +20,9 @@ pub(super) fn to_beta(alpha: &Object) -> Object {
         Some("Failed") => "Failed",
         _ => "Pending",
     };
-    beta.insert("phase".to_owned(), json!(phase));
+    if extent == Extent::Whole || alpha.contains_key("state") {
+        beta.insert("phase".to_owned(), json!(phase));
+    }
     if let Some(generated) = object(alpha, "generatedDeployment") {
         put(&mut beta, &["profilingResults", "selectedConfig"], Some(json!(generated)));
     }
@@ -29,7 +32,7 @@ pub(super) fn to_beta(alpha: &Object) -> Object {
     beta
 }
 
-pub(super) fn to_alpha(beta: &Object) -> Object {
+pub(super) fn to_alpha(beta: &Object, extent: Extent) -> Object {
     let mut alpha = Object::new();
     copy(beta, &mut alpha, &SAME);
     let state = match text(beta, "phase") {
@@ -39,7 +42,9 @@ pub(super) fn to_alpha(beta: &Object) -> Object {
         Some("Failed") => "Failed",
         _ => "Pending",
     };
-    alpha.insert("state".to_owned(), json!(state));
+    if extent == Extent::Whole || beta.contains_key("phase") {
+        alpha.insert("state".to_owned(), json!(state));
+    }
     if let Some(generated) = at(beta, &["profilingResults", "selectedConfig"]).filter(|config| config.is_object()) {
         alpha.insert("generatedDeployment".to_owned(), generated.clone());
     }
