@@ -29,6 +29,10 @@ pub(super) trait Side {
     /// Adds the defaults that the API server would add to an object of this version into which saved data was put back. Unlike
     /// saved data they may be visible in the other version: they come with the next write at the latest.
     fn complete(&self, _object: &mut Object) {}
+
+    /// Adds all defaults that the API server adds to a whole object of this version. They come with the next write, so they are
+    /// not saved.
+    fn fill(&self, _object: &mut Object) {}
 }
 
 /// Data of one version that is kept with an object of the other version.
@@ -68,7 +72,11 @@ pub(super) fn convert(
             (target, rebuilt)
         }
     };
-    if rebuilt == *source {
+    let is_source = |mut rebuilt: Object| {
+        from.fill(&mut rebuilt);
+        rebuilt == *source
+    };
+    if rebuilt == *source || is_source(rebuilt.clone()) {
         return (target, None);
     }
     let sparse = from.save(source, &rebuilt);
@@ -178,20 +186,28 @@ fn invisible_at(key: &str, candidate: Option<&Value>, current: Option<&Value>, l
         }
 }
 
-/// Entries of lists are compared by name; a list with an entry that has none, or the name of another, only as a whole.
+/// Entries of lists are compared by what tells them apart; a list with an entry that has none, or that of another, only as a whole.
 fn invisible_list(candidate: &[Value], current: &[Value], live: &[Value]) -> bool {
-    let (Some(candidate), Some(current), Some(live)) = (by_name(candidate), by_name(current), by_name(live)) else {
+    let (Some(candidate), Some(current), Some(live)) = (by_key(candidate), by_key(current), by_key(live)) else {
         return false;
     };
-    let names: BTreeSet<&str> = candidate.keys().chain(current.keys()).copied().collect();
-    let entry = |entries: &BTreeMap<_, _>, name: &str| entries.get(name).copied();
-    names.into_iter().all(|name| invisible_at(name, entry(&candidate, name), entry(&current, name), entry(&live, name)))
+    let keys: BTreeSet<Key<'_>> = candidate.keys().chain(current.keys()).copied().collect();
+    let entry = |entries: &BTreeMap<_, _>, key: Key<'_>| entries.get(&key).copied();
+    keys.into_iter().all(|key| invisible_at(key.0, entry(&candidate, key), entry(&current, key), entry(&live, key)))
 }
 
-/// The entries of a list by their names; none if one has no name, or the name of another.
-fn by_name(entries: &[Value]) -> Option<BTreeMap<&str, &Value>> {
-    let named: BTreeMap<_, _> = entries.iter().filter_map(|entry| Some((name_of(entry)?, entry))).collect();
-    (named.len() == entries.len()).then_some(named)
+/// What tells the entries of a list apart: their names, and of mounts their places, too.
+type Key<'a> = (&'a str, Option<&'a str>);
+
+/// The entries of a list by what tells them apart; none if one has no name, or all that another has.
+fn by_key(entries: &[Value]) -> Option<BTreeMap<Key<'_>, &Value>> {
+    let keyed: BTreeMap<_, _> =
+        entries.iter().filter_map(|entry| Some(((name_of(entry)?, place_of(entry)), entry))).collect();
+    (keyed.len() == entries.len()).then_some(keyed)
+}
+
+fn place_of(mount: &Value) -> Option<&str> {
+    ["mountPath", "mountPoint"].iter().find_map(|key| mount.get(key)?.as_str())
 }
 
 /// Whether two values say the same. Quantities may be written differently; Go writes them in its own way.

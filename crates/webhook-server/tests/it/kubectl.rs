@@ -10,7 +10,7 @@ use crate::manifests::{KINDS, Kind};
 use crate::namespace;
 use crate::versions::{VERSIONS, other, subset};
 
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const MANAGER: &str = "argocd-controller";
 
 fn api(namespace: &TestNamespace, kind: &Kind, version: &str) -> Api<DynamicObject> {
@@ -42,7 +42,8 @@ async fn client_side(api: &Api<DynamicObject>, manifest: &Value, dry_run: bool) 
     api.patch("chat", &PatchParams { dry_run, ..PatchParams::default() }, &Patch::Merge(&patch)).await.unwrap()
 }
 
-fn three_way(last: Option<&Value>, wanted: &Value, live: &Value) -> Option<Value> {
+/// The merge patch that kubectl sends for custom resources: what the last manifest had and this one has not goes.
+pub fn three_way(last: Option<&Value>, wanted: &Value, live: &Value) -> Option<Value> {
     let (Value::Object(wanted), Value::Object(live)) = (wanted, live) else {
         return (wanted != live).then(|| wanted.clone());
     };

@@ -8,6 +8,7 @@ mod common;
 #[path = "../support/kit.rs"]
 mod kit;
 
+mod authors;
 mod certificates;
 mod hostile;
 mod kubectl;

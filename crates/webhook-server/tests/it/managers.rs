@@ -11,7 +11,7 @@ use test_cluster::TestNamespace;
 use crate::common::objects;
 use crate::namespace;
 
-const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
+pub const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
 const GRAPH: &str = "DynamoGraphDeployment";
 /// For a test that runs on every change.
 const CASES: u64 = 24;
@@ -29,7 +29,7 @@ fn api(namespace: &TestNamespace, version: &str) -> Api<DynamicObject> {
     objects(namespace, GRAPH, version)
 }
 
-fn graph(version: &str, name: &str, spec: &Value) -> Value {
+pub fn graph(version: &str, name: &str, spec: &Value) -> Value {
     let mut graph =
         json!({ "apiVersion": format!("nvidia.com/{version}"), "kind": GRAPH, "metadata": { "name": name } });
     if !spec.is_null() {
@@ -39,7 +39,7 @@ fn graph(version: &str, name: &str, spec: &Value) -> Value {
 }
 
 /// What controllers write: a status, and an annotation of their own.
-async fn reconcile(namespace: &TestNamespace, version: &str, name: &str) {
+pub async fn reconcile(namespace: &TestNamespace, version: &str, name: &str) {
     let api = api(namespace, version);
     let mut status = graph(version, name, &Value::Null);
     status["status"] = json!({ "state": "pending" });
@@ -133,14 +133,14 @@ async fn what_is_removed_from_a_v1alpha1_manifest_goes_and_the_rest_stays() {
 }
 
 /// Small, fast and repeatable.
-struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
-    fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -148,7 +148,7 @@ impl Chance {
     }
 
     /// A part of a manifest: everything in it may be missing, but what it needs to be valid.
-    fn part(&mut self, whole: &Value, needed: &[&str]) -> Value {
+    pub fn part(&mut self, whole: &Value, needed: &[&str]) -> Value {
         match whole {
             Value::Object(fields) => {
                 let kept = fields.iter().filter(|(key, _)| needed.contains(&key.as_str()) || self.below(10) > 2);
@@ -173,12 +173,12 @@ impl Chance {
     }
 }
 
-fn setting(name: &str, default: u64) -> u64 {
+pub fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
 /// Everything that each of the versions can say in more than one place, or alone.
-fn everything(version: &str) -> Value {
+pub fn everything(version: &str) -> Value {
     let mut worker = full_service();
     worker["envs"] = json!([{ "name": "E1", "value": "1" }, { "name": "C1", "value": "hidden" }]);
     worker["volumeMounts"] = json!([{ "name": "v", "mountPoint": "/c" }]);
@@ -199,7 +199,7 @@ fn everything(version: &str) -> Value {
     spec
 }
 
-const NEEDED: [&str; 22] = [
+pub const NEEDED: [&str; 22] = [
     "services",
     "components",
     "Worker",

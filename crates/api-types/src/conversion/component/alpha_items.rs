@@ -157,3 +157,37 @@ fn place_side(item: &mut Object, live: &Object, in_main: &Object) {
         }
     }
 }
+
+/// The liveness probe, by field.
+pub(super) fn place_liveness_probe(alpha: &mut Object, own: Option<&Value>, main: Option<&Value>) {
+    place_probe(alpha, "livenessProbe", own, main);
+}
+
+/// The readiness probe, by field.
+pub(super) fn place_readiness_probe(alpha: &mut Object, own: Option<&Value>, main: Option<&Value>) {
+    place_probe(alpha, "readinessProbe", own, main);
+}
+
+/// A field that both probes have is that of the main container; the other one is hidden by it and stays as it was.
+fn place_probe(alpha: &mut Object, key: &str, own: Option<&Value>, main: Option<&Value>) {
+    let live = object(alpha, key).cloned().unwrap_or_default();
+    let saved = |half: Option<&Value>| half.and_then(Value::as_object).cloned().unwrap_or_default();
+    let (mut own, mut main) = (saved(own), saved(main));
+    // What is deeper in a field has no place of its own.
+    let both: HashSet<String> = main.keys().filter(|field| own.contains_key(*field)).cloned().collect();
+    for half in [&mut own, &mut main] {
+        half.retain(|field, value| match live.get(field) {
+            Some(now) if !both.contains(field) => {
+                *value = now.clone();
+                true
+            }
+            now => now.is_some(),
+        });
+    }
+    let new = live.into_iter().filter(|(field, _)| !main.contains_key(field));
+    let new: Object = new.filter(|(field, _)| !own.contains_key(field)).collect();
+    own.extend(new);
+    let filled = |half: Object| (!half.is_empty()).then_some(Value::Object(half));
+    put(alpha, &[key], filled(own));
+    put(alpha, &["extraPodSpec", "mainContainer", key], filled(main));
+}

@@ -1,6 +1,8 @@
 //! What only v1alpha1 can say about a component, and how it is put back.
 
-use super::alpha_items::{Place, place_env, place_mounts, place_resources};
+use super::alpha_items::{
+    Place, place_env, place_liveness_probe, place_mounts, place_readiness_probe, place_resources,
+};
 use super::{Name, SIDECAR};
 use crate::conversion::lens::Edit;
 use crate::conversion::value::{Object, at, is_empty, list, name_of, named, object, put, text};
@@ -44,6 +46,8 @@ fn by_item(group: &[Path]) -> Option<Place> {
         ["resources"] => Some(place_resources),
         ["envs"] => Some(place_env),
         ["volumeMounts"] => Some(place_mounts),
+        ["livenessProbe"] => Some(place_liveness_probe),
+        ["readinessProbe"] => Some(place_readiness_probe),
         _ => None,
     }
 }

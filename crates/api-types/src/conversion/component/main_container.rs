@@ -4,7 +4,7 @@ use super::MAIN;
 use super::resources::to_native;
 use crate::conversion::value::{Object, copy, insert_filled, is_empty, list, name_of, object, places, text};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The ways to ask a container; a probe has one.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
@@ -20,7 +20,7 @@ pub(super) fn main_container(alpha: &Object, extra: Option<&Object>) -> Object {
                 "env" => union_env(&mut main, value),
                 "envFrom" if is_empty(value) => {}
                 "resources" => merge_resources(&mut main, value),
-                "volumeMounts" => put_first(&mut main, key, value),
+                "volumeMounts" => union_mounts(&mut main, value),
                 "livenessProbe" | "readinessProbe" => merge_probe(&mut main, key, value),
                 _ => {
                     main.insert(key.clone(), value.clone());
@@ -86,11 +86,16 @@ fn union_env(main: &mut Object, over: &Value) {
     }
 }
 
-fn put_first(main: &mut Object, key: &str, first: &Value) {
+/// Both lists as one, those of the main container first. A place has one mount: that of the main container.
+fn union_mounts(main: &mut Object, first: &Value) {
+    const MOUNTS: &str = "volumeMounts";
     let Some(first) = first.as_array() else { return };
-    let all: Vec<Value> = first.iter().chain(list(main, key)).cloned().collect();
+    let place = |mount: &'_ Value| mount.get("mountPath").and_then(Value::as_str).map(ToOwned::to_owned);
+    let taken: HashSet<String> = first.iter().filter_map(place).collect();
+    let is_free = |mount: &&Value| place(mount).is_none_or(|place| !taken.contains(&place));
+    let all: Vec<Value> = first.iter().chain(list(main, MOUNTS).iter().filter(is_free)).cloned().collect();
     if !all.is_empty() {
-        main.insert(key.to_owned(), Value::Array(all));
+        main.insert(MOUNTS.to_owned(), Value::Array(all));
     }
 }
 

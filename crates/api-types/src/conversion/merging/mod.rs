@@ -11,7 +11,7 @@
 //! unless something that is still there says the same: that belongs to a manager in the other version.
 //!
 //! No note is stored: the API server removes the resource version of objects before it stores them, and adds it after
-//! reading them. Only an object with a resource version is converted within a request.
+//! reading them. An object that is stored has a uid, which the parts of a merge may lack.
 
 mod fields;
 
@@ -52,15 +52,15 @@ struct Notes {
 /// As [`super::convert`].
 pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, ConversionError> {
     let notes = take(&mut object);
-    let in_request = object["metadata"]["resourceVersion"].as_str().is_some_and(|version| !version.is_empty());
+    let in_request = is_in_request(&object["metadata"]);
+    let extent = if in_request { Extent::Part } else { Extent::Whole };
     let same_version = object["apiVersion"] == to.api_version();
     // On the way back there is no need of notes, and the version that is stored would keep them.
     let new = (in_request && !same_version && notes.is_none()).then(|| note(&object)).flatten();
     let restored = notes.filter(|_| in_request && !same_version).and_then(|notes| notes.restore(&object, to));
     let mut target = match restored {
         Some(target) => target,
-        None if in_request => convert_part(object, to)?,
-        None => convert_extent(object, to, Extent::Whole)?,
+        None => convert_extent(object, to, extent)?,
     };
     if !same_version {
         size::fit(&mut target, to)?;
@@ -71,9 +71,12 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
     Ok(target)
 }
 
-/// An object that may be a part of one, in the other version.
-fn convert_part(object: Value, to: ApiVersion) -> Result<Value, ConversionError> {
-    convert_extent(object, to, Extent::Part)
+/// Whether an object is converted within a request, where it may be merged. One that was read from storage has a uid and no resource
+/// version yet, one that is about to be stored has it no more. A merge takes both off, and managed fields, if its manager owns
+/// labels or annotations; new objects have managed fields before they have a uid.
+fn is_in_request(metadata: &Value) -> bool {
+    let has = |key: &str| metadata[key].as_str().is_some_and(|text| !text.is_empty());
+    has("resourceVersion") || (!has("uid") && metadata.get("managedFields").is_none())
 }
 
 fn annotations(object: &Value) -> Option<&Object> {
@@ -152,7 +155,7 @@ impl Notes {
         let from: ApiVersion = live["apiVersion"].as_str()?.parse().ok()?;
         let whole = self.object(live, to);
         let there = body(live);
-        let whole_seen = body(&convert_part(whole.clone(), from).ok()?);
+        let whole_seen = body(&convert_extent(whole.clone(), from, Extent::Part).ok()?);
         if !contains(from, &whole_seen, &there) {
             return None;
         }
@@ -160,7 +163,7 @@ impl Notes {
         let there = fields(from, &there);
         let removed = all.iter().filter(|field| !self.kept.contains(*field)).cloned().collect();
         let pruned = without(to, &whole, &removed);
-        let pruned_seen = fields(from, &body(&convert_part(pruned.clone(), from).ok()?));
+        let pruned_seen = fields(from, &body(&convert_extent(pruned.clone(), from, Extent::Part).ok()?));
         // Every field that the source still says is still there, or it was not a merge that removed it.
         if fields(from, &whole_seen).iter().any(|field| pruned_seen.contains(field) && !there.contains(field)) {
             return None;
@@ -205,7 +208,8 @@ impl Notes {
         (from, to): (ApiVersion, ApiVersion),
     ) -> Value {
         let says_all = |candidate: &Value| {
-            convert_part(candidate.clone(), from).is_ok_and(|seen| there.is_subset(&fields(from, &body(&seen))))
+            convert_extent(candidate.clone(), from, Extent::Part)
+                .is_ok_and(|seen| there.is_subset(&fields(from, &body(&seen))))
         };
         let mut tries = (EFFORT / self.bytes.max(1)).clamp(1, MOST);
         let mut dropped = HashSet::new();

@@ -38,6 +38,12 @@ impl Side for Alpha {
     fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
         saved::alpha_edits(saved)
     }
+
+    fn fill(&self, body: &mut Object) {
+        if let Some(Value::Object(spec)) = body.get_mut("spec") {
+            spec::fill_alpha_defaults(spec);
+        }
+    }
 }
 
 impl Side for Beta {
@@ -54,7 +60,13 @@ impl Side for Beta {
     }
 
     fn complete(&self, body: &mut Object) {
-        if let (Extent::Whole, Some(Value::Object(spec))) = (self.0, body.get_mut("spec")) {
+        if self.0 == Extent::Whole {
+            self.fill(body);
+        }
+    }
+
+    fn fill(&self, body: &mut Object) {
+        if let Some(Value::Object(spec)) = body.get_mut("spec") {
             spec::fill_defaults(spec);
         }
     }

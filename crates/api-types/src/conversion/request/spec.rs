@@ -111,7 +111,7 @@ pub(super) fn to_alpha(beta: &Object, extent: Extent) -> Object {
 
 /// Adds what v1alpha1 requires, and the defaults that the API server adds when v1alpha1 is written: so writing back what was read
 /// changes nothing.
-fn fill_alpha_defaults(alpha: &mut Object) {
+pub(super) fn fill_alpha_defaults(alpha: &mut Object) {
     for (field, default) in [
         ("autoApply", json!(true)),
         ("useMocker", json!(false)),

@@ -195,7 +195,9 @@ fn what_is_saved_says_where_an_item_goes() {
         "envs": [{ "name": "E", "value": "1" }, { "name": "H", "value": "hidden" }],
         "resources": { "limits": { "cpu": "1", "memory": "1Gi", "gpu": "2" } },
         "volumeMounts": [{ "name": "v", "mountPoint": "/own" }],
+        "livenessProbe": { "httpGet": { "port": 1 }, "periodSeconds": 5, "timeoutSeconds": 6 },
         "extraPodSpec": { "mainContainer": {
+            "livenessProbe": { "timeoutSeconds": 7, "failureThreshold": 8 },
             "env": [{ "name": "C", "value": "1" }, { "name": "H", "value": "2" }, { "name": "D", "value": "1" }],
             "resources": { "limits": { "cpu": "2", "x/nic": "1" } },
             "volumeMounts": [{ "name": "v", "mountPath": "/a", "readOnly": true }, { "name": "v", "mountPath": "/b" }],
@@ -210,8 +212,11 @@ fn what_is_saved_says_where_an_item_goes() {
     main["resources"]["limits"]["x/nic"] = json!("3");
     main["resources"]["limits"]["y/new"] = json!("1");
     main["volumeMounts"].as_array_mut().unwrap().retain(|mount| mount["mountPath"] != "/b");
-    main["volumeMounts"].as_array_mut().unwrap().push(json!({ "name": "w", "mountPath": "/new" }));
+    main["volumeMounts"].as_array_mut().unwrap().insert(1, json!({ "name": "w", "mountPath": "/new" }));
+    main["livenessProbe"] =
+        json!({ "httpGet": { "port": 2 }, "timeoutSeconds": 7, "failureThreshold": 9, "successThreshold": 1 });
     let wanted = json!({
+        "livenessProbe": { "httpGet": { "port": 2 }, "timeoutSeconds": 6, "successThreshold": 1 },
         "envs": [{ "name": "E", "value": "1" }, { "name": "H", "value": "hidden" }, { "name": "N", "value": "new" }],
         "resources": { "limits": { "cpu": "1", "gpu": "2", "custom": { "y/new": "1" } } },
         "volumeMounts": [
@@ -219,6 +224,7 @@ fn what_is_saved_says_where_an_item_goes() {
             { "name": "w", "mountPoint": "/new", "useAsCompilationCache": false },
         ],
         "extraPodSpec": { "mainContainer": {
+            "livenessProbe": { "timeoutSeconds": 7, "failureThreshold": 9 },
             "env": [{ "name": "C", "value": "changed" }, { "name": "H", "value": "2" }],
             "resources": { "limits": { "cpu": "2", "x/nic": "3" } },
             "volumeMounts": [{ "name": "v", "mountPath": "/a", "readOnly": true }],
@@ -228,6 +234,19 @@ fn what_is_saved_says_where_an_item_goes() {
     assert_eq!(seen["spec"]["services"]["a"], wanted);
     assert_eq!(up(&seen)["spec"], stored["spec"]);
     assert_comes_back(&stored_alone(&seen));
+}
+
+/// Defect: an author in v1alpha1 could not mount where an author in v1beta1 did, because the place stood in the list twice.
+#[test]
+fn a_place_has_one_mount() {
+    let service = json!({
+        "volumeMounts": [{ "name": "v", "mountPoint": "/a" }, { "name": "v", "mountPoint": "/b" }],
+        "extraPodSpec": { "mainContainer": { "volumeMounts": [{ "name": "w", "mountPath": "/a", "readOnly": true }] } },
+    });
+    let mounts = &up(&alpha(&service))["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0]["volumeMounts"];
+    let wanted = json!([{ "name": "w", "mountPath": "/a", "readOnly": true }, { "name": "v", "mountPath": "/b" }]);
+    assert_eq!(*mounts, wanted);
+    assert_comes_back(&alpha(&service));
 }
 
 /// A v1alpha1 object as its author would write it: without what is kept for v1beta1.
