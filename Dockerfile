@@ -3,7 +3,9 @@
 #   docker build --target graph-controller --tag docker.io/example/graph-controller:0.1.0 .
 #
 # One target for each program. The first build compiles all of them; the others take them from the cache.
-FROM rust:1.95-bookworm AS build
+# Tags of the image that compiles can be moved. To name it by digest: --build-arg RUST_IMAGE=docker.io/library/rust@sha256:...
+ARG RUST_IMAGE=rust:1.95-bookworm
+FROM ${RUST_IMAGE} AS build
 WORKDIR /operator
 RUN rustup target add "$(uname -m)-unknown-linux-musl"
 COPY . .

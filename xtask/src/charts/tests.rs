@@ -335,6 +335,21 @@ fn a_value_of_another_type_is_refused_with_its_place() {
 }
 
 /// In a file of values, a tag of digits is a number, and a large one.
+/// A tag can be moved; a digest names one content.
+#[test]
+fn an_image_may_be_named_by_its_digest() {
+    let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+    let (graphs, nats, etcd) = ("dynamo-operator.graph-controller.image.tag", "nats.image.tag", "etcd.image.tag");
+    let tags = [graphs, nats, etcd].map(|value| format!("{value}={digest}"));
+    let servers = ["global.nats.install=true", "global.etcd.install=true"];
+    let objects = render(&[&servers[..], &tags.each_ref().map(String::as_str)].concat()).unwrap();
+    let images: Vec<&str> = containers(&objects).map(|(_, container)| container["image"].as_str().unwrap()).collect();
+    for name in ["graph-controller", "nats", "etcd"] {
+        let named = format!("{name}@{digest}");
+        assert!(images.iter().any(|image| image.ends_with(&named)), "{name}: {images:?}");
+    }
+}
+
 #[test]
 fn a_tag_may_look_like_a_number() {
     let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();

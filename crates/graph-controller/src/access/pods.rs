@@ -48,20 +48,6 @@ pub const PICKER: &[Access] = &[
     Access { group: "", resource: "pods", subresource: None, verbs: Verb::CACHE, why: CHOOSES },
     SLICES,
     WORKERS,
-    Access {
-        group: "authentication.k8s.io",
-        resource: "tokenreviews",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: "protects its metrics",
-    },
-    Access {
-        group: "authorization.k8s.io",
-        resource: "subjectaccessreviews",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: "protects its metrics",
-    },
 ];
 
 /// The ClusterRole of profiling Jobs.

@@ -101,12 +101,18 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $common := .root.Values.controllerManager.manager.image -}}
 {{- $own := .sub.Values.image -}}
 {{- $repository := $own.repository | default (printf "%s/%s" ($common.repository | trimSuffix "/") .name) -}}
-{{- printf "%s:%s" $repository (include "dynamo-operator.version" .) -}}
+{{- $tag := include "dynamo-operator.imageTag" . -}}
+{{- printf "%s%s%s" $repository (ternary "@" ":" (hasPrefix "sha256:" $tag)) $tag -}}
 {{- end -}}
 
-{{/* Version of a program: the tag of its image. */}}
-{{- define "dynamo-operator.version" -}}
+{{- define "dynamo-operator.imageTag" -}}
 {{- include "dynamo-operator.tag" (.sub.Values.image.tag | default .root.Values.controllerManager.manager.image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+
+{{/* Version of a program: the tag of its image, or the chart's where the image is named by digest. */}}
+{{- define "dynamo-operator.version" -}}
+{{- $tag := include "dynamo-operator.imageTag" . -}}
+{{- ternary .root.Chart.AppVersion $tag (hasPrefix "sha256:" $tag) -}}
 {{- end -}}
 
 {{/* A tag, which may look like a number: of those in files Helm makes fractions, and writes large ones with an exponent. */}}
