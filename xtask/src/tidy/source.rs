@@ -111,27 +111,28 @@ pub fn item_end(code: &[String], start: usize) -> Option<usize> {
 /// # Errors
 /// A directory or file cannot be read.
 pub fn read_all(root: &Path) -> anyhow::Result<Vec<TextFile>> {
-    let ignored = fs::read_to_string(root.join(".gitignore")).unwrap_or_default();
-    let mut skip: Vec<String> = ignored.lines().filter_map(|line| line.strip_prefix('/')).map(str::to_owned).collect();
-    skip.push(".git".to_owned());
     let mut files = Vec::new();
-    read_dir(root, "", &skip, &mut files)?;
+    read_dir(root, "", &[".git".to_owned()], &mut files)?;
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
+/// Each `.gitignore` names files and folders by their path from where it is; patterns are not understood.
 fn read_dir(root: &Path, dir: &str, skip: &[String], files: &mut Vec<TextFile>) -> anyhow::Result<()> {
     let full = root.join(dir);
+    let within = |name: &str| if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
+    let ignored = fs::read_to_string(full.join(".gitignore")).unwrap_or_default();
+    let own = ignored.lines().map(|line| within(line.trim_matches('/')));
+    let skip: Vec<String> = skip.iter().cloned().chain(own).collect();
     for entry in fs::read_dir(&full).with_context(|| format!("cannot read {}", full.display()))? {
         let entry = entry.with_context(|| format!("cannot read {}", full.display()))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let path = if dir.is_empty() { name } else { format!("{dir}/{name}") };
+        let path = within(&entry.file_name().to_string_lossy());
         let kind = entry.file_type().with_context(|| format!("cannot look at {path}"))?;
-        if skip.iter().any(|ignored| ignored.trim_end_matches('/') == path) {
+        if skip.contains(&path) {
             continue;
         }
         if kind.is_dir() {
-            read_dir(root, &path, skip, files)?;
+            read_dir(root, &path, &skip, files)?;
         } else if kind.is_file() {
             let bytes = fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
             // What is not UTF-8 is an image or the like.
@@ -176,14 +177,18 @@ mod tests {
     #[test]
     fn what_git_ignores_is_left_out() {
         let root = std::env::temp_dir().join(format!("tidy-{}", std::process::id()));
-        for dir in ["src", "target", ".git", ".ci"] {
+        for dir in ["src", "target", ".git", ".ci", "fuzz", "fuzz/target", "fuzz/src/target"] {
             fs::create_dir_all(root.join(dir)).unwrap();
             fs::write(root.join(dir).join("file"), "x").unwrap();
         }
         fs::write(root.join(".gitignore"), "/target\n").unwrap();
+        fs::write(root.join("fuzz/.gitignore"), "target\n").unwrap();
         fs::write(root.join("picture.png"), [0xff, 0xfe]).unwrap();
         let paths: Vec<String> = read_all(&root).unwrap().into_iter().map(|file| file.path).collect();
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(paths, [".ci/file", ".gitignore", "src/file"]);
+        assert_eq!(
+            paths,
+            [".ci/file", ".gitignore", "fuzz/.gitignore", "fuzz/file", "fuzz/src/target/file", "src/file"]
+        );
     }
 }
