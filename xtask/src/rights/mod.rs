@@ -32,11 +32,7 @@ pub(crate) const INSTALLS: [(&str, &[&str]); 4] = [
     ("hardened", &["dynamo-operator.hardened=true"]),
     (
         "hardened and restricted",
-        &[
-            "dynamo-operator.namespaceRestriction.enabled=true",
-            "dynamo-operator.upgradeCRD=false",
-            "dynamo-operator.hardened=true",
-        ],
+        &["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.hardened=true"],
     ),
 ];
 
