@@ -15,6 +15,7 @@ mod kubectl;
 mod managers;
 mod manifests;
 mod mpi_key;
+mod removals;
 mod requests;
 mod round_trips;
 mod surroundings;
