@@ -46,7 +46,7 @@ static CLUSTERS: LazyLock<[Facts; 2]> = LazyLock::new(|| {
 /// Asks as the server does; `seen` is what every object that the rules want to read looks like.
 fn ask(path: Path, request: &Request, cluster: &Facts, seen: &Value) {
     let found = |lookup: Lookup| (lookup, Found::Object(seen.clone()));
-    let found: BTreeMap<_, _> = lookups(path, request, cluster.features).into_iter().map(found).collect();
+    let found: BTreeMap<_, _> = lookups(path, request, cluster).into_iter().map(found).collect();
     let answer = review(path, request, &Facts { found, ..cluster.clone() });
     let _ = encode(request, &answer);
     if let (Answer::Allow { patch: changes, .. }, Some(object)) = (answer, &request.object) {

@@ -91,6 +91,13 @@ pub const SERVED: &[Access] = &[
         why: "finds the checkpoint that a pod is to start from",
     },
     Access {
+        group: "authorization.k8s.io",
+        resource: "localsubjectaccessreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: "checks whether a user who exposes a frontend may create the Ingress or VirtualService",
+    },
+    Access {
         group: "apps",
         resource: "daemonsets",
         subresource: None,

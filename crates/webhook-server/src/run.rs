@@ -123,6 +123,7 @@ impl ServerArgs {
             operator_version: self.operator_version.clone(),
             request_image: self.dgdr_default_image.clone(),
             checkpoints: checkpoints(context),
+            exposure: Some(context.settings.pods().exposure),
             ..Facts::default()
         }
     }
@@ -157,10 +158,11 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let trusted = context.readiness.gate("a certificate that the API server trusts");
     let served = Served { client: context.client.clone(), scope: context.scope.clone(), fence: context.fence.clone() };
     let key_maker = KeyMaker::new(&context.settings.mpi, served);
-    let keeper = Keeper::new(install, policy, &configured.secret_name, converts, serving.clone(), trusted);
+    let keeper = Keeper::new(install.clone(), policy, &configured.secret_name, converts, serving.clone(), trusted);
 
     let facts = args.facts(&context);
-    let source = Source::new(context.client.clone(), context.settings.clone(), context.fence.clone(), facts);
+    let (settings, fence) = (context.settings.clone(), context.fence.clone());
+    let source = Source::new(context.client.clone(), install, settings, fence, facts);
     let looked = context.readiness.gate("what the API server serves");
     let service = Service::new(source.clone(), converts, RequestMetrics::new(&context.metrics));
 

@@ -1,6 +1,8 @@
 //! How frontends are reached from outside the cluster: an Ingress, or a VirtualService of Istio.
 
 use crate::metadata::Pairs;
+use std::fmt;
+
 use crate::{RenderInput, ValidatedComponent};
 use api_types::conversion::preserved::PreservedIngress;
 use api_types::external::{
@@ -15,6 +17,8 @@ use k8s_openapi::api::networking::v1::{
 
 /// Domain below which hosts are named when nobody names one.
 const DEFAULT_SUFFIX: &str = "local";
+/// Istio's reserved gateway: the sidecars of all pods of the mesh.
+const MESH: &str = "mesh";
 
 /// What the operator is told about the way in. Everything unset: there is none, unless a component of v1alpha1 asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +31,120 @@ pub struct ExposureSettings {
     pub tls_secret: Option<String>,
     /// Domain below which graphs have their host names.
     pub host_suffix: Option<String>,
+    /// Components expose themselves only within these settings.
+    pub only_configured: bool,
+}
+
+/// The object that exposes a frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ExposureObject {
+    /// An Ingress.
+    Ingress,
+    /// A VirtualService of Istio.
+    VirtualService,
+}
+
+impl ExposureObject {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Ingress, Self::VirtualService];
+
+    /// API group of the object.
+    #[must_use]
+    pub const fn group(self) -> &'static str {
+        match self {
+            Self::Ingress => "networking.k8s.io",
+            Self::VirtualService => "networking.istio.io",
+        }
+    }
+
+    /// Plural name of the object.
+    #[must_use]
+    pub const fn resource(self) -> &'static str {
+        match self {
+            Self::Ingress => "ingresses",
+            Self::VirtualService => "virtualservices",
+        }
+    }
+}
+
+/// A part of a component's exposure that the settings do not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// The gateway is the sidecars of all pods.
+    Mesh,
+    /// Another gateway than this one.
+    Gateway(Option<String>),
+    /// Another class than this one.
+    Class(Option<String>),
+    /// A host outside this domain.
+    Host(String),
+    /// Annotations, which Ingress controllers and Istio obey.
+    Annotations,
+}
+
+impl fmt::Display for Departure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mesh => f.write_str(
+                "virtualServiceGateway: \"mesh\" redirects the traffic of all pods; name a gateway of Istio",
+            ),
+            Self::Gateway(Some(gateway)) => write!(f, "virtualServiceGateway: only {gateway:?} is configured"),
+            Self::Gateway(None) => f.write_str("virtualServiceGateway: no gateway is configured"),
+            Self::Class(Some(class)) => write!(f, "ingressControllerClassName: only {class:?} is configured"),
+            Self::Class(None) => f.write_str("ingressControllerClassName: no class is configured"),
+            Self::Host(domain) => write!(f, "host: not below {domain:?}, the configured domain"),
+            Self::Annotations => f.write_str("annotations: none are configured"),
+        }
+    }
+}
+
+impl ExposureSettings {
+    /// The parts of a component's exposure by `object` that depart from the settings; empty if the component does not
+    /// use the object.
+    #[must_use]
+    pub fn departures(&self, asked: &PreservedIngress, object: ExposureObject) -> Vec<Departure> {
+        let exposure = wanted(asked, self);
+        let mut departures = Vec::new();
+        match object {
+            ExposureObject::Ingress => {
+                let Some((class, _)) = exposure.ingress else { return departures };
+                if self.ingress_class.as_ref() != Some(&class) {
+                    departures.push(Departure::Class(self.ingress_class.clone()));
+                }
+            }
+            ExposureObject::VirtualService => {
+                let Some(gateway) = exposure.gateway else { return departures };
+                if self.gateway.as_ref() != Some(&gateway) {
+                    departures.push(match gateway.as_str() {
+                        MESH => Departure::Mesh,
+                        _ => Departure::Gateway(self.gateway.clone()),
+                    });
+                }
+            }
+        }
+        if !self.holds_host(&exposure.host) {
+            departures.push(Departure::Host(self.host_suffix.clone().unwrap_or_else(|| DEFAULT_SUFFIX.to_owned())));
+        }
+        if !asked.annotations.is_empty() {
+            departures.push(Departure::Annotations);
+        }
+        departures
+    }
+
+    /// Whether the host is below the configured domain. The default domain holds single names only: `cluster.local` is
+    /// below it.
+    fn holds_host(&self, host: &str) -> bool {
+        let suffix = self.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
+        let name = host.strip_suffix(suffix).and_then(|name| name.strip_suffix('.'));
+        let is_single = |name: &str| self.host_suffix.is_some() || !name.contains('.');
+        name.is_some_and(|name| !name.is_empty() && !name.contains('*') && is_single(name))
+    }
+
+    /// Whether a controller exposes a component by `object`. Admission checks the rest, against the rights of the user.
+    fn permits(&self, asked: &PreservedIngress, object: ExposureObject) -> bool {
+        let departures = self.departures(asked, object);
+        departures.is_empty() || !(self.only_configured || departures.contains(&Departure::Mesh))
+    }
 }
 
 /// How one frontend is reached.
@@ -109,7 +227,18 @@ fn exposure(settings: &ExposureSettings, valid: &ValidatedComponent<'_>) -> Opti
     }
 }
 
+/// The component's exposure, without what the settings exclude.
 fn asked_for(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
+    let exposure = wanted(asked, settings);
+    Exposure {
+        ingress: exposure.ingress.filter(|_| settings.permits(asked, ExposureObject::Ingress)),
+        gateway: exposure.gateway.filter(|_| settings.permits(asked, ExposureObject::VirtualService)),
+        ..exposure
+    }
+}
+
+/// The component's exposure as its `ingress` describes it.
+fn wanted(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let prefix = asked.host_prefix.as_deref().unwrap_or_default();
     let suffix = asked.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);

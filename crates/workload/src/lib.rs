@@ -64,7 +64,7 @@ mod validate;
 pub use deployment::render_deployment;
 pub use diagnosis::{Cause, Trouble, being_set_up, diagnose};
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
-pub use exposure::{ExposureSettings, render_ingress, render_virtual_service};
+pub use exposure::{Departure, ExposureObject, ExposureSettings, render_ingress, render_virtual_service};
 pub use frameworks::{
     LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
 };

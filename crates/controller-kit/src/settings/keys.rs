@@ -41,6 +41,7 @@ const KNOWN: &[&str] = &[
     "ingress.controllerClassName",
     "ingress.controllerTLSSecretName",
     "ingress.hostSuffix",
+    "ingress.onlyConfigured",
     "serviceMesh.enabled",
     "serviceMesh.provider",
     "serviceMesh.istio.tlsMode",

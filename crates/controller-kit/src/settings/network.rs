@@ -16,6 +16,9 @@ pub struct Ingress {
     pub controller_tls_secret_name: String,
     /// Domain below which graphs have their host names. Empty: `local`.
     pub host_suffix: String,
+    /// Components expose themselves only at the gateway or with the class above, below the host suffix and without
+    /// annotations. Default: a user who may create Ingresses or VirtualServices chooses freely.
+    pub only_configured: bool,
 }
 
 /// The service mesh.

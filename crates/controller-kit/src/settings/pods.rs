@@ -25,6 +25,7 @@ impl OperatorConfiguration {
                 ingress_class: given(&self.ingress.controller_class_name),
                 tls_secret: given(&self.ingress.controller_tls_secret_name),
                 host_suffix: given(&self.ingress.host_suffix),
+                only_configured: self.ingress.only_configured,
             },
         }
     }

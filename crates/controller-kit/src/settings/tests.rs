@@ -72,14 +72,20 @@ fn the_webhook_server_has_the_places_of_the_reference() {
 #[test]
 fn gateways_and_meshes_have_the_places_of_the_reference() {
     let (settings, warnings) = read(
-        "ingress: {virtualServiceGateway: g, controllerClassName: c, controllerTLSSecretName: t, hostSuffix: h}
+        "ingress: {virtualServiceGateway: g, controllerClassName: c, controllerTLSSecretName: t, hostSuffix: h, onlyConfigured: true}
 serviceMesh: {provider: istio, istio: {tlsMode: ISTIO_MUTUAL, insecureSkipVerify: false, caCertificates: /ca}}
 rbac: {plannerClusterRoleName: p}
 ",
     );
     assert!(warnings.is_empty(), "{warnings:?}");
-    let Ingress { virtual_service_gateway, controller_class_name, controller_tls_secret_name, host_suffix } =
-        &settings.ingress;
+    let Ingress {
+        virtual_service_gateway,
+        controller_class_name,
+        controller_tls_secret_name,
+        host_suffix,
+        only_configured,
+    } = &settings.ingress;
+    assert!(only_configured);
     let read_back = [virtual_service_gateway, controller_class_name, controller_tls_secret_name, host_suffix];
     assert_eq!(read_back, ["g", "c", "t", "h"]);
     let istio = settings.service_mesh.active_istio().unwrap();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use workload::snapshot::SnapshotStorage;
+use workload::{ExposureObject, ExposureSettings};
 
 /// Everything that rules need beside the request. Gathered by the server before it asks.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -20,6 +21,8 @@ pub struct Facts {
     pub request_image: Option<String>,
     /// How pods start from checkpoints.
     pub checkpoints: CheckpointSettings,
+    /// How frontends are exposed; `None`: by the settings of another install.
+    pub exposure: Option<ExposureSettings>,
     /// The answer to every lookup that was asked for.
     pub found: BTreeMap<Lookup, Found>,
 }
@@ -31,6 +34,7 @@ impl Facts {
         [Features::ALL, Features::default()].map(|features| Self {
             features,
             principals: principals.clone(),
+            exposure: None,
             ..self.clone()
         })
     }
@@ -120,6 +124,13 @@ pub enum Lookup {
         namespace: String,
         /// Its name.
         name: String,
+    },
+    /// The right of the request's user to create an object that exposes frontends: a `LocalSubjectAccessReview`.
+    CreateRight {
+        /// The namespace.
+        namespace: String,
+        /// The object.
+        object: ExposureObject,
     },
     /// The snapshot agents of a namespace: a `DaemonSetList` of those with label `app.kubernetes.io/component=snapshot-agent`.
     SnapshotAgents {

@@ -10,6 +10,7 @@ mod checkpoint;
 mod component_deployment;
 mod defaults;
 mod deployment_request;
+mod exposure;
 mod facts;
 mod field;
 mod field_error;
@@ -40,18 +41,20 @@ use kind::Kind;
 use serde_json::Value;
 
 /// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in
-/// [`Facts::found`]. A feature that is off needs none.
+/// [`Facts::found`], which is empty here. A feature that is off needs none.
 #[must_use]
-pub fn lookups(path: Path, request: &Request, features: Features) -> Vec<Lookup> {
+pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
     let Some(object) = &request.object else { return Vec::new() };
-    match path {
-        Path::RestorePod if features.checkpoint => restore::lookups(request, object),
-        Path::ValidateGraph if features.grove && request.operation == Operation::Create => {
-            let hub = convert(object.clone(), ApiVersion::V1Beta1);
-            hub.map(|hub| graph::lookups(&view::Graph::new(Node::root(&hub)))).unwrap_or_default()
-        }
-        _ => Vec::new(),
+    if path == Path::RestorePod && facts.features.checkpoint {
+        return restore::lookups(request, object);
     }
+    let Some(kind @ (Kind::Graph | Kind::Component)) = Kind::validated_at(path) else { return Vec::new() };
+    let Ok(hub) = convert(object.clone(), ApiVersion::V1Beta1) else { return Vec::new() };
+    let mut lookups = exposure::lookups(kind, &hub, request, facts);
+    if kind == Kind::Graph && facts.features.grove && request.operation == Operation::Create {
+        lookups.extend(graph::lookups(&view::Graph::new(Node::root(&hub))));
+    }
+    lookups
 }
 
 /// Decides about one request. Subresources, deletions and connections are admitted as they are, and so are objects that are

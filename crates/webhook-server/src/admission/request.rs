@@ -1,5 +1,7 @@
 //! What the API server asks.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -119,6 +121,8 @@ pub struct User {
     pub uid: String,
     /// Its groups.
     pub groups: Vec<String>,
+    /// What else its authenticator says of it.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::ratchet::{is_same, made_by_change};
 use super::view::Graph;
 use super::{
     Answer, ErrorKind, Facts, FieldError, Operation, Request, checkpoint, component_deployment, deployment_request,
-    graph, model, size,
+    exposure, graph, model, size,
 };
 
 /// Answers on one of the paths that validate.
@@ -89,6 +89,8 @@ impl<'a> Case<'a> {
             }
         }
         mistakes.extend(self.alpha_rules(alpha, &mut found));
+        let old = self.old.as_ref();
+        mistakes.extend(exposure::check(self.kind, &self.new, old, self.is_alpha, self.request, self.facts));
         if let Some(mistake) = size::check(&self.new, self.old.as_ref()) {
             // That the annotations would be too long follows from it.
             mistakes.retain(|mistake| mistake.kind != ErrorKind::TooLong);

@@ -9,15 +9,17 @@ use controller_kit::scope::Fence;
 use controller_kit::settings::OperatorConfiguration;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use k8s_openapi::api::authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
 use kube::{Client, Error};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
+use workload::ExposureObject;
 
 use super::{ISTIO, Offer, SNAPSHOTS, features, missing};
-use crate::admission::{self, Facts, Features, Found, Lookup, Path, Request};
+use crate::admission::{self, Facts, Features, Found, Lookup, Path, Request, User};
 
 /// Between two looks at what the API server serves. Somebody who installs Grove waits that long.
 const REFRESH: Duration = Duration::from_secs(15);
@@ -34,6 +36,8 @@ const LOOK: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct Source {
     client: Client,
+    /// Reviews of access are no writes: they pass without the fence.
+    reviews: Client,
     settings: Arc<OperatorConfiguration>,
     fence: Fence,
     /// What does not change while the process runs.
@@ -43,13 +47,19 @@ pub struct Source {
 }
 
 impl Source {
-    /// `fixed` holds everything but features and what is looked up.
+    /// `fixed` holds everything but features and what is looked up; `reviews` is a client without fence.
     #[must_use]
-    pub fn new(client: Client, settings: Arc<OperatorConfiguration>, fence: Fence, fixed: Facts) -> Self {
+    pub fn new(
+        client: Client,
+        reviews: Client,
+        settings: Arc<OperatorConfiguration>,
+        fence: Fence,
+        fixed: Facts,
+    ) -> Self {
         let offer = Offer::default();
         let found = features(&offer, &settings);
         let (features, places) = (Arc::new(RwLock::new(found)), Arc::new(Semaphore::new(LOOKUPS)));
-        Self { client, settings, fence, fixed: Arc::new(fixed), features, places }
+        Self { client, reviews, settings, fence, fixed: Arc::new(fixed), features, places }
     }
 
     /// Whether another install has taken the namespace.
@@ -61,14 +71,14 @@ impl Source {
     /// All facts for one request.
     pub async fn facts(&self, path: Path, request: &Request) -> Facts {
         let features = *self.features.read().unwrap_or_else(PoisonError::into_inner);
-        let lookups = admission::lookups(path, request, features);
+        let mut facts = Facts { features, ..(*self.fixed).clone() };
+        facts.principals.another_operator = self.fence.is_open(&request.namespace);
+        let lookups = admission::lookups(path, request, &facts);
         let found = join_all(lookups.into_iter().map(|lookup| async {
-            let found = self.look_up(&lookup).await;
+            let found = self.look_up(&lookup, &request.user_info).await;
             (lookup, found)
         }));
-        let found: BTreeMap<_, _> = found.await.into_iter().collect();
-        let mut facts = Facts { features, found, ..(*self.fixed).clone() };
-        facts.principals.another_operator = self.fence.is_open(&request.namespace);
+        facts.found = found.await.into_iter().collect::<BTreeMap<_, _>>();
         facts
     }
 
@@ -106,11 +116,11 @@ impl Source {
         }
     }
 
-    async fn look_up(&self, lookup: &Lookup) -> Found {
+    async fn look_up(&self, lookup: &Lookup, user: &User) -> Found {
         // It fails on a semaphore that is closed, and this one never is.
         let in_turn = async {
             let _place = self.places.acquire().await;
-            self.get(lookup).await
+            self.get(lookup, user).await
         };
         match timeout(LOOKUP, in_turn).await {
             Ok(Ok(Some(object))) => Found::Object(object),
@@ -120,12 +130,13 @@ impl Source {
         }
     }
 
-    async fn get(&self, lookup: &Lookup) -> Result<Option<Value>, Error> {
+    async fn get(&self, lookup: &Lookup, user: &User) -> Result<Option<Value>, Error> {
         let resource = |group: &str, kind: &str, plural: &str| {
             ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1alpha1", kind), plural)
         };
         let (api, name): (Api<DynamicObject>, _) = match lookup {
             Lookup::SnapshotAgents { namespace } => return self.agents(namespace).await.map(Some),
+            Lookup::CreateRight { namespace, object } => return self.review(namespace, *object, user).await.map(Some),
             Lookup::TopologyBinding { name } => {
                 let resource = resource(super::GROVE, "ClusterTopologyBinding", "clustertopologybindings");
                 (Api::all_with(self.client.clone(), &resource), name)
@@ -137,6 +148,30 @@ impl Source {
         };
         let Some(object) = api.get_opt(name).await? else { return Ok(None) };
         Ok(Some(serde_json::to_value(object).map_err(Error::SerdeError)?))
+    }
+
+    /// The API server's answer on whether the user may create such objects in the namespace.
+    async fn review(&self, namespace: &str, object: ExposureObject, user: &User) -> Result<Value, Error> {
+        let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        let mut review = LocalSubjectAccessReview::default();
+        review.metadata.namespace = Some(namespace.to_owned());
+        review.spec = SubjectAccessReviewSpec {
+            user: given(&user.username),
+            uid: given(&user.uid),
+            groups: Some(user.groups.clone()),
+            extra: Some(user.extra.clone()),
+            resource_attributes: Some(ResourceAttributes {
+                namespace: Some(namespace.to_owned()),
+                verb: Some("create".to_owned()),
+                group: Some(object.group().to_owned()),
+                resource: Some(object.resource().to_owned()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let api: Api<LocalSubjectAccessReview> = Api::namespaced(self.reviews.clone(), namespace);
+        let answer = api.create(&PostParams::default(), &review).await?;
+        serde_json::to_value(answer).map_err(Error::SerdeError)
     }
 
     /// The DaemonSets of the snapshot agents of a namespace, as a list.
@@ -189,7 +224,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
-        let source = Source::new(client, Arc::default(), Fence::unfenced(), Facts::default());
+        let source = Source::new(client.clone(), client, Arc::default(), Fence::unfenced(), Facts::default());
         let asked_twice = async {
             let first = listener.accept().await.unwrap();
             let second = listener.accept().await.unwrap();

@@ -7,6 +7,7 @@ mod checkpoints;
 mod checks;
 mod components;
 mod defaults;
+mod exposure;
 mod graph_fields;
 mod graph_updates;
 mod kit;

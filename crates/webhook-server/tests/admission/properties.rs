@@ -115,7 +115,7 @@ fn answers(object: &Value, old: Option<&Value>, facts: &Facts) {
             let kind =
                 GroupVersionKind { group: "nvidia.com".to_owned(), version: version.to_owned(), kind: kind.to_owned() };
             let request = Request { kind, operation, old_object: old.map(typed), ..creation(typed(object)) };
-            let _ = lookups(path, &request, facts.features);
+            let _ = lookups(path, &request, facts);
             if let Answer::Allow { patch, .. } = review(path, &request, facts) {
                 let mut patched = request.object.clone().unwrap();
                 json_patch::patch(&mut patched, &patch).unwrap();

@@ -211,20 +211,20 @@ fn what_was_found_decides() {
     admits(&|facts| drop(facts.found.insert(warm(), Found::Object(between.clone()))), true);
 }
 
-fn on() -> Features {
-    Features { checkpoint: true, ..Features::default() }
+fn on() -> Facts {
+    Facts { features: Features { checkpoint: true, ..Features::default() }, ..Facts::default() }
 }
 
 #[test]
 fn only_candidates_are_looked_up() {
-    let named = |pod: Value| lookups(Path::RestorePod, &creation(pod), on());
+    let named = |pod: Value| lookups(Path::RestorePod, &creation(pod), &on());
     assert_eq!(named(pod()), [warm(), of_team()]);
     assert!(named(edited(&pod(), |p| p["metadata"]["annotations"] = json!({}))).is_empty());
     let without_namespace = edited(&pod(), |p| p["metadata"]["namespace"] = json!(null));
     let request = Request { namespace: "team".to_owned(), ..creation(without_namespace) };
-    assert_eq!(lookups(Path::RestorePod, &request, on()), [warm(), of_team()]);
-    assert!(lookups(Path::RestorePod, &Request { operation: Operation::Update, ..creation(pod()) }, on()).is_empty());
-    assert!(lookups(Path::RestorePod, &creation(pod()), Features::default()).is_empty(), "checkpoints are off");
+    assert_eq!(lookups(Path::RestorePod, &request, &on()), [warm(), of_team()]);
+    assert!(lookups(Path::RestorePod, &Request { operation: Operation::Update, ..creation(pod()) }, &on()).is_empty());
+    assert!(lookups(Path::RestorePod, &creation(pod()), &Facts::default()).is_empty(), "checkpoints are off");
 }
 
 /// A request that no API server sends could name any object.
@@ -232,9 +232,9 @@ fn only_candidates_are_looked_up() {
 fn only_names_in_the_namespace_of_the_request_are_looked_up() {
     let victim = edited(&pod(), |p| p["metadata"]["namespace"] = json!("victim"));
     let request = Request { namespace: "team".to_owned(), ..creation(victim) };
-    assert_eq!(lookups(Path::RestorePod, &request, on()), [warm(), of_team()]);
+    assert_eq!(lookups(Path::RestorePod, &request, &on()), [warm(), of_team()]);
     for name in ["..", "warm?watch=true", "../../victim/dynamocheckpoints/warm", "Warm", "warm/status"] {
         let named = edited(&pod(), |p| p["metadata"]["annotations"]["nvidia.com/dynamo-checkpoint-name"] = json!(name));
-        assert!(lookups(Path::RestorePod, &creation(named), on()).is_empty(), "{name}");
+        assert!(lookups(Path::RestorePod, &creation(named), &on()).is_empty(), "{name}");
     }
 }

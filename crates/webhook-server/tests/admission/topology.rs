@@ -92,17 +92,17 @@ fn graphs_that_live_are_not_held_against_the_topology() {
     let old = placed(json!({ "clusterTopologyName": "gone", "packDomain": "rack" }), json!(null));
     let new = edited(&old, |g| g["spec"]["components"][1]["replicas"] = json!(5));
     assert_eq!(mistakes(&update(&old, &new, &with_topology())), Vec::<String>::new());
-    assert!(lookups(Path::ValidateGraph, &change(old, new), grove().features).is_empty());
+    assert!(lookups(Path::ValidateGraph, &change(old, new), &grove()).is_empty());
 }
 
 #[test]
 fn only_topologies_that_a_new_graph_names_are_read() {
-    let named = |object: Value| lookups(Path::ValidateGraph, &creation(object), grove().features);
+    let named = |object: Value| lookups(Path::ValidateGraph, &creation(object), &grove());
     assert!(named(grove_graph()).is_empty());
     assert_eq!(named(placed(fabric(None), json!(null))), [binding("fabric")]);
     let both = edited(&placed(fabric(None), json!(null)), |g| {
         g["spec"]["experimental"] = json!({ "kvTransferPolicy": { "clusterTopologyName": "fabric" } });
     });
     assert_eq!(named(both), [binding("fabric")], "each once");
-    assert!(lookups(Path::DefaultGraph, &creation(placed(fabric(None), json!(null))), grove().features).is_empty());
+    assert!(lookups(Path::DefaultGraph, &creation(placed(fabric(None), json!(null))), &grove()).is_empty());
 }

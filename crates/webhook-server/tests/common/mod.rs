@@ -246,7 +246,7 @@ impl Replica {
     }
 }
 
-fn resource(kind: &str, version: &str) -> ApiResource {
+pub fn resource(kind: &str, version: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(api_types::GROUP, version, kind))
 }
 

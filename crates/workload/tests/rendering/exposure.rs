@@ -13,6 +13,7 @@ fn told() -> Surroundings {
         ingress_class: Some("nginx".into()),
         tls_secret: Some("cert".into()),
         host_suffix: Some("example.com".into()),
+        only_configured: false,
     };
     told
 }
@@ -66,4 +67,31 @@ fn what_a_component_of_v1alpha1_asks_for_counts_alone() {
     let istio = json!({"enabled": true, "host": "chat", "useVirtualService": true});
     let (ingress, service) = ways_in(&told(), &of_type("frontend", Some(istio)));
     assert_eq!((ingress, &service["spec"]["gateways"]), (Value::Null, &json!(["istio-system/gateway"])));
+}
+
+/// A user could redirect the traffic of the whole mesh, or of hosts that are not configured.
+#[test]
+fn the_gateway_of_the_mesh_and_unconfigured_exposures_are_not_rendered() {
+    let route = |gateway: &str, suffix: &str| {
+        let asked = json!({
+            "enabled": true, "host": "chat", "hostSuffix": suffix, "useVirtualService": true,
+            "virtualServiceGateway": gateway, "ingressControllerClassName": "nginx",
+        });
+        of_type("frontend", Some(asked))
+    };
+    let mut strict = told();
+    strict.settings.exposure.only_configured = true;
+    let mut of_mesh = told();
+    of_mesh.settings.exposure.gateway = Some("mesh".into());
+    for (surroundings, gateway, suffix, has_ingress, has_route) in [
+        (&told(), "mesh", "example.com", true, false),
+        (&of_mesh, "mesh", "example.com", true, true),
+        (&told(), "team/gateway", "team.org", true, true),
+        (&strict, "team/gateway", "example.com", true, false),
+        (&strict, "istio-system/gateway", "example.com", true, true),
+        (&strict, "istio-system/gateway", "team.org", false, false),
+    ] {
+        let (ingress, service) = ways_in(surroundings, &route(gateway, suffix));
+        assert_eq!((!ingress.is_null(), !service.is_null()), (has_ingress, has_route), "{gateway} {suffix}");
+    }
 }

@@ -68,6 +68,7 @@ ingress:
   controllerTLSSecretName: {{ .Values.dynamo.ingress.tlsSecretName | default "" | quote }}
   {{- end }}
   hostSuffix: {{ .Values.dynamo.ingressHostSuffix | quote }}
+  onlyConfigured: {{ .Values.dynamo.exposeOnlyAsConfigured }}
 {{- with .Values.dynamo.serviceMesh }}
 serviceMesh:
   {{- if kindIs "bool" .enabled }}
