@@ -1,10 +1,11 @@
-//! How many objects there are, by state: `resources_total`, counted from the caches whenever somebody reads the metrics. A
-//! state without objects has no line, so nothing that is gone keeps its last value.
+//! How many objects there are, by state: `resources_total`, counted from the caches at each scrape. The state of an object
+//! is computed once, however often the metrics are read. A state without objects has no line, so nothing that is gone keeps
+//! its last value.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use prometheus_client::{
@@ -15,12 +16,15 @@ use prometheus_client::{
 
 use crate::{
     scope::Fence,
-    store::{Packed, Store},
+    store::{Key, Packed, Store},
 };
 
 /// Counts of one kind: namespace and state, and how many.
 type Counts = BTreeMap<(String, &'static str), i64>;
 type Count = Box<dyn Fn() -> Counts + Send + Sync>;
+
+/// The states of objects. An entry holds no object in memory.
+type States<K> = HashMap<Key, (Weak<Packed<K>>, &'static str)>;
 
 /// What is counted, by kind. Cheap to clone.
 #[derive(Clone, Default)]
@@ -45,15 +49,21 @@ impl Resources {
         K::DynamicType: Default,
     {
         let (kind, store, fence) = (store.kind().to_owned(), store.clone(), fence.clone());
+        let states = Mutex::new(States::<K>::new());
         let count = move || {
             let mut counts = Counts::new();
+            let mut known = states.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = States::new();
             for object in store.all() {
-                let namespace = object.metadata.namespace.clone().unwrap_or_default();
-                if fence.is_taken(&namespace) {
-                    continue;
+                let (key, identity) = (Key::of(&*object), Arc::downgrade(&object));
+                let before = known.remove(&key).filter(|(before, _)| before.ptr_eq(&identity));
+                let state = before.map_or_else(|| state(&object), |(_, state)| state);
+                if !fence.is_taken(&key.namespace) {
+                    *counts.entry((key.namespace.clone(), state)).or_default() += 1;
                 }
-                *counts.entry((namespace, state(&object))).or_default() += 1;
+                current.insert(key, (identity, state));
             }
+            *known = current;
             counts
         };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Box::new(count));
@@ -85,6 +95,11 @@ impl Collector for Resources {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
     use k8s_openapi::api::apps::v1::Deployment;
     use kube::runtime::watcher::Event;
     use serde_json::json;
@@ -118,5 +133,30 @@ mod tests {
         store.handle(Event::Delete(object("b", 0)));
         let text = metrics.text();
         assert!(text.contains(&line("ready", 1)) && !text.contains("not_ready"), "{text}");
+    }
+
+    /// Each scrape parsed the status of every object.
+    #[test]
+    fn the_state_of_an_object_is_computed_once() {
+        let (store, metrics, computed) = (Store::<Packed<Deployment>>::new(), Metrics::new(), AtomicUsize::new(0));
+        let computed = Arc::new(computed);
+        let counter = Arc::clone(&computed);
+        metrics.count_resources(&store, &Fence::unfenced(), move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            "ready"
+        });
+        let object = |name: &str| {
+            let metadata = json!({ "namespace": "n", "name": name });
+            Packed::from_value(json!({ "metadata": metadata })).unwrap()
+        };
+        for number in 0..100 {
+            store.handle(Event::Apply(object(&number.to_string())));
+        }
+        assert_eq!((metrics.text(), metrics.text()).0, metrics.text());
+        assert_eq!(computed.load(Ordering::Relaxed), 100);
+        store.handle(Event::Apply(object("7")));
+        store.handle(Event::Delete(object("8")));
+        assert!(metrics.text().contains("status=\"ready\"} 99\n"));
+        assert_eq!(computed.load(Ordering::Relaxed), 101, "one object has changed");
     }
 }

@@ -1,11 +1,18 @@
-//! Plain HTTP for probes and metrics.
+//! Plain HTTP for probes and metrics. Any pod of the cluster may connect, so connections are few and short.
 
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use axum::{
     Router, extract::State, http::StatusCode, http::header::CONTENT_TYPE, response::IntoResponse, routing::get,
 };
-use tokio::net::TcpListener;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tower::Service;
 use tracing::{info, warn};
 
 use super::{Readiness, StartError};
@@ -13,33 +20,74 @@ use crate::metrics::Metrics;
 
 /// The type of the OpenMetrics text format.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Open connections of an address. A further one ends the oldest, so that idle ones keep no probe from its answer.
+const CONNECTIONS: usize = 64;
+/// The longest that a connection is open. It serves one request.
+const LIFETIME: Duration = Duration::from_secs(10);
+/// The most that is read of the head of a request.
+const HEAD: usize = 16 << 10;
+/// After an accept that failed, for example because there are no file descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
 
-/// Listens before it returns; requests are answered in the background. Both addresses serve all three paths, so that they
-/// may be one.
+/// Listens before it returns; requests are answered in the background. Each address serves its own paths; if both
+/// addresses are one, it serves all.
 pub(super) async fn start(
     health: SocketAddr,
     metrics: SocketAddr,
     readiness: &Readiness,
     registry: &Metrics,
 ) -> Result<(), StartError> {
-    let router = router(readiness.clone(), registry.clone());
-    for address in BTreeSet::from([health, metrics]) {
+    let (probes, numbers) = (probes(readiness.clone()), numbers(registry.clone()));
+    let servers = if health == metrics {
+        vec![(health, "health and metrics", probes.merge(numbers))]
+    } else {
+        vec![(health, "health", probes), (metrics, "metrics", numbers)]
+    };
+    for (address, what, router) in servers {
         let listener = TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, source })?;
-        info!(address = %listener.local_addr().unwrap_or(address), "serving health and metrics");
-        let router = router.clone();
-        tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                warn!(%error, "health and metrics are no longer served");
-            }
-        });
+        info!(address = %listener.local_addr().unwrap_or(address), "serving {what}");
+        tokio::spawn(accept(listener, router));
     }
     Ok(())
 }
 
-fn router(readiness: Readiness, metrics: Metrics) -> Router {
-    let metrics = Router::new().route("/metrics", get(show_metrics)).with_state(metrics);
+fn probes(readiness: Readiness) -> Router {
     let ready = Router::new().route("/readyz", get(show_ready)).with_state(readiness);
-    Router::new().route("/healthz", get(|| async { "ok" })).merge(metrics).merge(ready)
+    ready.route("/healthz", get(|| async { "ok" }))
+}
+
+fn numbers(metrics: Metrics) -> Router {
+    Router::new().route("/metrics", get(show_metrics)).with_state(metrics)
+}
+
+async fn accept(listener: TcpListener, router: Router) {
+    let mut open = VecDeque::<JoinHandle<()>>::new();
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                warn!(%error, "failed to accept a connection");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        if open.len() >= CONNECTIONS {
+            open.retain(|connection| !connection.is_finished());
+        }
+        if let Some(oldest) = (open.len() >= CONNECTIONS).then(|| open.pop_front()).flatten() {
+            oldest.abort();
+        }
+        let router = router.clone();
+        open.push_back(tokio::spawn(async move {
+            // A client that is gone or too slow is not worth a log line.
+            let _ = timeout(LIFETIME, answer(stream, router)).await;
+        }));
+    }
+}
+
+async fn answer(stream: TcpStream, router: Router) -> Result<(), hyper::Error> {
+    let service = service_fn(move |request| router.clone().call(request));
+    http1::Builder::new().keep_alive(false).max_buf_size(HEAD).serve_connection(TokioIo::new(stream), service).await
 }
 
 async fn show_metrics(State(metrics): State<Metrics>) -> impl IntoResponse {
@@ -50,5 +98,66 @@ async fn show_ready(State(readiness): State<Readiness>) -> impl IntoResponse {
     match readiness.missing() {
         None => (StatusCode::OK, "ok".to_owned()),
         Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, format!("waiting for {}", missing.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// The address of a server of all paths.
+    async fn started() -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = probes(Readiness::default()).merge(numbers(Metrics::new()));
+        tokio::spawn(accept(listener, router));
+        address
+    }
+
+    async fn asked(address: SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn idle_connections_keep_no_probe_from_its_answer() {
+        let address = started().await;
+        let mut idle = Vec::new();
+        for _ in 0..2 * CONNECTIONS {
+            idle.push(TcpStream::connect(address).await.unwrap());
+        }
+        let answer = timeout(LIFETIME / 2, asked(address, "/healthz")).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        // The first of the idle ones has been ended.
+        let read = timeout(LIFETIME / 2, idle[0].read(&mut [0])).await.unwrap();
+        assert!(!matches!(read, Ok(1..)), "{read:?}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_without_a_request_ends() {
+        let mut idle = TcpStream::connect(started().await).await.unwrap();
+        idle.write_all(b"GET /metr").await.unwrap();
+        let read = timeout(LIFETIME * 2, idle.read(&mut [0])).await.unwrap();
+        assert!(!matches!(read, Ok(1..)), "{read:?}");
+    }
+
+    #[tokio::test]
+    async fn each_address_serves_its_own_paths() {
+        for (router, served, other) in
+            [(probes(Readiness::default()), "/healthz", "/metrics"), (numbers(Metrics::new()), "/metrics", "/readyz")]
+        {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tokio::spawn(accept(listener, router));
+            assert!(asked(address, served).await.starts_with("HTTP/1.1 200"), "{served}");
+            assert!(asked(address, other).await.starts_with("HTTP/1.1 404"), "{other}");
+        }
     }
 }

@@ -5,6 +5,7 @@ mod deletion;
 mod elections;
 mod graphs;
 mod handovers;
+mod hostile;
 mod kill_points;
 mod nodes;
 mod outage;
