@@ -217,14 +217,15 @@ pub(super) const ARGUMENTS: &[Argument] = &[
     Argument {
         programs: &["webhook-server"],
         rights: &[
+            "create authorization.k8s.io/localsubjectaccessreviews",
             "get grove.io/clustertopologybindings",
             "get nvidia.com/dynamocheckpoints",
             "list apps/daemonsets",
             "create,update core/secrets",
         ],
         reach: Reach::Run,
-        why: "graphs that name a topology or a checkpoint or whose replicas span nodes, and the renewal of a certificate; a run has \
-              none of them",
+        why: "graphs that expose a frontend, name a topology or a checkpoint, or whose replicas span nodes, and the renewal of a \
+              certificate; a run has none of them",
     },
     Argument {
         programs: &["webhook-server"],
