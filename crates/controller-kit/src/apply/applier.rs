@@ -294,6 +294,7 @@ impl Applier {
         let api = self.api(resource, id);
         let answer = match verb {
             WriteVerb::Scale => timed(action, id, api.patch_subresource("scale", &id.name, &params, &patch)).await,
+            WriteVerb::Status => timed(action, id, api.patch_status(&id.name, &params, &patch)).await,
             _ => timed(action, id, api.patch(&id.name, &params, &patch)).await,
         };
         self.metrics.write(verb, &id.kind, answer.is_ok());

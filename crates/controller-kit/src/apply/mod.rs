@@ -21,6 +21,7 @@ mod report;
 mod root;
 mod scale;
 mod status;
+mod status_takeover;
 mod takeover;
 mod undeclared;
 

@@ -119,13 +119,23 @@ impl Applier {
                 "the CustomResourceDefinition has status fields it lacked"
             );
         }
-        let mut memory = self.memory();
-        memory.reported(uid, Instant::now());
-        memory.settle(uid, &id, &fingerprint(&wanted), &status_difference(&answer["status"], &wanted));
-        if let Some(version) = version_of(&answer) {
-            memory.wrote(uid, &id, version, Instant::now());
-        }
+        self.wrote_status(uid, &id, &answer);
+        let answer = match self.remove_old_status(&resource, &id, uid, &wanted, answer).await {
+            // What changed the object makes the cache show it, and the next reconcile tries again.
+            Err(Error::Changed { .. }) => return Ok(true),
+            answer => answer?,
+        };
+        self.wrote_status(uid, &id, &answer);
+        self.memory().settle(uid, &id, &fingerprint(&wanted), &status_difference(&answer["status"], &wanted));
         Ok(true)
+    }
+
+    fn wrote_status(&self, uid: &str, id: &ObjectId, answer: &Value) {
+        let (mut memory, now) = (self.memory(), Instant::now());
+        memory.reported(uid, now);
+        if let Some(version) = version_of(answer) {
+            memory.wrote(uid, id, version, now);
+        }
     }
 
     /// True if the API server has refused this field of the status of this kind as not declared, so that statuses go without
@@ -159,7 +169,7 @@ impl Applier {
             "metadata": { "name": id.name, "namespace": id.namespace, "uid": uid },
             "status": wanted,
         });
-        let params = PatchParams::apply(&format!("{}/status", self.field_manager)).force();
+        let params = PatchParams::apply(&self.status_manager()).force();
         let api = self.api(resource, id);
         let answer = timed("write the status of", id, api.patch_status(&id.name, &params, &Patch::Apply(&body))).await;
         self.metrics.write(WriteVerb::Status, &id.kind, answer.is_ok());

@@ -6,6 +6,7 @@
 //!
 //! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
+mod bounded;
 mod cache;
 mod index;
 pub(crate) mod list_watch;

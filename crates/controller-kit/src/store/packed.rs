@@ -7,6 +7,8 @@ use kube::Resource;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned, de::Error as _};
 use serde_json::{Map, Value};
 
+use super::bounded::{Bounded, MAX_DEPTH};
+
 /// What `kubectl apply` leaves behind; nobody here reads it, and it can be as large as the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -19,6 +21,8 @@ pub struct Packed<K> {
     pub metadata: ObjectMeta,
     /// The object without `metadata`, as JSON.
     body: Arc<[u8]>,
+    /// Whether fields are missing because they are nested too deeply.
+    is_cut: bool,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -50,7 +54,9 @@ where
     where
         K: DeserializeOwned,
     {
-        serde_json::from_value(self.value()).map_err(|source| UnpackError {
+        let too_deep = || format!("a field is nested deeper than {MAX_DEPTH} levels; flatten it or delete the object");
+        let readable = if self.is_cut { Err(serde_json::Error::custom(too_deep())) } else { Ok(self.value()) };
+        readable.and_then(serde_json::from_value).map_err(|source| UnpackError {
             kind: K::kind(&K::DynamicType::default()).into_owned(),
             namespace: self.metadata.namespace.clone().unwrap_or_default(),
             name: self.metadata.name.clone().unwrap_or_default(),
@@ -94,7 +100,11 @@ impl<K> Packed<K> {
     /// # Errors
     /// If it has no readable metadata.
     pub fn from_value(value: Value) -> Result<Self, serde_json::Error> {
-        let Value::Object(mut fields) = value else { return Err(serde_json::Error::custom("not an object")) };
+        let Value::Object(fields) = value else { return Err(serde_json::Error::custom("not an object")) };
+        Self::from_fields(fields, false)
+    }
+
+    fn from_fields(mut fields: Map<String, Value>, is_cut: bool) -> Result<Self, serde_json::Error> {
         let mut metadata = fields.remove("metadata").unwrap_or_else(|| Value::Object(Map::new()));
         if let Some(metadata) = metadata.as_object_mut() {
             // Before it becomes typed: as typed data it would be the largest part of all.
@@ -103,12 +113,12 @@ impl<K> Packed<K> {
         let mut metadata: ObjectMeta = serde_json::from_value(metadata)?;
         prune(&mut metadata);
         let body = serde_json::to_vec(&fields)?.into();
-        Ok(Self { metadata, body, kind: PhantomData })
+        Ok(Self { metadata, body, is_cut, kind: PhantomData })
     }
 
     /// The same object, known to be of another kind than it is called here.
     pub(super) fn of_kind<L>(self) -> Packed<L> {
-        Packed { metadata: self.metadata, body: self.body, kind: PhantomData }
+        Packed { metadata: self.metadata, body: self.body, is_cut: self.is_cut, kind: PhantomData }
     }
 
     /// The body was written by `from_value`, so it is an object.
@@ -127,7 +137,7 @@ pub(super) fn prune(metadata: &mut ObjectMeta) {
 
 impl<K> Clone for Packed<K> {
     fn clone(&self) -> Self {
-        Self { metadata: self.metadata.clone(), body: Arc::clone(&self.body), kind: PhantomData }
+        Self { metadata: self.metadata.clone(), body: Arc::clone(&self.body), is_cut: self.is_cut, kind: PhantomData }
     }
 }
 
@@ -144,7 +154,8 @@ impl<K> fmt::Debug for Packed<K> {
 
 impl<'de, K> Deserialize<'de> for Packed<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::from_value(Value::deserialize(deserializer)?).map_err(D::Error::custom)
+        let Bounded { fields, is_cut } = Bounded::deserialize(deserializer)?;
+        Self::from_fields(fields, is_cut).map_err(D::Error::custom)
     }
 }
 

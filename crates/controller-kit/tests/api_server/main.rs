@@ -5,11 +5,13 @@
 mod applier;
 mod consistent;
 mod controller;
+mod deep;
 mod events;
 mod leader;
 mod optional_api;
 mod scale;
 mod scope;
+mod status_takeover;
 mod takeover;
 mod unstreamed;
 mod whole_object;
