@@ -138,8 +138,8 @@ mod tests {
     /// Each scrape parsed the status of every object.
     #[test]
     fn the_state_of_an_object_is_computed_once() {
-        let (store, metrics, computed) = (Store::<Packed<Deployment>>::new(), Metrics::new(), AtomicUsize::new(0));
-        let computed = Arc::new(computed);
+        let (store, metrics) = (Store::<Packed<Deployment>>::new(), Metrics::new());
+        let computed = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&computed);
         metrics.count_resources(&store, &Fence::unfenced(), move |_| {
             counter.fetch_add(1, Ordering::Relaxed);
@@ -152,7 +152,7 @@ mod tests {
         for number in 0..100 {
             store.handle(Event::Apply(object(&number.to_string())));
         }
-        assert_eq!((metrics.text(), metrics.text()).0, metrics.text());
+        assert_eq!(metrics.text(), metrics.text());
         assert_eq!(computed.load(Ordering::Relaxed), 100);
         store.handle(Event::Apply(object("7")));
         store.handle(Event::Delete(object("8")));

@@ -1,6 +1,5 @@
 //! A tenant whose objects are made to stop the controllers, beside a tenant with one graph.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use api_types::v1beta1::DynamoGraphDeployment;
@@ -25,7 +24,7 @@ const FACTOR: u32 = 10;
 
 /// A controller of all namespaces.
 async fn controller(world: &World, binary: &str) -> Result<Program, BoxError> {
-    let mut program = program(binary, world.ns(), Path::new(world.cluster.kubeconfig()))?;
+    let mut program = program(binary, world.ns(), world.cluster.kubeconfig())?;
     let scope = program.args.iter().position(|arg| arg == "--namespace").ok_or("no --namespace")?;
     program.args.drain(scope..scope + 2);
     world.cluster.run(&program).await?;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use api_types::conversion::preserved::archive::PreservedGraph;
 use api_types::conversion::preserved::{PreservedComponent, PreservedIngress};
 use api_types::v1beta1::ComponentType;
 use serde_json::Value;
@@ -93,7 +94,7 @@ fn mistake(ingress: &PreservedIngress, object: ExposureObject, request: &Request
 fn place<'a>(kind: Kind, object: &'a Value, component: Option<&str>, is_alpha: bool) -> Node<'a> {
     let root = Node::root(object);
     let saved = match kind {
-        Kind::Graph => "nvidia.com/dgd-spec",
+        Kind::Graph => PreservedGraph::ANNOTATION,
         _ => PreservedComponent::ANNOTATION,
     };
     match component {
