@@ -205,8 +205,11 @@ impl Applier {
                 if same_wish && self.memory().is_settled(&desired.parent_uid, id, print, &differences) {
                     return Ok(self.skipped(id));
                 }
-                let fields: Vec<&str> = differences.iter().map(|d| d.path.as_str()).collect();
-                info!(object = %id, fields = fields.join(" "), drift = same_wish, "updating");
+                let fields = differences.iter().map(|d| d.path.as_str()).collect::<Vec<_>>().join(" ");
+                if same_wish && !self.memory().may_correct(&desired.parent_uid, id, Instant::now()) {
+                    return Err(Error::Contested { object: id.clone(), fields });
+                }
+                info!(object = %id, fields, drift = same_wish, "updating");
                 let taken = if is_change_of_content(live, same_wish, &differences) {
                     self.take_over(desired, live).await?
                 } else {

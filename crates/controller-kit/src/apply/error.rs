@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{ObjectId, STEP_TIMEOUT};
+use super::{
+    ObjectId, STEP_TIMEOUT,
+    memory::{CORRECTIONS_WINDOW, MAX_CORRECTIONS},
+};
 use crate::failure::{Class, ErrorType, Failure, is_not_declared};
 
 /// A step against the API server that did not succeed.
@@ -41,6 +44,18 @@ pub enum Error {
         /// The object.
         object: ObjectId,
     },
+    /// Another controller changes the object back each time it is corrected. It is corrected again later.
+    #[error(
+        "{object}: {fields} was corrected {MAX_CORRECTIONS} times within {}s, and another controller changes it back each time; \
+         stop that controller from changing it",
+        CORRECTIONS_WINDOW.as_secs()
+    )]
+    Contested {
+        /// The object.
+        object: ObjectId,
+        /// Paths of the fields.
+        fields: String,
+    },
     /// An object cannot be written as JSON, or lacks what every object needs.
     #[error("cannot render {object}: {reason}")]
     Render {
@@ -77,6 +92,7 @@ impl Error {
             | Self::Timeout { object, .. }
             | Self::Foreign { object, .. }
             | Self::Changed { object }
+            | Self::Contested { object, .. }
             | Self::Render { object, .. } => object,
             Self::Shared(error) => error.object(),
         }
@@ -107,6 +123,8 @@ impl Failure for Error {
             Self::Timeout { .. } => ErrorType::Timeout,
             Self::Foreign { .. } => ErrorType::AlreadyExists,
             Self::Changed { .. } => ErrorType::Conflict,
+            // As a webhook that denies the write.
+            Self::Contested { .. } => ErrorType::Forbidden,
             Self::Render { .. } => ErrorType::Validation,
             Self::Shared(error) => error.error_type(),
         }

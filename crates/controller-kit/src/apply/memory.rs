@@ -12,6 +12,12 @@ use crate::store::{CacheView, Key, Shown};
 /// That is safe: creation looks again, and updates and deletions carry the uid.
 pub(super) const EXPIRY: Duration = Duration::from_secs(5);
 
+/// Drift of one object is corrected this often within [`CORRECTIONS_WINDOW`]; then another controller is at work.
+pub(super) const MAX_CORRECTIONS: u32 = 10;
+
+/// The time in which corrections of drift are counted.
+pub(super) const CORRECTIONS_WINDOW: Duration = Duration::from_secs(60);
+
 /// Everything remembered, by uid of the reconciled object.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
@@ -23,6 +29,7 @@ struct Parent {
     writes: HashMap<GroupKind, Written>,
     removals: HashMap<String, Removal>,
     settled: HashMap<ObjectId, Settled>,
+    corrections: HashMap<ObjectId, Corrections>,
     /// Since when the first word on it has been held back.
     begun: Option<Instant>,
     reported: Option<Instant>,
@@ -52,6 +59,13 @@ struct Removal {
 struct Settled {
     desired: String,
     residue: String,
+}
+
+/// Corrections of drift of one object.
+#[derive(Debug)]
+struct Corrections {
+    since: Instant,
+    count: u32,
 }
 
 impl Memory {
@@ -122,6 +136,16 @@ impl Memory {
     pub(super) fn is_settled(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
         let known = self.parents.get(parent).and_then(|memory| memory.settled.get(id));
         !left.is_empty() && known.is_some_and(|known| known.desired == desired && known.residue == residue(left))
+    }
+
+    /// Counts a correction of drift. False if there were too many within the window.
+    pub(super) fn may_correct(&mut self, parent: &str, id: &ObjectId, now: Instant) -> bool {
+        let corrections = &mut self.parents.entry(parent.to_owned()).or_default().corrections;
+        corrections.retain(|_, past| now.saturating_duration_since(past.since) < CORRECTIONS_WINDOW);
+        let past = corrections.entry(id.clone()).or_insert(Corrections { since: now, count: 0 });
+        let may = past.count < MAX_CORRECTIONS;
+        past.count += u32::from(may);
+        may
     }
 
     /// Whatever the predecessor that left these marks set on the object with this uid, is ours.

@@ -44,6 +44,30 @@ async fn drift_is_repaired_and_what_others_add_stays() {
     assert_eq!(bench.apply::<D>(&desired).await, Outcome::Unchanged);
 }
 
+/// Found defect: a controller that changes a field back each time was answered at once each time, for ever.
+#[tokio::test]
+async fn an_object_that_another_controller_changes_back_each_time_is_left_for_a_while() {
+    let bench = Bench::new("contested").await;
+    let desired = bench.desired::<D>(deployment(0, "i:1"));
+    bench.apply::<D>(&desired).await;
+    let mut corrected = 0;
+    let error = loop {
+        bench.meddle::<D>("d", json!({ "spec": { "replicas": 3 } })).await;
+        let live = bench.live::<D>("d").await;
+        match bench.applier.apply(&desired, live.as_ref()).await {
+            Ok(Outcome::Updated(_)) if corrected < 100 => corrected += 1,
+            Err(error) => break error,
+            answer => panic!("{corrected}: {answer:?}"),
+        }
+    };
+    assert_eq!((corrected, error.class()), (10, Class::Forbidden));
+    assert!(error.to_string().contains("spec.replicas was corrected 10 times within 60s"), "{error}");
+    assert_eq!(bench.live::<D>("d").await.unwrap()["spec"]["replicas"], 3);
+    // Another decision is no correction.
+    let desired = bench.desired::<D>(deployment(1, "i:1"));
+    assert!(matches!(bench.apply::<D>(&desired).await, Outcome::Updated(_)));
+}
+
 #[tokio::test]
 async fn a_field_that_is_no_longer_desired_goes() {
     let bench = Bench::new("shrink").await;

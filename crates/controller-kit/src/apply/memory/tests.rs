@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{EXPIRY, Memory};
+use super::{CORRECTIONS_WINDOW, EXPIRY, MAX_CORRECTIONS, Memory};
 use crate::{
     apply::{Difference, ObjectId},
     store::{CacheView, Key, Shown},
@@ -121,4 +121,18 @@ fn a_first_word_is_held_back_from_the_first_try_on() {
     assert_eq!(memory.held_back("q", now + second), Duration::ZERO, "another object");
     memory.forget("p");
     assert_eq!(memory.held_back("p", now + second), Duration::ZERO, "its successor");
+}
+
+#[test]
+fn drift_is_corrected_a_limited_number_of_times_a_minute() {
+    let (mut memory, now) = (Memory::default(), Instant::now());
+    let (a, b) = (id("Deployment", "a"), id("Deployment", "b"));
+    for _ in 0..MAX_CORRECTIONS {
+        assert!(memory.may_correct("p", &a, now));
+    }
+    let soon = now + CORRECTIONS_WINDOW - Duration::from_secs(1);
+    assert!(!memory.may_correct("p", &a, soon));
+    assert!(memory.may_correct("p", &b, soon), "each object has a limit of its own");
+    assert!(memory.may_correct("other", &a, soon));
+    assert!(memory.may_correct("p", &a, now + CORRECTIONS_WINDOW));
 }
