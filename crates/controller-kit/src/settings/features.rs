@@ -35,10 +35,13 @@ pub struct Orchestrators {
 pub struct Gpu {
     /// Whether they are looked up. Default true.
     pub discovery_enabled: bool,
+    /// Namespaces whose DCGM exporters are believed; tenants must not create pods there. Default `gpu-operator`. Ours, unknown to
+    /// the reference.
+    pub exporter_namespaces: Vec<String>,
 }
 
 impl Default for Gpu {
     fn default() -> Self {
-        Self { discovery_enabled: true }
+        Self { discovery_enabled: true, exporter_namespaces: vec!["gpu-operator".to_owned()] }
     }
 }

@@ -164,7 +164,7 @@ pub struct Observer {
 impl Observer {
     /// Looks into these caches.
     pub fn new(client: Client, applier: Applier, caches: Caches, settings: Arc<Settings>) -> Self {
-        let gpus = Gpus::new(client.clone(), settings.args.dcgm_metrics_endpoint.clone());
+        let gpus = Gpus::new(client.clone(), &settings);
         let pods = Arc::new(PodWatcher::new(client.clone()));
         Self { client, applier, caches, gpus, pods, settings, missing: Arc::default() }
     }

@@ -48,6 +48,8 @@ pub struct Settings {
     pub profiling_role: Option<String>,
     /// Whether GPUs of nodes are looked up.
     pub gpu_discovery: bool,
+    /// Namespaces whose DCGM exporters are believed.
+    pub exporter_namespaces: Vec<String>,
     /// Environment of profilers: addresses of the infrastructure, by name of the variable.
     pub infrastructure: Vec<(&'static str, String)>,
 }
@@ -69,6 +71,7 @@ impl Settings {
             args,
             profiling_role: cluster.then(|| role.clone()),
             gpu_discovery: configuration.gpu.discovery_enabled,
+            exporter_namespaces: configuration.gpu.exporter_namespaces.clone(),
             infrastructure: given.map(|(name, address)| (name, address.clone())).collect(),
         }
     }

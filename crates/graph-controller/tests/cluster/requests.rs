@@ -12,15 +12,18 @@ use controller_kit::store::{Packed, Store};
 use graph_controller::NAME;
 use graph_controller::relay::apply::{HandOver, HandOverError, Recipient};
 use graph_controller::request::Reconciler;
-use graph_controller::request::observe::{Caches, Observer};
+use graph_controller::request::observe::gpus::Gpus;
+use graph_controller::request::observe::{Caches, Observer, Search};
 use graph_controller::request::settings::Settings;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, ResourceQuota};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Client, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Options, wait};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::bed::{Bed, LIMIT, graph, own_definitions};
 
@@ -275,4 +278,56 @@ async fn what_is_refused_a_profiler_is_told_in_the_words_of_who_refuses() {
     let words = "Job profile-chat: Error creating: a pod is forbidden: exceeded quota: none, requested: pods=1";
     let no_pod = is_stalled(RequestPhase::Profiling, "PodCannotStart", words);
     bed.until("chat", "refused the pod", no_pod).await;
+}
+
+/// Answers each connection with the metrics of two GPUs. Returns the address.
+async fn exporter() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        let gpu = |n| format!("DCGM_FI_DEV_GPU_TEMP{{gpu=\"{n}\",modelName=\"NVIDIA B200\"}} 40\n");
+        let page = gpu(0) + &gpu(1);
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}", page.len());
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).await;
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    address
+}
+
+/// Found defect: a pod of any namespace with the label of a DCGM exporter named GPUs for all tenants.
+#[tokio::test]
+async fn a_pod_of_a_tenant_is_no_exporter() {
+    let bed = Bed::without_controller("exporter", false).await;
+    let nodes: Api<Node> = Api::all(bed.client.clone());
+    let node = json!({ "metadata": { "name": bed.namespace } });
+    nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    let pod = json!({
+        "metadata": { "name": "exporter", "labels": { "app": "dcgm-exporter" } },
+        "spec": { "nodeName": bed.namespace, "containers": [{ "name": "c", "image": "example.com/exporter:1" }] },
+    });
+    let pods = bed.api::<Pod>();
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let status = json!({ "status": { "phase": "Running", "podIP": "127.0.0.1", "podIPs": [{ "ip": "127.0.0.1" }] } });
+    pods.patch_status("exporter", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+
+    let address = exporter().await;
+    let search = |namespaces: &[&str]| {
+        let mut settings = Settings::default();
+        settings.args.dcgm_metrics_endpoint = format!("http://{address}/metrics");
+        settings.exporter_namespaces = namespaces.iter().map(|&name| name.to_owned()).collect();
+        let gpus = Gpus::new(bed.client.clone(), &settings);
+        async move { gpus.search(None).await.unwrap() }
+    };
+    let configured = search(&[&bed.namespace]).await;
+    let default = search(&["gpu-operator"]).await;
+    nodes.delete(&bed.namespace, &DeleteParams::default()).await.unwrap();
+    assert!(
+        matches!(&configured, Search::Found(found) if found.hardware.num_gpus_per_node == Some(2)),
+        "{configured:?}"
+    );
+    let Search::Nothing(why) = &default else { panic!("{default:?}") };
+    assert!(why.contains("no DCGM exporter runs in the namespaces gpu-operator"), "{why}");
 }

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 
 use super::Search;
 use crate::request::hardware::{NodeGpus, add_labelled, choose, dcgm, of_labels, says_rdma};
+use crate::request::settings::Settings;
 
 /// By one of these, the pods of exporters are known.
 const EXPORTERS: [&str; 3] = ["app=nvidia-dcgm-exporter", "app=dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"];
@@ -55,13 +56,16 @@ type Last = Option<(Instant, Arc<Survey>)>;
 pub struct Gpus {
     client: Client,
     endpoint: String,
+    exporter_namespaces: Vec<String>,
     last: Arc<Mutex<Last>>,
 }
 
 impl Gpus {
-    /// `endpoint` is where the exporter of a pod answers, with `{POD_IP}` in place of its address.
-    pub fn new(client: Client, endpoint: String) -> Self {
-        Self { client, endpoint, last: Arc::default() }
+    /// Looks for exporters where the settings allow it.
+    pub fn new(client: Client, settings: &Settings) -> Self {
+        let (endpoint, namespaces) =
+            (settings.args.dcgm_metrics_endpoint.clone(), settings.exporter_namespaces.clone());
+        Self { client, endpoint, exporter_namespaces: namespaces, last: Arc::default() }
     }
 
     /// The GPUs to plan with.
@@ -129,18 +133,24 @@ impl Gpus {
     /// Asks the exporters of nodes: those that are `known`, or all if none is.
     async fn ask_exporters(&self, survey: &mut Survey, known: &BTreeSet<String>) -> Result<(), ReadError> {
         let mut pods_found = Vec::new();
-        for selector in EXPORTERS {
-            let pods: Api<Packed<Pod>> = Api::all(self.client.clone());
-            let Some(list) = allowed("list DCGM exporters", pods.list(&ListParams::default().labels(selector))).await?
-            else {
-                survey.notes.push("the operator may not look for DCGM exporters".to_owned());
-                return Ok(());
-            };
-            pods_found.extend(Packed::readable(list.items));
+        for namespace in &self.exporter_namespaces {
+            let pods: Api<Packed<Pod>> = Api::namespaced(self.client.clone(), namespace);
+            for selector in EXPORTERS {
+                let labelled = ListParams::default().labels(selector);
+                let Some(list) = allowed("list DCGM exporters", pods.list(&labelled)).await? else {
+                    survey.notes.push(format!("the operator has no right to list DCGM exporters in {namespace}"));
+                    break;
+                };
+                pods_found.extend(Packed::readable(list.items));
+            }
         }
         let exporters = one_for_each_node(pods_found, known);
         if exporters.is_empty() {
-            survey.notes.push("no DCGM exporter runs; the GPU operator brings it".to_owned());
+            let namespaces = self.exporter_namespaces.join(", ");
+            survey.notes.push(format!(
+                "no DCGM exporter runs in the namespaces {namespaces}; the GPU operator brings it, and \
+                 gpu.exporterNamespaces of the operator's configuration names other namespaces"
+            ));
             return Ok(());
         }
         let http = match Outbound::new(&Trust::default()) {

@@ -108,6 +108,7 @@ discovery:
   backend: {{ .Values.discoveryBackend }}
 gpu:
   discoveryEnabled: {{ ternary "true" "false" (not (empty (include "dynamo-operator.gpuDiscovery" .))) }}
+  exporterNamespaces: {{ toJson .Values.gpuDiscovery.exporterNamespaces }}
 imagePullSecretDiscovery:
   enabled: {{ .Values.imagePullSecretDiscovery.enabled }}
 {{- end -}}
