@@ -69,6 +69,7 @@ const KNOWN: &[&str] = &[
     "checkpoint.cleanupImage",
     "discovery.backend",
     "gpu.discoveryEnabled",
+    "gpu.exporterNamespaces",
     "logging.level",
     "logging.format",
     "security.enableHTTP2",

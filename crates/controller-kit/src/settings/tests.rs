@@ -45,7 +45,7 @@ fn switches_are_on_off_or_unset() {
 dra: {enabled: false}
 serviceMesh: {provider: istio}
 checkpoint: {enabled: true}
-gpu: {discoveryEnabled: false}
+gpu: {discoveryEnabled: false, exporterNamespaces: [monitoring]}
 ",
     );
     assert!(warnings.is_empty(), "{warnings:?}");
