@@ -164,6 +164,9 @@ fn capture_and_job_both_have_to_end_well() {
             Ok(None) => assert_eq!(decision.stage, Stage::Ready("said".to_owned())),
         }
         assert_eq!(names(&decision.delete_jobs), ["earlier"], "{captured} {ended}");
+        // Pods that have ended are not observed.
+        observed.pod = None;
+        assert_eq!(decide(&observed), decision, "{captured} {ended}");
     }
 }
 

@@ -67,7 +67,7 @@ impl Observed {
 pub struct Caches {
     /// Jobs that carry the identifier of a checkpoint.
     pub jobs: Store<Packed<Job>>,
-    /// Pods that are captured.
+    /// Pods that are captured and have not ended.
     pub pods: Store<PartialObjectMeta<Pod>>,
     /// PodSnapshots.
     pub captures: Store<Packed<PodSnapshot>>,

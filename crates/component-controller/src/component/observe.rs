@@ -11,8 +11,8 @@ use super::{
 };
 use crate::snapshots::Snapshots;
 use api_types::{
-    conversion::preserved::archive::PreservedService, external::VirtualService, names, v1alpha1::DynamoComponent,
-    v1beta1::DynamoComponentDeployment,
+    LEGACY_FINALIZER, conversion::preserved::archive::PreservedService, external::VirtualService, names,
+    v1alpha1::DynamoComponent, v1beta1::DynamoComponentDeployment,
 };
 use controller_kit::{
     failure::ErrorType,
@@ -26,10 +26,18 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Api, Client, Resource, ResourceExt, core::PartialObjectMeta};
-use serde::de::DeserializeOwned;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    core::{NamespaceResourceScope, PartialObjectMeta},
+};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{sync::Arc, time::Instant};
+use std::{
+    collections::HashSet,
+    fmt::Debug,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 use tracing::warn;
 use workload::snapshot::identity_id;
 
@@ -161,12 +169,14 @@ pub struct Observer {
     secrets: Option<PullSecrets>,
     snapshots: Snapshots,
     forbidden: Forbidden,
+    /// Kinds of exposure and uids of components that are known to own none of that kind outside the caches.
+    unexposed: Mutex<HashSet<(String, String)>>,
 }
 
 impl Observer {
     /// Looks into these caches. No `secrets`: none are looked for by registry.
     pub fn new(client: Client, caches: Caches, secrets: Option<PullSecrets>, snapshots: Snapshots) -> Self {
-        Self { client, caches, secrets, snapshots, forbidden: Forbidden::default() }
+        Self { client, caches, secrets, snapshots, forbidden: Forbidden::default(), unexposed: Mutex::default() }
     }
 
     /// The snapshot for one component.
@@ -184,8 +194,8 @@ impl Observer {
             leader_worker_set: set,
             serves_leader_worker_sets: sets.is_some_and(Store::is_served),
             service: live(&self.caches.services, &namespace, &names::service(&name))?,
-            ingress: live(&self.caches.ingresses, &namespace, &names::service(&name))?,
-            virtual_service: live(&self.caches.virtual_services, &namespace, &names::service(&name))?,
+            ingress: self.exposure(&self.caches.ingresses, &component).await?,
+            virtual_service: self.exposure(&self.caches.virtual_services, &component).await?,
             serves_virtual_services: self.caches.virtual_services.is_served(),
             model: self.model(&namespace, &component)?,
             leftovers: self.leftovers(&component, &uid)?,
@@ -199,6 +209,46 @@ impl Observer {
             accounts: self.accounts(&namespace),
             namespace,
         })
+    }
+
+    /// The object of this kind that exposes a component. The upstream operator's have none of the labels by which caches select:
+    /// for a component with its finalizer, the API server is asked, until it has answered once that there is none.
+    async fn exposure<K>(
+        &self,
+        store: &Store<Packed<K>>,
+        component: &DynamoComponentDeployment,
+    ) -> Result<Option<Live<K>>, Interruption>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let Key { namespace, name } = Key::of(component);
+        let name = names::service(&name);
+        let uid = component.uid().unwrap_or_default();
+        let known = (K::kind(&()).into_owned(), uid.clone());
+        let cached = live(store, &namespace, &name)?;
+        let is_taken_over = component.finalizers().iter().any(|finalizer| finalizer == LEGACY_FINALIZER);
+        if cached.is_some() || !is_taken_over || !store.is_served() || self.unexposed().contains(&known) {
+            return Ok(cached);
+        }
+        let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
+        let what = || format!("look for {} {namespace}/{name}", K::kind(&()));
+        let found = find(&name, what, api.get_opt(&name)).await?;
+        if let Some(object) = found
+            && controller_owner(&object).is_some_and(|owner| owner.uid == uid)
+        {
+            let value = serde_json::to_value(&object).unwrap_or_default();
+            return Ok(Some(Live { object, value }));
+        }
+        let components = &self.caches.components;
+        let uids: HashSet<_> = components.all().iter().filter_map(|component| component.metadata.uid.clone()).collect();
+        let mut unexposed = self.unexposed();
+        unexposed.retain(|(_, uid)| uids.contains(uid));
+        unexposed.insert(known);
+        Ok(None)
+    }
+
+    fn unexposed(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.unexposed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn model(&self, namespace: &str, component: &DynamoComponentDeployment) -> Result<Option<ModelFacts>, UnpackError> {

@@ -13,9 +13,9 @@ use controller_kit::{
     apply::Applier,
     controller::{Controller, owner_key},
     events::EventSink,
-    pods::PodWatcher,
+    pods::{NOT_ENDED, PodWatcher},
     process::Context,
-    store::{Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata},
+    store::{Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata_by},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, core::PartialObjectMeta};
@@ -32,7 +32,7 @@ pub(super) async fn run(
     let (client, scope) = (context.client.clone(), &context.scope);
     let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(labels::CHECKPOINT_ID));
     let source = format!("{}={}", labels::CHECKPOINT_SOURCE, labels::TRUE);
-    let (pods, pod_watch) = watch_metadata::<Pod>(client.clone(), scope, Some(&source));
+    let (pods, pod_watch) = watch_metadata_by::<Pod>(client.clone(), scope, Some(&source), Some(NOT_ENDED));
     let (captures, capture_watch) = watch_if_served::<PodSnapshot>(apis, scope, None);
     let applier = Applier::new(
         client.clone(),

@@ -7,7 +7,7 @@ use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     batch::v1::Job,
-    core::v1::{Namespace, PersistentVolumeClaim},
+    core::v1::{Namespace, PersistentVolumeClaim, Pod},
 };
 use kube::{
     Api,
@@ -227,4 +227,28 @@ async fn what_a_quota_refuses_a_checkpoint_is_told_in_its_words() {
     bed.quota(json!({ "pods": "0" })).await;
     // Each attempt is for a pod of another name, and the words stay the same.
     told(CheckpointPhase::Creating, "a pod", "pods").await;
+}
+
+/// Found defect: a pod that had ended and lost its Job counted as being captured, and kept the artifact from being removed.
+#[tokio::test]
+async fn a_pod_that_has_ended_does_not_hold_up_a_deletion() {
+    let mut bed = Bed::without_controller("ended").await;
+    bed.settings().checkpoint = serde_saphyr::from_str(SETTINGS).unwrap();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": "orphan", "labels": {
+            "nvidia.com/snapshot-is-checkpoint-source": "true", "nvidia.com/snapshot-owner": "ckpt" } },
+        "spec": { "schedulerName": "none", "restartPolicy": "Never", "containers": [{ "name": "main", "image": "i" }] },
+    });
+    bed.apply::<Pod>(&pod).await;
+    bed.apply::<DynamoCheckpoint>(&automatic()).await;
+    bed.start();
+    bed.api::<DynamoCheckpoint>().delete("ckpt", &DeleteParams::foreground()).await.unwrap();
+    let name = "checkpoint-cleanup-0123456789abcdef";
+    let settled = async || (bed.counter("reconcile_total") > 0).then_some(());
+    wait::until("a reconcile", LIMIT, settled).await.unwrap();
+    assert!(bed.api::<Job>().get_opt(name).await.unwrap().is_none(), "a pod that runs is waited for");
+    let ended = json!({ "status": { "phase": "Succeeded" } });
+    bed.api::<Pod>().patch_status("orphan", &PatchParams::default(), &Patch::Merge(&ended)).await.unwrap();
+    until::<Job>(&bed, name, "there", |job| job.is_some()).await;
 }

@@ -2,8 +2,12 @@
 
 use crate::bed::{Bed, NAME_OF_COMPONENT, component, uid};
 use api_types::{annotations, v1beta1::DynamoComponentDeployment};
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use k8s_openapi::api::{apps::v1::Deployment, networking::v1::Ingress};
+use kube::{
+    Resource,
+    api::{DeleteParams, ObjectMeta, PostParams},
+};
+use serde_json::{Value, json};
 
 /// Replaces the Deployment by one with the same spec as the Go operator makes it: by an update, with its own marks and none
 /// of ours.
@@ -47,4 +51,42 @@ async fn nothing_rolls_and_the_bookkeeping_stays() {
     let kept = ours.metadata.annotations.as_ref().unwrap();
     assert_eq!(kept[annotations::LAST_APPLIED_HASH], "0123");
     assert_eq!(kept["deployment.kubernetes.io/revision"], "1");
+}
+
+/// A component with the finalizer that the upstream operator gives every component.
+fn of_upstream() -> Value {
+    let mut component = component();
+    component["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+    component
+}
+
+/// Found defect: an Ingress that was no longer desired when this operator took over stayed for ever, because no cache holds it.
+#[tokio::test]
+async fn an_ingress_of_the_upstream_operator_goes_when_it_is_not_desired() {
+    let mut bed = Bed::without_controller("exposed").await;
+    let component = bed.apply::<DynamoComponentDeployment>(&of_upstream()).await;
+    let backend = json!({ "service": { "name": NAME_OF_COMPONENT, "port": { "number": 8000 } } });
+    let ingress = json!({
+        "metadata": { "name": NAME_OF_COMPONENT, "ownerReferences": [component.controller_owner_ref(&()).unwrap()] },
+        "spec": { "defaultBackend": backend },
+    });
+    let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
+    bed.api::<Ingress>().create(&params, &serde_json::from_value(ingress).unwrap()).await.unwrap();
+    bed.start();
+    bed.gone::<Ingress>().await;
+    bed.until_ready().await;
+}
+
+/// One of the same name that belongs to nothing stays.
+#[tokio::test]
+async fn an_ingress_of_the_same_name_that_is_not_owned_stays() {
+    let mut bed = Bed::without_controller("not-exposed").await;
+    let backend = json!({ "service": { "name": "other", "port": { "number": 80 } } });
+    let ingress = json!({ "metadata": { "name": NAME_OF_COMPONENT }, "spec": { "defaultBackend": backend } });
+    bed.api::<Ingress>().create(&PostParams::default(), &serde_json::from_value(ingress).unwrap()).await.unwrap();
+    bed.apply::<DynamoComponentDeployment>(&of_upstream()).await;
+    bed.start();
+    bed.until_ready().await;
+    let ingress = bed.api::<Ingress>().get(NAME_OF_COMPONENT).await.unwrap();
+    assert_eq!(ingress.metadata.deletion_timestamp, None);
 }
