@@ -211,8 +211,8 @@ impl Observer {
         })
     }
 
-    /// The object of this kind that exposes a component. The upstream operator's have none of the labels by which caches select:
-    /// for a component with its finalizer, the API server is asked, until it has answered once that there is none.
+    /// The object of this kind that exposes a component. Those of the upstream operator lack the label by which caches
+    /// select: for a component with its finalizer, the API server is asked until it has answered that there is none.
     async fn exposure<K>(
         &self,
         store: &Store<Packed<K>>,

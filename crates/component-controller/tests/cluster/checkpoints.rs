@@ -229,7 +229,8 @@ async fn what_a_quota_refuses_a_checkpoint_is_told_in_its_words() {
     told(CheckpointPhase::Creating, "a pod", "pods").await;
 }
 
-/// Found defect: a pod that had ended and lost its Job counted as being captured, and kept the artifact from being removed.
+/// Found defect: a pod that had ended and lost its Job counted as being captured, and kept the artifact from being
+/// removed.
 #[tokio::test]
 async fn a_pod_that_has_ended_does_not_hold_up_a_deletion() {
     let mut bed = Bed::without_controller("ended").await;

@@ -60,7 +60,8 @@ fn of_upstream() -> Value {
     component
 }
 
-/// Found defect: an Ingress that was no longer desired when this operator took over stayed for ever, because no cache holds it.
+/// Found defect: an Ingress that was no longer desired when this operator took over stayed for ever, because no cache
+/// holds it.
 #[tokio::test]
 async fn an_ingress_of_the_upstream_operator_goes_when_it_is_not_desired() {
     let mut bed = Bed::without_controller("exposed").await;

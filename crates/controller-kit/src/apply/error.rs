@@ -46,8 +46,8 @@ pub enum Error {
     },
     /// Another controller changes the object back each time it is corrected. It is corrected again later.
     #[error(
-        "{object}: {fields} was corrected {MAX_CORRECTIONS} times within {}s, and another controller changes it back each time; \
-         stop that controller from changing it",
+        "{object}: {fields} was corrected {MAX_CORRECTIONS} times within {}s, and another controller changes it back \
+         each time; stop that controller from changing it",
         CORRECTIONS_WINDOW.as_secs()
     )]
     Contested {

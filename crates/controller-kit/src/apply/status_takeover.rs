@@ -1,7 +1,8 @@
 //! Removes status fields that the upstream operator set and we do not set.
 //!
-//! Server-side apply removes a field only if no other manager owns it. The upstream operator wrote statuses by updates, so its
-//! fields would stay for ever. The API server ignores `managedFields` in requests for a subresource; the fields themselves go.
+//! Server-side apply removes a field only if no other manager owns it. The upstream operator wrote statuses by updates,
+//! so its fields would stay for ever. The API server ignores `managedFields` in requests for a subresource; the fields
+//! themselves go.
 
 use kube::core::ApiResource;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use crate::metrics::WriteVerb;
 const UPSTREAM_MANAGER: &str = "manager";
 
 impl Applier {
-    /// Replaces the status by what was applied, if the answer has more in it and the upstream operator owns a part of it.
+    /// Replaces the status by what was applied, if the answer differs and the upstream operator owns a part of it.
     /// Returns the object as it is then. A status with a third manager is left as it is.
     ///
     /// # Errors

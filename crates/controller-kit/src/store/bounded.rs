@@ -1,4 +1,5 @@
-//! JSON objects of any depth. serde_json refuses what is nested deeper than 128 levels, and with it a whole event or page.
+//! JSON objects of any depth. serde_json refuses what is nested deeper than 128 levels, and with it a whole event or
+//! page.
 
 use std::fmt;
 

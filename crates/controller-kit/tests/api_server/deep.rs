@@ -42,8 +42,8 @@ async fn create(client: &Client, namespace: &str, name: &str, levels: usize) -> 
     client.request_text(request).await.map(drop)
 }
 
-/// Found defect: serde_json refuses what is nested deeper than 128 levels. Such an object kept a cache from ever completing, and
-/// its deletion was not noticed.
+/// Found defect: serde_json refuses what is nested deeper than 128 levels. Such an object kept a cache from ever
+/// completing, and its deletion was not noticed.
 #[tokio::test]
 async fn an_object_that_is_nested_too_deeply_holds_up_no_cache() {
     let namespace = TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), "deep").await.unwrap();

@@ -11,7 +11,7 @@ async fn live(bench: &Bench) -> Packed<Job> {
     Packed::from_value(bench.live::<Job>("j").await.unwrap()).unwrap()
 }
 
-/// A Job that another controller manages, as it is said to, has a status of its own; the upstream operator wrote it.
+/// A Job whose status no controller of Kubernetes writes, with a status by the upstream operator.
 async fn job(bench: &Bench, status: Value) {
     let job = json!({
         "metadata": { "name": "j" },
@@ -29,8 +29,8 @@ async fn by(bench: &Bench, manager: &str, status: Value) {
     bench.api::<Job>().patch_status("j", &params, &Patch::Merge(json!({ "status": status }))).await.unwrap();
 }
 
-/// Found defect: what the Go operator had set in a status and we do not set stayed for ever, such as the end of a rollout of
-/// years ago beside the beginning of today's.
+/// Found defect: what the Go operator had set in a status and we do not set stayed for ever, such as the end of a
+/// rollout of years ago beside the beginning of today's.
 #[tokio::test]
 async fn a_status_loses_the_fields_of_the_upstream_operator() {
     let bench = Bench::new("status-takeover").await;
