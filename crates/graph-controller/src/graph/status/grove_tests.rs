@@ -115,6 +115,7 @@ fn pods_that_wait_for_their_gang_are_told_of_by_their_gate() {
     let (_, reason, message) = ready(&status);
     assert_eq!(reason, c::graph::INSUFFICIENT_CAPACITY);
     assert!(message.contains("Decode: 4 pods have a scheduling gate"), "{message}");
+    assert!(message.ends_with("with room on the nodes that takes a few seconds"), "{message}");
 
     let mut frontend = clique("Frontend", 1);
     frontend.status.as_mut().unwrap().ready_replicas = 0;
