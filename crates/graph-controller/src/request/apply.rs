@@ -216,7 +216,16 @@ async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, acted:
 async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> Result<(), Error> {
     let graph = hand_over.graph.as_ref();
     let uid = graph.metadata.uid.as_deref().unwrap_or_default();
-    let owner = owner::controller::<DynamoGraphDeployment>(&graph.name_any(), uid);
+    let handed = give_each(applier, hand_over, uid).await;
+    // This applier remembers requests; no event would make it forget the graph.
+    applier.forget(uid);
+    handed?;
+    tracing::debug!(request = observed.name, graph = graph.name_any(), "handed ConfigMaps over");
+    Ok(())
+}
+
+async fn give_each(applier: &Applier, hand_over: &HandOver, uid: &str) -> Result<(), Error> {
+    let owner = owner::controller::<DynamoGraphDeployment>(&hand_over.graph.name_any(), uid);
     for map in &hand_over.config_maps {
         let mut map = map.clone();
         map.metadata.owner_references = Some(vec![owner.clone()]);
@@ -230,13 +239,10 @@ async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> R
         }
         match applier.apply(&desired, Some(&before)).await {
             Err(error) if error.class() == Class::Transient => return Err(error),
-            // Somebody else has taken it: it is not ours to give.
+            // Another owner has it: it is not ours to give.
             _ => {}
         }
     }
-    // This applier remembers requests; nothing would tell it when the graph is gone.
-    applier.forget(uid);
-    tracing::debug!(request = observed.name, graph = graph.name_any(), "handed ConfigMaps over");
     Ok(())
 }
 
