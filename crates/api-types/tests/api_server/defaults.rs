@@ -1,8 +1,10 @@
 //! What the API server fills in, and what it does not.
 
-use crate::server::{COMPONENTS, GRAPHS, Server, graph, graph_of};
+use crate::server::{COMPONENTS, GRAPHS, Server, definitions, graph, graph_of, plural};
 use http::Method;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
 
 #[tokio::test]
 async fn optional_sections_get_their_defaults() {
@@ -147,4 +149,31 @@ async fn a_new_object_says_that_no_controller_has_acted_on_it() {
         let label = json!({ "metadata": { "labels": { "a": "b" } } });
         server.send(Method::PATCH, &path, "application/merge-patch+json", &label).await.granted();
     }
+}
+
+/// There is an example of each kind, and the API server accepts it without a warning.
+#[tokio::test]
+async fn the_examples_of_the_repository_are_valid() {
+    let server = Server::new().await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples");
+    let mut kinds = BTreeSet::new();
+    for file in [folder.clone(), folder.join("2025")].iter().flat_map(|it| std::fs::read_dir(it).unwrap()) {
+        let file = file.unwrap().path();
+        if file.is_dir() {
+            continue;
+        }
+        for text in std::fs::read_to_string(&file).unwrap().split("\n---\n") {
+            let object: Value = serde_saphyr::from_str(text).unwrap();
+            let (kind, version) = (object["kind"].as_str().unwrap(), object["apiVersion"].as_str().unwrap());
+            let Some(version) = version.strip_prefix("nvidia.com/") else { continue };
+            let collection = server.collection_in(version, &plural(kind));
+            let path = format!("{collection}?fieldValidation=Strict&dryRun=All");
+            server.send(Method::POST, &path, "application/json", &object).await.granted();
+            kinds.insert(kind.to_owned());
+        }
+    }
+    let all = definitions().into_iter().map(|crd| crd["spec"]["names"]["kind"].as_str().unwrap().to_owned());
+    // Workers write these themselves.
+    let missing: Vec<String> = all.filter(|kind| kind != "DynamoWorkerMetadata" && !kinds.contains(kind)).collect();
+    assert_eq!(missing, [""; 0]);
 }
