@@ -12,17 +12,17 @@
 //! The CRDs are `deploy/crds`, which a test of api-types compares. `UPDATE_EXPECT=1 cargo test --package xtask golden` rewrites the files
 //! after a change that is meant.
 
-use std::collections::BTreeSet;
-use std::fmt::Write;
-use std::fs;
+use std::{collections::BTreeSet, fmt::Write, fs};
 
 use regex::Regex;
 use serde_json::Value;
 
-use crate::charts;
-use crate::operators::workspace_root;
-use crate::rights;
-use crate::tidy::source::{self, RustFile, TextFile};
+use crate::{
+    charts,
+    operators::workspace_root,
+    rights,
+    tidy::source::{self, RustFile, TextFile},
+};
 
 /// Crates that are in no image.
 const TEST_CRATES: [&str; 3] = ["end-to-end", "mock-engine", "test-cluster"];

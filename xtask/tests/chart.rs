@@ -1,16 +1,21 @@
 //! What the chart asks the cluster while it is rendered, on a real API server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::ClusterRole;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::{core::v1::ServiceAccount, rbac::v1::ClusterRole},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, Tool};
-use test_cluster::{Cluster, Controllers, Options, TestNamespace};
+use test_cluster::{
+    Cluster, Controllers, Options, TestNamespace,
+    assets::{Assets, Tool},
+};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/helm/dynamo-platform");
 

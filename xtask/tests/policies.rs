@@ -1,17 +1,20 @@
 //! The chart's admission policies on a real API server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use std::process::Command;
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
-use kube::api::{Api, DynamicObject, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, Config};
+use kube::{
+    Client, Config,
+    api::{Api, DynamicObject, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, Tool};
-use test_cluster::wait::until;
-use test_cluster::{Access, TestNamespace};
+use test_cluster::{
+    Access, TestNamespace,
+    assets::{Assets, Tool},
+    wait::until,
+};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/helm/dynamo-platform");
 const LIMIT: Duration = Duration::from_secs(60);

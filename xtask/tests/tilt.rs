@@ -1,13 +1,16 @@
 //! Steps of the Tiltfile that write to the cluster, on a real API server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use std::collections::BTreeMap;
-use std::process::{Command, Output};
+use std::{
+    collections::BTreeMap,
+    process::{Command, Output},
+};
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ObjectMeta, PostParams};
-use kube::config::Kubeconfig;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{
+    api::{Api, ObjectMeta, PostParams},
+    config::Kubeconfig,
+};
 use test_cluster::{Access, TestNamespace};
 
 /// Runs a step as the Tiltfile does: credentials are in the environment.

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::PodSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::{
+    api::core::v1::PodSpec,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

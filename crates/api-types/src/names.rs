@@ -3,8 +3,9 @@
 //! Each function is total: whatever the input, the result is a legal Kubernetes name of its kind. A name that fits is
 //! exactly the reference's; one that does not is cut and gets a hash of the whole, so that two long names never meet.
 
-use sha2::{Digest, Sha256};
 use std::fmt;
+
+use sha2::{Digest, Sha256};
 
 /// Longest DNS label: names of Services, and what label values may hold.
 pub const LABEL_MAX: usize = 63;

@@ -3,13 +3,13 @@
 //!
 //! A text says what is wrong with the value and what to do about it; the field and the value stand in front of it.
 
+use std::fmt::Display;
+
 use crate::{
     labels,
     names::{self, GROVE_COMBINED_MAX},
     v1alpha1::ModelSource,
 };
-
-use std::fmt::Display;
 
 /// Text for a field that keeps the value it was created with.
 #[must_use]

@@ -1,9 +1,12 @@
 //! `deploy/crds` holds what the types say, and nothing else.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
 use api_types::crds;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 #[test]
 fn deploy_crds_is_what_the_types_say() {

@@ -1,10 +1,13 @@
 //! What this controller may do, as data. The role of its ServiceAccount is made from this list.
 
-use crate::{component::leftover::PodGroup, image_build::defaults::CONFIG_MAP};
-use controller_kit::access::{Access, NamedAccess, Verb};
-use controller_kit::{claims, events, warnings};
+use controller_kit::{
+    access::{Access, NamedAccess, Verb},
+    claims, events, warnings,
+};
 use k8s_openapi::Resource;
 use workload::LeaderWorkerSet;
+
+use crate::{component::leftover::PodGroup, image_build::defaults::CONFIG_MAP};
 
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
@@ -185,9 +188,10 @@ pub const NAMED: &[NamedAccess] = &[NamedAccess {
 
 #[cfg(test)]
 mod tests {
-    use super::{ACCESS, NAMED};
     use controller_kit::access::{RoleScope, role_with};
     use expect_test::expect;
+
+    use super::{ACCESS, NAMED};
 
     #[test]
     fn the_role_grants_what_is_needed_and_no_more() {

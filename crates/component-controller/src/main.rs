@@ -1,5 +1,7 @@
 //! The process of the component controller.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 use component_controller::{
     NAME,
@@ -10,7 +12,6 @@ use controller_kit::{
     access::print_role_with,
     process::{self, CommonArgs},
 };
-use std::process::ExitCode;
 
 /// Turns each DynamoComponentDeployment into a Deployment and a Service.
 #[derive(Parser)]

@@ -5,9 +5,8 @@ use api_types::v1alpha1::DynamoCheckpoint;
 use controller_kit::store::{Key, Packed, Store, UnpackError};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PersistentVolumeClaim};
 use kube::core::PartialObjectMeta;
-use workload::snapshot::{SnapshotSettings, checkpoint_id, storage_of_agents};
-
 pub use workload::snapshot::Place;
+use workload::snapshot::{SnapshotSettings, checkpoint_id, storage_of_agents};
 
 /// The caches, and the settings.
 #[derive(Clone)]

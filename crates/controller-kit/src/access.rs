@@ -204,7 +204,6 @@ pub fn role_yaml(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Result<
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-
     use serde_json::json;
 
     use super::{Access, NamedAccess, RoleScope, Verb, role_with, role_yaml};

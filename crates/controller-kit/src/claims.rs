@@ -11,9 +11,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use workload::claims::{Claim, ClaimSource, DeviceClasses, Uncountable, classes_of, count_gpus};
 
-use crate::access::{Access, Verb};
-use crate::apply::{Applier, Error, ObjectId};
-use crate::failure::{ErrorType, Failure};
+use crate::{
+    access::{Access, Verb},
+    apply::{Applier, Error, ObjectId},
+    failure::{ErrorType, Failure},
+};
 
 /// The rights that it takes to count what pods have through claims.
 pub const READS_TEMPLATES: Access = reads("resourceclaimtemplates", "counts the GPUs that pods have through claims");

@@ -11,6 +11,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
     jiff::Timestamp,
 };
+pub use kube::runtime::events::EventType;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
@@ -20,8 +21,6 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
-
-pub use kube::runtime::events::EventType;
 
 use crate::access::{Access, Verb};
 

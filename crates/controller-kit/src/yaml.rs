@@ -20,8 +20,9 @@ pub fn read(text: &str) -> Result<Value, NoYaml> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
     use serde_json::json;
+
+    use super::read;
 
     #[test]
     fn words_that_could_be_truths_are_text() {

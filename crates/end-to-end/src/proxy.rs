@@ -1,25 +1,29 @@
 //! An API server address that kills its client: a proxy in front of the real one, which ends the controller process with
 //! SIGKILL at its writes, and remembers what it watches.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use http::{Method, header};
 use kube::Client;
 use test_cluster::{Cluster, Program, Signal};
-use tokio::net::TcpListener;
-use tokio::sync::Mutex;
+use tokio::{net::TcpListener, sync::Mutex};
 
-use crate::operators::program;
-use crate::{BoxError, World};
+use crate::{BoxError, World, operators::program};
 
 /// Where a write is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

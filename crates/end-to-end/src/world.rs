@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Service;
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
-use kube::core::ApiResource;
-use kube::{Client, ResourceExt};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, DynamicObject, ListParams, Patch, PatchParams},
+    core::ApiResource,
+};
 use serde_json::Value;
-use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::{Cluster, Options, TestNamespace, wait};
+use test_cluster::{
+    Cluster, Options, TestNamespace,
+    assets::{Assets, ForeignApi},
+    wait,
+};
 use tokio::sync::OnceCell;
 
 use crate::Operators;

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use controller_kit::access::{print_role, print_role_with};
-use controller_kit::process::{self, CommonArgs};
-use controller_kit::settings::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE};
-use graph_controller::relay::run::RelayArgs;
-use graph_controller::request::settings::RequestArgs;
-use graph_controller::{access, apply_overrides};
+use controller_kit::{
+    access::{print_role, print_role_with},
+    process::{self, CommonArgs},
+    settings::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
+};
+use graph_controller::{access, apply_overrides, relay::run::RelayArgs, request::settings::RequestArgs};
 
 /// Turns DynamoGraphDeployments into DynamoComponentDeployments, and rolls out their changes.
 #[derive(Parser)]

@@ -9,10 +9,12 @@ mod kit;
 use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use graph_controller::graph::decide::decide;
-use graph_controller::graph::observe::Observed;
-use graph_controller::graph::settings::Settings;
-use graph_controller::graph::validate::{Facts, validate};
+use graph_controller::graph::{
+    decide::decide,
+    observe::Observed,
+    settings::Settings,
+    validate::{Facts, validate},
+};
 use kit::{Case, differ};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};

@@ -8,14 +8,20 @@ mod kit;
 
 use std::collections::BTreeMap;
 
-use api_types::grove::PodCliqueSet;
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
-use graph_controller::graph::decide::{Decision, decide};
-use graph_controller::graph::observe::grove::{LiveGrove, unknown_types};
-use graph_controller::graph::observe::{Observed, Served};
-use graph_controller::graph::program::Program;
-use graph_controller::graph::settings::{Grove, Settings};
-use graph_controller::graph::validate::validate;
+use api_types::{
+    grove::PodCliqueSet,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
+};
+use graph_controller::graph::{
+    decide::{Decision, decide},
+    observe::{
+        Observed, Served,
+        grove::{LiveGrove, unknown_types},
+    },
+    program::Program,
+    settings::{Grove, Settings},
+    validate::validate,
+};
 use kit::{Case, differ};
 use kube::ResourceExt;
 use serde_json::{Value, json};

@@ -178,8 +178,9 @@ fn with_scheme(address: &str, credentials: &Credentials) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use outbound::Trust;
+
+    use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn no_password_of_an_address_is_shown() {

@@ -93,8 +93,10 @@ impl Nats {
 
 /// The server, or our account in it, keeps no streams.
 fn is_without_jetstream(kind: jetstream::context::AccountErrorKind) -> bool {
-    use jetstream::ErrorCode;
-    use jetstream::context::AccountErrorKind::{JetStream, JetStreamUnavailable};
+    use jetstream::{
+        ErrorCode,
+        context::AccountErrorKind::{JetStream, JetStreamUnavailable},
+    };
     let without = [ErrorCode::JETSTREAM_NOT_ENABLED, ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT];
     match kind {
         JetStreamUnavailable => true,

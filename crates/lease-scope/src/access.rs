@@ -1,7 +1,9 @@
 //! What this process may do, as data. The role of its ServiceAccount is made from this list.
 
-use controller_kit::access::{Access, NamedAccess, Verb};
-use controller_kit::scope::MARKER_LEASE;
+use controller_kit::{
+    access::{Access, NamedAccess, Verb},
+    scope::MARKER_LEASE,
+};
 
 /// Every right of the process, and why it needs it. All of them hold in one namespace.
 pub const ACCESS: &[Access] = &[

@@ -3,8 +3,10 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use controller_kit::access::print_role_with;
-use controller_kit::process::{self, CommonArgs};
+use controller_kit::{
+    access::print_role_with,
+    process::{self, CommonArgs},
+};
 use lease_scope::access;
 
 /// Marks the namespace of a namespace-restricted install as its own, so that cluster-wide operators leave it alone.

@@ -2,20 +2,25 @@
 //! adapters are loaded, and ends by exhausting its memory when it is told to. `mock-engine pause` only waits for its end, which
 //! is what the container that holds a pod's namespaces does.
 
-use std::collections::BTreeMap;
-use std::env;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::BTreeMap,
+    env, io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use axum::Router;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::routing::{delete, get, post};
+use axum::{
+    Router,
+    extract::{Path, State},
+    http::StatusCode,
+    routing::{delete, get, post},
+};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
 
 /// Where frontends answer.
 const HTTP_PORT: u16 = 8000;

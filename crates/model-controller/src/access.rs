@@ -1,7 +1,9 @@
 //! What this controller may do, as data. The role of its ServiceAccount is made from this list.
 
-use controller_kit::access::{Access, Verb};
-use controller_kit::events;
+use controller_kit::{
+    access::{Access, Verb},
+    events,
+};
 
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
@@ -47,9 +49,10 @@ pub const ACCESS: &[Access] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::ACCESS;
     use controller_kit::access::{RoleScope, role_yaml};
     use expect_test::expect;
+
+    use super::ACCESS;
 
     #[test]
     fn the_role_grants_what_is_needed_and_no_more() {

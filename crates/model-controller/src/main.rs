@@ -1,12 +1,13 @@
 //! The process of the model controller.
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 use controller_kit::{
     access::print_role,
     process::{self, CommonArgs},
 };
 use model_controller::{NAME, access::ACCESS, run};
-use std::process::ExitCode;
 
 /// Keeps LoRA adapters loaded on the engines of their base model, and tells where models are served.
 #[derive(Parser)]

@@ -1,12 +1,14 @@
 //! Metrics of the controller's own.
 
-use crate::engine::{Outcome, Request};
+use std::time::Duration;
+
 use controller_kit::metrics::Metrics;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, histogram::Histogram},
 };
-use std::time::Duration;
+
+use crate::engine::{Outcome, Request};
 
 /// Upper bounds of the histogram, in seconds. Loading an adapter includes its download.
 const BUCKETS: [f64; 10] = [0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0];

@@ -1,5 +1,17 @@
 //! Caches, triggers and the loop.
 
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use api_types::{conditions, labels, v1alpha1::DynamoModel};
+use controller_kit::{apply::Applier, controller::Controller, events::EventSink, process::Context, store::watch};
+use futures::{StreamExt, channel::mpsc};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+
 use crate::{
     NAME,
     engine::{
@@ -10,11 +22,6 @@ use crate::{
     metrics::EngineMetrics,
     model::{Reconciler, observe::Observer},
 };
-use api_types::{conditions, labels, v1alpha1::DynamoModel};
-use controller_kit::{apply::Applier, controller::Controller, events::EventSink, process::Context, store::watch};
-use futures::{StreamExt, channel::mpsc};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use std::{collections::HashMap, convert::Infallible, sync::Arc, sync::Mutex, time::Duration};
 
 /// Least time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large, and
 /// loading changes it all the time.

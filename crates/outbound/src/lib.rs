@@ -11,6 +11,7 @@ mod trust;
 use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+pub use error::Error;
 use http::{HeaderValue, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
@@ -21,8 +22,6 @@ use tokio::{
     net::TcpStream,
 };
 use tokio_rustls::TlsConnector;
-
-pub use error::Error;
 pub use trust::{Identity, Trust, client_config, provide_tls};
 
 /// A server that listens accepts a connection at once, wherever it is.

@@ -2,18 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::api::{Api, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use k8s_openapi::{
+    ByteString,
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        core::v1::ServiceAccount,
+    },
+};
+use kube::{
+    Client, Config,
+    api::{Api, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use serde_json::{Value, json};
 
-use crate::error::Error;
-use crate::home::write_private;
-use crate::manifests;
-use crate::pki::Admin;
+use crate::{error::Error, home::write_private, manifests, pki::Admin};
 
 /// Tokens outlive every test and every evening of local work.
 const TOKEN_SECONDS: i64 = 30 * 24 * 60 * 60;

@@ -1,21 +1,28 @@
 //! A control plane of one's own.
 
-use std::ops::Deref;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    ops::Deref,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use kube::Client;
 use tokio::task::spawn_blocking;
 
-use crate::access::{self, Access};
-use crate::assets::{Assets, AssetsError, Tool};
-use crate::components::{self, APISERVER, CONTROLLER_MANAGER, ETCD, KWOK, SCHEDULER};
-use crate::error::Error;
-use crate::namespace::wait_for_account;
-use crate::options::Options;
-use crate::process::Process;
-use crate::supervisor::{Program, Signal, Supervisor};
-use crate::{home, nodes, pki, port, wait};
+use crate::{
+    access::{self, Access},
+    assets::{Assets, AssetsError, Tool},
+    components::{self, APISERVER, CONTROLLER_MANAGER, ETCD, KWOK, SCHEDULER},
+    error::Error,
+    home,
+    namespace::wait_for_account,
+    nodes,
+    options::Options,
+    pki, port,
+    process::Process,
+    supervisor::{Program, Signal, Supervisor},
+    wait,
+};
 
 /// How long the API server may take to become ready, on a machine that does much else.
 const READY_LIMIT: Duration = Duration::from_secs(120);

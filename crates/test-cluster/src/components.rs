@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::options::Options;
-use crate::supervisor::Program;
+use crate::{options::Options, supervisor::Program};
 
 pub(crate) const ETCD: &str = "etcd";
 pub(crate) const APISERVER: &str = "kube-apiserver";

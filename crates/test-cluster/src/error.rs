@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::assets::AssetsError;
-use crate::wait::Timeout;
+use crate::{assets::AssetsError, wait::Timeout};
 
 /// An error of the test cluster.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,12 @@
 //! Where a cluster lives on disk, and files that only their owner may read.
 
-use std::fs;
-use std::hash::{BuildHasher, RandomState};
-use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    hash::{BuildHasher, RandomState},
+    io::Write,
+    os::unix::fs::{OpenOptionsExt, symlink},
+    path::{Path, PathBuf},
+};
 
 use crate::error::Error;
 

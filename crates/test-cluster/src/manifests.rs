@@ -1,18 +1,20 @@
 //! Objects given as JSON: applying them, and waiting for CustomResourceDefinitions.
 
-use std::collections::HashMap;
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
-use kube::core::GroupVersionKind;
-use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
-use kube::{Client, ResourceExt};
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ApiResource, DynamicObject, Patch, PatchParams},
+    core::GroupVersionKind,
+    discovery::{ApiCapabilities, Scope, pinned_kind},
+};
 use serde_json::Value;
 
-use crate::error::Error;
-use crate::wait;
+use crate::{error::Error, wait};
 
 const FIELD_MANAGER: &str = "test-cluster";
 const CRD_LIMIT: Duration = Duration::from_secs(60);

@@ -1,15 +1,14 @@
 //! A namespace for each test.
 
-use std::thread;
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, DeleteParams, ObjectMeta, PostParams},
+};
 
-use crate::access::Access;
-use crate::error::Error;
-use crate::wait;
+use crate::{access::Access, error::Error, wait};
 
 const ACCOUNT_LIMIT: Duration = Duration::from_secs(60);
 

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Node, NodeStatus};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use kube::Client;
-use kube::api::{Api, ListParams, ObjectMeta, PostParams};
+use k8s_openapi::{
+    api::core::v1::{Node, NodeStatus},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use kube::{
+    Client,
+    api::{Api, ListParams, ObjectMeta, PostParams},
+};
 
-use crate::error::Error;
-use crate::wait;
+use crate::{error::Error, wait};
 
 /// The label value by which fake nodes are told from real ones.
 const KIND: &str = "kwok";

@@ -7,8 +7,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-use crate::error::Error;
-use crate::home::write_private;
+use crate::{error::Error, home::write_private};
 
 /// What one side of a connection needs for TLS, as PEM.
 #[derive(Debug, Clone)]

@@ -1,10 +1,11 @@
 //! A free port for the API server.
 
-use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
+use std::{
+    fs,
+    net::{Ipv4Addr, TcpListener},
+};
 
-use crate::error::Error;
-use crate::home::random;
+use crate::{error::Error, home::random};
 
 /// How many ports below the range of outgoing connections are tried, and how often.
 const SPAN: u64 = 12_000;

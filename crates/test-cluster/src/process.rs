@@ -1,7 +1,6 @@
 //! Which process is meant: a pid together with its start time, so that a pid given to another process is never mistaken.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 /// A process that ran when it was looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,19 +1,18 @@
 //! An etcd, a NATS or an image registry of one's own, beside any cluster: real servers for those who talk to them.
 
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{net::Ipv4Addr, path::PathBuf, time::Duration};
 
-use tokio::net::TcpStream;
-use tokio::task::spawn_blocking;
+use tokio::{net::TcpStream, task::spawn_blocking};
 
-use crate::assets::{Assets, Tool};
-use crate::error::Error;
-use crate::home;
-use crate::pki::Keys;
-use crate::port;
-use crate::supervisor::{Program, Signal, Supervisor};
-use crate::wait;
+use crate::{
+    assets::{Assets, Tool},
+    error::Error,
+    home,
+    pki::Keys,
+    port,
+    supervisor::{Program, Signal, Supervisor},
+    wait,
+};
 
 /// The name of the server's only program.
 const NAME: &str = "server";

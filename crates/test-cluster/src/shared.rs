@@ -1,15 +1,11 @@
 //! One control plane for all tests of a run.
 
-use std::env;
-use std::path::PathBuf;
+use std::{env, path::PathBuf};
 
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::access::Access;
-use crate::cluster::Cluster;
-use crate::error::Error;
-use crate::options::Options;
+use crate::{access::Access, cluster::Cluster, error::Error, options::Options};
 
 /// The environment variable with the kubeconfig of the cluster that tests shall use. Without it, each test process starts one.
 pub const KUBECONFIG_ENV: &str = "DYNAMO_TEST_KUBECONFIG";

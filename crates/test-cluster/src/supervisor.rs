@@ -5,18 +5,17 @@
 //! the shell kills what it started and removes the directory. It has a process group of its own, so that Ctrl-C in a terminal
 //! reaches us and not the cluster beneath us. A detached supervisor reads from a FIFO in the directory in place of the pipe.
 
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
-use crate::error::Error;
-use crate::home;
-use crate::process::Process;
-use crate::wait;
+use crate::{error::Error, home, process::Process, wait};
 
 const SCRIPT: &str = include_str!("supervisor.sh");
 /// Starting and killing a process is a matter of milliseconds; this is for machines that are very busy.

@@ -1,7 +1,6 @@
 //! Waiting for conditions, never for time.
 
-use std::fmt::Display;
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout_at};
 

@@ -1,10 +1,12 @@
 //! A cluster whose owner is killed leaves neither processes nor files behind, whenever that happens.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
 
 use test_cluster::{Cluster, Options, wait};
 

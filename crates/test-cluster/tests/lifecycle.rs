@@ -1,13 +1,13 @@
 //! Clusters start, stand side by side, survive a loss of their API server, and go without a trace.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    api::{Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Error, Options, Program, Signal, wait};
 

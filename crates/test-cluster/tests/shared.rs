@@ -3,11 +3,15 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::Client;
-use kube::api::{Api, ListParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Namespace, Secret},
+};
+use kube::{
+    Client,
+    api::{Api, ListParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use serde_json::json;
 use test_cluster::{Access, TestNamespace, shared, wait};
 

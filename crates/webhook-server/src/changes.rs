@@ -1,10 +1,11 @@
 //! Watches of which it matters that something has changed, and not what.
 
-use std::future::pending;
-use std::time::Duration;
+use std::{future::pending, time::Duration};
 
-use futures::stream::{BoxStream, select_all};
-use futures::{Stream, StreamExt};
+use futures::{
+    Stream, StreamExt,
+    stream::{BoxStream, select_all},
+};
 use tokio::time::timeout;
 
 /// Several changes at once are one: objects change in groups.

@@ -3,8 +3,7 @@
 use api_types::{GROUP, annotations, labels};
 use serde_json::{Value, json};
 
-use crate::admission::Path;
-use crate::certificates::Host;
+use crate::{admission::Path, certificates::Host};
 
 /// Plural names of the kinds that have more than one version.
 pub const CONVERTED: [&str; 4] = [

@@ -3,11 +3,15 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use controller_kit::access::{RoleScope, role_with, role_yaml};
-use controller_kit::process::{self, CommonArgs, StartError};
-use controller_kit::settings::{Dns, Webhook};
-use webhook_server::configurations::{FailurePolicy, Install, configurations};
-use webhook_server::{NAME, RunError, ServerArgs, access};
+use controller_kit::{
+    access::{RoleScope, role_with, role_yaml},
+    process::{self, CommonArgs, StartError},
+    settings::{Dns, Webhook},
+};
+use webhook_server::{
+    NAME, RunError, ServerArgs, access,
+    configurations::{FailurePolicy, Install, configurations},
+};
 
 /// Answers the API server about objects of the Dynamo operator: admission, defaults, conversion between versions.
 #[derive(Parser)]

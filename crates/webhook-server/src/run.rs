@@ -1,23 +1,25 @@
 //! The server as a whole.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use api_types::{REFERENCE_VERSION, names};
-use controller_kit::process::Context;
-use controller_kit::settings::{self, Dns, Webhook};
-use controller_kit::store::Scope;
+use controller_kit::{
+    process::Context,
+    settings::{self, Dns, Webhook},
+    store::Scope,
+};
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
-use crate::admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals};
-use crate::certificates::decide::Policy;
-use crate::certificates::{Host, Keeper};
-use crate::facts::observe::Source;
-use crate::mpi_key::{KeyMaker, Served};
-use crate::serve::{Drain, RequestMetrics, Service, Serving, serve};
+use crate::{
+    admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals},
+    certificates::{Host, Keeper, decide::Policy},
+    facts::observe::Source,
+    mpi_key::{KeyMaker, Served},
+    serve::{Drain, RequestMetrics, Service, Serving, serve},
+};
 
 /// Where a pod finds its own namespace.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

@@ -8,23 +8,31 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use common::{CERTIFICATES, Install, LIMIT, Replica, address, graphs, start_cluster};
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{
+    Client, Config,
+    api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use serde_json::json;
 use test_cluster::{Cluster, Signal, wait};
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep, sleep_until};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::AbortHandle,
+    time::{MissedTickBehavior, interval, sleep, sleep_until},
+};
 
 const SECONDS: &str = "DYNAMO_AVAILABILITY_SECONDS";
 const SHORT: u64 = 11;

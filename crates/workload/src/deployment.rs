@@ -1,12 +1,17 @@
 //! The Deployment of a component, and its pod template.
 
-use crate::metadata::some;
-use crate::{RenderInput, TemplateDigest, ValidatedComponent, pod};
-use api_types::{annotations, labels};
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use std::collections::BTreeMap;
+
+use api_types::{annotations, labels};
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentSpec},
+        core::v1::PodTemplateSpec,
+    },
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
+
+use crate::{RenderInput, TemplateDigest, ValidatedComponent, metadata::some, pod};
 
 /// The Deployment that runs a component.
 ///

@@ -3,9 +3,10 @@
 //! One pod is named: the one whose cause is nearest to something that somebody can change. The words stay the same as long
 //! as the cause does, so that they need to be written only once: no counts of restarts, no times, no back-off.
 
-use crate::frameworks::WAITS_FOR_LEADER;
 use api_types::conditions::component as reason;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
+
+use crate::frameworks::WAITS_FOR_LEADER;
 
 /// Longest text of Kubernetes that is passed on.
 const LONGEST: usize = 400;
@@ -234,8 +235,9 @@ fn cut(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn pod(name: &str, status: Value) -> Pod {
         serde_json::from_value(json!({ "metadata": { "name": name }, "status": status })).unwrap()

@@ -1,9 +1,11 @@
 //! Which pod templates a live workload runs, regardless of the pull secrets that were found for it.
 
-use crate::{ValidatedComponent, Workload};
+use std::fmt;
+
 use api_types::{annotations, names};
 use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec, PodTemplateSpec};
-use std::fmt;
+
+use crate::{ValidatedComponent, Workload};
 
 const DIGITS: usize = 16;
 

@@ -1,19 +1,21 @@
 //! How frontends are reached from outside the cluster: an Ingress, or a VirtualService of Istio.
 
-use crate::metadata::Pairs;
 use std::fmt;
 
-use crate::{RenderInput, ValidatedComponent};
-use api_types::conversion::preserved::PreservedIngress;
-use api_types::external::{
-    Destination, HttpMatch, HttpRoute, PortSelector, RouteDestination, UriMatch, VirtualService, VirtualServiceSpec,
+use api_types::{
+    conversion::preserved::PreservedIngress,
+    external::{
+        Destination, HttpMatch, HttpRoute, PortSelector, RouteDestination, UriMatch, VirtualService, VirtualServiceSpec,
+    },
+    labels, names, ports,
+    v1beta1::ComponentType,
 };
-use api_types::v1beta1::ComponentType;
-use api_types::{labels, names, ports};
 use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule, IngressServiceBackend, IngressSpec,
     IngressTLS, ServiceBackendPort,
 };
+
+use crate::{RenderInput, ValidatedComponent, metadata::Pairs};
 
 /// Domain below which hosts are named when nobody names one.
 const DEFAULT_SUFFIX: &str = "local";

@@ -1,11 +1,15 @@
 //! ResourceClaimTemplates: the GPUs that the processes of one pod share.
 
-use crate::SharedGpus;
 use api_types::names;
-use k8s_openapi::api::resource::v1::{
-    DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaimSpec, ResourceClaimTemplate, ResourceClaimTemplateSpec,
+use k8s_openapi::{
+    api::resource::v1::{
+        DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaimSpec, ResourceClaimTemplate,
+        ResourceClaimTemplateSpec,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::SharedGpus;
 
 const REQUEST: &str = "gpus";
 

@@ -1,9 +1,10 @@
 //! GPUs as scalar resources of a container.
 
-use crate::quantity;
-use k8s_openapi::api::core::v1::ResourceRequirements;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
+
+use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity};
+
+use crate::quantity;
 
 const ONE: i128 = 1_000_000_000;
 
@@ -53,8 +54,9 @@ pub(crate) fn remove(resources: &mut ResourceRequirements) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn resources(value: Value) -> ResourceRequirements {
         serde_json::from_value(value).unwrap()

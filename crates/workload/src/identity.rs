@@ -1,11 +1,14 @@
 //! Who a component is: its name, its graph, its namespaces, its generation, its type.
 
-use crate::{RenderInput, ValidatedComponent, Workload};
-use api_types::v1beta1::{ComponentType, DynamoComponentDeployment};
-use api_types::{labels, names, owner};
-use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::collections::BTreeMap;
+
+use api_types::{
+    labels, names, owner,
+    v1beta1::{ComponentType, DynamoComponentDeployment},
+};
+use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::OwnerReference};
+
+use crate::{RenderInput, ValidatedComponent, Workload};
 
 const GRAPH_KIND: &str = "DynamoGraphDeployment";
 

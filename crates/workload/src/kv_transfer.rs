@@ -2,14 +2,18 @@
 //!
 //! It is part of the author's template and not of the rendering, because a component does not know its graph's policy.
 
-use crate::pod::env;
-use api_types::v1beta1::{KvTransferEnforcement, KvTransferPolicy, MAIN_CONTAINER};
-use api_types::{annotations, env as names, labels};
+use std::collections::BTreeMap;
+
+use api_types::{
+    annotations, env as names, labels,
+    v1beta1::{KvTransferEnforcement, KvTransferPolicy, MAIN_CONTAINER},
+};
 use k8s_openapi::api::core::v1::{
     Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EnvVar, ObjectFieldSelector, PodSpec, PodTemplateSpec,
     Volume, VolumeMount,
 };
-use std::collections::BTreeMap;
+
+use crate::pod::env;
 
 const VOLUME: &str = "topology-labels";
 const FOLDER: &str = "/etc/dynamo/topology";

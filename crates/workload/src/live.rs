@@ -1,9 +1,9 @@
 //! What runs the pods of a component, whatever its kind.
 
-use crate::Readiness;
 use api_types::v1beta1::ComponentReplicaStatus;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+use crate::Readiness;
 
 /// What runs the pods of a component: a Deployment or a LeaderWorkerSet.
 pub trait Workload {

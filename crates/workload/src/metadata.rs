@@ -1,12 +1,16 @@
 //! Labels and annotations of a component's objects.
 
-use crate::snapshot::Restore;
-use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
-use api_types::conversion::preserved::PreservedComponent;
-use api_types::v1beta1::{ComponentType, DynamoComponentDeployment};
-use api_types::{annotations, labels, names};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
+
+use api_types::{
+    annotations,
+    conversion::preserved::PreservedComponent,
+    labels, names,
+    v1beta1::{ComponentType, DynamoComponentDeployment},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, snapshot::Restore};
 
 /// Labels or annotations.
 pub(crate) type Pairs = BTreeMap<String, String>;

@@ -1,11 +1,14 @@
 //! The headless Service by which the pods of a base model are found.
 
-use crate::{NodeRole, grove};
-use api_types::{annotations, labels, names, ports};
-use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
+
+use api_types::{annotations, labels, names, ports};
+use k8s_openapi::{
+    api::core::v1::{Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
+
+use crate::{NodeRole, grove};
 
 /// Whether a pod answers requests, by its labels. Of a replica that spans nodes, only the leader does; the Service has all pods,
 /// because one that left some out would not have those of an earlier version, which lack the label.

@@ -1,11 +1,16 @@
 //! What a live workload says about its component.
 
-use crate::Workload;
 use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
-use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, DeploymentCondition, DeploymentStatus},
+        core::v1::PodTemplateSpec,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use thiserror::Error;
+
+use crate::Workload;
 
 /// Whether a workload serves with all of its wanted replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +150,9 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::apps::v1::DeploymentSpec;
+
+    use super::*;
 
     /// Wanted 2 at generation 3, and everything in order.
     fn ready() -> Deployment {

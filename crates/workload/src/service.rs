@@ -1,11 +1,14 @@
 //! The Service of a component.
 
-use crate::{DiscoveryBackend, NodeRole, RenderInput, ValidatedComponent};
-use api_types::v1beta1::ComponentType;
-use api_types::{labels, names, ports};
-use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
+
+use api_types::{labels, names, ports, v1beta1::ComponentType};
+use k8s_openapi::{
+    api::core::v1::{Service, ServicePort, ServiceSpec},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use crate::{DiscoveryBackend, NodeRole, RenderInput, ValidatedComponent};
 
 /// The Service through which a component is reached; `None` if there must be none.
 ///

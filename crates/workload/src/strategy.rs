@@ -1,10 +1,14 @@
 //! How a Deployment replaces its pods.
 
-use crate::validate::{Invalid, Mistakes};
-use api_types::annotations;
-use k8s_openapi::api::apps::v1::{DeploymentStrategy, RollingUpdateDeployment};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use std::collections::BTreeMap;
+
+use api_types::annotations;
+use k8s_openapi::{
+    api::apps::v1::{DeploymentStrategy, RollingUpdateDeployment},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
+use crate::validate::{Invalid, Mistakes};
 
 const DEFAULT_STEP: &str = "25%";
 const RECREATE: &str = "Recreate";

@@ -1,7 +1,9 @@
 //! What the figures are held against.
 
-use super::audit::Requests;
-use super::figures::{Figures, Phase, ratio};
+use super::{
+    audit::Requests,
+    figures::{Figures, Phase, ratio},
+};
 
 /// Graphs that the larger budget of memory is for.
 const MANY: f64 = 1000.0;

@@ -1,12 +1,10 @@
 //! What was measured.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
-use super::audit::Requests;
-use super::progress::Times;
+use super::{audit::Requests, progress::Times};
 
 /// Everything that was measured.
 #[derive(Debug, Serialize)]

@@ -5,14 +5,15 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
-use kube::Client;
-use kube::api::{Api, ListParams, ObjectMeta, PostParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{
+    Client,
+    api::{Api, ListParams, ObjectMeta, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
 use test_cluster::wait;
 use tokio::time::{Instant, sleep_until};
 
-use super::graph::graph;
-use super::progress::Progress;
+use super::{graph::graph, progress::Progress};
 
 /// The name of every graph; the namespaces differ.
 const GRAPH: &str = "chat";

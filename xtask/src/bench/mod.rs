@@ -11,22 +11,24 @@ mod progress;
 mod table;
 mod usage;
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
-use test_cluster::{Cluster, Options, Process};
-use tokio::time::{Instant, sleep};
-
-use crate::operators::{OperatorArgs, Running};
 use audit::{AuditLog, Requests};
 use figures::{Figures, Idle, Phase, ProcessFigures};
 use load::{Load, Pace};
 use progress::Progress;
+use test_cluster::{Cluster, Options, Process};
+use tokio::time::{Instant, sleep};
 use usage::Usage;
+
+use crate::operators::{OperatorArgs, Running};
 
 /// Graphs of the phase at low load.
 const ONE_BY_ONE: usize = 20;

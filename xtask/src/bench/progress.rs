@@ -1,23 +1,33 @@
 //! Sees when children of graphs appear and when graphs become Ready, by watching.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
-use api_types::conditions;
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use api_types::{
+    conditions,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
 use futures::StreamExt;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Api, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Client, Resource, ResourceExt};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Service, ServiceAccount},
+    rbac::v1::{Role, RoleBinding},
+};
+use kube::{
+    Client, Resource, ResourceExt,
+    api::{Api, PartialObjectMeta},
+    runtime::{WatchStreamExt, watcher},
+};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, timeout},
+};
 
 use super::load::Applied;
 

@@ -1,11 +1,12 @@
 //! The figures as a table for people.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
-use super::audit::Requests;
-use super::budgets;
-use super::figures::{Figures, Percentiles, Phase, ratio};
+use super::{
+    audit::Requests,
+    budgets,
+    figures::{Figures, Percentiles, Phase, ratio},
+};
 
 /// The whole table.
 pub(super) fn render(figures: &Figures) -> String {
@@ -158,9 +159,13 @@ fn mib(kib: u64) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::super::figures::{Idle, ProcessFigures};
-    use super::super::progress::Times;
-    use super::*;
+    use super::{
+        super::{
+            figures::{Idle, ProcessFigures},
+            progress::Times,
+        },
+        *,
+    };
 
     fn figures(profile: &str) -> Figures {
         let requests = Requests {

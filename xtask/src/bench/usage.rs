@@ -1,7 +1,6 @@
 //! What processes use, as the kernel tells.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context, Result};
 use test_cluster::Process;

@@ -1,9 +1,6 @@
 //! What `crds apply` may do: the definitions, and all objects of ours, which it stores anew in the version that is stored.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
 use anyhow::{Context, Result};
 use serde_json::Value;

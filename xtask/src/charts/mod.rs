@@ -8,9 +8,11 @@ mod reference_tests;
 mod tests;
 pub(crate) mod values;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;

@@ -1,7 +1,6 @@
 //! The roles of pods that a graph runs, which the chart's templates write: they grant what the graph controller says.
 
-use std::collections::BTreeSet;
-use std::process::Command;
+use std::{collections::BTreeSet, process::Command};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;

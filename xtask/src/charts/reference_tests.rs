@@ -1,7 +1,6 @@
 //! Defects of the Go operator's chart, which this one shall not have.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use controller_kit::settings::{self, OperatorConfiguration};
 use serde_json::{Value, json};

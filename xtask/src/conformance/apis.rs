@@ -4,8 +4,10 @@ use std::fs;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::open_definition;
+use test_cluster::{
+    assets::{Assets, ForeignApi},
+    open_definition,
+};
 
 use super::Mode;
 

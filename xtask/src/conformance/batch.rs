@@ -7,12 +7,14 @@ use futures::{StreamExt, TryStreamExt, stream};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::input;
-use super::kit::Case;
-use super::play::make_ready;
-use super::quiet::Movement;
-use super::record::{self, Applied, Course, Snapshot, is_custom, is_recorded};
-use super::server::{Resource, Server};
+use super::{
+    input,
+    kit::Case,
+    play::make_ready,
+    quiet::Movement,
+    record::{self, Applied, Course, Snapshot, is_custom, is_recorded},
+    server::{Resource, Server},
+};
 
 /// Requests at the same time.
 const PARALLEL: usize = 6;

@@ -12,21 +12,18 @@ mod record;
 mod report;
 mod server;
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use test_cluster::{Cluster, Controllers, Options, open_definition};
-
-use crate::operators::{OperatorArgs, workspace_root};
 use batch::Batch;
 use kit::{Case, Kit, Selection};
 use quiet::Movement;
 use report::Report;
+use serde_json::Value;
 use server::Server;
+use test_cluster::{Cluster, Controllers, Options, open_definition};
+
+use crate::operators::{OperatorArgs, workspace_root};
 
 /// Cases that run at the same time.
 const BATCH: usize = 64;

@@ -4,14 +4,17 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{Api, DynamicObject, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt, watcher};
-use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use kube::{
+    api::{Api, DynamicObject, PartialObjectMeta},
+    runtime::{WatchStreamExt, watcher},
+};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, timeout, timeout_at},
+};
 
-use super::record::is_recorded;
-use super::server::Server;
+use super::{record::is_recorded, server::Server};
 
 /// Nobody's graph takes longer to come to rest.
 const LIMIT: Duration = Duration::from_secs(180);

@@ -1,15 +1,16 @@
 //! The record of a case: what was applied, what came out, and the status of the custom resources, without what differs from
 //! one run to the next. It has the form of the kit's expectations.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use api_types::GROUP;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::kit::Case;
-use super::server::Resource;
+use super::{kit::Case, server::Resource};
 
 /// Kinds that Kubernetes makes by itself.
 const NOT_GENERATED: [&str; 10] = [

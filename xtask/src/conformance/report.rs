@@ -1,7 +1,6 @@
 //! What is told of the comparison.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
 /// Differences that are told of each case.
 const LIMIT: usize = 5;

@@ -3,9 +3,7 @@
 
 use anyhow::{Context, Result};
 use http::{Method, Request};
-use kube::Client;
-use kube::client::Body;
-use kube::core::ApiResource;
+use kube::{Client, client::Body, core::ApiResource};
 use serde_json::Value;
 
 /// A resource that is served.

@@ -1,15 +1,13 @@
 //! Commands of the pages: each is one that its program understands.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::CommandFactory;
 use test_cluster::assets::{Assets, Tool};
 
 use super::values::Values;
-use crate::charts;
-use crate::operators::workspace_root;
+use crate::{charts, operators::workspace_root};
 
 /// The chart, as the pages name it.
 const CHART: &str = "deploy/helm/dynamo-platform";

@@ -9,15 +9,17 @@ mod page;
 mod regressions;
 mod values;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
-
-use crate::operators::workspace_root;
 use commands::Checker;
 use page::Page;
 use regressions::Functions;
+
+use crate::operators::workspace_root;
 
 /// What the pages say can be done can be done: commands, links, the chart's values, and tests.
 #[derive(Debug, clap::Args)]

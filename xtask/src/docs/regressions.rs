@@ -1,8 +1,6 @@
 //! Tests that the page of regressions names.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
+use std::{collections::BTreeSet, fs, path::Path};
 
 use anyhow::{Context, Result};
 

@@ -1,11 +1,13 @@
 //! What the machine has to have, namespaces of one's own, and what nodes make outside of them: control groups, directories.
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::time::{Duration, Instant};
+use std::{
+    ffi::OsString,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, ExitStatus},
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{SignalKind, signal};

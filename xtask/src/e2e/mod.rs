@@ -9,14 +9,12 @@ mod machine;
 mod node;
 mod world;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result};
-
-use crate::images;
-use crate::operators::workspace_root;
 use world::World;
+
+use crate::{images, operators::workspace_root};
 
 /// What the names of the images begin with, and their tag. Nobody can pull them, so a pod that runs has the imported one.
 const REPOSITORY: &str = "localhost/e2e";

@@ -1,16 +1,16 @@
 //! A real node: containerd, kubelet and kube-proxy, in the network namespace of this process.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, Tool, ToolSet};
-use test_cluster::{Cluster, Options, Program, wait};
+use test_cluster::{
+    Cluster, Options, Program,
+    assets::{Assets, Tool, ToolSet},
+    wait,
+};
 
 use super::{REPOSITORY, TAG, machine};
 

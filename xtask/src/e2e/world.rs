@@ -1,18 +1,25 @@
 //! The cluster with its real node, and what the checks do in it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, ensure};
 use api_types::v1beta1::DynamoGraphDeployment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams},
+};
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, Tool};
-use test_cluster::{Cluster, wait};
+use test_cluster::{
+    Cluster,
+    assets::{Assets, Tool},
+    wait,
+};
 
 use super::{REPOSITORY, TAG, node};
 use crate::operators::workspace_root;

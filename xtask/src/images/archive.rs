@@ -1,10 +1,6 @@
 //! An image as one archive: an OCI layout, and the list that docker looks for.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::fs;
-use std::io::Write as _;
-use std::path::Path;
+use std::{collections::BTreeMap, fmt::Write as _, fs, io::Write as _, path::Path};
 
 use anyhow::{Context, Result};
 use flate2::{Compression, GzBuilder};
@@ -12,8 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tar::{Builder, Header};
 
-use super::build::Arch;
-use super::layer::USER;
+use super::{build::Arch, layer::USER};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -165,13 +160,14 @@ fn put(tar: &mut Builder<Vec<u8>>, path: &str, content: &[u8]) -> std::io::Resul
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::io::Read;
+    use std::{collections::BTreeMap, io::Read};
 
     use serde_json::Value;
 
-    use super::super::{build::Arch, layer};
-    use super::{Image, digest, full_name};
+    use super::{
+        super::{build::Arch, layer},
+        Image, digest, full_name,
+    };
 
     fn archive(arches: &[Arch]) -> BTreeMap<String, Vec<u8>> {
         let mut image = Image::new("graph-controller", "team/graph-controller:1");

@@ -1,9 +1,6 @@
 //! Static binaries.
 
-use std::env;
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::Command;
+use std::{env, ffi::OsString, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
 

@@ -10,16 +10,18 @@ mod layer;
 mod push;
 mod sbom;
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
-
-use crate::operators::workspace_root;
 use archive::Image;
 pub(crate) use build::Arch;
 use push::{Transport, push};
 use sbom::Bills;
+
+use crate::operators::workspace_root;
 
 /// A program that has an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

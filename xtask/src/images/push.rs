@@ -1,8 +1,10 @@
 //! Pushes images to a registry by crane, with the logins of docker's configuration.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, ensure};
 use test_cluster::assets::{Assets, Tool};
@@ -49,8 +51,10 @@ mod tests {
     use serde_json::Value;
     use test_cluster::Server;
 
-    use super::super::{build::Arch, layer};
-    use super::*;
+    use super::{
+        super::{build::Arch, layer},
+        *,
+    };
 
     fn crane(args: &[&str]) -> Vec<u8> {
         let crane = Assets::from_env().unwrap().find(Tool::Crane).unwrap();

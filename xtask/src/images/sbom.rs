@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::Program;
-use super::build::{Arch, selection};
+use super::{
+    Program,
+    build::{Arch, selection},
+};
 use crate::operators::cargo;
 
 /// Bills of materials of programs that are built in one go: a feature that one of them asks for is switched on for all.
@@ -88,9 +90,10 @@ impl Bills {
 mod tests {
     use serde_json::Value;
 
-    use super::super::build::Arch;
-    use super::super::{PROGRAMS, Program, program};
-    use super::Bills;
+    use super::{
+        super::{PROGRAMS, Program, build::Arch, program},
+        Bills,
+    };
 
     fn names(bills: &Bills, program: &Program) -> Vec<String> {
         let bill: Value = serde_json::from_slice(&bills.bill(program).unwrap()).unwrap();

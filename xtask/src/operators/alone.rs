@@ -1,18 +1,22 @@
 //! The webhook server without the controllers.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::Api;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use kube::{
+    Client, Config,
+    api::Api,
+    config::{KubeConfigOptions, Kubeconfig},
+};
 use serde_json::{Value, json};
 use test_cluster::Cluster;
 
-use super::build::{Binaries, Messages};
-use super::{CONTROLLERS, Controller, NAMESPACE, install, start_controller, webhook};
+use super::{
+    CONTROLLERS, Controller, NAMESPACE,
+    build::{Binaries, Messages},
+    install, start_controller, webhook,
+};
 
 /// The Secret with the certificates, by its usual name.
 const CERTIFICATES: &str = "webhook-server-cert";

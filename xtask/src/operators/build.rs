@@ -1,11 +1,13 @@
 //! Builds the controllers and the program that holds the CRDs, as separate processes of cargo: the repository's own commands
 //! are not linked with what they start.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;

@@ -1,7 +1,6 @@
 //! Asks a process whether it is ready, in the plainest HTTP.
 
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Result, bail};
 use test_cluster::wait;
@@ -28,8 +27,10 @@ async fn readyz(address: SocketAddr) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
 
     use super::*;
 

@@ -1,14 +1,15 @@
 //! What the chart installs beside the controllers.
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use test_cluster::Cluster;
 
-use super::webhook::SERVICE;
-use super::{NAMESPACE, role};
+use super::{NAMESPACE, role, webhook::SERVICE};
 
 const MPI_KEY: &str = "mpi-run-ssh-secret";
 

@@ -1,13 +1,12 @@
 //! The webhook server: how the API server finds it, what it is asked, and when it answers.
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context, Result, ensure};
-use kube::api::{Api, DynamicObject, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    api::{Api, DynamicObject, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, wait};
 

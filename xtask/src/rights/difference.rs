@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::arguments::{Argument, Reach};
-use super::granted::Right;
-use super::used::Use;
+use super::{
+    arguments::{Argument, Reach},
+    granted::Right,
+    used::Use,
+};
 
 /// Verbs that only look.
 const READS: [&str; 3] = ["get", "list", "watch"];

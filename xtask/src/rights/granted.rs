@@ -1,7 +1,9 @@
 //! What ServiceAccounts may do: read from the roles and bindings of a rendered chart.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde_json::Value;
 

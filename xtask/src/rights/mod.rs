@@ -8,18 +8,20 @@ mod difference;
 mod granted;
 mod used;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::PathBuf;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-
-use crate::charts;
 use arguments::{ARGUMENTS, Reach};
 use difference::Difference;
 use granted::{Account, Right};
+use serde_json::Value;
 use used::Use;
+
+use crate::charts;
 
 /// Programs with a ServiceAccount of their own.
 const PROGRAMS: [&str; 6] =

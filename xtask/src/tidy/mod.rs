@@ -7,17 +7,18 @@ mod rules;
 pub(crate) mod source;
 mod violation;
 
-use std::env;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::{env, fs, path::Path, process::Command};
 
 use anyhow::{Context, bail};
 
-use self::rules::write_sets::{self, WriteSet};
-use self::rules::{dependencies, exemptions, layers, manifests, places, shape, vocabulary, workflows};
-use self::source::TextFile;
-use self::violation::Violation;
+use self::{
+    rules::{
+        dependencies, exemptions, layers, manifests, places, shape, vocabulary, workflows,
+        write_sets::{self, WriteSet},
+    },
+    source::TextFile,
+    violation::Violation,
+};
 use crate::operators::workspace_root;
 
 /// Crates that only compute; their normal dependencies hold nothing asynchronous.

@@ -1,7 +1,6 @@
 //! The files of the repository as the rules see them.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use anyhow::Context;
 
@@ -67,7 +66,7 @@ fn is_test_file(file: &TextFile) -> bool {
     let name = file.name();
     ["tests.rs", "fixtures.rs"].contains(&name)
         || name.ends_with("_tests.rs")
-        || file.path.split('/').any(|part| part == "tests")
+        || file.path.split('/').any(|part| part == "tests" || part.ends_with("_tests"))
 }
 
 /// Marks the items under `#[cfg(test)]`.
@@ -166,6 +165,7 @@ mod tests {
         for path in [
             "crates/x/src/a/tests.rs",
             "crates/x/src/a_tests.rs",
+            "crates/x/src/a_tests/mod.rs",
             "crates/x/src/fixtures.rs",
             "crates/x/tests/c/mod.rs",
         ] {

@@ -1,14 +1,17 @@
 //! Objects that the loop makes. Of what is there already, it replaces the one Secret that is its own.
 
-use std::collections::BTreeMap;
-use std::env;
+use std::{collections::BTreeMap, env};
 
 use anyhow::{Context, Result, bail, ensure};
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::config::KubeConfigOptions;
-use kube::{Client, Config, ResourceExt};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{Namespace, Secret},
+};
+use kube::{
+    Client, Config, ResourceExt,
+    api::{Api, ObjectMeta, Patch, PatchParams, PostParams},
+    config::KubeConfigOptions,
+};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 

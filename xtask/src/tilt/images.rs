@@ -3,16 +3,20 @@
 //! Each build gives an image two names. One is made from the content; the step writes it where Tilt finds it, and Tilt deploys it.
 //! The other lasts from build to build: controllers put it into pods that they make. The step brings both to the cluster.
 
-use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 use api_types::names::sha256_hex;
 
-use crate::images::{self, Arch};
-use crate::operators::workspace_root;
+use crate::{
+    images::{self, Arch},
+    operators::workspace_root,
+};
 
 /// Makes the image of a program, and brings it to the cluster.
 #[derive(Debug, clap::Args)]

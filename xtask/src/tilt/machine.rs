@@ -1,7 +1,6 @@
 //! Whether this machine has what the loop needs. Every missing program is named at once, with where to get it.
 
-use std::env;
-use std::path::Path;
+use std::{env, path::Path};
 
 use anyhow::{Result, bail};
 

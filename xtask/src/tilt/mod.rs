@@ -4,8 +4,10 @@ mod bootstrap;
 mod images;
 mod machine;
 
-use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::{
+    path::PathBuf,
+    process::{Command, ExitCode},
+};
 
 use anyhow::{Context, Result};
 

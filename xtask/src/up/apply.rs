@@ -3,14 +3,15 @@
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::core::GroupVersionKind;
-use kube::discovery::{Scope, pinned_kind};
+use kube::{
+    api::{Api, DynamicObject, Patch, PatchParams},
+    core::GroupVersionKind,
+    discovery::{Scope, pinned_kind},
+};
 use serde_json::{Value, json};
 use test_cluster::Cluster;
 
-use super::input::Input;
-use super::manifests::is_ours;
+use super::{input::Input, manifests::is_ours};
 
 const FIELD_MANAGER: &str = "cargo-xtask-up";
 

@@ -1,8 +1,6 @@
 //! Clusters that outlive the command that started them.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 use test_cluster::Cluster;

@@ -1,17 +1,15 @@
 //! Follows graphs and controllers: shows them as they change, and restarts controllers that were edited.
 
-use std::io::{Stdout, stdout};
-use std::time::Duration;
+use std::{
+    io::{Stdout, stdout},
+    time::Duration,
+};
 
 use anyhow::{Context, Result};
 use kube::Client;
 use tokio::time::{Instant, sleep};
 
-use super::Stack;
-use super::apply::Target;
-use super::observe::observe;
-use super::screen::Screen;
-use super::watch::Sources;
+use super::{Stack, apply::Target, observe::observe, screen::Screen, watch::Sources};
 use crate::operators::{OperatorArgs, workspace_root};
 
 /// Between two looks.

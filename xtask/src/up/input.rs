@@ -1,7 +1,6 @@
 //! The manifests that a user gives to `up`.
 
-use std::fs;
-use std::path::Path;
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;

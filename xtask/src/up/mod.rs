@@ -10,20 +10,16 @@ mod screen;
 mod view;
 mod watch;
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
+pub(crate) use detached::{DownArgs, down};
+use follow::{Follow, Outcome};
+use input::Input;
 use test_cluster::{Cluster, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::operators::{Binaries, OperatorArgs, Running};
-use follow::{Follow, Outcome};
-use input::Input;
-
-pub(crate) use detached::{DownArgs, down};
 
 /// As shells report a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;

@@ -3,14 +3,20 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use api_types::labels;
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use api_types::{
+    labels,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams};
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ListParams},
+};
 
-use super::apply::{Kind, Target};
-use super::view::{ComponentView, View};
+use super::{
+    apply::{Kind, Target},
+    view::{ComponentView, View},
+};
 
 /// The present view of a target, or `None` if it was deleted.
 pub(super) async fn observe(client: &Client, target: &Target) -> Result<Option<View>> {

@@ -1,7 +1,9 @@
 //! Shows lines that change: redrawn in place on a terminal, else each change as a line of its own.
 
-use std::io::{self, Write};
-use std::time::Instant;
+use std::{
+    io::{self, Write},
+    time::Instant,
+};
 
 /// Where lines are shown.
 pub(super) struct Screen<W> {

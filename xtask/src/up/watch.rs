@@ -1,9 +1,11 @@
 //! Notices edits, by looking at the times of the source files now and then.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 /// The source files of the crates.
 pub(super) struct Sources {

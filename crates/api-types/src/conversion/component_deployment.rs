@@ -1,12 +1,15 @@
 //! `DynamoComponentDeployment`: a component that is an object of its own.
 
-use super::component::{Alpha, Beta, Name};
-use super::lens::{self, Edit, Saved, Side, WHOLE};
-use super::residue::Residue;
-use super::status::{common, put_names, replicas_to_alpha, replicas_to_beta, saved_names};
-use super::value::{Object, at, copy, is_empty, object, put};
-use super::{ApiVersion, Source};
 use serde_json::Value;
+
+use super::{
+    ApiVersion, Source,
+    component::{Alpha, Beta, Name},
+    lens::{self, Edit, Saved, Side, WHOLE},
+    residue::Residue,
+    status::{common, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
+    value::{Object, at, copy, is_empty, object, put},
+};
 
 /// The field of the spec that does not belong to the component.
 const BACKEND: &str = "backendFramework";

@@ -6,11 +6,15 @@
 //! live object does. Saved data can therefore never undo an edit. An object that nobody edited comes back exactly: where
 //! that does not follow from what is visible, the saved data says with what it was saved.
 
-use super::quantity::nanos;
-use super::residue::{Residue, difference, seal};
-use super::value::{Object, name_of};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{
+    quantity::nanos,
+    residue::{Residue, difference, seal},
+    value::{Object, name_of},
+};
 
 /// A change of an object, by what is saved.
 pub(super) type Edit<'a> = Box<dyn Fn(&mut Object) + 'a>;

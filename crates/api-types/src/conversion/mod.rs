@@ -45,13 +45,14 @@ mod value;
 #[cfg(test)]
 mod tests;
 
-use crate::GROUP;
+use std::{fmt, str::FromStr};
+
 use lens::Saved;
 use payload::Keys;
 use serde_json::{Value, json};
-use std::fmt;
-use std::str::FromStr;
 use value::{Object, text};
+
+use crate::GROUP;
 
 /// A version of the API that objects can be converted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

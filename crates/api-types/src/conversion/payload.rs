@@ -4,12 +4,16 @@
 //! version that the object is *not* in. `rawJSON` holds a marker for a `serviceName` that was not given. `exact` and
 //! `seals` are ours; the reference does not read them. The annotation for the status holds a sparse status. What cannot be read is ignored.
 
-use super::lens::Saved;
-use super::residue::{Entry, Residue};
-use super::value::{Object, list, object};
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+
+use super::{
+    lens::Saved,
+    residue::{Entry, Residue},
+    value::{Object, list, object},
+};
 
 /// Keys of the annotations of one kind.
 pub(super) struct Keys {

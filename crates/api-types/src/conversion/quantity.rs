@@ -87,8 +87,9 @@ fn parse(text: &str) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn values() {

@@ -1,9 +1,10 @@
 //! What neither the other version nor the reference's payload can express, as a list of exact places.
 
-use super::value::{Object, put};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use super::value::{Object, put};
 
 /// One place in an object and what stands there; without a value, nothing stands there.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,11 +5,14 @@
 
 use std::io::{self, Write};
 
-use super::merging::convert_for_merge;
-use super::parts::{items, members};
-use super::{ApiVersion, ConversionError};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+
+use super::{
+    ApiVersion, ConversionError,
+    merging::convert_for_merge,
+    parts::{items, members},
+};
 
 /// Failures that an answer names; a list could hold any number of them.
 const NAMED_FAILURES: usize = 8;

@@ -1,9 +1,12 @@
 //! `DynamoGraphDeploymentScalingAdapter`: one field has another name, and v1alpha1 leaves a count of zero out of the status.
 
-use super::lens::{self, Edit, Saved, Side};
-use super::value::{Object, put};
-use super::{ApiVersion, Source};
 use serde_json::{Value, json};
+
+use super::{
+    ApiVersion, Source,
+    lens::{self, Edit, Saved, Side},
+    value::{Object, put},
+};
 
 /// The field that names the component, in v1alpha1 and v1beta1.
 const TARGET: (&str, &str) = ("serviceName", "componentName");

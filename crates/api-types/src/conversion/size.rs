@@ -1,9 +1,8 @@
 //! Saved data that the API server would refuse: annotations have a limit, for all of an object together.
 
-use super::payload::Keys;
-use super::value::Object;
-use super::{ApiVersion, ConversionError, convert, kind};
 use serde_json::{Value, json};
+
+use super::{ApiVersion, ConversionError, convert, kind, payload::Keys, value::Object};
 
 /// What the keys and values of all annotations of an object may have together, in bytes.
 pub const ANNOTATION_BYTES: usize = 256 << 10;

@@ -1,7 +1,8 @@
 //! The status of a component, which is part of the status of a graph.
 
-use super::value::{Object, list, object, text};
 use serde_json::{Value, json};
+
+use super::value::{Object, list, object, text};
 
 /// The status of a service in v1beta1, which only has a list of names.
 pub(super) fn replicas_to_beta(alpha: &Object) -> Object {

@@ -1,7 +1,8 @@
 //! Reading and changing JSON objects by path.
 
-use serde_json::{Map, Value};
 use std::collections::HashMap;
+
+use serde_json::{Map, Value};
 
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;

@@ -1,11 +1,15 @@
 //! `DynamoCheckpoint`.
 
-use super::CrdError;
-use super::version::{Version, age_column, column};
-use crate::schema::kubernetes::Definitions;
-use crate::schema::{edit, rules};
-use crate::v1alpha1::{DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use super::{
+    CrdError,
+    version::{Version, age_column, column},
+};
+use crate::{
+    schema::{edit, kubernetes::Definitions, rules},
+    v1alpha1::{DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus},
+};
 
 const DESCRIPTION: &str = "The state of an engine process, from which pods start faster.";
 

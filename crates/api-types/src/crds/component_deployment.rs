@@ -1,15 +1,19 @@
 //! `DynamoComponentDeployment`.
 
-use super::CrdError;
-use super::version::{Version, age_column, backend_column, column};
-use crate::schema::kubernetes::Definitions;
-use crate::schema::{SchemaError, edit};
-use crate::v1alpha1::schemas;
-use crate::v1beta1::{DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition,
 };
 use serde_json::Value;
+
+use super::{
+    CrdError,
+    version::{Version, age_column, backend_column, column},
+};
+use crate::{
+    schema::{SchemaError, edit, kubernetes::Definitions},
+    v1alpha1::schemas,
+    v1beta1::{DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus},
+};
 
 const DESCRIPTION: &str = "One component of an inference graph, of one generation.";
 

@@ -1,10 +1,10 @@
 //! Who converts between the versions of a kind: the Service that the API server asks.
 
+use std::{fmt, str::FromStr};
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceConversion, ServiceReference, WebhookClientConfig, WebhookConversion,
 };
-use std::fmt;
-use std::str::FromStr;
 
 /// Path of the Service under which conversion is served.
 pub const PATH: &str = "/convert";

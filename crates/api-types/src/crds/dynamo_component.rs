@@ -1,10 +1,15 @@
 //! `DynamoComponent`.
 
-use super::CrdError;
-use super::version::{Version, age_column, column};
-use crate::schema::kubernetes::Definitions;
-use crate::v1alpha1::{DynamoComponent, DynamoComponentSpec, DynamoComponentStatus};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use super::{
+    CrdError,
+    version::{Version, age_column, column},
+};
+use crate::{
+    schema::kubernetes::Definitions,
+    v1alpha1::{DynamoComponent, DynamoComponentSpec, DynamoComponentStatus},
+};
 
 const DESCRIPTION: &str = "Code in an archive that is built into an image.";
 

@@ -1,13 +1,17 @@
 //! `DynamoGraphDeployment`.
 
-use super::CrdError;
-use super::version::{Version, age_column, backend_column, column};
-use crate::schema::edit;
-use crate::schema::kubernetes::Definitions;
-use crate::v1alpha1::schemas;
-use crate::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition,
+};
+
+use super::{
+    CrdError,
+    version::{Version, age_column, backend_column, column},
+};
+use crate::{
+    schema::{edit, kubernetes::Definitions},
+    v1alpha1::schemas,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus},
 };
 
 const DESCRIPTION: &str = "An inference graph: components that serve a model together.";

@@ -18,14 +18,15 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
-pub use crate::schema::SchemaError;
-pub use conversion_service::{ConversionService, ConversionServiceError, PATH as CONVERSION_PATH};
-pub use yaml::{YamlError, to_yaml};
+use std::collections::BTreeMap;
 
-use crate::schema::kubernetes::Definitions;
+pub use conversion_service::{ConversionService, ConversionServiceError, PATH as CONVERSION_PATH};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::crd::{MergeError, merge_crds};
-use std::collections::BTreeMap;
+pub use yaml::{YamlError, to_yaml};
+
+pub use crate::schema::SchemaError;
+use crate::schema::kubernetes::Definitions;
 
 /// The version in which kinds are stored that have it.
 const V1BETA1: &str = "v1beta1";

@@ -1,10 +1,15 @@
 //! `DynamoModel`.
 
-use super::CrdError;
-use super::version::{Version, age_column, column, count_column};
-use crate::schema::kubernetes::Definitions;
-use crate::v1alpha1::{DynamoModel, DynamoModelSpec, DynamoModelStatus};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use super::{
+    CrdError,
+    version::{Version, age_column, column, count_column},
+};
+use crate::{
+    schema::kubernetes::Definitions,
+    v1alpha1::{DynamoModel, DynamoModelSpec, DynamoModelStatus},
+};
 
 const DESCRIPTION: &str = "A model on the workers of a base model, such as a LoRA adapter.";
 

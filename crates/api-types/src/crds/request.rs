@@ -1,14 +1,17 @@
 //! `DynamoGraphDeploymentRequest`.
 
-use super::CrdError;
-use super::version::{Version, age_column, column};
-use crate::schema::kubernetes::Definitions;
-use crate::v1alpha1::schemas;
-use crate::v1beta1::{
-    DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, DynamoGraphDeploymentRequestStatus,
-};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition,
+};
+
+use super::{
+    CrdError,
+    version::{Version, age_column, column},
+};
+use crate::{
+    schema::kubernetes::Definitions,
+    v1alpha1::schemas,
+    v1beta1::{DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, DynamoGraphDeploymentRequestStatus},
 };
 
 const DESCRIPTION: &str = "A model with its targets, from which the operator makes an inference graph.";

@@ -1,15 +1,20 @@
 //! `DynamoGraphDeploymentScalingAdapter`.
 
-use super::CrdError;
-use super::version::{Version, age_column_named, column, count_column};
-use crate::schema::kubernetes::Definitions;
-use crate::v1alpha1::schemas;
-use crate::v1beta1::{
-    DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,
-    DynamoGraphDeploymentScalingAdapterStatus,
-};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition,
+};
+
+use super::{
+    CrdError,
+    version::{Version, age_column_named, column, count_column},
+};
+use crate::{
+    schema::kubernetes::Definitions,
+    v1alpha1::schemas,
+    v1beta1::{
+        DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,
+        DynamoGraphDeploymentScalingAdapterStatus,
+    },
 };
 
 const DESCRIPTION: &str = "The replicas of one component of a graph, with a scale subresource for autoscalers.";

@@ -1,14 +1,17 @@
 //! Tests of what the definitions say, beside their schemas.
 
-use super::{ConversionService, all, all_converted_by, file_name, version};
-use crate::annotations;
-use crate::conversion::ApiVersion;
-use crate::schema::{checks, rules};
-use crate::v1beta1::{BackendFramework, ComponentType, GpuSku, MAIN_CONTAINER};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion,
 };
 use serde_json::{Value, json};
+
+use super::{ConversionService, all, all_converted_by, file_name, version};
+use crate::{
+    annotations,
+    conversion::ApiVersion,
+    schema::{checks, rules},
+    v1beta1::{BackendFramework, ComponentType, GpuSku, MAIN_CONTAINER},
+};
 
 fn crd(plural: &str) -> CustomResourceDefinition {
     all().unwrap().into_iter().find(|crd| crd.spec.names.plural == plural).unwrap()
@@ -316,11 +319,13 @@ fn a_gpu_has_one_name() {
 /// The typed definition has no field for what it does not know; a keyword lost there would be lost in silence.
 #[test]
 fn nothing_of_a_schema_is_lost_in_the_typed_definition() {
-    use crate::schema::{
-        kubernetes::Definitions,
-        structural::{schema_of, spec_schema_of},
+    use crate::{
+        schema::{
+            kubernetes::Definitions,
+            structural::{schema_of, spec_schema_of},
+        },
+        v1beta1::{DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus},
     };
-    use crate::v1beta1::{DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus};
     let definitions = Definitions::load().unwrap();
     let schema = json!(v1beta1(&crd("dynamographdeployments")).schema);
     let typed = &schema["openAPIV3Schema"]["properties"];

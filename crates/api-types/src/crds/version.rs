@@ -1,20 +1,23 @@
 //! One version of a kind: the schema of its types, in the frame that all kinds share.
 
-use super::{CrdError, V1ALPHA1};
-use crate::conditions::UNOBSERVED;
-use crate::conversion::ApiVersion;
-use crate::schema::rules::Rule;
-use crate::schema::{
-    SchemaError, checks,
-    kubernetes::Definitions,
-    structural::{schema_of, spec_schema_of},
-};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
 };
 use kube::core::CustomResourceExt;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
+
+use super::{CrdError, V1ALPHA1};
+use crate::{
+    conditions::UNOBSERVED,
+    conversion::ApiVersion,
+    schema::{
+        SchemaError, checks,
+        kubernetes::Definitions,
+        rules::Rule,
+        structural::{schema_of, spec_schema_of},
+    },
+};
 
 /// The phase of objects that have just been made.
 const PENDING: &str = "Pending";

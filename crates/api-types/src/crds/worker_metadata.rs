@@ -1,10 +1,15 @@
 //! `DynamoWorkerMetadata`.
 
-use super::CrdError;
-use super::version::{Version, age_column};
-use crate::schema::kubernetes::Definitions;
-use crate::v1alpha1::{DynamoWorkerMetadata, DynamoWorkerMetadataSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+use super::{
+    CrdError,
+    version::{Version, age_column},
+};
+use crate::{
+    schema::kubernetes::Definitions,
+    v1alpha1::{DynamoWorkerMetadata, DynamoWorkerMetadataSpec},
+};
 
 const DESCRIPTION: &str = "What a worker says of itself, for the other processes of its graph.";
 

@@ -1,8 +1,9 @@
 //! `InferencePool` of the gateway API inference extension: the pods among which a gateway's endpoint picker chooses.
 
+use std::collections::BTreeMap;
+
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Specification of a pool.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! Edits of finished schemas, where a kind differs from the types that it shares with others.
 
-use super::SchemaError;
 use serde_json::Value;
+
+use super::SchemaError;
 
 /// The schema of the field at `path`, such as `spec.containers[].image`; `[]` stands for the items of a
 /// list, `{}` for the values of a map.

@@ -7,9 +7,11 @@
 //! Left out are descriptions (they would make up most of the CRD) and lists of allowed values: the API server checks
 //! those when it gets the pod, and a newer cluster may allow more of them than we know.
 
-use super::{SchemaError, edit, patterns, rules};
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{SchemaError, edit, patterns, rules};
 
 /// What a reference to a definition begins with, in the document and in our own schemas.
 pub const REFERENCE_PREFIX: &str = "#/components/schemas/";

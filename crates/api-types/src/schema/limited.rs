@@ -2,9 +2,10 @@
 //! the type says another; each number must have one. Kubernetes' types keep the limits that Kubernetes gives them, and the
 //! limit of the whole object covers what has no schema.
 
+use serde_json::{Map, Value};
+
 use super::SchemaError;
 use crate::limits;
-use serde_json::{Map, Value};
 
 /// Adds the budgets to a schema as schemars writes it, in which Kubernetes' types are still references.
 ///

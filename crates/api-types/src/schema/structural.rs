@@ -11,9 +11,10 @@
 //!
 //! Whatever else is not structural is an error, so that nothing of a type gets lost on the way.
 
-use super::{SchemaError, kubernetes::Definitions, limited};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
+
+use super::{SchemaError, kubernetes::Definitions, limited};
 
 /// The structural schema of `T`.
 ///

@@ -1,13 +1,17 @@
 //! Tests of the way from types to structural schemas, on types made for it.
 
-use super::kubernetes::{Definitions, POD_TEMPLATE, REFERENCE_PREFIX};
-use super::structural::{schema_of, spec_schema_of};
-use super::{SchemaError, edit};
-use crate::limits;
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+
+use super::{
+    SchemaError, edit,
+    kubernetes::{Definitions, POD_TEMPLATE, REFERENCE_PREFIX},
+    structural::{schema_of, spec_schema_of},
+};
+use crate::limits;
 
 /// A thing that is described
 /// on two lines.

@@ -1,11 +1,14 @@
 //! `DynamoCheckpoint`: the state of an engine process, from which pods start faster.
 
-use super::{GpuMemoryService, SharedMemory};
-use crate::v1beta1::CheckpointIdentity;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::{
+    api::core::v1::PodTemplateSpec,
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
+
+use super::{GpuMemoryService, SharedMemory};
+use crate::v1beta1::CheckpointIdentity;
 
 /// Specification of a checkpoint.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,13 +1,16 @@
 //! `DynamoComponent`: code in an archive that is built into an image. The API of 2025.
 
-use k8s_openapi::api::core::v1::{
-    Affinity, Container, EnvFromSource, EnvVar, LocalObjectReference, ResourceRequirements, Toleration,
-    TopologySpreadConstraint,
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{
+        Affinity, Container, EnvFromSource, EnvVar, LocalObjectReference, ResourceRequirements, Toleration,
+        TopologySpreadConstraint,
+    },
+    apimachinery::pkg::apis::meta::v1::Condition,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// Specification of an image build.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,7 +1,8 @@
 //! GPU memory shared between processes, as v1alpha1 says it.
 
-use crate::v1beta1::GmsClientPod;
 use serde::{Deserialize, Serialize};
+
+use crate::v1beta1::GmsClientPod;
 
 /// GPU memory shared between processes, by dynamic resource allocation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

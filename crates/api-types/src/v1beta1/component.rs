@@ -1,11 +1,15 @@
 //! One component of a graph; shared by `DynamoGraphDeployment` and `DynamoComponentDeployment`.
 
+use std::fmt;
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMapKeySelector, Container, PodTemplateSpec},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use serde::{Deserialize, Deserializer, Serialize};
+
 use super::{ComponentExperimental, ComponentTopologyConstraint, ProviderOverride};
 use crate::limits;
-use k8s_openapi::api::core::v1::{ConfigMapKeySelector, Container, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde::{Deserialize, Deserializer, Serialize};
-use std::fmt;
 
 /// Name of the container that the operator completes with its defaults.
 pub const MAIN_CONTAINER: &str = "main";
@@ -337,8 +341,9 @@ pub struct CompilationCache {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_type_that_nobody_knows_is_none() {

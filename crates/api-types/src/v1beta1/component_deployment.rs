@@ -1,10 +1,11 @@
 //! `DynamoComponentDeployment`: one component of one generation, as the graph controller hands it on.
 
-use super::{BackendFramework, ComponentReplicaStatus, ComponentSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
+
+use super::{BackendFramework, ComponentReplicaStatus, ComponentSpec};
 
 /// Specification of one component: a component of a graph plus the framework that the graph runs on.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize)]

@@ -1,8 +1,10 @@
 //! Experimental settings of a component: shared GPU memory, failover, Grove layout, checkpoints.
 
-use crate::limits;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
 
 /// Fields of a component whose form may still change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,11 +1,12 @@
 //! `DynamoGraphDeployment`: an inference graph, as its author describes it.
 
-use super::{ComponentSpec, DynamoGraphDeploymentStatus, GraphTopologyConstraint, ProviderOverride};
+use std::{collections::BTreeMap, fmt};
+
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fmt;
+
+use super::{ComponentSpec, DynamoGraphDeploymentStatus, GraphTopologyConstraint, ProviderOverride};
 
 /// Specification of an inference graph.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
 //! Status of a `DynamoGraphDeployment`.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// What the operator has observed of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -237,8 +238,9 @@ pub enum PlacementState {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_graph_that_was_never_looked_at_is_initializing_however_that_is_stored() {

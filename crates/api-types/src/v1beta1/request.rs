@@ -1,10 +1,11 @@
 //! `DynamoGraphDeploymentRequest`: a model with its targets, from which the operator makes a graph.
 
-use super::{DynamoGraphDeploymentRequestStatus, GpuSku};
 use k8s_openapi::api::batch::v1::JobSpec;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::{DynamoGraphDeploymentRequestStatus, GpuSku};
 
 /// Specification of a request for a graph.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]

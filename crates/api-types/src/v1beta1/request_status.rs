@@ -1,9 +1,10 @@
 //! Status of a `DynamoGraphDeploymentRequest`.
 
-use super::Hardware;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::Hardware;
 
 /// What the operator has observed of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

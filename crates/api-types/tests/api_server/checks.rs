@@ -1,12 +1,16 @@
 //! Rules of ours that the API server holds by itself: what the webhook server would refuse is refused where nobody asks it.
 
-use crate::refused::{COMPONENT, Example, GRAPH, examples, merged};
-use crate::server::{Answer, Server, definitions, plural};
+use std::time::Duration;
+
 use api_types::schema::checks::{self, Check};
 use http::Method;
 use serde_json::{Value, json};
-use std::time::Duration;
 use test_cluster::{Cluster, Controllers, Options, wait};
+
+use crate::{
+    refused::{COMPONENT, Example, GRAPH, examples, merged},
+    server::{Answer, Server, definitions, plural},
+};
 
 /// Generous, because a whole test run may share two cores.
 const LIMIT: Duration = Duration::from_secs(90);

@@ -1,11 +1,13 @@
 //! Real graphs: the API server takes them, and our types hold what it then stores.
 
-use crate::server::{COMPONENTS, GRAPHS, Server};
-use crate::support;
 use api_types::v1beta1::{DynamoComponentDeploymentSpec, DynamoGraphDeploymentSpec};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::json;
+
+use crate::{
+    server::{COMPONENTS, GRAPHS, Server},
+    support,
+};
 
 #[tokio::test]
 async fn real_graphs_are_accepted_and_lose_nothing() {

@@ -1,10 +1,11 @@
 //! What the API server fills in, and what it does not.
 
-use crate::server::{COMPONENTS, GRAPHS, Server, definitions, graph, graph_of, plural};
+use std::{collections::BTreeSet, path::Path};
+
 use http::Method;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
-use std::path::Path;
+
+use crate::server::{COMPONENTS, GRAPHS, Server, definitions, graph, graph_of, plural};
 
 #[tokio::test]
 async fn optional_sections_get_their_defaults() {

@@ -1,8 +1,9 @@
 //! The definitions themselves.
 
-use crate::server::Server;
 use http::Method;
 use serde_json::json;
+
+use crate::server::Server;
 
 #[tokio::test]
 async fn the_api_server_takes_them_without_a_warning() {

@@ -1,10 +1,11 @@
 //! `schemas/kubernetes.json` is what the pinned API server publishes about Kubernetes' types.
 
-use crate::server::Server;
+use std::{collections::BTreeMap, path::Path};
+
 use api_types::schema::kubernetes::{DOCUMENTS, REFERENCE_PREFIX, ROOTS, is_built_in};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
-use std::path::Path;
+
+use crate::server::Server;
 
 /// With `UPDATE_EXPECT=1` the test writes the file; `cargo xtask crds schemas` runs it so.
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Several field managers on one graph.
 
-use crate::server::{Server, graph};
 use serde_json::{Value, json};
+
+use crate::server::{Server, graph};
 
 fn with_containers(containers: &Value) -> Value {
     graph(

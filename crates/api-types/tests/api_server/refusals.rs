@@ -1,7 +1,8 @@
 //! What the API server refuses by itself, with the field that is at fault.
 
-use crate::server::{Answer, GRAPHS, Server, graph, graph_of};
 use serde_json::{Value, json};
+
+use crate::server::{Answer, GRAPHS, Server, graph, graph_of};
 
 /// What is wrong, the `spec`, the field at fault, and a part of the message.
 type Case = (&'static str, Value, &'static str, &'static str);

@@ -1,9 +1,12 @@
 //! Real objects, written in one version and read in the other: nothing changes, however they are written back.
 
-use crate::server::{Answer, GRAPHS, Server, plural};
-use crate::support;
 use http::Method;
 use serde_json::{Value, json};
+
+use crate::{
+    server::{Answer, GRAPHS, Server, plural},
+    support,
+};
 
 const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
 

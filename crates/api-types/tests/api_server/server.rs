@@ -1,13 +1,14 @@
 //! The API server of the tests, spoken to in plain HTTP, because typed clients hide warnings and unknown fields.
 
-use crate::converter::Converter;
-use http::{Method, Request};
-use kube::Client;
-use kube::client::Body;
-use serde_json::{Value, json};
 use std::sync::LazyLock;
+
+use http::{Method, Request};
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
 use test_cluster::{Cluster, TestNamespace};
 use tokio::sync::OnceCell;
+
+use crate::converter::Converter;
 
 /// Converts for all tests, as long as the process runs.
 static CONVERTER: LazyLock<Converter> = LazyLock::new(Converter::start);

@@ -2,11 +2,14 @@
 //! version whenever it reads what is stored. If the second adds something to what conversion has made of the first, the first
 //! write that changes nothing is a write after all. So conversion leaves nothing to be added.
 
-use crate::from_schema::{Schemas, XorShift};
-use crate::law::there;
-use crate::support;
 use api_types::conversion::ApiVersion;
 use serde_json::Value;
+
+use crate::{
+    from_schema::{Schemas, XorShift},
+    law::there,
+    support,
+};
 
 const CASES: u64 = 500;
 

@@ -1,10 +1,10 @@
 //! Objects made at random from the schemas of the definitions: whole ones, and parts of them as server-side apply sends
 //! them. What the schema leaves open is filled with names and values that conversion looks at.
 
-use api_types::conversion::ApiVersion;
-use api_types::crds;
-use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
+
+use api_types::{conversion::ApiVersion, crds};
+use serde_json::{Map, Value, json};
 
 /// Where chance comes from.
 pub trait Chance {

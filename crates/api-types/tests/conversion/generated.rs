@@ -1,9 +1,10 @@
 //! Generated objects, and parts of real ones.
 
-use crate::law::{KINDS, OWNED, all_inputs, components, law, there};
 use api_types::conversion::ApiVersion;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+
+use crate::law::{KINDS, OWNED, all_inputs, components, law, there};
 
 /// A part of an object: every value under it may be missing.
 fn part(whole: &Value, keep: &mut impl FnMut() -> bool) -> Value {

@@ -1,8 +1,9 @@
 //! What holds for every object, and the real objects for which it is tried.
 
-use crate::support;
 use api_types::conversion::{ApiVersion, convert};
 use serde_json::{Value, json};
+
+use crate::support;
 
 pub const KINDS: [&str; 4] = [
     "DynamoGraphDeployment",

@@ -1,13 +1,16 @@
 //! Server-side apply, as the API server does it where fields have managers in both versions: what one version loses is
 //! exactly what the manager removed, and what a manager in the other version has stays.
 
-use crate::from_schema::{Chance, Schemas, XorShift};
-use crate::law::other;
-use crate::round_trips::setting;
-use api_types::conversion::ApiVersion;
-use api_types::conversion::review::Review;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
+
+use api_types::conversion::{ApiVersion, review::Review};
+use serde_json::{Value, json};
+
+use crate::{
+    from_schema::{Chance, Schemas, XorShift},
+    law::other,
+    round_trips::setting,
+};
 
 /// For a test that runs on every change.
 const CASES: u64 = 250;

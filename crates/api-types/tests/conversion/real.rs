@@ -1,7 +1,8 @@
 //! Real objects.
 
-use crate::law::{OWNED, all_inputs, components, law, there};
 use serde_json::{Value, json};
+
+use crate::law::{OWNED, all_inputs, components, law, there};
 
 #[test]
 fn real_objects_come_back() {

@@ -3,12 +3,18 @@
 //! `DYNAMO_PROPTEST_CASES` says how many in each direction, `DYNAMO_PROPTEST_SEED` where to begin; a night's run takes
 //! a million, and another seed each time.
 
-use crate::from_schema::{Schemas, XorShift};
-use crate::law::{law, there};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
+
 use api_types::conversion::{ApiVersion, convert};
 use serde_json::Value;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+
+use crate::{
+    from_schema::{Schemas, XorShift},
+    law::{law, there},
+};
 
 /// For a test that runs on every change.
 const CASES: u64 = 1000;

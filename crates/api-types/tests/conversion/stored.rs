@@ -1,8 +1,11 @@
 //! Objects that the reference stored.
 
-use crate::law::{KINDS, there};
-use crate::support;
 use serde_json::{Value, json};
+
+use crate::{
+    law::{KINDS, there},
+    support,
+};
 
 /// What the reference made of each of the kit's files on a plain cluster; none if the kit is not there.
 fn expected() -> Vec<support::Input> {

@@ -1,13 +1,16 @@
 //! `crds apply` on clusters of its own.
 
-use crate::converter::Converter;
-use crate::{apply, failure, stdout};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
-use kube::{Client, ResourceExt};
-use serde_json::json;
 use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
 use test_cluster::{Cluster, Controllers, Options};
+
+use crate::{apply, converter::Converter, failure, stdout};
 
 /// A definition of somebody else that already has the kind of our graphs.
 fn rival() -> CustomResourceDefinition {

@@ -6,10 +6,13 @@ mod apply;
 mod converter;
 mod migration;
 
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
 fn crds() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crds"));

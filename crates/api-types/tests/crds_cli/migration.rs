@@ -1,14 +1,16 @@
 //! Objects that were stored in v1alpha1, as the Go operator did for a year.
 
-use crate::converter::Converter;
-use crate::{apply, stdout};
 use futures::{StreamExt, stream};
 use http::Request;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Options};
+
+use crate::{apply, converter::Converter, stdout};
 
 const PLURALS: [&str; 4] = [
     "dynamographdeployments",

@@ -1,17 +1,21 @@
 //! A conversion webhook for tests: the conversion library behind TLS, found by the API server as in production, through a
 //! Service.
 
-use api_types::conversion::review::Review;
-use api_types::crds::ConversionService;
+use std::sync::Arc;
+
+use api_types::{conversion::review::Review, crds::ConversionService};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ListParams, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ListParams, Patch, PatchParams},
+};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Runtime;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream},
+    net::{TcpListener, TcpStream},
+    runtime::Runtime,
+};
 use tokio_rustls::TlsAcceptor;
 
 /// Namespace of the Service.

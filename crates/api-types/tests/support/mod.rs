@@ -1,7 +1,8 @@
 //! The inputs of the conformance kit, which is not part of the repository.
 
-use serde_json::Value;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 use test_cluster::conformance_kit;
 
 /// A document of one of the kit's files.

@@ -1,12 +1,6 @@
 //! I/O out: carries a decision on a checkpoint out, in an order that has a reason.
 
-use super::{
-    decide::{Decision, POD, Stage},
-    deletion::{Cleanup, without_namespace},
-    observe::Observed,
-};
-use api_types::conditions::checkpoint as reason;
-use api_types::names;
+use api_types::{conditions::checkpoint as reason, names};
 use controller_kit::{
     apply::{self, Applier, Desired, ObjectId, Outcome},
     failure::Class,
@@ -16,6 +10,12 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::Resource;
 use serde::Serialize;
 use workload::snapshot::artifact_version;
+
+use super::{
+    decide::{Decision, POD, Stage},
+    deletion::{Cleanup, without_namespace},
+    observe::Observed,
+};
 
 /// What became of a decision.
 #[derive(Debug, PartialEq)]

@@ -1,14 +1,13 @@
 //! Checkpoints and their children for tests.
 
-use super::observe::Observed;
-use crate::snapshots::Place;
-use api_types::external::PodSnapshot;
-use api_types::v1alpha1::DynamoCheckpoint;
+use api_types::{external::PodSnapshot, v1alpha1::DynamoCheckpoint};
 use controller_kit::pods::JobWaits;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::{Value, json};
 use workload::snapshot::{SnapshotSettings, SnapshotStorage};
+
+use super::observe::Observed;
+use crate::snapshots::Place;
 
 pub const JOB: &str = "checkpoint-job-0123-1";
 

@@ -8,8 +8,12 @@ mod fixtures;
 pub mod observe;
 pub mod status;
 
-use api_types::LEGACY_FINALIZER;
-use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint, DynamoCheckpointStatus};
+use std::{sync::Arc, time::Duration};
+
+use api_types::{
+    LEGACY_FINALIZER,
+    v1alpha1::{CheckpointPhase, DynamoCheckpoint, DynamoCheckpointStatus},
+};
 use apply::Acted;
 use controller_kit::{
     apply::Applier,
@@ -23,7 +27,6 @@ use deletion::Cleanup;
 use jiff::Timestamp;
 use kube::Resource;
 use observe::{Observed, Observer};
-use std::{sync::Arc, time::Duration};
 use tracing::warn;
 
 /// How long after somebody else had to do something it is looked for again, where no watch shows it.

@@ -1,10 +1,6 @@
 //! I/O in: one snapshot of everything that a decision on a checkpoint needs.
 
-use crate::snapshots::{Place, Snapshots};
-use api_types::external::PodSnapshot;
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::DEFAULT_DEVICE_CLASS;
-use api_types::{labels, names};
+use api_types::{external::PodSnapshot, labels, names, v1alpha1::DynamoCheckpoint, v1beta1::DEFAULT_DEVICE_CLASS};
 use controller_kit::{
     apply::Applier,
     claims::spec_of,
@@ -13,11 +9,17 @@ use controller_kit::{
     store::{Key, Packed, Store, controller_owner},
 };
 use jiff::Timestamp;
-use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::Pod},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Resource, core::PartialObjectMeta};
-use workload::Trouble;
-use workload::snapshot::{SnapshotSettings, artifact_version, checkpoint_id, claims_of};
+use workload::{
+    Trouble,
+    snapshot::{SnapshotSettings, artifact_version, checkpoint_id, claims_of},
+};
+
+use crate::snapshots::{Place, Snapshots};
 
 /// Everything that a decision needs.
 #[derive(Debug)]

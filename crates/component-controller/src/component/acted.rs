@@ -1,8 +1,9 @@
 //! What became of a decision: the input of status, events and retries.
 
-use super::workload::LiveWorkload;
 use controller_kit::{apply::ObjectId, failure::Class};
 use workload::{NotReady, Readiness};
+
+use super::workload::LiveWorkload;
 
 /// What became of a decision.
 #[derive(Clone, Debug, Default)]

@@ -1,17 +1,20 @@
 //! I/O out: carries a decision out, in an order that has a reason.
 
+use controller_kit::{
+    apply::{self, Applier, Desired, ObjectId, Outcome, Removed},
+    failure::Class,
+    read::Interruption,
+};
+use futures::join;
+use kube::Resource;
+use serde_json::Value;
+
 use super::{
     acted::{Acted, Cause, Change, Refusal, Verb},
     decide::{Decision, Step},
     observe::{Live, Observed},
     workload::{LiveWorkload, WorkloadKind},
 };
-use controller_kit::apply::{self, Applier, Desired, ObjectId, Outcome, Removed};
-use controller_kit::failure::Class;
-use controller_kit::read::Interruption;
-use futures::join;
-use kube::Resource;
-use serde_json::Value;
 
 /// Carries a decision out.
 ///

@@ -2,15 +2,18 @@
 //!
 //! Components of graphs do not need this: their graph knows the image.
 
-use api_types::conversion::preserved::PreservedComponent;
-use api_types::conversion::preserved::archive::PreservedService;
-use api_types::names;
-use api_types::v1alpha1::DynamoComponent;
-use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::{
+    conversion::preserved::{PreservedComponent, archive::PreservedService},
+    names,
+    v1alpha1::DynamoComponent,
+    v1beta1::DynamoComponentDeployment,
+};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Resource, ResourceExt};
-use workload::Invalid;
-use workload::archive::{self, names_image, pull_with, use_image};
+use workload::{
+    Invalid,
+    archive::{self, names_image, pull_with, use_image},
+};
 
 /// What is known about the image and the volume of a component of 2025; nothing of others.
 #[derive(Debug, Default)]
@@ -98,9 +101,10 @@ fn run(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use api_types::conversion::{ApiVersion, convert};
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn component(spec: Value) -> (DynamoComponentDeployment, ArchiveFacts) {
         let alpha = json!({

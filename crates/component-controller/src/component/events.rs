@@ -1,8 +1,9 @@
 //! Events: what really changed, and what somebody has to change.
 
-use super::acted::{Acted, Cause, Change, Refusal, Verb};
 use api_types::{conditions, v1beta1::DynamoComponentDeploymentStatus};
 use controller_kit::{conditions::find, events::EventType};
+
+use super::acted::{Acted, Cause, Change, Refusal, Verb};
 
 /// One event to be published on the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,10 +102,11 @@ pub fn trouble(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use controller_kit::apply::ObjectId;
     use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
     use kube::api::ObjectMeta;
+
+    use super::*;
 
     fn metadata() -> ObjectMeta {
         ObjectMeta { name: Some("w".into()), namespace: Some("n".into()), ..ObjectMeta::default() }

@@ -4,8 +4,10 @@ use controller_kit::{
     apply::{Applier, Error, ObjectId, Removed},
     store::{Packed, Store},
 };
-use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
-use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    Metadata, NamespaceResourceScope, Resource, api::apps::v1::Deployment,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use serde::{Deserialize, Serialize};
 use workload::LeaderWorkerSet;
 

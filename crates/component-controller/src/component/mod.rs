@@ -15,6 +15,8 @@ pub mod status;
 pub mod validate;
 pub mod workload;
 
+use std::{sync::Arc, time::Duration};
+
 use ::workload::Trouble;
 use acted::Acted;
 use api_types::{
@@ -40,7 +42,6 @@ use observe::{
 };
 use pull_secrets::NamedPullSecrets;
 use status::{Facts, Standing};
-use std::{sync::Arc, time::Duration};
 use workload::WorkloadKind;
 
 /// Reconciles components.

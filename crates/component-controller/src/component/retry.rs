@@ -1,10 +1,12 @@
 //! When to look again although nothing has told us to.
 
-use super::{acted::Acted, pull_secrets::NamedPullSecrets};
+use std::time::Duration;
+
 use controller_kit::conditions::age;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use std::time::Duration;
+
+use super::{acted::Acted, pull_secrets::NamedPullSecrets};
 
 /// First and longest pause between two attempts at a write that the API server refused.
 const FIRST: Duration = Duration::from_secs(2);
@@ -38,13 +40,14 @@ pub fn missing(lacks_claim: bool, lacks_api: bool) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::component::acted::{Cause, Refusal};
     use api_types::conditions;
     use controller_kit::{
         apply::ObjectId,
         conditions::{Status, set_condition},
     };
+
+    use super::*;
+    use crate::component::acted::{Cause, Refusal};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()

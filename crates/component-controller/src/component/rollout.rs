@@ -1,8 +1,9 @@
 //! What a live workload still lacks, in words that somebody can act on.
 
-use super::workload::{LiveWorkload, WorkloadKind};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
 use workload::{NotReady, Readiness, Workload};
+
+use super::workload::{LiveWorkload, WorkloadKind};
 
 /// What is missing until all wanted replicas serve; `None` if nothing is.
 ///
@@ -64,8 +65,9 @@ fn is_complaint(condition: &DeploymentCondition) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
+
+    use super::*;
 
     fn deployment(observed: i64, status: DeploymentStatus) -> LiveWorkload {
         let mut deployment = Deployment::default();

@@ -1,8 +1,9 @@
 //! The author's mistakes, in one message. Whoever holds a validated component need not look for mistakes again.
 
-use super::workload::WorkloadKind;
 use api_types::v1beta1::DynamoComponentDeployment;
 use workload::{Invalid, LeaderWorkerSet, ValidatedComponent, validate_leader_worker_set};
+
+use super::workload::WorkloadKind;
 
 /// The component without mistakes. `live` is the LeaderWorkerSet of its name, whoever it belongs to.
 ///

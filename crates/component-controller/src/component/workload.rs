@@ -1,9 +1,10 @@
 //! What runs the pods of a component.
 
+use std::fmt;
+
 use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::Value;
-use std::fmt;
 use workload::{LeaderWorkerSet, Workload};
 
 /// What runs the pods of a component.

@@ -1,9 +1,7 @@
 //! I/O out: carries a decision on an image build out.
 
-use super::{
-    decide::{Decision, Stage},
-    slots::Slots,
-};
+use std::time::Instant;
+
 use controller_kit::{
     apply::{Applier, Desired, Error, Outcome},
     failure::Class,
@@ -12,7 +10,11 @@ use controller_kit::{
 };
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::Value;
-use std::time::Instant;
+
+use super::{
+    decide::{Decision, Stage},
+    slots::Slots,
+};
 
 /// What became of a decision.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! Defaults for all builds, from the ConfigMap `dynamo-image-builder-config`.
 
+use std::{collections::BTreeMap, fmt::Display};
+
 use api_types::v1alpha1::{BuilderPodMetadata, BuilderPodSpec};
 use controller_kit::yaml;
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
-use std::fmt::Display;
 
 /// Name of the ConfigMap.
 pub const CONFIG_MAP: &str = "dynamo-image-builder-config";

@@ -1,9 +1,8 @@
 //! What is built, and what its image is called.
 
+use api_types::{annotations, names::image_tag, v1alpha1::DynamoComponent};
+
 use super::settings::BuildSettings;
-use api_types::annotations;
-use api_types::names::image_tag;
-use api_types::v1alpha1::DynamoComponent;
 
 /// What is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +44,9 @@ pub fn image(component: &DynamoComponent, namespace: &str, settings: &BuildSetti
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use api_types::v1alpha1::DynamoComponentSpec;
+
+    use super::*;
 
     fn named(what: &str) -> DynamoComponent {
         DynamoComponent::new("c", DynamoComponentSpec { dynamo_component: what.to_owned(), ..Default::default() })

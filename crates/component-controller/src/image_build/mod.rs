@@ -17,6 +17,11 @@ pub mod settings;
 pub mod slots;
 pub mod status;
 
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
 use api_types::v1alpha1::{DynamoComponent, DynamoComponentStatus};
 use controller_kit::{
     apply::Applier,
@@ -31,10 +36,6 @@ use jiff::Timestamp;
 use kube::Resource;
 use observe::Observer;
 use slots::Slots;
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
 
 /// How long after something outside did not answer, or stood in the way, it is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(15);

@@ -1,7 +1,8 @@
 //! The operator's settings for image builds: environment variables under the names of 2025, with their defaults.
 
-use controller_kit::settings::GoDuration;
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use controller_kit::settings::GoDuration;
 
 /// Image that downloads archives.
 const DOWNLOADER: &str = "rapidfort/curl:latest";

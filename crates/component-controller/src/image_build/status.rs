@@ -1,11 +1,14 @@
 //! The status of an image build: computed from what was done, never from what was wished.
 
-use super::decide::{Observed, Stage};
-use api_types::conditions::{self, image_build as reason};
-use api_types::v1alpha1::DynamoComponentStatus;
+use api_types::{
+    conditions::{self, image_build as reason},
+    v1alpha1::DynamoComponentStatus,
+};
 use controller_kit::conditions::{Progress, Status, find, is_true, set_condition, set_progress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::decide::{Observed, Stage};
 
 /// The whole status.
 pub fn status(
@@ -124,10 +127,10 @@ fn told<'a>(all: &'a [Condition], type_: &str) -> Option<&'a Condition> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::decide::Hindrance;
-    use super::*;
     use controller_kit::pods::JobWaits;
     use workload::{Cause, Trouble};
+
+    use super::{super::decide::Hindrance, *};
 
     fn observed(exists: Option<Result<bool, Hindrance>>) -> Observed {
         Observed {

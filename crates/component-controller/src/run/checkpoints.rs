@@ -1,13 +1,7 @@
 //! The loop of checkpoints.
 
-use crate::{
-    NAME,
-    checkpoint::{
-        Reconciler,
-        observe::{Caches, Observer},
-    },
-    snapshots::Snapshots,
-};
+use std::sync::Arc;
+
 use api_types::{annotations, external::PodSnapshot, labels, v1alpha1::DynamoCheckpoint};
 use controller_kit::{
     apply::Applier,
@@ -19,8 +13,16 @@ use controller_kit::{
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, core::PartialObjectMeta};
-use std::sync::Arc;
 use workload::snapshot::checkpoint_id;
+
+use crate::{
+    NAME,
+    checkpoint::{
+        Reconciler,
+        observe::{Caches, Observer},
+    },
+    snapshots::Snapshots,
+};
 
 /// Follows checkpoints until the process is to stop.
 pub(super) async fn run(

@@ -14,8 +14,9 @@ pub(super) fn of_component(component: &Packed<DynamoComponentDeployment>) -> &'s
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     #[test]
     fn a_component_is_ready_at_its_present_generation() {

@@ -1,14 +1,10 @@
 //! The loop of image builds.
 
-use crate::{
-    NAME,
-    image_build::{
-        Reconciler,
-        observe::{Caches, Observer, Registries},
-        settings::{BuildSettings, MOST_BUILDS},
-        slots::Slots,
-    },
+use std::{
+    sync::{Arc, Mutex},
+    time::Instant,
 };
+
 use api_types::{labels, v1alpha1::DynamoComponent};
 use controller_kit::{
     apply::Applier,
@@ -20,11 +16,17 @@ use controller_kit::{
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
 use outbound::{Outbound, Trust};
-use std::{
-    sync::{Arc, Mutex},
-    time::Instant,
-};
 use tracing::error;
+
+use crate::{
+    NAME,
+    image_build::{
+        Reconciler,
+        observe::{Caches, Observer, Registries},
+        settings::{BuildSettings, MOST_BUILDS},
+        slots::Slots,
+    },
+};
 
 /// Follows DynamoComponents until the process is to stop.
 pub(super) async fn run(

@@ -1,5 +1,7 @@
 //! A namespace with a controller of its own in it.
 
+use std::{fmt::Debug, path::Path, sync::Arc, time::Duration};
+
 use api_types::v1beta1::DynamoComponentDeployment;
 use component_controller::{
     NAME,
@@ -21,9 +23,11 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::{fmt::Debug, path::Path, sync::Arc, time::Duration};
-use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::{TestNamespace, account, open_definition, shared, wait};
+use test_cluster::{
+    TestNamespace, account,
+    assets::{Assets, ForeignApi},
+    open_definition, shared, wait,
+};
 use tokio::task::JoinHandle;
 
 /// How long anything may take; generous, because the machine may have much to do.

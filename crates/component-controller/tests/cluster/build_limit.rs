@@ -1,6 +1,13 @@
 //! However many images are wanted at once, no more builds run at a time than may.
 
-use crate::bed::{Bed, LIMIT};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
 use api_types::v1alpha1::DynamoComponent;
 use axum::{Router, extract::Request, http::StatusCode, routing::any};
 use component_controller::image_build::decide::has_ended;
@@ -12,13 +19,10 @@ use kube::{
     api::{WatchEvent, WatchParams},
 };
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
 use test_cluster::wait;
 use tokio::{net::TcpListener, sync::watch};
+
+use crate::bed::{Bed, LIMIT};
 
 const WANTED: usize = 8;
 /// What `DYNAMO_IMAGE_BUILD_CONCURRENCY` is where nobody sets it.

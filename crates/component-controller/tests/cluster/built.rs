@@ -1,13 +1,16 @@
 //! Components whose image is built from an archive, on their own: the API of 2025.
 
-use crate::bed::{Bed, LIMIT};
-use api_types::conversion::{ApiVersion, convert};
-use api_types::v1alpha1::DynamoComponent;
-use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::{
+    conversion::{ApiVersion, convert},
+    v1alpha1::DynamoComponent,
+    v1beta1::DynamoComponentDeployment,
+};
 use controller_kit::conditions::find;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PersistentVolumeClaim};
 use serde_json::json;
 use test_cluster::wait;
+
+use crate::bed::{Bed, LIMIT};
 
 /// Defect of the operator of 2025: a component that was there before its image was never looked at again.
 #[tokio::test]

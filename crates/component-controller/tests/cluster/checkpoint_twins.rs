@@ -1,10 +1,13 @@
 //! Two checkpoints with one identifier.
 
-use crate::bed::Bed;
-use crate::checkpoints::{PLAIN, checkpoint, phase, until};
 use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint};
 use kube::{ResourceExt, api::DeleteParams};
 use serde_json::{Value, json};
+
+use crate::{
+    bed::Bed,
+    checkpoints::{PLAIN, checkpoint, phase, until},
+};
 
 fn named(name: &str) -> Value {
     let mut wanted = checkpoint();

@@ -1,9 +1,10 @@
 //! Checkpoints, and components that start from them.
 
-use crate::bed::{Bed, LIMIT, component, condition};
-use api_types::external::PodSnapshot;
-use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint};
-use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::{
+    external::PodSnapshot,
+    v1alpha1::{CheckpointPhase, DynamoCheckpoint},
+    v1beta1::DynamoComponentDeployment,
+};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     batch::v1::Job,
@@ -15,6 +16,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 use test_cluster::wait;
+
+use crate::bed::{Bed, LIMIT, component, condition};
 
 const SETTINGS: &str = "{enabled: true, storage: {pvc: {pvcName: checkpoints, basePath: /checkpoints, create: true, \
                         size: 1Gi}}}";

@@ -1,10 +1,11 @@
 //! Names that are taken, and children that a deleted component left behind.
 
-use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition, uid};
 use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
+
+use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition, uid};
 
 fn foreign_deployment(labels: &Value) -> Value {
     json!({

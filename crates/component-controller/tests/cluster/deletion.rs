@@ -1,10 +1,11 @@
 //! Deletion with every propagation policy: nothing is made again, and nothing holds it up.
 
-use crate::bed::{Bed, component};
 use api_types::{LEGACY_FINALIZER, v1beta1::DynamoComponentDeployment};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::api::PropagationPolicy;
 use serde_json::json;
+
+use crate::bed::{Bed, component};
 
 /// An adopted component: with the finalizer that nobody else would remove.
 async fn adopted(prefix: &str) -> Bed {

@@ -1,21 +1,27 @@
 //! Images of DynamoComponents: looked for in a registry, and built where it has none.
 
-use crate::bed::{Bed, LIMIT};
-use crate::registry::push;
+use std::path::Path;
+
 use api_types::v1alpha1::DynamoComponent;
 use axum::{Router, extract::Request, http::StatusCode, routing::any};
 use component_controller::access::ACCESS;
-use controller_kit::access::{Access, Verb};
-use controller_kit::conditions::find;
+use controller_kit::{
+    access::{Access, Verb},
+    conditions::find,
+};
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Secret},
 };
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
-use std::path::Path;
 use test_cluster::{Server, wait};
 use tokio::net::TcpListener;
+
+use crate::{
+    bed::{Bed, LIMIT},
+    registry::push,
+};
 
 fn component(name: &str, image: &str) -> Value {
     json!({

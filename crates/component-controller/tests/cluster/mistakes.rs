@@ -1,14 +1,17 @@
 //! Specs that cannot be used: a clear condition, and what runs keeps running.
 
-use crate::bed::{Bed, LIMIT, component, condition};
 use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::{
     admissionregistration::v1::ValidatingWebhookConfiguration, apps::v1::Deployment, core::v1::ResourceQuota,
 };
-use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
+
+use crate::bed::{Bed, LIMIT, component, condition};
 
 const BAD_SURGE: &str = "a few";
 

@@ -1,11 +1,12 @@
 //! The Service of a base model, which all who serve the model share.
 
-use crate::bed::{Bed, LIMIT, component};
 use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::core::v1::Service;
 use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use test_cluster::wait;
+
+use crate::bed::{Bed, LIMIT, component};
 
 /// Names of the owners, the one that controls it marked.
 fn owners(service: &Service) -> Vec<String> {

@@ -1,17 +1,23 @@
 //! Replicas that span nodes. Nobody here runs LeaderWorkerSets, so the tests say themselves how far one is.
 
-use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition, is_current, leader_worker_sets, uid, until};
-use api_types::v1beta1::{ComponentKind, DynamoComponentDeployment};
-use api_types::{annotations, labels};
-use component_controller::NAME;
-use component_controller::component::leftover::PodGroup;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaimTemplate};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
-use kube::{Api, Resource};
+use api_types::{
+    annotations, labels,
+    v1beta1::{ComponentKind, DynamoComponentDeployment},
+};
+use component_controller::{NAME, component::leftover::PodGroup};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+    resource::v1::{DeviceClass, ResourceClaimTemplate},
+};
+use kube::{
+    Api, Resource,
+    api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy},
+};
 use serde_json::{Value, json};
 use workload::LeaderWorkerSet;
+
+use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition, is_current, leader_worker_sets, uid, until};
 
 pub const SET: &str = "chat-worker-0";
 

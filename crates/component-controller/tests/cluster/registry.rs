@@ -1,5 +1,7 @@
 //! Image registries, asked as the controller asks: a real one, openly and by TLS.
 
+use std::{env, fs, process, sync::Arc};
+
 use component_controller::image_build::{
     observe::{Named, Registries},
     settings::KnownRegistries,
@@ -10,7 +12,6 @@ use oci_client::{
     manifest::OciImageManifest,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
-use std::{env, fs, process, sync::Arc};
 use test_cluster::{Keys, Server};
 use tokio::{
     io::copy_bidirectional,

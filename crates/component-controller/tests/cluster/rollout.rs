@@ -1,11 +1,12 @@
 //! From a component to ready pods, and staying there.
 
-use crate::bed::{Bed, LIMIT, NAME_OF_COMPONENT, component, condition};
 use api_types::v1beta1::{ComponentKind, DynamoComponentDeployment};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{Api, api::DeleteParams};
 use serde_json::json;
 use test_cluster::wait;
+
+use crate::bed::{Bed, LIMIT, NAME_OF_COMPONENT, component, condition};
 
 #[tokio::test]
 async fn a_component_becomes_ready_with_few_writes() {

@@ -1,10 +1,11 @@
 //! Image pull secrets: named ones that are missing, and others that are found by registry.
 
-use crate::bed::{Bed, component, condition};
 use api_types::v1beta1::DynamoComponentDeployment;
 use component_controller::access::ACCESS;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use serde_json::{Value, json};
+
+use crate::bed::{Bed, component, condition};
 
 const FOUND: &str = "ImagePullSecretsFound";
 

@@ -1,6 +1,5 @@
 //! A workload of the Go operator: taken over without a new pod, its bookkeeping kept.
 
-use crate::bed::{Bed, NAME_OF_COMPONENT, component, uid};
 use api_types::{annotations, v1beta1::DynamoComponentDeployment};
 use k8s_openapi::api::{apps::v1::Deployment, networking::v1::Ingress};
 use kube::{
@@ -8,6 +7,8 @@ use kube::{
     api::{DeleteParams, ObjectMeta, PostParams},
 };
 use serde_json::{Value, json};
+
+use crate::bed::{Bed, NAME_OF_COMPONENT, component, uid};
 
 /// Replaces the Deployment by one with the same spec as the Go operator makes it: by an update, with its own marks and none
 /// of ours.

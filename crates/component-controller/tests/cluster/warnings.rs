@@ -1,14 +1,19 @@
 //! What only events tell of pods that do not come up. Nobody here runs LeaderWorkerSets or a kubelet, so the test itself says
 //! what they would.
 
-use crate::bed::{Bed, LIMIT, condition, leader_worker_sets};
-use crate::nodes::{SET, spanning};
 use api_types::{labels, v1beta1::DynamoComponentDeployment};
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::ResourceExt;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
+
+use crate::{
+    bed::{Bed, LIMIT, condition, leader_worker_sets},
+    nodes::{SET, spanning},
+};
 
 /// Before any pod of the test was made.
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";

@@ -114,8 +114,9 @@ impl Applier {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn metadata(annotations: Value, labels: Value) -> ObjectMeta {
         serde_json::from_value(json!({ "resourceVersion": "7", "annotations": annotations, "labels": labels })).unwrap()

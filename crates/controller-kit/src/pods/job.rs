@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use workload::{JobEnd, Trouble};
 
 use super::{PodWatcher, PodsOf};
@@ -72,8 +71,9 @@ fn without_pod_name(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn job(status: Value) -> Job {
         let metadata = json!({ "name": "j", "creationTimestamp": "2026-01-01T00:00:00Z" });

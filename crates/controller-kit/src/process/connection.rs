@@ -5,7 +5,10 @@ use std::time::Duration;
 use http::{Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper_timeout::TimeoutConnector;
-use hyper_util::{client::legacy, client::legacy::connect::HttpConnector, rt::TokioExecutor};
+use hyper_util::{
+    client::{legacy, legacy::connect::HttpConnector},
+    rt::TokioExecutor,
+};
 use kube::{
     Config, Error,
     client::{Body, ClientBuilder, ConfigExt, retry::RetryPolicy},

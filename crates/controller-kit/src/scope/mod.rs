@@ -16,13 +16,12 @@ mod marker;
 
 use std::time::Duration;
 
-use crate::apply::STEP_TIMEOUT;
-
 pub use self::{
     fence::{Excluded, Fence, Released},
     layer::FencedWrites,
     marker::{Marker, Markers},
 };
+use crate::apply::STEP_TIMEOUT;
 
 /// Name of the marker Lease. The Go operator's, so that both exclude each other.
 pub const MARKER_LEASE: &str = "dynamo-operator-namespace-scope";

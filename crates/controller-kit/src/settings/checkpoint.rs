@@ -85,8 +85,9 @@ impl Checkpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::Checkpoint;
     use serde_json::{Value, json};
+
+    use super::Checkpoint;
 
     #[test]
     fn settings_are_there_where_checkpoints_are_switched_on() {

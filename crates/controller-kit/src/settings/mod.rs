@@ -22,15 +22,16 @@ use std::{
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use self::access::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac};
-pub use self::checkpoint::Checkpoint;
-pub use self::duration::GoDuration;
-pub use self::features::{Feature, Gpu, Orchestrators};
-pub use self::grove::Grove;
-pub use self::network::{Dns, Ingress, Istio, ServiceMesh, TlsMode};
-pub use self::server::{CertProvisionMode, Mpi, Server, Webhook};
-use crate::process::LogFormat;
-use crate::yaml;
+pub use self::{
+    access::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac},
+    checkpoint::Checkpoint,
+    duration::GoDuration,
+    features::{Feature, Gpu, Orchestrators},
+    grove::Grove,
+    network::{Dns, Ingress, Istio, ServiceMesh, TlsMode},
+    server::{CertProvisionMode, Mpi, Server, Webhook},
+};
+use crate::{process::LogFormat, yaml};
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "operator.config.dynamo.nvidia.com/v1alpha1";

@@ -189,9 +189,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use futures::future::join_all;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::join_all;
+
+    use super::*;
 
     /// Answers with how often it was asked, after a second; the second time with a failure.
     async fn ask(count: Arc<AtomicUsize>) -> Result<usize, Error> {

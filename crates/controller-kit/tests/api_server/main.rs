@@ -16,6 +16,8 @@ mod takeover;
 mod unstreamed;
 mod whole_object;
 
+use std::{fmt::Debug, sync::Arc};
+
 use controller_kit::{
     apply::{Applier, Desired, ObjectId, Outcome},
     metrics::Metrics,
@@ -28,7 +30,6 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::{fmt::Debug, sync::Arc};
 use test_cluster::TestNamespace;
 
 const MANAGER: &str = "kit-test";

@@ -1,5 +1,10 @@
 //! Kinds whose CRD comes and goes while the controller runs.
 
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
 use controller_kit::store::{Scope, ServedApi, ServedApis, watch_if_served};
 use futures::{StreamExt, stream::select_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -10,10 +15,6 @@ use kube::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::{
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
 use test_cluster::{TestNamespace, wait};
 
 /// Longer than it takes until an API that was missing is asked for again.

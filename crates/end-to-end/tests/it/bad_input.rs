@@ -2,10 +2,11 @@
 
 use api_types::v1beta1::DynamoGraphDeployment;
 use end_to_end::{BoxError, world};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
-use kube::api::{DeleteParams, PostParams};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::graphs::disaggregated;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use end_to_end::{BoxError, World, world};
 use k8s_openapi::api::core::v1::ServiceAccount;
-use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
 use serde_json::json;
 use test_cluster::wait;
 

@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use api_types::v1beta1::DynamoGraphDeployment;
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, World, private_world, program};
 use futures::future::try_join_all;
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    api::{Api, DynamicObject, Patch, PatchParams},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::{Value, json};
 use test_cluster::Program;
 

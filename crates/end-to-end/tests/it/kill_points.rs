@@ -1,13 +1,16 @@
 //! A controller that dies at any of its writes, in the middle of a rollout of three generations.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, KillingProxy, World, world};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::{ResourceExt, api::ListParams};
 use tokio::task::JoinHandle;
 
 use crate::graphs::disaggregated;

@@ -1,14 +1,20 @@
 //! Workers whose replicas span nodes: their generations change as those of any worker do. Nobody here runs
 //! LeaderWorkerSets, so a player brings their groups up, one after the other.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI32, Ordering},
+    },
+    time::Duration,
+};
 
 use api_types::v1beta1::DynamoGraphDeployment;
 use end_to_end::{BoxError, World, world};
-use kube::ResourceExt;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{
+    ResourceExt,
+    api::{Api, ListParams, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
 use tokio::task::JoinHandle;

@@ -1,13 +1,14 @@
 //! Namespaces of the Go operator, as the conformance kit has recorded them, made again on a control plane.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use api_types::conversion::{ApiVersion, convert};
 use end_to_end::BoxError;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, DynamicObject, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind, TypeMeta},
+};
 use serde_json::{Value, json};
 
 /// The Go operator's finalizer, on everything that it serves.

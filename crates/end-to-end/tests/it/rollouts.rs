@@ -1,14 +1,14 @@
 //! Changes of worker generation, with everything that authors and bystanders do meanwhile.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use end_to_end::{BoxError, World, world};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
 use serde_json::json;
 use test_cluster::wait;
 

@@ -5,23 +5,30 @@
 //! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 3], `DYNAMO_ROLLOUT_SEED` with which one they begin. Every second one
 //! is of workers that span nodes. Where a number is asked for, all of them have to run.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+    },
+    time::Duration,
+};
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use end_to_end::{BoxError, Operators, World, world};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
-use tokio::task::JoinHandle;
+use tokio::{sync::Mutex, task::JoinHandle};
 use workload::LeaderWorkerSet;
 
-use crate::graphs::disaggregated;
-use crate::nodes::{Player, spanning, world_with_sets};
+use crate::{
+    graphs::disaggregated,
+    nodes::{Player, spanning, world_with_sets},
+};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const SCRIPTS: u64 = 3;

@@ -1,11 +1,9 @@
 //! Nothing to do means nothing is sent.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use end_to_end::{BoxError, World, world};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::core::ApiResource;
 use serde_json::Value;
 

@@ -1,20 +1,23 @@
 //! Namespaces of the Go operator, as the conformance kit has recorded them, taken over: nothing rolls, and then everything
 //! goes on as if they had always been ours.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use end_to_end::{BoxError, World, world};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Resource, ResourceExt};
+use kube::{
+    Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use test_cluster::{conformance_kit, wait};
 use workload::LeaderWorkerSet;
 
-use crate::nodes::{Player, world_with_sets};
-use crate::recorded::Case;
+use crate::{
+    nodes::{Player, world_with_sets},
+    recorded::Case,
+};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 

@@ -1,16 +1,21 @@
 //! Everything that the conformance kit has recorded of the Go operator, taken over at once: nothing that runs pods is written.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, program};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{Api, ListParams, PostParams};
-use kube::{Client, ResourceExt};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::Namespace},
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ListParams, PostParams},
+};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Options, Program, conformance_kit, open_definition, wait};
 use tokio::task::JoinSet;

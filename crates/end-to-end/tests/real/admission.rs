@@ -1,11 +1,12 @@
 //! Our webhook server for a control plane, as a process.
 
-use std::process::Command;
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use end_to_end::{BoxError, executable};
-use kube::api::{Api, DynamicObject, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    api::{Api, DynamicObject, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Program, free_port, wait};
 

@@ -1,19 +1,14 @@
 //! A control plane with software of another project, our webhook server, and a namespace with our controllers for each test.
 
-use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
+use std::{path::PathBuf, process::Command, time::Duration};
 
 use end_to_end::{BoxError, Operators, World};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
-use test_cluster::assets::Tool;
-use test_cluster::{Cluster, Keys, Options, Process, Program, Signal, free_port};
+use test_cluster::{Cluster, Keys, Options, Process, Program, Signal, assets::Tool, free_port};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-use crate::graph_log::GraphLog;
-use crate::pod_log::PodLog;
-use crate::{admission, is_full, program};
+use crate::{admission, graph_log::GraphLog, is_full, pod_log::PodLog, program};
 
 const NODES: u16 = 8;
 /// Without it, a machine that builds and tests at the same time may take so many times as long.

@@ -1,19 +1,22 @@
 //! The graphs of a namespace as a watch shows them, for kstatus to judge: every state, not only the last.
 
-use std::path::Path;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    path::Path,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use end_to_end::{BoxError, World};
 use futures::StreamExt;
-use kube::api::{Api, DynamicObject};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::{
+    api::{Api, DynamicObject},
+    core::{ApiResource, GroupVersionKind},
+    runtime::watcher::{Config, Event, watcher},
+};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::kstatus;
-use crate::scenarios::WORKERS;
+use crate::{kstatus, scenarios::WORKERS};
 
 /// Watches until it is dropped.
 pub struct GraphLog {

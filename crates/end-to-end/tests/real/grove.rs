@@ -7,11 +7,16 @@ use std::path::PathBuf;
 
 use end_to_end::BoxError;
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::{Program, open_definition};
+use test_cluster::{
+    Program,
+    assets::{Assets, ForeignApi},
+    open_definition,
+};
 
-use crate::bench::{Place, Shared, Software};
-use crate::{scenarios, skipped};
+use crate::{
+    bench::{Place, Shared, Software},
+    scenarios, skipped,
+};
 
 const PROGRAM: &str = "DYNAMO_GROVE_OPERATOR";
 

@@ -1,14 +1,18 @@
 //! What kstatus says of our kinds, from their first event on.
 
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use end_to_end::{BoxError, World, world};
 use futures::StreamExt;
-use kube::api::{Api, DynamicObject, PostParams, WatchEvent, WatchParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    api::{Api, DynamicObject, PostParams, WatchEvent, WatchParams},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::{Value, json};
 use test_cluster::assets::Tool;
 use tokio::time::timeout;

@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use end_to_end::BoxError;
 use serde_json::{Value, json};
-use test_cluster::Program;
-use test_cluster::assets::{Assets, ForeignApi, Tool};
+use test_cluster::{
+    Program,
+    assets::{Assets, ForeignApi, Tool},
+};
 
-use crate::bench::{Place, Shared, Software};
-use crate::{program, scenarios, scripts};
+use crate::{
+    bench::{Place, Shared, Software},
+    program, scenarios, scripts,
+};
 
 /// The manager, pinned in `xtask/cluster/lws`.
 struct Manager;

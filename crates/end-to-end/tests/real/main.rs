@@ -15,9 +15,7 @@ mod pod_log;
 mod scenarios;
 mod scripts;
 
-use std::fmt::Display;
-use std::io::Write;
-use std::path::PathBuf;
+use std::{fmt::Display, io::Write, path::PathBuf};
 
 use end_to_end::BoxError;
 use test_cluster::assets::{Assets, Tool};

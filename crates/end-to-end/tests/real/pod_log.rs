@@ -1,15 +1,19 @@
 //! The pods of a namespace as a watch shows them: which existed, and how many served at least.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use api_types::labels;
 use end_to_end::World;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::{
+    ResourceExt,
+    runtime::watcher::{Config, Event, watcher},
+};
 use tokio::task::JoinHandle;
 
 /// Watches until it is dropped.

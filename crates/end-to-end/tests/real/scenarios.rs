@@ -1,16 +1,22 @@
 //! What holds on every program that runs pods for a graph.
 
-use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
-use api_types::conditions::{READY, RECONCILING, WEBHOOK_UNAVAILABLE};
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{
+    conditions::{READY, RECONCILING, WEBHOOK_UNAVAILABLE},
+    v1beta1::DynamoGraphDeployment,
+};
 use end_to_end::BoxError;
 use serde_json::{Value, json};
 use test_cluster::wait;
 
-use crate::bench::{Shared, Software, Stage, limit};
-use crate::{is_full, skipped};
+use crate::{
+    bench::{Shared, Software, Stage, limit},
+    is_full, skipped,
+};
 
 /// The component whose pods are counted.
 pub const WORKERS: &str = "Decode";

@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use end_to_end::BoxError;
 
-use crate::bench::{Shared, Software, Stage};
-use crate::scenarios::{FRONTEND, GRAPH, REPLICAS, graph, stuck};
-use crate::{is_full, skipped};
+use crate::{
+    bench::{Shared, Software, Stage},
+    is_full,
+    scenarios::{FRONTEND, GRAPH, REPLICAS, graph, stuck},
+    skipped,
+};
 
 const STEPS: u64 = 10;
 /// Longest pause of an author between two steps, in milliseconds: shorter than a rollout, and longer.

@@ -1,8 +1,11 @@
 //! Rights for graphs on any program.
 
+use controller_kit::{
+    access::{Access, Verb},
+    events, warnings,
+};
+
 use super::EVERYTHING;
-use controller_kit::access::{Access, Verb};
-use controller_kit::{events, warnings};
 
 const GRANTED_TO_DISCOVERY: &str = "granted to discovery accounts: nobody can grant what it does not hold";
 

@@ -1,7 +1,9 @@
 //! Rights for graphs on Grove.
 
-use controller_kit::access::{Access, Verb};
-use controller_kit::claims;
+use controller_kit::{
+    access::{Access, Verb},
+    claims,
+};
 
 /// Group of the kinds of Grove.
 const GROVE: &str = "grove.io";

@@ -1,7 +1,8 @@
 //! ClusterRoles of pods, which the chart makes and this controller binds in the namespaces of graphs.
 
-use super::EVERYTHING;
 use controller_kit::access::{Access, Verb};
+
+use super::EVERYTHING;
 
 /// Group of the kinds of endpoint pickers that are not stable yet.
 pub(super) const POOLS_ALPHA: &str = "inference.networking.x-k8s.io";

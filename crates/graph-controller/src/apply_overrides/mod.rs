@@ -8,14 +8,18 @@ mod lists;
 mod merge;
 mod prepare;
 
-use std::ffi::OsString;
-use std::fs;
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use api_types::conversion::{ApiVersion, ConversionError, convert};
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{
+    conversion::{ApiVersion, ConversionError, convert},
+    v1beta1::DynamoGraphDeployment,
+};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::lists::{List, below, is_atomic, list};
-use super::{apply, run};
+use super::{
+    apply,
+    lists::{List, below, is_atomic, list},
+    run,
+};
 
 fn graph(version: &str, spec: Value) -> Value {
     json!({ "apiVersion": format!("nvidia.com/{version}"), "kind": "DynamoGraphDeployment", "metadata": { "name": "g" },

@@ -1,19 +1,24 @@
 //! Graphs and components for tests.
 
+use std::sync::LazyLock;
+
 use api_types::v1beta1::{
     ComponentKind, ComponentReplicaStatus, DynamoComponentDeployment, DynamoComponentDeploymentStatus,
     DynamoGraphDeployment,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference, Time};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference, Time},
+    jiff::Timestamp,
+};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::observe::{Observed, Served};
-use super::program::Program;
-use super::settings::Settings;
-use super::validate::{Facts, ValidGraph, validate};
-use std::sync::LazyLock;
+use super::{
+    observe::{Observed, Served},
+    program::Program,
+    settings::Settings,
+    validate::{Facts, ValidGraph, validate},
+};
 
 /// A frontend and a decode worker; named so that swapped names would show.
 pub fn graph() -> DynamoGraphDeployment {
@@ -121,10 +126,10 @@ pub fn report(live: &mut DynamoComponentDeployment, available: i32) {
 
 /// Graphs on Grove.
 pub mod grove {
-    use super::*;
-    use crate::graph::decide::decide;
-    use crate::graph::settings;
     use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
+
+    use super::*;
+    use crate::graph::{decide::decide, settings};
 
     /// The operator's configuration with Grove in use.
     pub fn settings() -> &'static Settings {

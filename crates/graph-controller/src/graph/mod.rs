@@ -14,32 +14,40 @@ pub mod status;
 mod unserved;
 pub mod validate;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use api_types::conditions;
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
-use controller_kit::apply::{Applier, Error, Reported};
-use controller_kit::conditions::age;
-use controller_kit::controller::Action;
-use controller_kit::events::EventSink;
-use controller_kit::failure::Class;
-use controller_kit::pods::PodWatcher;
-use controller_kit::store::{Packed, UnpackError};
+use api_types::{
+    conditions,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
+};
+use controller_kit::{
+    apply::{Applier, Error, Reported},
+    conditions::age,
+    controller::Action,
+    events::EventSink,
+    failure::Class,
+    pods::PodWatcher,
+    store::{Packed, UnpackError},
+};
 use futures::join;
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::ResourceExt;
 use tracing::{info, warn};
 
-use self::apply::Applied;
-use self::apply::topology::{Curious, Labelled, Labeller};
-use self::decide::Decision;
-use self::observe::pods::{Troubles, pods_of, troubles};
-use self::observe::{Apis, Caches, Observed};
-use self::program::Program;
-use self::settings::Settings;
-use self::validate::{Kstatus, Refusal};
+use self::{
+    apply::{
+        Applied,
+        topology::{Curious, Labelled, Labeller},
+    },
+    decide::Decision,
+    observe::{
+        Apis, Caches, Observed,
+        pods::{Troubles, pods_of, troubles},
+    },
+    program::Program,
+    settings::Settings,
+    validate::{Kstatus, Refusal},
+};
 use crate::infrastructure::{self, Watched};
 
 /// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.

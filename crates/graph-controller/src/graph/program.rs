@@ -5,9 +5,11 @@ use api_types::{annotations, conditions, grove};
 use kube::ResourceExt;
 use workload::RunsOn;
 
-use super::observe::Observed;
-use super::settings::Settings;
-use super::validate::{Facts, Kstatus, Refusal};
+use super::{
+    observe::Observed,
+    settings::Settings,
+    validate::{Facts, Kstatus, Refusal},
+};
 
 /// The program that runs a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,10 +127,13 @@ pub fn lacks_grove(facts: Facts<'_>, settings: &Settings) -> Option<Refusal> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::graph::fixtures::{graph_with, grove, live, observed, valid};
-    use crate::graph::observe::Served;
     use serde_json::json;
+
+    use super::*;
+    use crate::graph::{
+        fixtures::{graph_with, grove, live, observed, valid},
+        observe::Served,
+    };
 
     fn chosen(provider: Option<&str>, enable: Option<&str>, served: bool) -> Result<Program, &'static str> {
         let graph = graph_with(|g| {

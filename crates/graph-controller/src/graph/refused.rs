@@ -1,8 +1,7 @@
 //! Answers of the API server about single objects, as the graph's obstacle. Pure.
 
 use api_types::conditions::graph as reason;
-use controller_kit::apply::Error;
-use controller_kit::failure::Class;
+use controller_kit::{apply::Error, failure::Class};
 
 use super::validate::{Kstatus, Refusal};
 
@@ -37,9 +36,10 @@ fn urgency(class: Class) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use controller_kit::apply::ObjectId;
     use kube::core::Status;
+
+    use super::*;
 
     fn object(kind: &str) -> ObjectId {
         ObjectId { group: String::new(), kind: kind.into(), namespace: "team-a".into(), name: "chat".into() }

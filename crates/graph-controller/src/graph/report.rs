@@ -1,9 +1,13 @@
 //! Events: what changed for the graph as a whole, once, on the graph.
 
-use api_types::conditions;
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RestartPhase, RollingUpdatePhase};
-use controller_kit::conditions::find;
-use controller_kit::events::{EventSink, EventType};
+use api_types::{
+    conditions,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RestartPhase, RollingUpdatePhase},
+};
+use controller_kit::{
+    conditions::find,
+    events::{EventSink, EventType},
+};
 use kube::Resource;
 
 /// Publishes the edges between the status that a graph had and the one it gets.
@@ -84,8 +88,9 @@ fn edges(before: Option<&DynamoGraphDeploymentStatus>, after: &DynamoGraphDeploy
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use api_types::v1beta1::RollingUpdateStatus;
+
+    use super::*;
 
     fn in_phase(phase: RollingUpdatePhase) -> DynamoGraphDeploymentStatus {
         let rolling_update = Some(RollingUpdateStatus { phase: Some(phase), ..RollingUpdateStatus::default() });

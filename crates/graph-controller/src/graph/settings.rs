@@ -1,10 +1,14 @@
 //! What the operator's configuration says about graphs.
 
-use controller_kit::settings::{self, Dns, Istio, OperatorConfiguration, Rbac};
-use controller_kit::store::Scope;
-use workload::grove::{GroveSettings, Scheduler};
-use workload::snapshot::SnapshotSettings;
-use workload::{DiscoveryBackend, PodSettings};
+use controller_kit::{
+    settings::{self, Dns, Istio, OperatorConfiguration, Rbac},
+    store::Scope,
+};
+use workload::{
+    DiscoveryBackend, PodSettings,
+    grove::{GroveSettings, Scheduler},
+    snapshot::SnapshotSettings,
+};
 
 /// What the operator's configuration says about graphs.
 #[derive(Clone, Debug, Default)]
@@ -92,8 +96,9 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use controller_kit::settings::{API_VERSION, KIND, parse};
+
+    use super::*;
 
     fn read(text: &str, scope: &Scope) -> Settings {
         let (configuration, warnings) = parse(&format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{text}")).unwrap();

@@ -1,13 +1,16 @@
 //! Fields that the API admits and this operator does not act on yet. Silence about them would be a lie: a graph that names
 //! one serves as it would without it, and its status says so.
 
-use api_types::annotations;
-use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment};
+use api_types::{
+    annotations,
+    v1beta1::{ComponentSpec, DynamoGraphDeployment},
+};
 use kube::ResourceExt;
 
-use super::observe::Served;
-use super::observe::checkpoints::has_checkpoint;
-use super::program::Program;
+use super::{
+    observe::{Served, checkpoints::has_checkpoint},
+    program::Program,
+};
 
 /// What stands behind the path of a checkpoint.
 const SWITCHED_OFF: &str =
@@ -65,9 +68,10 @@ fn of_component(component: &ComponentSpec, as_components: bool) -> Vec<&'static 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::graph::fixtures::{graph, graph_with};
-    use serde_json::json;
 
     #[test]
     fn an_ordinary_graph_is_served_whole() {

@@ -2,25 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use api_types::annotations::GRAPH_SAVED;
-use api_types::conversion::preserved::{MOST_CLAIMS, too_many_claims};
-use api_types::v1beta1::{
-    BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
-    DynamoGraphDeploymentSpec,
+use api_types::{
+    annotations,
+    annotations::GRAPH_SAVED,
+    conditions,
+    conversion::preserved::{MOST_CLAIMS, too_many_claims},
+    refusals,
+    v1beta1::{
+        BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
+        DynamoGraphDeploymentSpec,
+    },
 };
-use api_types::{annotations, conditions, refusals};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
-use workload::claims::Claim;
-use workload::{Invalid, ValidatedComponent, validate_on};
-
-use super::decide::checkpoints;
-use super::decide::component::{Placement, component_deployment};
-use super::observe::Served;
-use super::program::{Program, lacks_grove};
-use super::settings::Settings;
-
 pub use workload::DiscoveryBackend;
+use workload::{Invalid, ValidatedComponent, claims::Claim, validate_on};
+
+use super::{
+    decide::{
+        checkpoints,
+        component::{Placement, component_deployment},
+    },
+    observe::Served,
+    program::{Program, lacks_grove},
+    settings::Settings,
+};
 
 /// A graph whose spec can be carried out.
 #[derive(Clone, Debug)]
@@ -330,9 +336,10 @@ fn below(mistake: Invalid, component: &str) -> Invalid {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::graph::fixtures::{graph_with, settings};
-    use serde_json::json;
 
     /// Found defect: thousands of claims were asked for at once, again and again.
     #[test]

@@ -5,8 +5,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::leftovers::{Leftovers, Place};
-use super::observe::{Places, Source};
+use super::{
+    leftovers::{Leftovers, Place},
+    observe::{Places, Source},
+};
 
 /// How often it is looked which places are in use. Only caches are read.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -75,14 +77,14 @@ async fn remove(source: &Source, place: &Place) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use api_types::labels;
     use controller_kit::store::Store;
     use futures::FutureExt;
     use k8s_openapi::api::core::v1::Pod;
-    use kube::core::PartialObjectMeta;
-    use kube::runtime::watcher::Event;
+    use kube::{core::PartialObjectMeta, runtime::watcher::Event};
     use serde_json::json;
+
+    use super::*;
 
     /// Only what it has seen in use is cleaned, so nobody may be told that it looks after the servers before it has seen all.
     #[tokio::test]

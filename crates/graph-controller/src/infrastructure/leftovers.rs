@@ -3,11 +3,12 @@
 //! A place is in use while a graph, a component or a pod stands for it. Pods count, because a graph that was deleted with
 //! `--cascade=orphan` goes on serving, and because workers that end still answer.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use api_types::v1beta1::ComponentType;
-use api_types::{labels, names};
+use api_types::{labels, names, v1beta1::ComponentType};
 
 use crate::graph::observe::component_of;
 

@@ -1,29 +1,35 @@
 //! I/O in: whether NATS and etcd can be used, and which places in them are in use.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use api_types::conditions::infrastructure as reason;
-use api_types::{labels, names};
-use controller_kit::failure::Class;
-use controller_kit::pods::NOT_ENDED;
-use controller_kit::process::Context;
-use controller_kit::read::{ReadError, find};
-use controller_kit::settings::Infrastructure;
-use controller_kit::store::{Key, Packed, Store, watch_metadata_by};
-use futures::channel::mpsc;
-use futures::stream::{BoxStream, StreamExt};
+use api_types::{
+    conditions::infrastructure as reason,
+    labels, names,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
+use controller_kit::{
+    failure::Class,
+    pods::NOT_ENDED,
+    process::Context,
+    read::{ReadError, find},
+    settings::Infrastructure,
+    store::{Key, Packed, Store, watch_metadata_by},
+};
+use futures::{
+    channel::mpsc,
+    stream::{BoxStream, StreamExt},
+};
 use infrastructure::{Credentials, Etcd, Nats};
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::core::PartialObjectMeta;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use super::apply::Cleaner;
-use super::leftovers::{Place, places_of};
-use super::status::Verdict;
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use super::{
+    apply::Cleaner,
+    leftovers::{Place, places_of},
+    status::Verdict,
+};
 
 /// How often a connection is tried that worked, and one that did not.
 const GOOD_PAUSE: Duration = Duration::from_secs(60);
@@ -246,9 +252,11 @@ async fn follow(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use kube::Config;
     use std::net::TcpListener;
+
+    use kube::Config;
+
+    use super::*;
 
     /// Found defect: a second failure to read the Secret was told to every graph, and an API server that was away for ten seconds
     /// took the condition from all of them.

@@ -1,7 +1,9 @@
 //! What is told of NATS and etcd in a graph's status.
 
-use api_types::conditions::{self, infrastructure as reason};
-use api_types::v1beta1::DynamoGraphDeploymentStatus;
+use api_types::{
+    conditions::{self, infrastructure as reason},
+    v1beta1::DynamoGraphDeploymentStatus,
+};
 use controller_kit::conditions::{Status, set_condition};
 use k8s_openapi::jiff::Timestamp;
 
@@ -40,8 +42,9 @@ pub fn tell(status: &mut DynamoGraphDeploymentStatus, verdict: &Verdict, generat
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use controller_kit::conditions::find;
+
+    use super::*;
 
     #[test]
     fn the_condition_follows_the_verdict() {

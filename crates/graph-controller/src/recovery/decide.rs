@@ -1,11 +1,12 @@
 //! Which pods cannot serve any more.
 
-use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+};
 
 use api_types::{gms, grove, labels};
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::ResourceExt;
 
 /// Engines that work together: those of one place in one replica of a scaling group.
@@ -82,8 +83,9 @@ pub(super) fn has_lost_its_memory(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn pod(edit: impl FnOnce(&mut Value)) -> Pod {
         let mut pod = json!({

@@ -5,10 +5,12 @@ mod decide;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use controller_kit::apply::{Applier, Error};
-use controller_kit::controller::Action;
-use controller_kit::events::{EventSink, EventType};
-use controller_kit::store::{Key, Packed, Store};
+use controller_kit::{
+    apply::{Applier, Error},
+    controller::Action,
+    events::{EventSink, EventType},
+    store::{Key, Packed, Store},
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt};
 use tracing::{debug, info, warn};

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use api_types::v1beta1::DynamoGraphDeploymentRequest;
-use api_types::{names, owner};
-use controller_kit::apply::{Applier, Desired, Error, Outcome};
-use controller_kit::failure::Class;
-use controller_kit::metrics::Metrics;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use api_types::{names, owner, v1beta1::DynamoGraphDeploymentRequest};
+use controller_kit::{
+    apply::{Applier, Desired, Error, Outcome},
+    failure::Class,
+    metrics::Metrics,
+};
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Client;
 
 use crate::request::decide::generated::tracking_labels;

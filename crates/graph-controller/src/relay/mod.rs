@@ -85,8 +85,9 @@ fn words(file: &StatusFile) -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
 
     fn told(report: &Report) -> Vec<(&str, &str)> {
         match report {

@@ -1,19 +1,22 @@
 //! The loop of the relay.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use controller_kit::read::read;
-use controller_kit::store::Packed;
+use controller_kit::{read::read, store::Packed};
 use k8s_openapi::api::core::v1::Pod;
-use kube::Client;
-use kube::api::Api;
+use kube::{Client, api::Api};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::apply::{HandOver, HandOverError, Recipient};
-use super::{CONFIG_FILE, Report, STATUS_FILE, ending, progress};
+use super::{
+    CONFIG_FILE, Report, STATUS_FILE,
+    apply::{HandOver, HandOverError, Recipient},
+    ending, progress,
+};
 use crate::request::decide::job::PROFILER;
 
 /// How often the profiler is looked at.
@@ -165,10 +168,11 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use controller_kit::apply::{Error, ObjectId};
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::Status;
+
+    use super::*;
 
     fn answer(code: u16, reason: &str) -> HandOverError {
         let object = ObjectId::named::<ConfigMap>("team-a", "dgdr-output-chat");

@@ -3,24 +3,31 @@
 //! Order: what is left of an earlier profile goes first; accounts come before the Job whose pod runs under them, ConfigMaps
 //! before the graph that reads them.
 
-use api_types::conditions::request as reason;
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest};
-use api_types::{LEGACY_FINALIZER, labels, owner};
-use controller_kit::apply::{Applier, Desired, Error, ObjectId, Outcome};
-use controller_kit::failure::Class;
-use controller_kit::store::Packed;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::ResourceExt;
-use kube::core::ApiResource;
+use api_types::{
+    LEGACY_FINALIZER,
+    conditions::request as reason,
+    labels, owner,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest},
+};
+use controller_kit::{
+    apply::{Applier, Desired, Error, ObjectId, Outcome},
+    failure::Class,
+    store::Packed,
+};
+use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
+use kube::{ResourceExt, core::ApiResource};
 use serde_json::Value;
 
-use super::decide::{Decision, HandOver, Learnt, Stage, taken};
-use super::observe::{Caches, Observed};
-use super::standing::{graph_name, is_graph_of};
-use crate::graph::apply::shared::{write_binding, write_shared};
-use crate::graph::decide::accounts::SharedAccount;
-use crate::graph::observe::live_value;
+use super::{
+    decide::{Decision, HandOver, Learnt, Stage, taken},
+    observe::{Caches, Observed},
+    standing::{graph_name, is_graph_of},
+};
+use crate::graph::{
+    apply::shared::{write_binding, write_shared},
+    decide::accounts::SharedAccount,
+    observe::live_value,
+};
 
 /// What became of a decision.
 #[derive(Debug)]

@@ -17,20 +17,16 @@ pub mod standing;
 pub mod status;
 pub mod validate;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use api_types::conditions::WEBHOOK_UNAVAILABLE;
-use api_types::v1beta1::DynamoGraphDeploymentRequest;
-use controller_kit::apply::Applier;
-use controller_kit::controller::Action;
-use controller_kit::events::EventSink;
-use controller_kit::read::Interruption;
-use controller_kit::store::Packed;
+use api_types::{conditions::WEBHOOK_UNAVAILABLE, v1beta1::DynamoGraphDeploymentRequest};
+use controller_kit::{apply::Applier, controller::Action, events::EventSink, read::Interruption, store::Packed};
 use k8s_openapi::jiff::Timestamp;
 
-use self::decide::{Profiling, Stage};
-use self::observe::{Observed, Observer};
+use self::{
+    decide::{Profiling, Stage},
+    observe::{Observed, Observer},
+};
 
 /// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.
 const OBSTACLE_RETRY: Duration = Duration::from_secs(15);

@@ -1,13 +1,16 @@
 //! Events on a request: what changed, once. Pure but for the sending.
 
-use api_types::conditions::{SPEC_SERVED, request as reason};
-use api_types::v1beta1::{DynamoGraphDeploymentRequestStatus as Status, RequestPhase};
-use controller_kit::conditions::find;
-use controller_kit::events::{EventSink, EventType};
+use api_types::{
+    conditions::{SPEC_SERVED, request as reason},
+    v1beta1::{DynamoGraphDeploymentRequestStatus as Status, RequestPhase},
+};
+use controller_kit::{
+    conditions::find,
+    events::{EventSink, EventType},
+};
 use kube::Resource;
 
-use super::apply::Acted;
-use super::observe::Observed;
+use super::{apply::Acted, observe::Observed};
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]

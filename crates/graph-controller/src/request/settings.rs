@@ -1,8 +1,7 @@
 //! What flags and the operator's configuration say about requests.
 
 use api_types::{env, names};
-use controller_kit::settings::OperatorConfiguration;
-use controller_kit::store::Scope;
+use controller_kit::{settings::OperatorConfiguration, store::Scope};
 
 /// Where a DCGM exporter answers, unless told otherwise.
 pub const DCGM_ENDPOINT: &str = "http://{POD_IP}:9400/metrics";
@@ -84,8 +83,9 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use controller_kit::settings::{API_VERSION, KIND, parse};
+
+    use super::*;
 
     fn read(text: &str, scope: &Scope) -> Settings {
         let (configuration, warnings) = parse(&format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{text}")).unwrap();

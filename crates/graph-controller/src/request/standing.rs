@@ -1,10 +1,12 @@
 //! Where a request stands, told from its status alone. The status is the memory of a request: what it was told from, a Job for
 //! example, may be gone by now.
 
-use api_types::annotations;
-use api_types::conditions::request as condition;
-use api_types::names;
-use api_types::v1beta1::{DynamoGraphDeploymentRequest, RequestPhase};
+use api_types::{
+    annotations,
+    conditions::request as condition,
+    names,
+    v1beta1::{DynamoGraphDeploymentRequest, RequestPhase},
+};
 use controller_kit::conditions::find;
 use kube::ResourceExt;
 use serde_json::Value;
@@ -71,10 +73,11 @@ pub fn is_graph_of<K: kube::Resource>(graph: &K, request: &DynamoGraphDeployment
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::request::fixtures::request_with;
     use api_types::v1beta1::DynamoGraphDeployment;
     use serde_json::json;
+
+    use super::*;
+    use crate::request::fixtures::request_with;
 
     fn stands(status: Value) -> Standing {
         standing(&request_with(|r| r["status"] = status))

@@ -1,11 +1,15 @@
 //! The author's spec as a profiling Job may rely on it: every mistake is found here, all at once.
 
-use api_types::conversion::{ApiVersion, convert};
-use api_types::v1beta1::{GpuSku, Hardware, ModelCache, RequestBackend, SearchStrategy};
+use api_types::{
+    conversion::{ApiVersion, convert},
+    v1beta1::{GpuSku, Hardware, ModelCache, RequestBackend, SearchStrategy},
+};
 use serde_json::Value;
 
-use super::hardware::fill;
-use super::observe::{Claim, Observed, Search};
+use super::{
+    hardware::fill,
+    observe::{Claim, Observed, Search},
+};
 
 /// A request for which a profiler can run.
 #[derive(Debug)]

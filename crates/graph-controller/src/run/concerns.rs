@@ -1,15 +1,17 @@
 //! The graphs that an object concerns without being theirs, from an index: an event costs what it concerns, and not a
 //! look at all graphs.
 
-use api_types::v1alpha1::{DynamoCheckpoint, DynamoComponent};
-use api_types::v1beta1::DynamoGraphDeployment;
-use controller_kit::controller::owner_key;
-use controller_kit::store::{Index, Key, Packed, controller_owner};
+use api_types::{
+    v1alpha1::{DynamoCheckpoint, DynamoComponent},
+    v1beta1::DynamoGraphDeployment,
+};
+use controller_kit::{
+    controller::owner_key,
+    store::{Index, Key, Packed, controller_owner},
+};
 use kube::{Resource, ResourceExt};
 
-use crate::graph::apply::graph_of;
-use crate::graph::expand::build_of;
-use crate::graph::observe::checkpoints::names_in;
+use crate::graph::{apply::graph_of, expand::build_of, observe::checkpoints::names_in};
 
 /// What a graph depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -68,9 +70,10 @@ pub(super) fn neighbours<K: Resource>(graphs: &Index<Concern>) -> impl Fn(&K) ->
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::graph::fixtures::graph_with;
-    use serde_json::{Value, json};
 
     fn index(graphs: &[(&str, Value)]) -> Index<Concern> {
         let index = Index::default();

@@ -1,18 +1,21 @@
 //! Watches of what Grove serves, and what they wake.
 
-use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
-use api_types::labels;
-use api_types::v1beta1::DynamoGraphDeployment;
-use controller_kit::controller::Controller;
-use controller_kit::process::Context;
-use controller_kit::pull_secrets::{self, Following, PullSecrets};
-use controller_kit::store::{Index, Key, Packed, ServedApis, Store, Watch, controller_owner, watch_if_served};
+use api_types::{
+    grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
+    labels,
+    v1beta1::DynamoGraphDeployment,
+};
+use controller_kit::{
+    controller::Controller,
+    process::Context,
+    pull_secrets::{self, Following, PullSecrets},
+    store::{Index, Key, Packed, ServedApis, Store, Watch, controller_owner, watch_if_served},
+};
 use futures::{StreamExt, stream};
 use kube::ResourceExt;
 
 use super::concerns::Concern;
-use crate::graph::apply::graph_of;
-use crate::graph::observe::grove::GroveCaches;
+use crate::graph::{apply::graph_of, observe::grove::GroveCaches};
 
 /// The watches of what Grove serves. They say nothing while it does not.
 pub(super) struct GroveWatches {

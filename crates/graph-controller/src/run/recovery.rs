@@ -3,17 +3,11 @@
 use std::sync::Arc;
 
 use api_types::labels;
-use controller_kit::apply::Applier;
-use controller_kit::controller::Controller;
-use controller_kit::events::EventSink;
-use controller_kit::process::Context;
-use controller_kit::store::watch;
+use controller_kit::{apply::Applier, controller::Controller, events::EventSink, process::Context, store::watch};
 use futures::join;
 use k8s_openapi::api::core::v1::Pod;
 
-use crate::NAME;
-use crate::graph::settings::Settings;
-use crate::recovery::Recovery;
+use crate::{NAME, graph::settings::Settings, recovery::Recovery};
 
 /// Follows such pods until the process is to stop, as far as the operator's configuration allows for any.
 pub(super) async fn run(context: &Context, settings: &Settings, events: &EventSink) {

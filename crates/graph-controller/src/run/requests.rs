@@ -2,25 +2,31 @@
 
 use std::sync::Arc;
 
-use api_types::names;
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest};
-use api_types::{annotations, labels};
-use controller_kit::apply::Applier;
-use controller_kit::controller::Controller;
-use controller_kit::events::EventSink;
-use controller_kit::process::Context;
-use controller_kit::store::{CacheView, Key, Packed, Store, Watch, watch};
+use api_types::{
+    annotations, labels, names,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest},
+};
+use controller_kit::{
+    apply::Applier,
+    controller::Controller,
+    events::EventSink,
+    process::Context,
+    store::{CacheView, Key, Packed, Store, Watch, watch},
+};
 use futures::stream::BoxStream;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
 use kube::{Resource, ResourceExt};
 
 use super::counts;
-use crate::NAME;
-use crate::graph::observe::Caches as GraphCaches;
-use crate::request::Reconciler;
-use crate::request::observe::{Caches, Observer};
-use crate::request::settings::{RequestArgs, Settings};
+use crate::{
+    NAME,
+    graph::observe::Caches as GraphCaches,
+    request::{
+        Reconciler,
+        observe::{Caches, Observer},
+        settings::{RequestArgs, Settings},
+    },
+};
 
 /// The store of requests and the watch that feeds it.
 pub(super) struct Requests {

@@ -1,14 +1,18 @@
 //! Carries a decision out: the graph first, because the status tells when it was scaled.
 
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
-use controller_kit::apply::{Applier, Error};
-use controller_kit::failure::Class;
-use controller_kit::store::Packed;
+use controller_kit::{
+    apply::{Applier, Error},
+    failure::Class,
+    store::Packed,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use super::decide::{Decision, Outcome, Scale};
-use super::observe::Observed;
+use super::{
+    decide::{Decision, Outcome, Scale},
+    observe::Observed,
+};
 
 /// Writes what differs, and says what became of the wish. The status is written whatever the graph says: autoscalers read it.
 ///

@@ -1,17 +1,21 @@
 //! What an adapter asks of its graph: pure.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
-use api_types::labels;
-use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentScalingAdapterStatus as Status};
-use controller_kit::events::EventType;
-use controller_kit::store::Key;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use k8s_openapi::jiff::Timestamp;
+use api_types::{
+    labels,
+    v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentScalingAdapterStatus as Status},
+};
+use controller_kit::{events::EventType, store::Key};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    jiff::Timestamp,
+};
 
-use super::Told;
-use super::observe::Observed;
+use super::{Told, observe::Observed};
 
 /// What shall be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,9 +179,10 @@ impl Decision {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::graph::fixtures::graph_with;
-    use serde_json::{Value, json};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 

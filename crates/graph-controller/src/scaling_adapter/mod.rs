@@ -8,20 +8,26 @@ mod apply;
 pub mod decide;
 pub mod observe;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
-use controller_kit::apply::{Applier, Error};
-use controller_kit::controller::Action;
-use controller_kit::events::{EventSink, EventType};
-use controller_kit::store::{Key, Packed};
+use controller_kit::{
+    apply::{Applier, Error},
+    controller::Action,
+    events::{EventSink, EventType},
+    store::{Key, Packed},
+};
 use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use tracing::warn;
 
-use self::decide::{Outcome, Paces};
-use self::observe::Caches;
+use self::{
+    decide::{Outcome, Paces},
+    observe::Caches,
+};
 
 /// After how long a graph that refused to be scaled is asked again, if neither it nor the adapter changes: what refuses may be a
 /// policy or a quota.

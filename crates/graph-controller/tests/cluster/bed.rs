@@ -1,31 +1,36 @@
 //! A namespace with a graph controller of its own in it.
 
+use std::{fmt::Debug, path::Path, sync::Arc, time::Duration};
+
 use api_types::v1beta1::{
     ComponentKind, ComponentReplicaStatus, DynamoComponentDeployment, DynamoComponentDeploymentStatus,
     DynamoGraphDeployment, DynamoGraphDeploymentRequest,
 };
-use controller_kit::access::{RoleScope, Verb, role};
-use controller_kit::metrics::Metrics;
-use controller_kit::process::{Context, Readiness, Shutdown};
-use controller_kit::scope::Fence;
-use controller_kit::settings::OperatorConfiguration;
-use controller_kit::store::Scope;
-use graph_controller::request::settings::RequestArgs;
-use graph_controller::{NAME, access::rights};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use controller_kit::{
+    access::{RoleScope, Verb, role},
+    metrics::Metrics,
+    process::{Context, Readiness, Shutdown},
+    scope::Fence,
+    settings::OperatorConfiguration,
+    store::Scope,
+};
+use graph_controller::{NAME, access::rights, request::settings::RequestArgs};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+    core::NamespaceResourceScope,
+};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use std::fmt::Debug;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-use test_cluster::assets::{Assets, ForeignApi};
-use test_cluster::{Access, TestNamespace, account, open_definition, shared, wait};
+use test_cluster::{
+    Access, TestNamespace, account,
+    assets::{Assets, ForeignApi},
+    open_definition, shared, wait,
+};
 
 /// How long anything may take; generous, because the machine may have much to do.
 pub const LIMIT: Duration = Duration::from_secs(90);

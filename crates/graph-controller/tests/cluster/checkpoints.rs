@@ -1,9 +1,13 @@
 //! Checkpoints that graphs make. What the component controller would make of them is played.
 
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use api_types::{
+    v1alpha1::DynamoCheckpoint,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
 

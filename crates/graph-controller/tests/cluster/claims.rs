@@ -1,10 +1,11 @@
 //! Storage that graphs of v1alpha1 name.
 
-use api_types::conversion::{ApiVersion, convert};
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{
+    conversion::{ApiVersion, convert},
+    v1beta1::DynamoGraphDeployment,
+};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::ResourceExt;
-use kube::api::PostParams;
+use kube::{ResourceExt, api::PostParams};
 use serde_json::{Value, json};
 
 use crate::bed::Bed;

@@ -1,12 +1,18 @@
 //! Graphs on Grove. Nobody here runs Grove, so the tests make what it would make of a PodCliqueSet, and say how far it is.
 
-use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
-use api_types::v1beta1::DynamoGraphDeployment;
-use k8s_openapi::api::core::v1::{Pod, Secret, Service};
-use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::api::resource::v1::ResourceClaim;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::{Resource, ResourceExt};
+use api_types::{
+    grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
+    v1beta1::DynamoGraphDeployment,
+};
+use k8s_openapi::api::{
+    core::v1::{Pod, Secret, Service},
+    networking::v1::Ingress,
+    resource::v1::ResourceClaim,
+};
+use kube::{
+    Resource, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, condition, graph, is_ready};

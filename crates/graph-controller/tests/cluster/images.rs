@@ -1,11 +1,15 @@
 //! Graphs whose image is built from an archive: the API of 2025.
 
-use api_types::conversion::{ApiVersion, convert};
-use api_types::v1alpha1::DynamoComponent;
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use api_types::{
+    conversion::{ApiVersion, convert},
+    v1alpha1::DynamoComponent,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
 use serde_json::{Value, json};
 
 use crate::bed::Bed;

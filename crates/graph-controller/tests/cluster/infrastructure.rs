@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use api_types::conditions::{self, infrastructure as reason};
-use api_types::labels;
-use api_types::names;
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{
+    conditions::{self, infrastructure as reason},
+    labels, names,
+    v1beta1::DynamoGraphDeployment,
+};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
 use outbound::{Limits, Outbound, Trust};
 use serde_json::{Value, json};
 use test_cluster::{Keys, Security, Server, wait};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    net::TcpStream,
+};
 
 use crate::bed::{Bed, graph};
 

@@ -4,20 +4,27 @@
 use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use controller_kit::apply::{Applier, Error};
-use controller_kit::events::EventSink;
-use controller_kit::metrics::Metrics;
-use controller_kit::settings::OperatorConfiguration;
-use controller_kit::store::{Packed, Scope, Store};
-use graph_controller::NAME;
-use graph_controller::graph::observe::grove::GroveCaches;
-use graph_controller::graph::observe::{Caches, Served, observe};
-use graph_controller::graph::settings::Settings;
-use graph_controller::graph::validate::validate;
-use graph_controller::graph::{apply, decide};
-use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::runtime::watcher::Event;
+use controller_kit::{
+    apply::{Applier, Error},
+    events::EventSink,
+    metrics::Metrics,
+    settings::OperatorConfiguration,
+    store::{Packed, Scope, Store},
+};
+use graph_controller::{
+    NAME,
+    graph::{
+        apply, decide,
+        observe::{Caches, Served, grove::GroveCaches, observe},
+        settings::Settings,
+        validate::validate,
+    },
+};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, Patch, PatchParams},
+    runtime::watcher::Event,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 

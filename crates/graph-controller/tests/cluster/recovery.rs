@@ -1,8 +1,10 @@
 //! Pods that cannot serve any more are deleted, and no others.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::Resource;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::{
+    Resource,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
 

@@ -1,29 +1,42 @@
 //! What the API server refuses holds up only what needs it.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
 
-use api_types::grove::{PodCliqueScalingGroup, PodCliqueSet};
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use controller_kit::apply::Applier;
-use controller_kit::failure::Class;
-use controller_kit::metrics::Metrics;
-use controller_kit::store::{Packed, Store};
-use graph_controller::NAME;
-use graph_controller::graph::apply::shared::write_binding;
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use k8s_openapi::api::core::v1::{ResourceQuota, ServiceAccount};
-use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::Api;
-use kube::api::{DeleteParams, PostParams};
-use kube::runtime::watcher::Event;
+use api_types::{
+    grove::{PodCliqueScalingGroup, PodCliqueSet},
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
+use controller_kit::{
+    apply::Applier,
+    failure::Class,
+    metrics::Metrics,
+    store::{Packed, Store},
+};
+use graph_controller::{NAME, graph::apply::shared::write_binding};
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration,
+    core::v1::{ResourceQuota, ServiceAccount},
+    networking::v1::Ingress,
+    rbac::v1::{Role, RoleBinding},
+};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+    runtime::watcher::Event,
+};
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, Tool};
-use test_cluster::wait;
+use test_cluster::{
+    assets::{Assets, Tool},
+    wait,
+};
 
-use crate::bed::{Bed, LIMIT, condition, graph, is_ready};
-use crate::grove::{DECODE, make_children, serve, served, spanning, until_set};
+use crate::{
+    bed::{Bed, LIMIT, condition, graph, is_ready},
+    grove::{DECODE, make_children, serve, served, spanning, until_set},
+};
 
 impl Bed {
     /// Allows none of these objects in the namespace, and waits until that counts.

@@ -1,29 +1,41 @@
 //! Requests, from the spec to a graph that serves. The profiler is played.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request, RequestPhase};
-use controller_kit::apply::{Applier, Error};
-use controller_kit::conditions::find;
-use controller_kit::events::EventSink;
-use controller_kit::metrics::Metrics;
-use controller_kit::store::{Packed, Store};
-use graph_controller::NAME;
-use graph_controller::relay::apply::{HandOver, HandOverError, Recipient};
-use graph_controller::request::Reconciler;
-use graph_controller::request::observe::gpus::Gpus;
-use graph_controller::request::observe::{Caches, Observer, Search};
-use graph_controller::request::settings::Settings;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, ResourceQuota};
-use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client, ResourceExt};
+use controller_kit::{
+    apply::{Applier, Error},
+    conditions::find,
+    events::EventSink,
+    metrics::Metrics,
+    store::{Packed, Store},
+};
+use graph_controller::{
+    NAME,
+    relay::apply::{HandOver, HandOverError, Recipient},
+    request::{
+        Reconciler,
+        observe::{Caches, Observer, Search, gpus::Gpus},
+        settings::Settings,
+    },
+};
+use k8s_openapi::{
+    api::{
+        batch::v1::Job,
+        core::v1::{ConfigMap, Node, Pod, ResourceQuota},
+    },
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Options, wait};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
 
 use crate::bed::{Bed, LIMIT, graph, own_definitions};
 

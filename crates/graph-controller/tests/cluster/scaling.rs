@@ -1,10 +1,11 @@
 //! Scaling adapters, as autoscalers and users use them.
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
-use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::events::v1::Event;
-use kube::ResourceExt;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::{autoscaling::v2::HorizontalPodAutoscaler, events::v1::Event};
+use kube::{
+    ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
 

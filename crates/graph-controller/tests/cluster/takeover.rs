@@ -4,18 +4,24 @@
 #[path = "../kit/mod.rs"]
 mod kit;
 
-use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
-use api_types::names;
-use api_types::v1beta1::DynamoGraphDeployment;
-use kube::ResourceExt;
-use kube::api::{Api, DeleteParams, DynamicObject, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use api_types::{
+    grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
+    names,
+    v1beta1::DynamoGraphDeployment,
+};
+use kube::{
+    ResourceExt,
+    api::{Api, DeleteParams, DynamicObject, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::{Value, json};
 use test_cluster::{conformance_kit, wait};
 
 use self::kit::{Case, differ};
-use crate::bed::{Bed, LIMIT, is_ready};
-use crate::grove::{make_children, serve};
+use crate::{
+    bed::{Bed, LIMIT, is_ready},
+    grove::{make_children, serve},
+};
 
 /// Kinds of what the Go operator makes for a graph on Grove, except Secrets.
 const KINDS: [&str; 6] = ["ConfigMap", "PodCliqueSet", "Role", "RoleBinding", "Service", "ServiceAccount"];

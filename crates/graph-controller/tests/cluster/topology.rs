@@ -1,11 +1,14 @@
 //! Workers that exchange key-value caches are told where they are.
 
 use controller_kit::access::Verb;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::events::v1::Event;
-use kube::Api;
-use kube::ResourceExt;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::{
+    core::v1::{Node, Pod},
+    events::v1::Event,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
 

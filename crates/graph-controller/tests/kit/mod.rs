@@ -1,10 +1,14 @@
 //! The conformance kit on disk.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
-use api_types::conversion::{ApiVersion, convert};
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{
+    conversion::{ApiVersion, convert},
+    v1beta1::DynamoGraphDeployment,
+};
 use serde_json::{Value, json};
 
 /// What the reference made of one example.

@@ -1,14 +1,15 @@
 //! What to ask of one engine next. Pure: time is an argument.
 
-use super::{
-    AdapterName, Pace, Request,
-    state::{Engine, Held, ListAnswer, Setback},
-    wishes::{Wanted, Wishes},
-};
 use std::{
     collections::BTreeSet,
     sync::Arc,
     time::{Duration, Instant},
+};
+
+use super::{
+    AdapterName, Pace, Request,
+    state::{Engine, Held, ListAnswer, Setback},
+    wishes::{Wanted, Wishes},
 };
 
 /// Time between two questions that only confirm what was just loaded, while other loads are still under way.

@@ -1,16 +1,18 @@
 //! Engines in simulated time, to see what a fleet does to them.
 
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::{IpAddr, Ipv4Addr},
+    time::{Duration, Instant},
+};
+
+use controller_kit::store::Key;
+
 use super::{
     AdapterName, Endpoint, Outcome, Pace, PoolId, Request,
     fleet::{Fleet, Job},
     view::Stand,
     wishes::{Trust, Wanted, Wishes},
-};
-use controller_kit::store::Key;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::{IpAddr, Ipv4Addr},
-    time::{Duration, Instant},
 };
 
 /// How an engine behaves.

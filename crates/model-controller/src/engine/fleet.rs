@@ -1,6 +1,14 @@
 //! All engines that shall hold adapters. Bounds how many requests run at the same time, and knows which models to tell.
 //! Pure: time is an argument.
 
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    net::SocketAddr,
+    time::Instant,
+};
+
+use controller_kit::{fairness::FairQueue, store::Key};
+
 use super::{
     AdapterName, Endpoint, EngineId, Outcome, Pace, PoolId, Request,
     decide::decide,
@@ -8,12 +16,6 @@ use super::{
     state::Engine,
     view::{Stand, stand},
     wishes::{Wanted, Wishes},
-};
-use controller_kit::{fairness::FairQueue, store::Key};
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    net::SocketAddr,
-    time::Instant,
 };
 
 /// A request to be sent.

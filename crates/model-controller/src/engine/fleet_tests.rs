@@ -1,15 +1,16 @@
 //! Fairness between namespaces, and what an engine's list may cost.
 
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    time::{Duration, Instant},
+};
+
 use super::{
     AdapterName, Endpoint, Outcome, Pace, PoolId, Request,
     fixtures::wanted,
     fleet::{Fleet, Job},
     wishes::Wishes,
-};
-use std::{
-    collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr},
-    time::{Duration, Instant},
 };
 
 fn pool(namespace: &str) -> PoolId {

@@ -6,10 +6,12 @@
 //! | load | `POST /v1/loras` with `{"lora_name": "<name>", "source": {"uri": "<uri>"}}` |
 //! | unload | `DELETE /v1/loras/<name>` |
 
-use super::{AdapterName, Outcome, Request, state::shorten};
+use std::{collections::BTreeSet, fmt::Write};
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, fmt::Write};
+
+use super::{AdapterName, Outcome, Request, state::shorten};
 
 const PATH: &str = "/v1/loras";
 
@@ -124,8 +126,9 @@ fn name_of(item: &Value) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::{sync::Arc, time::Duration};
+
+    use super::*;
 
     fn load(name: &str) -> Request {
         Request::Load { name: name.into(), source: "s3://b/a".into(), patience: Duration::from_secs(1) }

@@ -1,13 +1,14 @@
 //! What an outcome says about an engine. Pure: time is an argument.
 
-use super::{
-    AdapterName, Outcome, Pace, Request, Source,
-    state::{Engine, Held, LOST_AFTER, ListAnswer, Problem},
-};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, Instant},
+};
+
+use super::{
+    AdapterName, Outcome, Pace, Request, Source,
+    state::{Engine, Held, LOST_AFTER, ListAnswer, Problem},
 };
 
 /// Notes that a request was sent.

@@ -1,13 +1,15 @@
 //! What a fleet does to its engines, in simulated time.
 
+use std::{collections::BTreeSet, time::Duration};
+
+use controller_kit::store::Key;
+use proptest::prelude::*;
+
 use super::{
     fixtures::{Mode, Simulation, pool},
     state::Problem,
     view::Stand,
 };
-use controller_kit::store::Key;
-use proptest::prelude::*;
-use std::{collections::BTreeSet, time::Duration};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -1,6 +1,5 @@
 //! What is known of one engine.
 
-use super::{AdapterName, Endpoint, EngineId, Pace, Source};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -8,6 +7,8 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+
+use super::{AdapterName, Endpoint, EngineId, Pace, Source};
 
 /// An engine that fails so often in a row is taken for lost, although Kubernetes calls its pod ready.
 pub const LOST_AFTER: u32 = 3;

@@ -1,11 +1,13 @@
 //! What the engines of a base model shall hold.
 
-use super::{AdapterName, Endpoint, Source};
-use controller_kit::store::Key;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+use controller_kit::store::Key;
+
+use super::{AdapterName, Endpoint, Source};
 
 /// What the engines of a base model shall hold. Adapters in neither list are nobody's business: somebody loaded them by
 /// hand, and they stay.

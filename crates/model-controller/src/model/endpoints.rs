@@ -1,17 +1,19 @@
 //! From EndpointSlices to endpoints.
 
-use super::fallback::{self, Group};
-use crate::engine::Endpoint;
-use k8s_openapi::api::{
-    core::v1::Pod,
-    discovery::v1::{self, EndpointSlice},
-};
-use kube::ResourceExt;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     net::IpAddr,
     sync::Arc,
 };
+
+use k8s_openapi::api::{
+    core::v1::Pod,
+    discovery::v1::{self, EndpointSlice},
+};
+use kube::ResourceExt;
+
+use super::fallback::{self, Group};
+use crate::engine::Endpoint;
 
 /// Label by which Kubernetes names the Service of a slice.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -113,8 +115,9 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn slice(service: Option<&str>, endpoints: Value) -> Slice {
         let labels = service.map(|service| json!({ SERVICE_NAME: service }));

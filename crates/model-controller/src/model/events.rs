@@ -1,11 +1,12 @@
 //! Events: what changed for a model, once. Pure.
 
+use std::collections::BTreeSet;
+
 use api_types::{
     conditions::{self, model as reason},
     v1alpha1::DynamoModelStatus,
 };
 use controller_kit::events::EventType;
-use std::collections::BTreeSet;
 
 /// One event to be published on the model.
 #[derive(Clone, Debug, PartialEq, Eq)]

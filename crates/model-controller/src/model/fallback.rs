@@ -1,18 +1,20 @@
 //! Prefill workers that manage no adapters: in an upgrade, an older one is covered by a newer one of the same graph, which
 //! publishes the adapter for both. Pure.
 
-use super::endpoints::Found;
-use crate::engine::view::Stand;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
 use api_types::{
     labels,
     v1beta1::{BackendFramework, ComponentType, MAIN_CONTAINER},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+
+use super::endpoints::Found;
+use crate::engine::view::Stand;
 
 /// Workers that can stand in for each other; by name.
 pub type Group = Arc<str>;
@@ -55,9 +57,10 @@ pub fn covered(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::engine::Endpoint;
-    use serde_json::json;
 
     fn pod(labels: &[(&str, &str)], module: &str) -> Pod {
         let labels: HashMap<_, _> = labels.iter().copied().collect();

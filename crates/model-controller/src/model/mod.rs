@@ -11,6 +11,12 @@ pub mod status;
 pub mod survey;
 pub mod validate;
 
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
 use api_types::{
     annotations,
     v1alpha1::{DynamoModel, DynamoModelStatus},
@@ -30,11 +36,6 @@ use kube::Resource;
 use note::Keep;
 use observe::Observer;
 use status::{Facts, Standing};
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
-};
 
 /// How long after the API server refused a write it is tried again.
 const REFUSED_RETRY: Duration = Duration::from_secs(15);

@@ -59,12 +59,13 @@ pub fn decide(model: &DynamoModel, wanted: Option<&AdapterMemory>, refused: bool
 
 #[cfg(test)]
 mod tests {
-    use super::{Keep, decide, read};
     use api_types::{
         annotations::ADAPTER,
         v1alpha1::{AdapterMemory, DynamoModel},
     };
     use serde_json::json;
+
+    use super::{Keep, decide, read};
 
     fn memory(name: &str) -> AdapterMemory {
         AdapterMemory { model_name: Some(name.to_owned()), reloading: true, ..AdapterMemory::default() }

@@ -1,16 +1,12 @@
 //! I/O in: one snapshot of everything that a decision needs.
 
-use super::{
-    claim::{Asks, Claim, Settlement, settle},
-    endpoints::{Found, PodFacts, Pods, Slice, is_verified},
-    fallback::{self, Group},
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
-use crate::engine::{
-    AdapterName, Endpoint, PoolId,
-    apply::SharedFleet,
-    view::Stand,
-    wishes::{Wanted, Wishes},
-};
+
 use api_types::{
     labels,
     v1alpha1::{DynamoModel, DynamoModelStatus},
@@ -24,11 +20,17 @@ use kube::{
     Api, Client,
     api::{ListParams, ObjectMeta},
 };
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+
+use super::{
+    claim::{Asks, Claim, Settlement, settle},
+    endpoints::{Found, PodFacts, Pods, Slice, is_verified},
+    fallback::{self, Group},
+};
+use crate::engine::{
+    AdapterName, Endpoint, PoolId,
+    apply::SharedFleet,
+    view::Stand,
+    wishes::{Wanted, Wishes},
 };
 
 /// Everything that a decision needs.

@@ -134,9 +134,10 @@ fn progress(standing: &Standing) -> Progress {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use controller_kit::{apply::ObjectId, conditions::find};
     use kube::core;
+
+    use super::*;
 
     /// Found defect: while a webhook for models did not answer, a new model had no status at all.
     #[test]

@@ -1,9 +1,11 @@
 //! How the model stands on each endpoint, and what there is to say about it. Pure.
 
+use std::collections::BTreeMap;
+
+use api_types::v1alpha1::{AdapterMemory, ModelEndpoint};
+
 use super::{claim::Asks, observe::Observed};
 use crate::engine::{Endpoint, state::Problem, view::Stand};
-use api_types::v1alpha1::{AdapterMemory, ModelEndpoint};
-use std::collections::BTreeMap;
 
 /// An engine that refuses this often in a row needs help.
 const STUBBORN: u32 = 3;

@@ -1,7 +1,8 @@
 //! The author's mistakes, in one message. Whoever holds a [`Valid`] model need not look for mistakes again.
 
-use crate::engine::{AdapterName, Source};
 use api_types::v1alpha1::{DynamoModelSpec, ModelSource, ModelType};
+
+use crate::engine::{AdapterName, Source};
 
 /// A model without mistakes.
 #[derive(Clone, Debug, PartialEq, Eq)]

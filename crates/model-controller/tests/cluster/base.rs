@@ -1,8 +1,9 @@
 //! Base models: nothing is loaded, and all they say is true.
 
-use crate::bed::{BASE, Bed, condition};
 use api_types::v1alpha1::DynamoModel;
 use serde_json::{Value, json};
+
+use crate::bed::{BASE, Bed, condition};
 
 fn base() -> Value {
     json!({

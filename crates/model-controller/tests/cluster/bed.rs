@@ -1,6 +1,14 @@
 //! A namespace with a controller of its own in it, and engines that it finds through EndpointSlices.
 
-use crate::engine::Engine;
+use std::{
+    collections::HashMap,
+    fmt::Debug,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
 use api_types::{labels, names, v1alpha1::DynamoModel};
 use controller_kit::{
     access::{RoleScope, role},
@@ -23,16 +31,10 @@ use model_controller::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::{
-    collections::HashMap,
-    fmt::Debug,
-    net::{IpAddr, SocketAddr},
-    path::Path,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
 use test_cluster::{Access, TestNamespace, account, shared, wait};
 use tokio::task::JoinHandle;
+
+use crate::engine::Engine;
 
 /// How long anything may take; generous, because the machine may have much to do.
 pub const LIMIT: Duration = Duration::from_secs(90);

@@ -1,10 +1,11 @@
 //! Another name, another source, another controller: what was loaded before does not stay behind.
 
+use std::collections::BTreeMap;
+
 use crate::{
     bed::{Bed, until_engine},
     engine::Engine,
 };
-use std::collections::BTreeMap;
 
 fn holding(name: &str, source: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(name.to_owned(), source.to_owned())])

@@ -1,12 +1,14 @@
 //! A model that goes takes its adapter with it, and waits for nobody for ever.
 
+use std::time::Duration;
+
+use api_types::{LEGACY_FINALIZER, v1alpha1::DynamoModel};
+use serde_json::json;
+
 use crate::{
     bed::{Bed, LIMIT, adapter_model, condition, until_engine},
     engine::Mode,
 };
-use api_types::{LEGACY_FINALIZER, v1alpha1::DynamoModel};
-use serde_json::json;
-use std::time::Duration;
 
 #[tokio::test]
 async fn the_adapter_is_unloaded_everywhere() {

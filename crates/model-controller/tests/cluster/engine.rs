@@ -1,5 +1,12 @@
 //! An engine's API for adapters, with a real socket, that can be slow, flaky, lying or gone.
 
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
 use axum::{
     Router,
     body::Bytes,
@@ -8,12 +15,6 @@ use axum::{
     routing::{delete, get},
 };
 use serde_json::{Value, json};
-use std::{
-    collections::BTreeMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 /// How an engine behaves.

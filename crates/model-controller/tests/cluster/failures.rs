@@ -1,10 +1,11 @@
 //! Engines that are slow, flaky, lying, full, mute or gone.
 
+use std::time::Duration;
+
 use crate::{
     bed::{Bed, condition, until_engine},
     engine::Mode,
 };
-use std::time::Duration;
 
 /// component.md §7.13: one bad endpoint held up all others.
 #[tokio::test]

@@ -1,12 +1,13 @@
 //! Prefill workers of an older version, which manage no adapters.
 
+use api_types::{labels, names};
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
 use crate::{
     bed::{BASE, Bed, condition},
     engine::{Engine, Mode},
 };
-use api_types::{labels, names};
-use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
 
 async fn prefill(bed: &Bed, name: &str, graph: &str) {
     let pod = json!({

@@ -1,12 +1,14 @@
 //! The served definition of models is the Go operator's, or an older one: its status has no field for what was loaded.
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use test_cluster::{Cluster, Controllers, Options};
+
 use crate::{
     bed::{Bed, condition, crd, until_engine},
     engine::Engine,
 };
-use serde_json::Value;
-use std::collections::BTreeMap;
-use test_cluster::{Cluster, Controllers, Options};
 
 /// Fields of our status that the Go operator's definition does not declare (api.md §1.11).
 const OURS_ALONE: [&str; 2] = ["adapter", "observedGeneration"];

@@ -1,10 +1,11 @@
 //! Adapters are loaded, once, on every worker, and the status says so.
 
+use std::time::Duration;
+
 use crate::{
     bed::{Bed, condition, until_engine},
     engine::{Engine, Mode},
 };
-use std::time::Duration;
 
 /// component.md §7.13: every adapter was posted again at each reconcile.
 #[tokio::test]

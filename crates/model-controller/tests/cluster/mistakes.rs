@@ -1,9 +1,10 @@
 //! Specs that cannot be used. Most mistakes the API server refuses by itself; a name of blanks is one that it lets in.
 
-use crate::bed::{Bed, adapter_model, condition};
 use api_types::v1alpha1::DynamoModel;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
+
+use crate::bed::{Bed, adapter_model, condition};
 
 /// component.md §7.16: a mistake made the endpoints disappear from the status.
 #[tokio::test]

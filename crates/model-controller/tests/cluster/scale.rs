@@ -1,14 +1,16 @@
 //! Many adapters on many engines. Continuous integration runs a small version; `DYNAMO_MODEL_SCALE=full` runs 50 adapters on
 //! 200 engines and prints the figures of `docs/performance.md`.
 
+use std::time::{Duration, Instant};
+
+use api_types::v1alpha1::DynamoModel;
+use kube::api::ListParams;
+use test_cluster::wait;
+
 use crate::{
     bed::{Bed, LIMIT, condition},
     engine::{Engine, Mode},
 };
-use api_types::v1alpha1::DynamoModel;
-use kube::api::ListParams;
-use std::time::{Duration, Instant};
-use test_cluster::wait;
 
 /// Time that an engine takes for an answer.
 const LATENCY: Duration = Duration::from_millis(50);

@@ -1,13 +1,14 @@
 //! APIs of other projects. Their CustomResourceDefinitions are part of their Go modules, which the Go toolchain fetches and
 //! checks; nothing of them is in this repository.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde_json::Value;
 
-use super::toolchain::Toolchain;
-use super::{Assets, AssetsError, build};
+use super::{Assets, AssetsError, build, toolchain::Toolchain};
 
 const GO_MOD: &str = include_str!("../../../../xtask/cluster/apis/go.mod");
 const GO_SUM: &str = include_str!("../../../../xtask/cluster/apis/go.sum");

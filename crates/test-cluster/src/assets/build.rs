@@ -1,16 +1,17 @@
 //! Builds a set of programs into the cache, once, whoever asks and however many ask at the same time.
 
-use std::collections::VecDeque;
-use std::fs::{self, File, TryLockError};
-use std::io::{BufRead, BufReader, IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    fs::{self, File, TryLockError},
+    io::{BufRead, BufReader, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
 
-use super::toolchain::Toolchain;
-use super::{AssetsError, KWOK_STAGES, Tool, ToolSet};
+use super::{AssetsError, KWOK_STAGES, Tool, ToolSet, toolchain::Toolchain};
 
 /// A Go module that pins programs.
 pub(super) struct Module {

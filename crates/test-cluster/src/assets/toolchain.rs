@@ -1,9 +1,10 @@
 //! The Go toolchain: is it there, and new enough.
 
-use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use super::AssetsError;
 
@@ -74,8 +75,7 @@ impl Toolchain {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
     use crate::home;

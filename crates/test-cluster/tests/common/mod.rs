@@ -1,9 +1,11 @@
 //! Looking for what a cluster should not leave behind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use test_cluster::wait;
 

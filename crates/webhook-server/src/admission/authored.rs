@@ -1,11 +1,13 @@
 //! Paths in the version that the user wrote. Rules are about v1beta1; whoever sent v1alpha1 looks for the field in v1alpha1.
 
+use Segment::{Field, Item, Key};
 use api_types::v1beta1::MAIN_CONTAINER;
 use serde_json::Value;
 
-use super::ErrorKind;
-use super::field::{FieldPath, Mistake, Segment};
-use Segment::{Field, Item, Key};
+use super::{
+    ErrorKind,
+    field::{FieldPath, Mistake, Segment},
+};
 
 /// A kind that has two versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,9 +145,9 @@ fn fields(names: &[&str], key: Option<&str>) -> Vec<Segment> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::field::Node;
-    use super::*;
     use serde_json::json;
+
+    use super::{super::field::Node, *};
 
     #[test]
     fn paths_are_told_in_v1alpha1() {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use api_types::v1beta1::MAIN_CONTAINER;
-use api_types::{env, gms};
+use api_types::{env, gms, v1beta1::MAIN_CONTAINER};
 
-use super::Facts;
-use super::field::{Findings, Node};
+use super::{
+    Facts,
+    field::{Findings, Node},
+};
 
 /// Checks a checkpoint as it is.
 pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {

@@ -1,13 +1,18 @@
 //! DynamoComponentDeployments.
 
-use api_types::conversion::preserved::{PreservedComponent, archive::PreservedService};
-use api_types::{names, refusals};
+use api_types::{
+    conversion::preserved::{PreservedComponent, archive::PreservedService},
+    names, refusals,
+};
 
-use super::field::{Findings, Node};
-use super::kind::Kind;
-use super::shared::{self, Change, Owner, Surroundings};
-use super::view::Component;
-use super::{Facts, Request, graph, identity};
+use super::{
+    Facts, Request,
+    field::{Findings, Node},
+    graph, identity,
+    kind::Kind,
+    shared::{self, Change, Owner, Surroundings},
+    view::Component,
+};
 
 const KIND: &str = Kind::Component.name();
 

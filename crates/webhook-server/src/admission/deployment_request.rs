@@ -1,13 +1,17 @@
 //! DynamoGraphDeploymentRequests.
 
-use api_types::refusals;
-use api_types::v1beta1::{RequestBackend, RequestPhase, SearchStrategy};
+use api_types::{
+    refusals,
+    v1beta1::{RequestBackend, RequestPhase, SearchStrategy},
+};
 use serde_json::Value;
 
-use super::Facts;
-use super::field::{Findings, Node};
-use super::ratchet::is_same;
-use super::version::Version;
+use super::{
+    Facts,
+    field::{Findings, Node},
+    ratchet::is_same,
+    version::Version,
+};
 
 /// Facts about GPUs that the profiler needs.
 const GPU_FACTS: [&str; 3] = ["gpuSku", "vramMb", "numGpusPerNode"];

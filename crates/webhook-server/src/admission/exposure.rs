@@ -3,15 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use api_types::conversion::preserved::archive::PreservedGraph;
-use api_types::conversion::preserved::{PreservedComponent, PreservedIngress};
-use api_types::v1beta1::ComponentType;
+use api_types::{
+    conversion::preserved::{PreservedComponent, PreservedIngress, archive::PreservedGraph},
+    v1beta1::ComponentType,
+};
 use serde_json::Value;
 use workload::{Departure, ExposureObject, ExposureSettings};
 
-use super::field::{Findings, Mistake, Node};
-use super::kind::Kind;
-use super::{Facts, Found, Lookup, Request, identity};
+use super::{
+    Facts, Found, Lookup, Request,
+    field::{Findings, Mistake, Node},
+    identity,
+    kind::Kind,
+};
 
 /// The frontends of an object in v1beta1 that are exposed by their own `ingress`. They are read as the controllers read
 /// them.

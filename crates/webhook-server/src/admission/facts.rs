@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use workload::snapshot::SnapshotStorage;
-use workload::{ExposureObject, ExposureSettings};
+use workload::{ExposureObject, ExposureSettings, snapshot::SnapshotStorage};
 
 /// Everything that rules need beside the request. Gathered by the server before it asks.
 #[derive(Debug, Clone, Default, PartialEq)]

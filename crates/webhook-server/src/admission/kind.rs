@@ -1,10 +1,11 @@
 //! The kinds that are reviewed, and the versions they may come in.
 
-use api_types::GROUP;
-use api_types::conversion::{ApiVersion, ConversionError};
+use api_types::{
+    GROUP,
+    conversion::{ApiVersion, ConversionError},
+};
 
-use super::authored::TwoVersions;
-use super::{FieldError, GroupVersionKind, Path, Request};
+use super::{FieldError, GroupVersionKind, Path, Request, authored::TwoVersions};
 
 /// A kind that is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

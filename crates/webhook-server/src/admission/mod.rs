@@ -30,14 +30,13 @@ mod version;
 mod view;
 
 pub use answer::Answer;
+use api_types::conversion::{ApiVersion, convert};
 pub use facts::{CheckpointSettings, DiscoveryBackend, Facts, Features, Found, Lookup, Principals};
+use field::Node;
 pub use field_error::{ErrorKind, FieldError};
+use kind::Kind;
 pub use path::Path;
 pub use request::{GroupVersionKind, GroupVersionResource, Operation, Request, User};
-
-use api_types::conversion::{ApiVersion, convert};
-use field::Node;
-use kind::Kind;
 use serde_json::Value;
 
 /// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in

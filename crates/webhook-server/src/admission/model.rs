@@ -1,10 +1,11 @@
 //! DynamoModels.
 
-use api_types::refusals;
-use api_types::v1alpha1::ModelSource;
+use api_types::{refusals, v1alpha1::ModelSource};
 
-use super::field::{Findings, Node};
-use super::kind::Kind;
+use super::{
+    field::{Findings, Node},
+    kind::Kind,
+};
 
 const LORA: &str = "lora";
 

@@ -2,8 +2,10 @@
 
 use api_types::annotations;
 
-use super::field::{Findings, Node};
-use super::view::{Component, Provider};
+use super::{
+    field::{Findings, Node},
+    view::{Component, Provider},
+};
 
 /// The only API version of Grove that fragments are taken for.
 const GROVE_API: &str = api_types::grove::API_VERSION;

@@ -3,8 +3,7 @@
 
 use serde_json::Value;
 
-use super::ErrorKind;
-use super::field::Mistake;
+use super::{ErrorKind, field::Mistake};
 
 /// The mistakes in `new` that the change from `old` to `new` made. What was missing already is missing still, whatever else has
 /// changed in the place where it belongs.
@@ -43,9 +42,12 @@ pub(super) fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::field::{Findings, Node};
-    use super::*;
     use serde_json::json;
+
+    use super::{
+        super::field::{Findings, Node},
+        *,
+    };
 
     #[test]
     fn null_says_nothing() {

@@ -127,9 +127,10 @@ pub struct User {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::admission::{Answer, Facts, Path, review};
-    use serde_json::json;
 
     /// As the API server sends it; the spec would be refused in a request for the whole object.
     #[test]

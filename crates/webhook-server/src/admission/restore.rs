@@ -3,19 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::v1alpha1::{DynamoCheckpoint, EngineMode};
-use api_types::{annotations, labels};
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::PodSpec;
+use api_types::{
+    annotations, labels,
+    v1alpha1::{DynamoCheckpoint, EngineMode},
+};
+use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PodSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use workload::snapshot::{
     Restore, RestoreSource, SnapshotStorage, checkpoint_id, restore_pod, share_gpu_memory, storage_of_agents,
 };
 
-use super::field::Node;
-use super::request::is_dns_subdomain;
-use super::{Answer, Facts, Found, Lookup, Operation, Request};
+use super::{Answer, Facts, Found, Lookup, Operation, Request, field::Node, request::is_dns_subdomain};
 
 /// What must be read to restore this pod; nothing for almost all pods.
 pub(super) fn lookups(request: &Request, pod: &Value) -> Vec<Lookup> {

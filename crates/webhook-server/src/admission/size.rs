@@ -6,8 +6,10 @@ use std::io;
 use api_types::limits::SPEC_BYTES;
 use serde_json::Value;
 
-use super::ErrorKind;
-use super::field::{Mistake, Node};
+use super::{
+    ErrorKind,
+    field::{Mistake, Node},
+};
 
 /// The mistake of an object whose spec is too large, unless it was no smaller before.
 pub(super) fn check(new: &Value, old: Option<&Value>) -> Option<Mistake> {
@@ -43,8 +45,9 @@ impl io::Write for Count {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn of(bytes: usize) -> Value {
         json!({ "spec": { "a": "x".repeat(bytes - r#"{"a":""}"#.len()) } })

@@ -5,14 +5,16 @@ use std::cell::OnceCell;
 use api_types::conversion::{self, ApiVersion, convert, has_saved_data};
 use serde_json::Value;
 
-use super::authored;
-use super::field::{Findings, Mistake, Node};
-use super::kind::{Kind, Unexpected};
-use super::ratchet::{is_same, made_by_change};
-use super::view::Graph;
 use super::{
-    Answer, ErrorKind, Facts, FieldError, Operation, Request, checkpoint, component_deployment, deployment_request,
-    exposure, graph, model, size,
+    Answer, ErrorKind, Facts, FieldError, Operation, Request, authored, checkpoint, component_deployment,
+    deployment_request, exposure,
+    field::{Findings, Mistake, Node},
+    graph,
+    kind::{Kind, Unexpected},
+    model,
+    ratchet::{is_same, made_by_change},
+    size,
+    view::Graph,
 };
 
 /// Answers on one of the paths that validate.

@@ -1,24 +1,29 @@
 //! Writes the Secret, and sets CA bundles.
 
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
 
 use api_types::labels;
 use futures::future::join_all;
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
-use kube::{Client, Error};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::{
+    Client, Error,
+    api::{Api, ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
-use super::decide::Write;
-use super::issue::{IssueError, carry_out};
-use super::{Contents, Host, Place, PlaceKind};
+use super::{
+    Contents, Host, Place, PlaceKind,
+    decide::Write,
+    issue::{IssueError, carry_out},
+};
 use crate::NAME;
 
 /// The longest one request may take: as long as the API server itself works on one. It checks all rules of a CRD when any

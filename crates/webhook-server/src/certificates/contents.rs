@@ -1,7 +1,6 @@
 //! What the Secret holds.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::ByteString;
 

@@ -8,9 +8,11 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
-use super::decide::{Key, Serving, Signer, Write};
-use super::material::Authority;
-use super::{BACKDATE, CA_LIFETIME, Contents, Host, SERVING_LIFETIME};
+use super::{
+    BACKDATE, CA_LIFETIME, Contents, Host, SERVING_LIFETIME,
+    decide::{Key, Serving, Signer, Write},
+    material::Authority,
+};
 
 /// Names of the CA, as the Go operator has them.
 const CA_NAME: &str = "Dynamo-Webhook-CA";

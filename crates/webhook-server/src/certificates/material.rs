@@ -4,10 +4,11 @@ use std::fmt;
 
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData};
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
+use rustls::{
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    sign::CertifiedKey,
+};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// A CA certificate.

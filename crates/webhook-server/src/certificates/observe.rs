@@ -3,21 +3,28 @@
 use std::sync::Arc;
 
 use api_types::{GROUP, labels};
-use controller_kit::settings::CertProvisionMode;
-use controller_kit::store::{Key, Packed, Scope, Store, watch_api, watch_named};
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig,
+use controller_kit::{
+    settings::CertProvisionMode,
+    store::{Key, Packed, Scope, Store, watch_api, watch_named},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        core::v1::Secret,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::{Api, Client, Resource};
 use serde::Deserialize;
 
-use super::decide::Policy;
-use super::{Host, Place};
-use crate::changes::{Changes, ticks};
-use crate::configurations::CONVERTED;
+use super::{Host, Place, decide::Policy};
+use crate::{
+    changes::{Changes, ticks},
+    configurations::CONVERTED,
+};
 
 /// The little of a CustomResourceDefinition that matters here. Whole, ours take a megabyte each.
 #[derive(Debug, Clone, Deserialize, Resource)]

@@ -9,13 +9,14 @@ use kube::Client;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
-use super::Contents;
-use super::apply::{ActError, Hand};
-use super::decide::{Decision, Observed, Policy, decide};
-use super::material::Pair;
-use super::observe::Sight;
-use crate::changes::Changes;
-use crate::serve::Serving;
+use super::{
+    Contents,
+    apply::{ActError, Hand},
+    decide::{Decision, Observed, Policy, decide},
+    material::Pair,
+    observe::Sight,
+};
+use crate::{changes::Changes, serve::Serving};
 
 /// After something failed.
 const RETRY: Duration = Duration::from_secs(2);

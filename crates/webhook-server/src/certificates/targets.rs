@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+use k8s_openapi::{
+    ByteString,
+    api::admissionregistration::v1::{
+        MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::Host;
-use super::observe::Definition;
+use super::{Host, observe::Definition};
 
 /// An object that holds CA bundles for our Service.
 #[derive(Debug, Clone, PartialEq, Eq)]

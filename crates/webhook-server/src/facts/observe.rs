@@ -1,20 +1,27 @@
 //! Gathers what the rules of admission need to know.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use api_types::{GROUP, labels};
-use controller_kit::scope::Fence;
-use controller_kit::settings::OperatorConfiguration;
+use controller_kit::{scope::Fence, settings::OperatorConfiguration};
 use futures::future::join_all;
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams};
-use kube::{Client, Error};
+use k8s_openapi::api::{
+    apps::v1::DaemonSet,
+    authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec},
+};
+use kube::{
+    Client, Error,
+    api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams},
+};
 use serde_json::Value;
-use tokio::sync::Semaphore;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{sleep, timeout},
+};
 use tracing::{info, warn};
 use workload::ExposureObject;
 

@@ -1,12 +1,16 @@
 //! Makes keys. Nothing that is there is ever written.
 
 use api_types::labels;
-use controller_kit::apply::{self, ObjectId, timed};
-use controller_kit::failure::{ErrorType, Failure};
-use controller_kit::store::Key;
+use controller_kit::{
+    apply::{self, ObjectId, timed},
+    failure::{ErrorType, Failure},
+    store::Key,
+};
 use k8s_openapi::api::core::v1::Secret;
-use kube::Client;
-use kube::api::{Api, ObjectMeta, PostParams};
+use kube::{
+    Client,
+    api::{Api, ObjectMeta, PostParams},
+};
 
 use super::{KeyError, make};
 use crate::NAME;

@@ -11,13 +11,16 @@ mod run;
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use ring::rand::{SecureRandom, SystemRandom};
-use ring::signature::{Ed25519KeyPair, KeyPair};
-use ssh_key::private::{Ed25519Keypair, Ed25519PrivateKey, KeypairData};
-use ssh_key::public::Ed25519PublicKey;
-use ssh_key::{LineEnding, PrivateKey};
-
+use ring::{
+    rand::{SecureRandom, SystemRandom},
+    signature::{Ed25519KeyPair, KeyPair},
+};
 pub use run::{KeyMaker, Served};
+use ssh_key::{
+    LineEnding, PrivateKey,
+    private::{Ed25519Keypair, Ed25519PrivateKey, KeypairData},
+    public::Ed25519PublicKey,
+};
 
 /// Keys of the Secret, known to what reads it in pods.
 const PRIVATE: &str = "private.key";

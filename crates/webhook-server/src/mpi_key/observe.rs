@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api_types::conditions::MPI_KEY_AVAILABLE;
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{conditions::MPI_KEY_AVAILABLE, v1beta1::DynamoGraphDeployment};
 use controller_kit::store::{Scope, Store, watch_api};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, Resource};
@@ -52,8 +51,9 @@ pub(super) fn namespaces_in_need(graphs: &Store<Graph>) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_graph_says_in_its_status_that_the_key_is_missing() {

@@ -1,17 +1,20 @@
 //! Makes a key in each namespace that needs one.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use controller_kit::scope::Fence;
-use controller_kit::settings::Mpi;
-use controller_kit::store::{Key, Scope, Store};
+use controller_kit::{
+    scope::Fence,
+    settings::Mpi,
+    store::{Key, Scope, Store},
+};
 use kube::Client;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::apply::create_key;
-use super::observe::{Graph, namespaces_in_need, watch_graphs};
+use super::{
+    apply::create_key,
+    observe::{Graph, namespaces_in_need, watch_graphs},
+};
 use crate::changes::Changes;
 
 /// After something failed, and where another install acts.

@@ -1,8 +1,10 @@
 //! The body of a request, within limits.
 
 use http_body_util::BodyExt;
-use hyper::StatusCode;
-use hyper::body::{Body, Incoming};
+use hyper::{
+    StatusCode,
+    body::{Body, Incoming},
+};
 
 use super::peers::{Connection, Held, Limited};
 

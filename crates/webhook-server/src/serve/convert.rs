@@ -1,24 +1,24 @@
 //! `/convert`. It needs the request and nothing else: no cache, no discovery, no API server. Whatever the rest of the
 //! process is busy with or has lost, objects can be read.
 
-use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::{
+    io::{self, Write},
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::{Duration, Instant},
+};
 
 use api_types::conversion::review::{Outcome, Review};
-use hyper::StatusCode;
-use hyper::body::Bytes;
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use hyper::{StatusCode, body::Bytes};
+use tokio::{runtime::Handle, sync::mpsc, task::spawn_blocking, time::timeout};
 use tracing::{error, warn};
 
-use super::body::{Received, SMALL};
-use super::peers::{Connection, Limits};
-use super::reply::{Chunk, Chunks, Reply};
-use super::weight::Values;
-use super::{RequestMetrics, STOPPING};
+use super::{
+    RequestMetrics, STOPPING,
+    body::{Received, SMALL},
+    peers::{Connection, Limits},
+    reply::{Chunk, Chunks, Reply},
+    weight::Values,
+};
 
 /// The answer is sent in parts of about this size.
 const PART: usize = 64 << 10;

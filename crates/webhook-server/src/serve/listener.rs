@@ -1,21 +1,18 @@
 //! Accepts connections, and ends them in an orderly way.
 
-use std::convert::Infallible;
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    time::{sleep, timeout},
+};
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
-use super::Service;
-use super::peers::Connection;
+use super::{Service, peers::Connection};
 
 /// For each further one, one that waits for its client is ended. API servers keep a few each.
 const CONNECTIONS: u32 = 512;

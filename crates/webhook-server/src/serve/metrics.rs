@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use controller_kit::metrics::Metrics;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+};
 
 use crate::admission::{Answer, Operation, Path};
 

@@ -14,26 +14,31 @@ mod reply;
 mod tls;
 mod weight;
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
-use hyper::body::Incoming;
-use hyper::{Method, Request, Response, StatusCode};
-use tokio::time::timeout;
-use tracing::{error, info};
-
-use crate::admission::{self, Answer, Path};
-use crate::facts::observe::Source;
-use crate::review;
+use hyper::{Method, Request, Response, StatusCode, body::Incoming};
 pub use listener::{Drain, serve};
 pub use metrics::RequestMetrics;
 use peers::{Connection, Limited, Limits, Peers};
 use reply::{Reply, ReplyBody};
 pub use tls::Serving;
+use tokio::time::timeout;
+use tracing::{error, info};
 use weight::Values;
+
+use crate::{
+    admission::{self, Answer, Path},
+    facts::observe::Source,
+    review,
+};
 
 /// Path of the conversion.
 pub const CONVERT: &str = "/convert";

@@ -4,14 +4,18 @@
 //! limit for all, none of the peers gets more than half of what is scarce, and when connections run out, the peer that has most
 //! loses the one that has waited longest.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::AbortHandle,
+    time::{Instant, sleep_until},
+};
 
 /// The longest that TLS and the first request's head may take together.
 const FIRST_HEAD: Duration = Duration::from_secs(10);
@@ -206,8 +210,7 @@ impl Drop for Connection {
 
 #[cfg(test)]
 mod tests {
-    use tokio::task::JoinHandle;
-    use tokio::time::advance;
+    use tokio::{task::JoinHandle, time::advance};
 
     use super::*;
 

@@ -1,13 +1,17 @@
 //! What is answered, and how it goes out.
 
-use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use hyper::body::{Body, Bytes, Frame, SizeHint};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
-use hyper::{Response, StatusCode};
+use hyper::{
+    Response, StatusCode,
+    body::{Body, Bytes, Frame, SizeHint},
+    header::{CONNECTION, CONTENT_TYPE, HeaderValue},
+};
 use tokio::sync::mpsc;
 
 use super::peers::Connection;

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
 
 /// What clients may speak. API servers ask webhooks in HTTP/1.1 and offer nothing else; one connection of HTTP/2 could carry any
 /// number of requests.

@@ -4,8 +4,10 @@ use api_types::schema::checks;
 use serde_json::{Value, json};
 use webhook_server::admission::{Answer, Facts, FieldError, Request};
 
-use crate::refused::{Example, examples, merged};
-use crate::support::*;
+use crate::{
+    refused::{Example, examples, merged},
+    support::*,
+};
 
 /// A cluster with all that the examples need.
 fn cluster() -> Facts {

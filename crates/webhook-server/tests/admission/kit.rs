@@ -1,16 +1,13 @@
 //! The inputs of the conformance kit: what the reference refuses is refused at the same fields, what it admits is admitted.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::LazyLock;
+use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 
 use api_types::conversion::{ApiVersion, convert};
 use serde_json::Value;
 use test_cluster::conformance_kit;
 use webhook_server::admission::{Answer, Facts, Path, review};
 
-use crate::support::kit::documents;
-use crate::support::{change, creation, facts, facts_with, patched, validates};
+use crate::support::{change, creation, facts, facts_with, kit::documents, patched, validates};
 
 /// Kinds with a path for defaults.
 fn defaults(kind: &str) -> Option<Path> {

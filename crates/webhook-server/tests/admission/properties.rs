@@ -6,8 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use webhook_server::admission::{Answer, Facts, GroupVersionKind, Operation, Path, Request, lookups, review};
 
-use crate::kit;
-use crate::support::*;
+use crate::{kit, support::*};
 
 /// Objects to begin with: small ones with everything in them, and real ones if they are there.
 static SEEDS: LazyLock<Vec<Value>> = LazyLock::new(|| {

@@ -3,19 +3,25 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use kube::{Client, Config};
+use kube::{
+    Client, Config,
+    api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Options, Program, Signal, TestNamespace, wait};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 /// Generous, because a whole test run may share two cores.
 pub const LIMIT: Duration = Duration::from_secs(90);

@@ -1,19 +1,25 @@
 //! Certificates and CA bundles on a real API server.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use api_types::labels;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 use test_cluster::{Signal, wait};
 
-use crate::common::{CERTIFICATES, Install, LIMIT, Replica, address, graphs};
-use crate::manifests::graph;
-use crate::{namespace, own_install, world};
+use crate::{
+    common::{CERTIFICATES, Install, LIMIT, Replica, address, graphs},
+    manifests::graph,
+    namespace, own_install, world,
+};
 
 /// Whether a replica serves a certificate that the Secret's CA has signed.
 async fn serves(install: &Install, replica: &Replica) -> Result<(), String> {

@@ -1,12 +1,16 @@
 //! Users that may create graphs, and neither Ingresses nor VirtualServices.
 
-use kube::Client;
-use kube::api::{Api, DynamicObject, PostParams};
+use kube::{
+    Client,
+    api::{Api, DynamicObject, PostParams},
+};
 use serde_json::{Value, json};
 use test_cluster::{TestNamespace, account, wait};
 
-use crate::common::{LIMIT, resource};
-use crate::{namespace, world};
+use crate::{
+    common::{LIMIT, resource},
+    namespace, world,
+};
 
 /// The client of an account that may write custom resources in the namespace, and `more`.
 async fn tenant(namespace: &TestNamespace, name: &str, more: &[Value]) -> Client {

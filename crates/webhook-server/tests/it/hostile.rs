@@ -1,19 +1,25 @@
 //! Clients on the pod network that are no API server: what they send costs others nothing.
 
-use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
+use std::{
+    fmt::Write as _,
+    net::{IpAddr, Ipv4Addr},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use test_cluster::wait;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
 use tokio_rustls::client::TlsStream;
 
-use crate::common::{Install, Replica};
-use crate::requests::{CONVERT, GRAPHS, connected_from, conversion, send};
-use crate::{namespace, own_install};
+use crate::{
+    common::{Install, Replica},
+    namespace, own_install,
+    requests::{CONVERT, GRAPHS, connected_from, conversion, send},
+};
 
 /// The time in which an answer counts as given at once: a part of what the API server waits.
 const SOON: Duration = Duration::from_secs(6);

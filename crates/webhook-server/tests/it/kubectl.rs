@@ -1,14 +1,18 @@
 //! What kubectl and GitOps tools send, for every kind that has two versions, in both.
 
-use kube::ResourceExt;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{
+    ResourceExt,
+    api::{Api, DynamicObject, Patch, PatchParams, PostParams},
+};
 use serde_json::{Map, Value, json};
 use test_cluster::TestNamespace;
 
-use crate::common::{objects, stored};
-use crate::manifests::{KINDS, Kind};
-use crate::namespace;
-use crate::versions::{VERSIONS, other, subset};
+use crate::{
+    common::{objects, stored},
+    manifests::{KINDS, Kind},
+    namespace,
+    versions::{VERSIONS, other, subset},
+};
 
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const MANAGER: &str = "argocd-controller";

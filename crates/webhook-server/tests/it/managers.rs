@@ -8,8 +8,7 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use test_cluster::TestNamespace;
 
-use crate::common::objects;
-use crate::namespace;
+use crate::{common::objects, namespace};
 
 pub const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
 const GRAPH: &str = "DynamoGraphDeployment";

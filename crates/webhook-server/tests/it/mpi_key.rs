@@ -5,10 +5,12 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use serde_json::{Value, json};
 use test_cluster::{TestNamespace, wait};
 
-use crate::common::{LIMIT, address, graphs};
-use crate::manifests::graph;
-use crate::surroundings::Mark;
-use crate::{namespace, own_install};
+use crate::{
+    common::{LIMIT, address, graphs},
+    manifests::graph,
+    namespace, own_install,
+    surroundings::Mark,
+};
 
 /// A graph of a namespace, with what the graph controller says of it.
 struct Graph(Api<DynamicObject>);

@@ -1,18 +1,26 @@
 //! What an author removes from a manifest goes, with all controllers running, however kubectl writes it and in both versions.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, Tool};
-use test_cluster::{Program, TestNamespace, wait};
+use test_cluster::{
+    Program, TestNamespace,
+    assets::{Assets, Tool},
+    wait,
+};
 
-use crate::common::objects;
-use crate::managers::{IMAGE, graph};
-use crate::versions::VERSIONS;
-use crate::{namespace, world};
+use crate::{
+    common::objects,
+    managers::{IMAGE, graph},
+    namespace,
+    versions::VERSIONS,
+    world,
+};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const CONTROLLERS: [&str; 3] = ["graph-controller", "component-controller", "model-controller"];

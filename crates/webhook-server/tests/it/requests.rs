@@ -1,18 +1,21 @@
 //! Requests that no API server sends, and how connections begin and end.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 use test_cluster::{Signal, wait};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::common::{Install, LIMIT, Replica, address};
-use crate::{namespace, own_install, world};
+use crate::{
+    common::{Install, LIMIT, Replica, address},
+    namespace, own_install, world,
+};
 
 /// Where graphs are validated.
 pub const GRAPHS: &str = "/validate/nvidia.com/v1beta1/dynamographdeployments";

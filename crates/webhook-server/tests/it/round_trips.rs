@@ -4,10 +4,12 @@ use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::TestNamespace;
 
-use crate::common::{objects, stored};
-use crate::kit::documents;
-use crate::namespace;
-use crate::versions::{VERSIONS, other};
+use crate::{
+    common::{objects, stored},
+    kit::documents,
+    namespace,
+    versions::{VERSIONS, other},
+};
 
 const KINDS: [&str; 3] = ["DynamoGraphDeployment", "DynamoComponentDeployment", "DynamoGraphDeploymentRequest"];
 

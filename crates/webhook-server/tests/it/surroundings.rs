@@ -6,8 +6,10 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use serde_json::{Value, json};
 use test_cluster::{TestNamespace, wait};
 
-use crate::common::{LIMIT, graphs};
-use crate::{namespace, world};
+use crate::{
+    common::{LIMIT, graphs},
+    namespace, world,
+};
 
 /// The mark of another operator on a namespace.
 pub struct Mark(Api<Lease>);

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
-use kube::ResourceExt;
-use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::{
+    ResourceExt,
+    api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
+};
 use serde_json::{Value, json};
 
-use crate::common::graphs;
-use crate::manifests::graph;
-use crate::namespace;
+use crate::{common::graphs, manifests::graph, namespace};
 
 pub const VERSIONS: [&str; 2] = ["v1alpha1", "v1beta1"];
 

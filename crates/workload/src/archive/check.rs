@@ -1,8 +1,9 @@
 //! What the author of a component of 2025 has to say.
 
-use crate::Invalid;
 use api_types::v1beta1::ComponentSpec;
 use k8s_openapi::api::core::v1::Container;
+
+use crate::Invalid;
 
 /// Checks that the source of an image has the form `name:version`.
 ///

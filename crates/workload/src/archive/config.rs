@@ -1,13 +1,16 @@
 //! What the configuration of a deployment says about a component: JSON in an environment variable, by service.
 
+use std::collections::BTreeMap;
+
+use api_types::{
+    env as env_names, ports,
+    v1beta1::{ComponentSpec, ComponentType},
+};
+use k8s_openapi::{api::core::v1::EnvVar, apimachinery::pkg::api::resource::Quantity};
+use serde_json::{Value, json};
+
 use super::main;
 use crate::{Invalid, go_json};
-use api_types::v1beta1::{ComponentSpec, ComponentType};
-use api_types::{env as env_names, ports};
-use k8s_openapi::api::core::v1::EnvVar;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// Applies it: workers are replicas where the author gives none, resources win over the author's, and a frontend is told the port
 /// by which it is reached. `inherited` is the environment of the whole graph, under the component's own.

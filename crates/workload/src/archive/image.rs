@@ -1,9 +1,7 @@
 //! Where the image of a component stands, as its DynamoComponent says.
 
-use api_types::conditions::image_build as reason;
-use api_types::v1alpha1::DynamoComponent;
-use k8s_openapi::api::core::v1::LocalObjectReference;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use api_types::{conditions::image_build as reason, v1alpha1::DynamoComponent};
+use k8s_openapi::{api::core::v1::LocalObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 
 /// Where an image stands.
 #[derive(Clone, Debug, PartialEq)]

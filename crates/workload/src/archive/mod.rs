@@ -8,23 +8,29 @@ mod image;
 mod privileges;
 mod serve;
 
+use std::collections::BTreeMap;
+
+use api_types::{
+    conversion::preserved::{
+        PreservedClaim,
+        archive::{PreservedService, PreservedVolume},
+    },
+    env,
+    v1beta1::{ComponentSpec, ComponentType, MAIN_CONTAINER},
+};
 pub use check::{check_source, check_told};
 pub use config::{configure, is_configured, workers};
 pub use image::{Awaited, Image, Running, image};
+use k8s_openapi::{
+    api::core::v1::{
+        Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec,
+        VolumeMount, VolumeResourceRequirements,
+    },
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
 pub use serve::is_entry;
 
 use crate::Invalid;
-use api_types::conversion::preserved::PreservedClaim;
-use api_types::conversion::preserved::archive::{PreservedService, PreservedVolume};
-use api_types::env;
-use api_types::v1beta1::{ComponentSpec, ComponentType, MAIN_CONTAINER};
-use k8s_openapi::api::core::v1::{
-    Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec, VolumeMount,
-    VolumeResourceRequirements,
-};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use std::collections::BTreeMap;
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the author says what it starts.
 /// `inherited` is the environment of the whole graph, under the component's own.

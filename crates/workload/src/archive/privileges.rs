@@ -1,10 +1,11 @@
 //! What pods may do that others may not: annotations of 2025 on a service.
 
-use super::{main, pod};
-use api_types::conversion::preserved::archive::Privilege;
-use api_types::v1beta1::ComponentSpec;
-use k8s_openapi::api::core::v1::SecurityContext;
 use std::collections::BTreeSet;
+
+use api_types::{conversion::preserved::archive::Privilege, v1beta1::ComponentSpec};
+use k8s_openapi::api::core::v1::SecurityContext;
+
+use super::{main, pod};
 
 const TRACE: &str = "SYS_PTRACE";
 

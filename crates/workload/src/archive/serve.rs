@@ -1,10 +1,15 @@
 //! How a built image is started: `dynamo serve` with the tag of a service.
 
+use api_types::{
+    env as env_names, ports,
+    v1beta1::{ComponentSpec, ComponentType},
+};
+use k8s_openapi::{
+    api::core::v1::{ContainerPort, EnvVar, HTTPGetAction, Probe},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
 use super::{main, pod};
-use api_types::v1beta1::{ComponentSpec, ComponentType};
-use api_types::{env as env_names, ports};
-use k8s_openapi::api::core::v1::{ContainerPort, EnvVar, HTTPGetAction, Probe};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// Starts a service in `main`, unless the author says what it runs. The service that the graph is entered by is a frontend.
 pub(super) fn serve(component: &mut ComponentSpec, tag: &str, config: bool) {

@@ -1,8 +1,9 @@
 //! Tests of what the API of 2025 adds to a component.
 
-use super::*;
 use api_types::v1alpha1::DynamoComponent;
 use serde_json::{Value, json};
+
+use super::*;
 
 fn component(value: Value) -> ComponentSpec {
     serde_json::from_value(value).unwrap()

@@ -1,10 +1,12 @@
 //! How many GPUs an engine has through claims. Not every device is a GPU: network cards are claimed in the same way.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::resource::v1::{DeviceClassSpec, DeviceRequest, DeviceSelector, ResourceClaimSpec};
+use thiserror::Error;
+
 use super::{Claim, ClaimSource};
 use crate::gpus::is_gpu;
-use k8s_openapi::api::resource::v1::{DeviceClassSpec, DeviceRequest, DeviceSelector, ResourceClaimSpec};
-use std::collections::{BTreeMap, BTreeSet};
-use thiserror::Error;
 
 /// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.
 pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;
@@ -186,8 +188,9 @@ fn is_gpu_driver(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     const CLAIM: &str = "ResourceClaimTemplate eight";
 

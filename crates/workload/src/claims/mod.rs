@@ -2,11 +2,13 @@
 
 mod gpus;
 
-pub use gpus::{DeviceClasses, Uncountable, classes_of, count_gpus};
-
-use k8s_openapi::api::core::v1::{Container, PodSpec};
-use k8s_openapi::api::resource::v1::{DeviceRequest, ResourceClaimSpec};
 use std::fmt;
+
+pub use gpus::{DeviceClasses, Uncountable, classes_of, count_gpus};
+use k8s_openapi::api::{
+    core::v1::{Container, PodSpec},
+    resource::v1::{DeviceRequest, ResourceClaimSpec},
+};
 
 /// As many as matter where a claim asks for all devices of a node: more than one.
 const ALL: u32 = 2;
@@ -88,8 +90,9 @@ fn amount(mode: Option<&str>, count: Option<i64>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     #[test]
     fn devices_of_the_class_count_as_far_as_the_container_uses_them() {

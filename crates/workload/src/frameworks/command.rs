@@ -1,8 +1,9 @@
 //! Command lines of engines: what they say, and how flags are added.
 
-use super::{detect, shell};
 use api_types::v1beta1::BackendFramework;
 use k8s_openapi::api::core::v1::Container;
+
+use super::{detect, shell};
 
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "zsh", "ksh"];
 
@@ -86,8 +87,9 @@ pub(super) fn run_script(main: &mut Container, shell: &str, script: String) {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::*;
     use BackendFramework::{Sglang, Vllm};
+
+    use super::*;
 
     pub(in crate::frameworks) fn container(command: &[&str], args: &[&str]) -> Container {
         let list = |words: &[&str]| {

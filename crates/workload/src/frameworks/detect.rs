@@ -1,8 +1,9 @@
 //! Which engine a worker runs, as its command line tells it.
 
-use crate::Invalid;
 use api_types::v1beta1::{BackendFramework, DynamoComponentDeployment, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::Container;
+
+use crate::Invalid;
 
 const ALL: [BackendFramework; 3] = [BackendFramework::Sglang, BackendFramework::Trtllm, BackendFramework::Vllm];
 
@@ -75,8 +76,9 @@ fn is_space(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use BackendFramework::{Sglang, Trtllm, Vllm};
+
+    use super::*;
 
     #[test]
     fn command_lines_tell_their_engine() {

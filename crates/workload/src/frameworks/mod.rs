@@ -15,17 +15,18 @@ mod shell;
 mod trtllm;
 mod vllm;
 
+use api_types::{
+    names,
+    v1beta1::{BackendFramework, EngineMode},
+};
 pub(crate) use detect::detect;
 pub use detect::framework_of;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
 pub use multinode::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WORKER_CLIQUE};
 pub use vllm::WAIT_FOR_LEADER;
 pub(crate) use vllm::WAITS_FOR_LEADER;
 
-use crate::validate::CacheMount;
-use crate::{RenderInput, ValidatedComponent, gpus};
-use api_types::names;
-use api_types::v1beta1::{BackendFramework, EngineMode};
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use crate::{RenderInput, ValidatedComponent, gpus, validate::CacheMount};
 
 /// Everything about a pod that an engine's command line depends on.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,9 @@
 //! SGLang.
 
-use super::{Launch, Multinode, NodeRole, command};
 use api_types::{ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::Container;
+
+use super::{Launch, Multinode, NodeRole, command};
 
 /// Tells each node of a replica its rank and where the leader is; says whether an engine was found to tell.
 pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
@@ -22,8 +23,10 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Peers, command::tests::*, tests::launch};
-    use super::*;
+    use super::{
+        super::{Peers, command::tests::*, tests::launch},
+        *,
+    };
 
     fn adapted(role: NodeRole, peers: Peers<'_>) -> Container {
         let mut main = container(&["python3", "-m", "dynamo.sglang"], &["--tp", "16"]);

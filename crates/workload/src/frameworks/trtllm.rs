@@ -1,11 +1,15 @@
 //! TensorRT-LLM: the leader starts one process for each GPU of the replica over SSH and MPI.
 
+use std::collections::BTreeSet;
+
+use api_types::{env as names, ports};
+use k8s_openapi::{
+    api::core::v1::{Container, PodSpec, Probe, SecretVolumeSource, TCPSocketAction, Volume, VolumeMount},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
 use super::{Launch, Multinode, NodeRole, Peers, command, shell};
 use crate::pod::env;
-use api_types::{env as names, ports};
-use k8s_openapi::api::core::v1::{Container, PodSpec, Probe, SecretVolumeSource, TCPSocketAction, Volume, VolumeMount};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use std::collections::BTreeSet;
 
 const KEYS: &str = "/ssh-pk";
 const KEYS_MODE: i32 = 0o644;
@@ -168,8 +172,10 @@ fn worker_script() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{command::tests::*, tests::launch};
-    use super::*;
+    use super::{
+        super::{command::tests::*, tests::launch},
+        *,
+    };
 
     const GROVE: Peers<'_> = Peers::Grove { component: "dec" };
 

@@ -1,13 +1,15 @@
 //! Mistakes that only Grove makes mistakes.
 
+use api_types::{
+    annotations::GROVE_UPDATE_STRATEGY,
+    limits::MEMORY_RANKS,
+    names::GROVE_COMBINED_MAX,
+    refusals,
+    v1beta1::{ComponentSpec, DynamoGraphDeployment},
+};
+
 use super::{roles, topology};
-use crate::Invalid;
-use crate::validate::Mistakes;
-use api_types::annotations::GROVE_UPDATE_STRATEGY;
-use api_types::limits::MEMORY_RANKS;
-use api_types::names::GROVE_COMBINED_MAX;
-use api_types::refusals;
-use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment};
+use crate::{Invalid, validate::Mistakes};
 
 /// Names of the ways in which Grove replaces pods.
 const UPDATE_STRATEGIES: [&str; 2] = ["RollingRecreate", "OnDelete"];
@@ -60,8 +62,9 @@ fn check_ranks(components: &[ComponentSpec], mistakes: &mut Mistakes) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn fields(metadata: Value, spec: Value) -> Vec<String> {
         let graph = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();

@@ -1,16 +1,29 @@
 //! One clique: the pods of one role of a component.
 
-use super::roles::{Clique, CliqueRole};
-use super::{GroveComponent, GroveGraph, topology};
-use crate::frameworks::{Multinode, Peers};
-use crate::metadata::Pairs;
-use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, pod, quantity};
-use api_types::grove::{PodCliqueTemplate, PodCliqueTemplateSpec};
-use api_types::v1beta1::{ComponentType, MAIN_CONTAINER};
-use api_types::{annotations, env, labels, names};
-use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use std::collections::BTreeMap;
+
+use api_types::{
+    annotations, env,
+    grove::{PodCliqueTemplate, PodCliqueTemplateSpec},
+    labels, names,
+    v1beta1::{ComponentType, MAIN_CONTAINER},
+};
+use k8s_openapi::{
+    api::core::v1::{Container, PodSpec, ResourceRequirements},
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+use super::{
+    GroveComponent, GroveGraph,
+    roles::{Clique, CliqueRole},
+    topology,
+};
+use crate::{
+    DiscoveryBackend, RenderInput, ValidatedComponent,
+    frameworks::{Multinode, Peers},
+    metadata::Pairs,
+    pod, quantity,
+};
 
 /// Renders a clique; `in_group` says that it is part of a scaling group, which bears the constraints then.
 pub(super) fn render(

@@ -28,6 +28,9 @@ mod service;
 mod set;
 mod topology;
 
+use std::collections::BTreeMap;
+
+use api_types::v1beta1::{ComponentSpec, DynamoGraphDeploymentSpec};
 pub use check::check;
 pub use readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness};
 pub(crate) use roles::only_assists;
@@ -37,10 +40,7 @@ pub use service::{render_ingress, render_ray_head_service, render_service, rende
 pub use set::render_pod_clique_set;
 pub use topology::has_topology;
 
-use crate::snapshot::Restore;
-use crate::{PodSettings, PullSecretIndex, ValidatedComponent};
-use api_types::v1beta1::{ComponentSpec, DynamoGraphDeploymentSpec};
-use std::collections::BTreeMap;
+use crate::{PodSettings, PullSecretIndex, ValidatedComponent, snapshot::Restore};
 
 /// A graph as it is rendered for Grove.
 #[derive(Clone, Debug)]

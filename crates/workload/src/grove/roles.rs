@@ -1,9 +1,13 @@
 //! Which cliques a component has, and what scales it.
 
-use crate::{LEADER_CLIQUE, NodeRole, WORKER_CLIQUE};
-use api_types::v1beta1::{ComponentSpec, EngineMode, Failover};
-use api_types::{grove, labels, names};
 use std::collections::BTreeMap;
+
+use api_types::{
+    grove, labels, names,
+    v1beta1::{ComponentSpec, EngineMode, Failover},
+};
+
+use crate::{LEADER_CLIQUE, NodeRole, WORKER_CLIQUE};
 
 /// A clique of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,8 +152,9 @@ pub(super) fn names_beside_set(component: &ComponentSpec) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn component(spec: Value) -> ComponentSpec {
         serde_json::from_value(spec).unwrap()

@@ -1,8 +1,12 @@
 //! Who places the pods of a graph.
 
-use api_types::grove::{self, PodCliqueTemplate};
-use api_types::{annotations, labels};
 use std::collections::BTreeMap;
+
+use api_types::{
+    annotations,
+    grove::{self, PodCliqueTemplate},
+    labels,
+};
 
 const KAI: &str = "kai-scheduler";
 const KAI_DEFAULT_QUEUE: &str = "dynamo";

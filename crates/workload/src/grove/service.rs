@@ -1,15 +1,20 @@
 //! How the components of a graph on Grove are reached.
 
+use api_types::{external::VirtualService, labels, names, ports, v1beta1::ComponentType};
+use k8s_openapi::{
+    api::{
+        core::v1::{Service, ServicePort, ServiceSpec},
+        networking::v1::Ingress,
+    },
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
+
 use super::{GroveComponent, GroveGraph, clique};
-use crate::metadata::{Pairs, some};
-use crate::{DiscoveryBackend, exposure, frameworks, service};
-use api_types::external::VirtualService;
-use api_types::v1beta1::ComponentType;
-use api_types::{labels, names, ports};
-use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
-use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use crate::{
+    DiscoveryBackend, exposure, frameworks,
+    metadata::{Pairs, some},
+    service,
+};
 
 /// The Service of a component, without owner; `None` if there must be none.
 pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {

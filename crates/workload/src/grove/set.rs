@@ -1,17 +1,23 @@
 //! The PodCliqueSet of a graph.
 
-use super::roles::{self, ChildKind, Clique, CliqueRole, child_of};
-use super::{GroveComponent, GroveGraph, clique, topology};
-use crate::metadata::some;
-use crate::{NodeRole, rank_claim};
-use api_types::grove::{
-    HeadlessServiceConfig, PodCliqueSet, PodCliqueSetSpec, PodCliqueSetTemplate, PodCliqueSetUpdateStrategy,
-    PodCliqueTemplate, ScalingGroupConfig,
+use api_types::{
+    annotations,
+    grove::{
+        HeadlessServiceConfig, PodCliqueSet, PodCliqueSetSpec, PodCliqueSetTemplate, PodCliqueSetUpdateStrategy,
+        PodCliqueTemplate, ScalingGroupConfig,
+    },
+    labels, names,
+    v1beta1::BackendFramework,
 };
-use api_types::v1beta1::BackendFramework;
-use api_types::{annotations, labels, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
+
+use super::{
+    GroveComponent, GroveGraph, clique,
+    roles::{self, ChildKind, Clique, CliqueRole, child_of},
+    topology,
+};
+use crate::{NodeRole, metadata::some, rank_claim};
 
 const ANY_ORDER: &str = "CliqueStartupTypeAnyOrder";
 const EXPLICIT: &str = "CliqueStartupTypeExplicit";

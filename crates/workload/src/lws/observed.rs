@@ -3,10 +3,12 @@
 //! Only the newest API has `status.observedGeneration`. With an older one, the status that was there when the template changed is
 //! noted on the set, in the same write, and does not count until it changes.
 
+use std::fmt;
+
+use api_types::{annotations, names};
+
 use super::{LeaderWorkerSet, LeaderWorkerSetStatus};
 use crate::{TemplateDigest, Workload};
-use api_types::{annotations, names};
-use std::fmt;
 
 const DIGITS: usize = 16;
 
@@ -86,9 +88,10 @@ pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::{NotReady, Readiness};
-    use serde_json::{Value, json};
 
     /// A set of two groups with this template, whose API has no observed generation.
     fn set(template: &str, generation: i64, status: &Value) -> LeaderWorkerSet {

@@ -1,11 +1,10 @@
 //! What a live LeaderWorkerSet says about its component. Its replicas are groups of pods.
 
-use super::observed::is_observed;
-use super::{LeaderWorkerSet, LeaderWorkerSetStatus};
-use crate::{NotReady, Readiness, Workload};
 use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+
+use super::{LeaderWorkerSet, LeaderWorkerSetStatus, observed::is_observed};
+use crate::{NotReady, Readiness, Workload};
 
 impl Workload for LeaderWorkerSet {
     fn object_meta(&self) -> &ObjectMeta {
@@ -83,8 +82,9 @@ fn why_not_ready(set: &LeaderWorkerSet) -> Option<NotReady> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     /// Wanted 2 at generation 3, and everything in order but for `status`.
     fn with(replicas: i32, status: serde_json::Value) -> Option<NotReady> {

@@ -1,15 +1,20 @@
 //! The LeaderWorkerSet of a component: a group of pods for each replica.
 
+use api_types::{annotations, labels, names};
+use k8s_openapi::{
+    api::core::v1::{PodSpec, PodTemplateSpec},
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
+
 use super::{
     GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerTemplate, NetworkConfig,
 };
-use crate::frameworks::{Multinode, NodeRole, Peers};
-use crate::metadata::{Pairs, some};
-use crate::{RenderInput, TemplateDigest, ValidatedComponent, deployment, pod};
-use api_types::{annotations, labels, names};
-use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use crate::{
+    RenderInput, TemplateDigest, ValidatedComponent, deployment,
+    frameworks::{Multinode, NodeRole, Peers},
+    metadata::{Pairs, some},
+    pod,
+};
 
 /// Workers start with their leader: they wait for it by themselves where they have to.
 const STARTUP: &str = "LeaderCreated";

@@ -1,9 +1,13 @@
 //! The part of the API of LeaderWorkerSets that matters here. Objects that others made may hold more.
 
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use k8s_openapi::{Metadata, NamespaceResourceScope, Resource};
+use k8s_openapi::{
+    Metadata, NamespaceResourceScope, Resource,
+    api::core::v1::PodTemplateSpec,
+    apimachinery::pkg::{
+        apis::meta::v1::{Condition, ObjectMeta},
+        util::intstr::IntOrString,
+    },
+};
 use serde::{Deserialize, Serialize};
 
 /// Groups of pods: in each, a leader and the workers that follow it.

@@ -1,8 +1,11 @@
 //! Mistakes that only show when replicas span nodes.
 
+use api_types::{
+    names,
+    v1beta1::{ComponentType, MAIN_CONTAINER},
+};
+
 use crate::{Invalid, ValidatedComponent};
-use api_types::names;
-use api_types::v1beta1::{ComponentType, MAIN_CONTAINER};
 
 /// Most characters of the name of a StatefulSet. Its pods carry a label with this name, a hyphen and a hash of at most ten
 /// characters; names of pods, which are host names too, add less. (kubernetes/kubernetes#64023, kubernetes-sigs/lws#410)

@@ -1,8 +1,9 @@
 //! The compilation cache, mounted into the main container.
 
+use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
+
 use super::volumes;
 use crate::validate::CacheMount;
-use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
 
 /// Mounts the cache, unless the author did.
 ///

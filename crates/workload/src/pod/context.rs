@@ -1,8 +1,11 @@
 //! What the defaults of a pod depend on.
 
+use api_types::{
+    annotations,
+    v1beta1::{ComponentType, EppConfig},
+};
+
 use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
-use api_types::annotations;
-use api_types::v1beta1::{ComponentType, EppConfig};
 
 const CONTAINER_MODE: &str = "container";
 

@@ -1,9 +1,12 @@
 //! What a component's type brings along.
 
-use super::{context::PodContext, env, epp, probes::Probes};
-use api_types::v1beta1::{ComponentType, MAIN_CONTAINER};
-use api_types::{env as env_names, names, ports};
+use api_types::{
+    env as env_names, names, ports,
+    v1beta1::{ComponentType, MAIN_CONTAINER},
+};
 use k8s_openapi::api::core::v1::{Container, ContainerPort, EnvVar, PodSpec, VolumeMount};
+
+use super::{context::PodContext, env, epp, probes::Probes};
 
 const GRACE_SECONDS: i64 = 60;
 const EPP_GRACE_SECONDS: i64 = 130;

@@ -1,11 +1,12 @@
 //! Environment variables.
 
+use std::collections::BTreeMap;
+
+use api_types::{env as names, v1beta1::MAIN_CONTAINER};
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
+
 use super::context::PodContext;
 use crate::{DiscoveryBackend, PodSettings};
-use api_types::env as names;
-use api_types::v1beta1::MAIN_CONTAINER;
-use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
-use std::collections::BTreeMap;
 
 /// A variable with a fixed value.
 pub(crate) fn value(name: &str, value: impl Into<String>) -> EnvVar {

@@ -1,8 +1,9 @@
 //! What the endpoint picker of a gateway needs: its flags, its configuration, a cache it can write to.
 
-use super::context::PodContext;
 use api_types::{names, ports};
 use k8s_openapi::api::core::v1::{ConfigMapVolumeSource, EmptyDirVolumeSource, KeyToPath, Volume, VolumeMount};
+
+use super::context::PodContext;
 
 const POOL_GROUP: &str = "inference.networking.k8s.io";
 const CONFIG_VOLUME: &str = "epp-config";

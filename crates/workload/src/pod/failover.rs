@@ -1,11 +1,13 @@
 //! Two engines in one pod: one serves, the other stands by over the same GPU memory.
 
+use api_types::{env as names, ports, v1beta1::BackendFramework};
+use k8s_openapi::{
+    api::core::v1::{Container, ContainerPort, EnvVar, PodSpec, Probe},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
+
 use super::{env, gpu_memory::SOCKET_DIR};
 use crate::frameworks;
-use api_types::v1beta1::BackendFramework;
-use api_types::{env as names, ports};
-use k8s_openapi::api::core::v1::{Container, ContainerPort, EnvVar, PodSpec, Probe};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 const ENGINES: [i32; 2] = [0, 1];
 const NIXL_SIDE_CHANNEL: i32 = 5600;

@@ -1,9 +1,10 @@
 //! A sidecar that answers HTTP for its pod.
 
-use super::{context::PodContext, defaults, env, merge};
-use crate::RenderInput;
 use api_types::v1beta1::ComponentType;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe, VolumeMount};
+
+use super::{context::PodContext, defaults, env, merge};
+use crate::RenderInput;
 
 /// The author's sidecar over a frontend's defaults, with the main container's mounts that it has not itself.
 pub(super) fn render(

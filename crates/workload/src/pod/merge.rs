@@ -4,8 +4,9 @@
 //! out. Lists replace lists, environments unite by name, a probe replaces a probe as a whole, and one that is empty takes it
 //! away. Fields without a default are the author's alone.
 
-use super::env;
 use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
+
+use super::env;
 
 /// The author's container over the defaults; it keeps the name of the defaults.
 pub(super) fn container(defaults: Container, own: &Container) -> Container {

@@ -26,16 +26,20 @@ mod pull_secrets;
 pub(crate) mod shared_memory;
 mod volumes;
 
+use api_types::{
+    names,
+    v1beta1::{EngineMode, MAIN_CONTAINER},
+};
+use context::PodContext;
 pub use gpu_memory::inter_pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
+use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, VolumeMount};
 pub(crate) use pull_secrets::add_pull_secrets;
 
-use crate::frameworks::{self, Launch, Multinode};
-use crate::snapshot::{Restore, restore_pod};
-use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
-use api_types::names;
-use api_types::v1beta1::{EngineMode, MAIN_CONTAINER};
-use context::PodContext;
-use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, VolumeMount};
+use crate::{
+    DiscoveryBackend, RenderInput, ValidatedComponent,
+    frameworks::{self, Launch, Multinode},
+    snapshot::{Restore, restore_pod},
+};
 
 /// Group that owns the pod's volumes where the author says nothing about the pod's security.
 const DEFAULT_FS_GROUP: i64 = 1000;

@@ -1,7 +1,9 @@
 //! Default probes.
 
-use k8s_openapi::api::core::v1::{GRPCAction, HTTPGetAction, Probe};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::{
+    api::core::v1::{GRPCAction, HTTPGetAction, Probe},
+    apimachinery::pkg::util::intstr::IntOrString,
+};
 
 const LIVE: &str = "/live";
 const HEALTH: &str = "/health";

@@ -1,7 +1,8 @@
 //! Image pull secrets that the namespace holds for the registries of the pod's images.
 
-use crate::PullSecretIndex;
 use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec};
+
+use crate::PullSecretIndex;
 
 /// Appends the secrets for each image, containers before init containers; none stands there twice.
 pub(crate) fn add_pull_secrets(pod: &mut PodSpec, index: &PullSecretIndex) {

@@ -1,7 +1,9 @@
 //! Memory-backed `/dev/shm` of the main container.
 
-use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, PodSpec, Volume, VolumeMount};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::{
+    api::core::v1::{Container, EmptyDirVolumeSource, PodSpec, Volume, VolumeMount},
+    apimachinery::pkg::api::resource::Quantity,
+};
 
 const VOLUME: &str = "shared-memory";
 const PATH: &str = "/dev/shm";

@@ -4,11 +4,10 @@ mod host;
 #[cfg(test)]
 mod tests;
 
-pub use host::RegistryHost;
-
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use std::collections::{BTreeMap, BTreeSet};
+
+pub use host::RegistryHost;
+use serde::{Deserialize, de::IgnoredAny};
 use thiserror::Error;
 
 /// The registries of one docker configuration. Holds hosts only, never credentials.

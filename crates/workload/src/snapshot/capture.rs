@@ -1,18 +1,31 @@
 //! The Job whose pod is captured: it starts the engine, and an agent takes its processes when it is ready.
 
-use super::control::{self, FOLDER};
-use super::{FIRST_ARTIFACT, SnapshotStorage, prepared};
-use crate::claims::{self, Claim};
-use crate::pod::shared_memory;
-use crate::validate::{Invalid, Mistakes};
-use crate::{gpus, quantity};
-use api_types::v1alpha1::{DynamoCheckpoint, SharedMemory};
-use api_types::{annotations, labels, names};
-use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::{Container, ExecAction, PodSpec, PodTemplateSpec, Probe};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
+
+use api_types::{
+    annotations, labels, names,
+    v1alpha1::{DynamoCheckpoint, SharedMemory},
+};
+use k8s_openapi::{
+    api::{
+        batch::v1::{Job, JobSpec},
+        core::v1::{Container, ExecAction, PodSpec, PodTemplateSpec, Probe},
+    },
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
+
+use super::{
+    FIRST_ARTIFACT, SnapshotStorage,
+    control::{self, FOLDER},
+    prepared,
+};
+use crate::{
+    claims::{self, Claim},
+    gpus,
+    pod::shared_memory,
+    quantity,
+    validate::{Invalid, Mistakes},
+};
 
 const POD: &str = "spec.job.podTemplateSpec.spec";
 /// Keeps the file by which several GPUs are captured together where the agent finds it.

@@ -1,16 +1,22 @@
 //! The pod that is captured for a component of a graph: its engine alone, as it runs in the graph.
 
-use super::control;
-use super::overlay::lay_over;
-use crate::metadata::{Pairs, some};
-use crate::pod::{self, gpu_memory};
-use crate::{RenderInput, SharedGpus, ValidatedComponent, gpus, render_claim_template};
-use api_types::v1beta1::ComponentSpec;
-use api_types::{annotations, labels, names};
-use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use api_types::{annotations, labels, names, v1beta1::ComponentSpec};
+use k8s_openapi::{
+    api::{
+        core::v1::{PodSpec, PodTemplateSpec},
+        resource::v1::ResourceClaimTemplate,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use serde_json::Value;
+
+use super::{control, overlay::lay_over};
+use crate::{
+    RenderInput, SharedGpus, ValidatedComponent, gpus,
+    metadata::{Pairs, some},
+    pod::{self, gpu_memory},
+    render_claim_template,
+};
 
 /// The component as it is captured.
 #[derive(Clone, Debug)]

@@ -1,12 +1,17 @@
 //! The Job that removes what a checkpoint kept.
 
-use super::{SnapshotStorage, control};
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::{labels, names};
-use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::{Container, EnvVar, PodSpec, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
+
+use api_types::{labels, names, v1alpha1::DynamoCheckpoint};
+use k8s_openapi::{
+    api::{
+        batch::v1::{Job, JobSpec},
+        core::v1::{Container, EnvVar, PodSpec, PodTemplateSpec},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::{SnapshotStorage, control};
 
 /// Image with a shell and `rm` where an administrator names none.
 pub const DEFAULT_CLEANUP_IMAGE: &str = "busybox:1.36";
@@ -76,9 +81,11 @@ fn is_folder_name(id: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use serde_json::json;
     use std::process::Command;
+
+    use serde_json::json;
+
+    use super::*;
 
     fn job(id: &str, folder: &str) -> Option<Job> {
         let checkpoint = json!({"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoCheckpoint",

@@ -1,12 +1,12 @@
 //! The folder in which agent and engine meet.
 
-use crate::pod::env;
 use api_types::env as names;
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, PersistentVolumeClaimVolumeSource, PodSpec, SeccompProfile, Volume, VolumeMount,
 };
 
 use super::SnapshotStorage;
+use crate::pod::env;
 
 /// The folder, in every container that takes part.
 pub(super) const FOLDER: &str = "/snapshot-control";

@@ -1,11 +1,11 @@
 //! What a checkpoint is called.
 
-use crate::go_json;
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::CheckpointIdentity;
-use api_types::{labels, names};
-use serde::Serialize;
 use std::collections::BTreeMap;
+
+use api_types::{labels, names, v1alpha1::DynamoCheckpoint, v1beta1::CheckpointIdentity};
+use serde::Serialize;
+
+use crate::go_json;
 
 const DIGITS_OF_IDENTITY: usize = 16;
 const DIGITS_OF_GRAPH: usize = 32;
@@ -92,8 +92,9 @@ fn digest(value: &impl Serialize, digits: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn checkpoint(identity: Value, rest: Value) -> DynamoCheckpoint {
         let mut object = json!({"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoCheckpoint", "metadata": {},

@@ -1,10 +1,15 @@
 //! GPU memory that a captured pod shares: its author prepares the pod, and here is looked whether it is.
 
-use crate::pod::gpu_memory::{CLAIM, SERVER, SOCKET_DIR, SOCKETS};
-use crate::validate::{Invalid, Mistakes};
-use api_types::env as names;
-use api_types::v1alpha1::{DynamoCheckpoint, EngineMode};
+use api_types::{
+    env as names,
+    v1alpha1::{DynamoCheckpoint, EngineMode},
+};
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+use crate::{
+    pod::gpu_memory::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
+    validate::{Invalid, Mistakes},
+};
 
 const SERVICE: &str = "spec.gpuMemoryService";
 const POD: &str = "spec.job.podTemplateSpec.spec";

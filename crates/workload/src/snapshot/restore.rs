@@ -1,11 +1,16 @@
 //! Pods that start from a checkpoint.
 
-use super::control::{self, FOLDER};
-use super::{FIRST_ARTIFACT, SnapshotStorage};
-use crate::metadata::Pairs;
-use crate::pod::{env, gpu_memory};
 use api_types::{annotations, env as names, labels};
 use k8s_openapi::api::core::v1::{Container, ExecAction, PodSpec, Probe};
+
+use super::{
+    FIRST_ARTIFACT, SnapshotStorage,
+    control::{self, FOLDER},
+};
+use crate::{
+    metadata::Pairs,
+    pod::{env, gpu_memory},
+};
 
 const PROBE_EVERY_SECONDS: i32 = 1;
 const LONGEST_RESTORE_SECONDS: i32 = 1800;

@@ -1,9 +1,12 @@
 //! How the pods of a component start, from what is known about its checkpoint.
 
+use api_types::{
+    v1alpha1::{CheckpointPhase, DynamoCheckpoint},
+    v1beta1::CheckpointStartupPolicy,
+};
+
 use super::{Place, Restore, RestoreSource, SnapshotSettings, artifact_version, checkpoint_id};
 use crate::{CheckpointUse, ValidatedComponent};
-use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpoint};
-use api_types::v1beta1::CheckpointStartupPolicy;
 
 /// What is known about the checkpoint of a component; nothing, if it has none.
 #[derive(Debug, Default)]

@@ -1,13 +1,18 @@
 //! Where checkpoints are kept: a volume that agents, captured pods and restored pods all mount.
 
-use crate::quantity;
-use api_types::labels;
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
+
+use api_types::labels;
+use k8s_openapi::{
+    api::{
+        apps::v1::DaemonSet,
+        core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements},
+    },
+    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+};
 use thiserror::Error;
+
+use crate::quantity;
 
 const VOLUME: &str = "pvc";
 /// Kinds of storage that the configuration of the reference knows and nobody implements.
@@ -150,8 +155,9 @@ fn problem(field: &'static str, problem: impl Into<String>, remedy: &'static str
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     fn settings(edit: impl FnOnce(&mut StorageSettings)) -> StorageSettings {
         let mut all = StorageSettings {

@@ -1,9 +1,10 @@
 //! The volume that keeps compiled kernels, and what may stand in its way.
 
-use super::Invalid;
-use crate::frameworks;
 use api_types::v1beta1::{BackendFramework, CompilationCache, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
+
+use super::Invalid;
+use crate::frameworks;
 
 /// Where the compilation cache is mounted. Claim and volume have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! The checkpoint that a component starts from.
 
-use super::{Invalid, Mistakes, SharedGpus};
 use api_types::v1beta1::{CheckpointIdentity, CheckpointStartupPolicy, ComponentSpec, EngineMode, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::Value;
+
+use super::{Invalid, Mistakes, SharedGpus};
 
 const FIELD: &str = "spec.experimental.checkpoint";
 

@@ -1,10 +1,13 @@
 //! Claims through which an engine may have GPUs that its command line depends on.
 
-use super::{Invalid, Mistakes};
-use crate::claims::{self, Claim};
-use crate::{frameworks, gpus};
 use api_types::v1beta1::{BackendFramework, ComponentSpec, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+use super::{Invalid, Mistakes};
+use crate::{
+    claims::{self, Claim},
+    frameworks, gpus,
+};
 
 /// The claims that have to be looked at: those of an engine whose replicas span nodes and that asks for no GPUs as scalar
 /// resources. Others need not be known to be rendered.

@@ -1,9 +1,10 @@
 //! Mistakes in the containers of the pod template.
 
-use super::{Invalid, Mistakes};
-use crate::quantity;
 use api_types::v1beta1::{ComponentSpec, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
+
+use super::{Invalid, Mistakes};
+use crate::quantity;
 
 const POD: &str = "spec.podTemplate.spec";
 

@@ -1,9 +1,12 @@
 //! Numbers above their limits. The API server refuses them in new objects, but not in those that were stored under older
 //! definitions.
 
+use api_types::{
+    limits::{self, at_most},
+    v1beta1::ComponentSpec,
+};
+
 use super::{Invalid, Mistakes};
-use api_types::limits::{self, at_most};
-use api_types::v1beta1::ComponentSpec;
 
 /// Reports every number that is above its limit.
 pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {

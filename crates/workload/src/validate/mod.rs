@@ -9,20 +9,24 @@ mod limits;
 mod scope;
 mod shared_gpus;
 
+use std::collections::BTreeMap;
+
+use api_types::{
+    annotations,
+    conversion::preserved::PreservedComponent,
+    v1beta1::{BackendFramework, ComponentSpec, DynamoComponentDeployment, MAIN_CONTAINER},
+};
 pub(crate) use cache::CacheMount;
 pub use checkpoint::CheckpointUse;
 pub use invalid::Invalid;
 pub(crate) use invalid::Mistakes;
+use k8s_openapi::{
+    api::core::v1::{Container, PodSpec},
+    apimachinery::pkg::api::resource::Quantity,
+};
 pub use shared_gpus::SharedGpus;
 
-use crate::claims::Claim;
-use crate::{DiscoveryBackend, RolloutStrategy, component_annotations, frameworks, quantity};
-use api_types::annotations;
-use api_types::conversion::preserved::PreservedComponent;
-use api_types::v1beta1::{BackendFramework, ComponentSpec, DynamoComponentDeployment, MAIN_CONTAINER};
-use k8s_openapi::api::core::v1::{Container, PodSpec};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use std::collections::BTreeMap;
+use crate::{DiscoveryBackend, RolloutStrategy, claims::Claim, component_annotations, frameworks, quantity};
 
 /// Size of `/dev/shm` where the author gives none.
 pub(crate) const DEFAULT_SHARED_MEMORY: &str = "8Gi";

@@ -1,7 +1,8 @@
 //! What a component may not have, given where it runs.
 
-use super::{Invalid, Mistakes, RunsOn};
 use api_types::v1beta1::{ComponentSpec, EngineMode};
+
+use super::{Invalid, Mistakes, RunsOn};
 
 /// Reports every part of the spec that cannot be honoured there.
 pub(super) fn check(spec: &ComponentSpec, runs_on: RunsOn, mistakes: &mut Mistakes) {

@@ -1,11 +1,12 @@
 //! GPU memory that several processes share, and engines that stand by to take it over.
 
-use super::{Invalid, Mistakes};
-use crate::gpus;
 use api_types::v1beta1::{
     BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GpuMemoryService, MAIN_CONTAINER,
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+
+use super::{Invalid, Mistakes};
+use crate::gpus;
 
 const SERVICE: &str = "spec.experimental.gpuMemoryService";
 const FAILOVER: &str = "spec.experimental.failover";

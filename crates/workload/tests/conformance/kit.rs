@@ -1,7 +1,8 @@
 //! The conformance kit on disk.
 
-use serde_json::Value;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 /// The kit's folder.
 pub struct Kit(PathBuf);

@@ -10,14 +10,14 @@ mod compare;
 mod defaults;
 mod kit;
 
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::{v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
 use kit::{Case, Kit};
 use serde_json::Value;
-use workload::snapshot::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Restore, checkpoint_id, render_capture_job};
 use workload::{
     Invalid, PodSettings, PullSecretIndex, RenderInput, legacy_type_is_worker, render_claim_template,
-    render_deployment, render_leader_worker_set, render_service, validate, validate_leader_worker_set,
+    render_deployment, render_leader_worker_set, render_service,
+    snapshot::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Restore, checkpoint_id, render_capture_job},
+    validate, validate_leader_worker_set,
 };
 
 /// What became of one recorded component.

@@ -6,11 +6,14 @@
 mod render;
 mod values;
 
-use api_types::conversion::{ApiVersion, convert};
-use api_types::limits;
+use std::process::Command;
+
+use api_types::{
+    conversion::{ApiVersion, convert},
+    limits,
+};
 use render::{Answer, answer};
 use serde_json::{Value, json};
-use std::process::Command;
 use values::{Schema, schemas};
 
 /// Address space of the process, in KiB: less than any process of the operator has by default, the code itself included.

@@ -1,12 +1,14 @@
 //! What is made of an object: violations, or everything that a controller writes for it.
 
+use std::collections::BTreeMap;
+
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use workload::grove::{self, GroveComponent, GroveGraph, GroveSettings};
-use workload::snapshot::Restore;
 use workload::{
-    PodSettings, PullSecretIndex, RenderInput, RunsOn, render_deployment, render_leader_worker_set, render_service,
+    PodSettings, PullSecretIndex, RenderInput, RunsOn,
+    grove::{self, GroveComponent, GroveGraph, GroveSettings},
+    render_deployment, render_leader_worker_set, render_service,
+    snapshot::Restore,
     validate_leader_worker_set, validate_on,
 };
 

@@ -1,7 +1,6 @@
 //! Objects with one value at its maximum, made from the schemas of the definitions.
 
-use api_types::conversion::ApiVersion;
-use api_types::crds;
+use api_types::{conversion::ApiVersion, crds};
 use serde_json::{Map, Value, json};
 
 /// The schema of a kind's spec in a version.

@@ -1,9 +1,10 @@
 //! The Job whose pod is captured for a checkpoint.
 
-use crate::fixture::json_of;
 use api_types::v1alpha1::DynamoCheckpoint;
 use serde_json::{Value, json};
 use workload::snapshot::{CaptureSettings, SnapshotStorage, claims_of, render_capture_job};
+
+use crate::fixture::json_of;
 
 const NONE: CaptureSettings<'_> = CaptureSettings { seccomp_profile: None, storage: None, claimed_gpus: 0 };
 

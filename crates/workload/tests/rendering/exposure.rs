@@ -1,10 +1,11 @@
 //! The way in to frontends.
 
-use crate::fixture::{Surroundings, component, json_of, spec};
 use api_types::v1beta1::DynamoComponentDeployment;
 use expect_test::expect;
 use serde_json::{Value, json};
 use workload::{ExposureSettings, render_ingress, render_virtual_service, validate};
+
+use crate::fixture::{Surroundings, component, json_of, spec};
 
 fn told() -> Surroundings {
     let mut told = Surroundings::default();

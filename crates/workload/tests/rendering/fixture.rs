@@ -1,11 +1,16 @@
 //! Components to render.
 
 use api_types::v1beta1::DynamoComponentDeployment;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, Service};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Container, PodSpec, PodTemplateSpec, Service},
+};
 use serde_json::{Value, json};
-use workload::snapshot::{Restore, RestoreSource};
-use workload::{PodSettings, PullSecretIndex, RenderInput, render_deployment, render_service, validate};
+use workload::{
+    PodSettings, PullSecretIndex, RenderInput, render_deployment, render_service,
+    snapshot::{Restore, RestoreSource},
+    validate,
+};
 
 /// A component `ns/graph-worker-0a1b2c3d` of the graph `graph`, as the API server returns it.
 pub fn component(spec: Value) -> DynamoComponentDeployment {

@@ -1,10 +1,11 @@
 //! The policy for exchanging key-value caches, in a worker's template.
 
-use crate::fixture::json_of;
 use api_types::v1beta1::KvTransferPolicy;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 use workload::{apply_kv_transfer_policy, kv_transfer_annotations};
+
+use crate::fixture::json_of;
 
 fn template(main: Value) -> PodTemplateSpec {
     serde_json::from_value(json!({"spec": {"containers": [{"name": "side"}, main]}})).unwrap()

@@ -1,8 +1,9 @@
 //! The author's fields over the defaults.
 
-use crate::fixture::{Surroundings, component, json_of, main_of, merged, pod, spec, worker};
 use serde_json::{Value, json};
 use workload::PodSettings;
+
+use crate::fixture::{Surroundings, component, json_of, main_of, merged, pod, spec, worker};
 
 /// Each row: fields of the main container, a pointer into the rendered one, and what stands there.
 #[test]

@@ -1,9 +1,10 @@
 //! Labels, annotations, selectors, names.
 
-use crate::fixture::{Surroundings, component, json_of, merged, spec};
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};
 use workload::{DiscoveryBackend, PodSettings, legacy_type_is_worker, render_leader_worker_set, validate};
+
+use crate::fixture::{Surroundings, component, json_of, merged, spec};
 
 fn simple(component_type: &str) -> DynamoComponentDeployment {
     component(spec(component_type, json!({}), json!({})))

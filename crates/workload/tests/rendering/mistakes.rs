@@ -1,9 +1,10 @@
 //! Each mistake of an author, with its field and on one line.
 
-use crate::fixture::{component, merged, spec, worker};
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};
 use workload::validate;
+
+use crate::fixture::{component, merged, spec, worker};
 
 fn lines(component: &DynamoComponentDeployment) -> Vec<String> {
     validate(component).map(|_| Vec::new()).unwrap_or_else(|all| all.iter().map(ToString::to_string).collect())

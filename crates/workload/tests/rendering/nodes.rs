@@ -1,9 +1,10 @@
 //! Replicas that span nodes.
 
-use crate::fixture::{Surroundings, component, json_of, merged, spec};
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};
 use workload::{LeaderWorkerSet, render_leader_worker_set, validate, validate_leader_worker_set};
+
+use crate::fixture::{Surroundings, component, json_of, merged, spec};
 
 /// A worker over two nodes with eight GPUs each.
 fn spanning(framework: &str, main: Value) -> DynamoComponentDeployment {

@@ -1,9 +1,10 @@
 //! What only v1alpha1 can say about a component reaches its objects.
 
-use crate::fixture::{Surroundings, component, json_of, merged, spec};
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};
 use workload::validate;
+
+use crate::fixture::{Surroundings, component, json_of, merged, spec};
 
 /// A component that came from v1alpha1 with these fields, and with this metadata in its pod template.
 fn preserving(fields: Value, template: Value) -> DynamoComponentDeployment {

@@ -1,10 +1,10 @@
 //! What holds for any component.
 
-use crate::fixture::{Surroundings, component, json_of};
-use proptest::prelude::*;
-use proptest::{collection, option, sample};
+use proptest::{collection, option, prelude::*, sample};
 use serde_json::{Value, json};
 use workload::validate;
+
+use crate::fixture::{Surroundings, component, json_of};
 
 const TYPES: [&str; 6] = ["frontend", "worker", "prefill", "decode", "planner", "epp"];
 const FRAMEWORKS: [&str; 3] = ["vllm", "sglang", "trtllm"];

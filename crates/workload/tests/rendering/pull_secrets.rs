@@ -1,9 +1,10 @@
 //! Image pull secrets: found by registry, and never the reason that running pods are replaced.
 
-use crate::fixture::{Surroundings, component, spec, worker};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
 use serde_json::json;
 use workload::{PullSecretIndex, RegistryHosts, TemplateDigest, keep_live_pull_secrets, validate};
+
+use crate::fixture::{Surroundings, component, spec, worker};
 
 fn namespace_with(secrets: &[(&str, &str)]) -> Surroundings {
     let hosts =

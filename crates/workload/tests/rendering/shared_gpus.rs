@@ -1,10 +1,11 @@
 //! GPU memory that several processes of a pod share, and engines that stand by.
 
-use crate::fixture::{component, json_of, merged, pod, spec};
 use api_types::v1beta1::DynamoComponentDeployment;
 use expect_test::expect;
 use serde_json::{Value, json};
 use workload::{render_claim_template, validate};
+
+use crate::fixture::{component, json_of, merged, pod, spec};
 
 fn sharing(experimental: Value, pod: Value, main: Value) -> DynamoComponentDeployment {
     let engine = json!({

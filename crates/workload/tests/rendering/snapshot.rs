@@ -1,9 +1,10 @@
 //! Pods that start from a checkpoint.
 
-use crate::fixture::{Start, Surroundings, component, json_of, merged, spec};
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};
 use workload::snapshot::{RestoreSource, SnapshotStorage, restore_pod};
+
+use crate::fixture::{Start, Surroundings, component, json_of, merged, spec};
 
 fn source() -> RestoreSource {
     RestoreSource {

@@ -2,9 +2,10 @@
 //!
 //! `UPDATE_EXPECT=1 cargo test -p workload` rewrites them after a change that is meant.
 
-use crate::fixture::{Surroundings, component, json_of, merged, spec};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
+
+use crate::fixture::{Surroundings, component, json_of, merged, spec};
 
 /// One line for each leaf, so that a difference is one line as well.
 fn flat(path: &str, value: &Value, lines: &mut Vec<String>) {

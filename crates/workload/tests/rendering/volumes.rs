@@ -1,7 +1,8 @@
 //! Shared memory, claims and the compilation cache.
 
-use crate::fixture::{component, json_of, main_of, merged, pod, spec, worker};
 use serde_json::{Value, json};
+
+use crate::fixture::{component, json_of, main_of, merged, pod, spec, worker};
 
 fn memory(size: &str) -> Value {
     json!({"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size}})

@@ -5,14 +5,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use http::Request;
-use kube::Client;
-use kube::api::{Api, PostParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{
+    Client,
+    api::{Api, PostParams},
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
 use test_cluster::Cluster;
 
-use super::super::figures::Percentiles;
-use super::super::graph::graph;
-use super::COMPONENTS;
+use super::{
+    super::{figures::Percentiles, graph::graph},
+    COMPONENTS,
+};
 
 /// As many users at once.
 const PARALLEL: usize = 8;

@@ -5,16 +5,14 @@
 mod ask;
 mod lists;
 
-use std::process::ExitCode;
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Result, ensure};
+use ask::Asker;
 use test_cluster::{Cluster, Options};
 
-use super::figures::Percentiles;
-use super::graph::graph;
+use super::{figures::Percentiles, graph::graph};
 use crate::operators::WebhookServer;
-use ask::Asker;
 
 /// Components of each graph: one frontend, the others workers.
 const COMPONENTS: u8 = 3;

@@ -3,8 +3,10 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, Tool};
-use test_cluster::{Cluster, Controllers, Options};
+use test_cluster::{
+    Cluster, Controllers, Options,
+    assets::{Assets, Tool},
+};
 
 use super::{RESTRICTED, chart};
 

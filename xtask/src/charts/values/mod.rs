@@ -10,15 +10,16 @@ mod defaults;
 mod readme;
 mod schema;
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
+use comments::Comment;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use comments::Comment;
 
 /// A chart and its values.
 struct Chart {

@@ -1,10 +1,8 @@
 //! Differences between two JSON values, one line each.
 
-use std::collections::BTreeSet;
-use std::io;
+use std::{collections::BTreeSet, io};
 
-use serde_json::ser::Formatter;
-use serde_json::{Serializer, Value};
+use serde_json::{Serializer, Value, ser::Formatter};
 
 /// Longer values are cut.
 const LONGEST: usize = 160;

@@ -4,13 +4,14 @@
 mod diff;
 mod mask;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
-
-use regex::Regex;
-use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::LazyLock,
+};
 
 use diff::diff;
+use regex::Regex;
+use serde_json::Value;
 
 /// Kinds that an implementation may generate although the reference does not.
 const EXTRA_KINDS: [&str; 2] = ["PodDisruptionBudget", "NetworkPolicy"];

@@ -2,15 +2,19 @@
 
 use anyhow::{Context, Result, ensure};
 use api_types::v1beta1::DynamoGraphDeployment;
-use kube::ResourceExt;
-use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::{
+    ResourceExt,
+    api::{Api, DynamicObject, ListParams},
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::json;
 use test_cluster::wait;
 
 use super::{OPERATOR, RELEASE, TEAM};
-use crate::e2e::world::{PATIENCE, World, containers, graph};
-use crate::http;
+use crate::{
+    e2e::world::{PATIENCE, World, containers, graph},
+    http,
+};
 
 /// Where workers answer.
 const SYSTEM_PORT: i32 = api_types::ports::SYSTEM;

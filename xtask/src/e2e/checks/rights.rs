@@ -3,9 +3,13 @@
 use anyhow::{Context, Result};
 
 use super::{OPERATOR, RELEASE};
-use crate::e2e::checks::scopes::{OWN, OWN_RELEASE, RESTRICTED};
-use crate::e2e::world::World;
-use crate::rights::{self, Install};
+use crate::{
+    e2e::{
+        checks::scopes::{OWN, OWN_RELEASE, RESTRICTED},
+        world::World,
+    },
+    rights::{self, Install},
+};
 
 /// Each right of each ServiceAccount was used in this run, or there is an argument for it. Makes sense after all other checks.
 pub(super) async fn rights(world: &World) -> Result<()> {

@@ -1,11 +1,11 @@
 //! Installs that serve one namespace: beside the cluster-wide one, and alone.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
-use kube::api::{Api, ListParams};
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Secret};
+use kube::{
+    ResourceExt,
+    api::{Api, ListParams},
+};
 use test_cluster::wait;
 
 use super::{OPERATOR, RELEASE, TEAM};

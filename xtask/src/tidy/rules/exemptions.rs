@@ -1,8 +1,10 @@
 //! Short cuts: panics, lints switched off, work left for later.
 
 use super::words;
-use crate::tidy::source::{RustFile, TextFile};
-use crate::tidy::violation::Violation;
+use crate::tidy::{
+    source::{RustFile, TextFile},
+    violation::Violation,
+};
 
 /// What may panic or is not finished, and what to write instead.
 const SHORT_CUTS: [(&str, &str); 5] = [

@@ -1,8 +1,7 @@
 //! Who may talk to the API server, and who may do nothing but compute.
 
 use super::words;
-use crate::tidy::source::RustFile;
-use crate::tidy::violation::Violation;
+use crate::tidy::{source::RustFile, violation::Violation};
 
 /// Files and folders of a controller that may hold a client.
 const SHELLS: [&str; 5] = ["observe", "apply", "run", "main", "lib"];

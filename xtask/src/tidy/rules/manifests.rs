@@ -1,7 +1,6 @@
 //! What every `Cargo.toml` of a member has in common.
 
-use crate::tidy::source::TextFile;
-use crate::tidy::violation::Violation;
+use crate::tidy::{source::TextFile, violation::Violation};
 
 /// Checks that a member takes lints and versions from the workspace.
 pub fn check(file: &TextFile) -> Vec<Violation> {

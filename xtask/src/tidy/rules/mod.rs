@@ -24,8 +24,10 @@ pub fn words<'a>(line: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 
 pub mod testing {
     //! Feeds a rule with a snippet.
 
-    use crate::tidy::source::{RustFile, TextFile};
-    use crate::tidy::violation::Violation;
+    use crate::tidy::{
+        source::{RustFile, TextFile},
+        violation::Violation,
+    };
 
     /// The file at `path` with this content.
     pub fn file(path: &str, text: &str) -> TextFile {

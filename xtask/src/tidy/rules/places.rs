@@ -1,7 +1,6 @@
 //! Nothing in the repository depends on the machine it was written on.
 
-use crate::tidy::source::TextFile;
-use crate::tidy::violation::Violation;
+use crate::tidy::{source::TextFile, violation::Violation};
 
 /// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: [&str; 3] = ["/Users/", "/home/", "/var/tmp/"];

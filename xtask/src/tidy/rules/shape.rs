@@ -1,8 +1,10 @@
 //! Size and form of files.
 
 use super::words;
-use crate::tidy::source::{RustFile, item_end};
-use crate::tidy::violation::Violation;
+use crate::tidy::{
+    source::{RustFile, item_end},
+    violation::Violation,
+};
 
 /// Longest file, test modules not counted.
 const FILE_LIMIT: usize = 500;

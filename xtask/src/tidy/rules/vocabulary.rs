@@ -1,7 +1,6 @@
 //! Labels, annotations and API names have one home.
 
-use crate::tidy::source::RustFile;
-use crate::tidy::violation::Violation;
+use crate::tidy::{source::RustFile, violation::Violation};
 
 const PREFIX: &str = "nvidia.com/";
 /// What is built into the product. The commands of `xtask` also know keys that only other operators use.

@@ -1,7 +1,6 @@
 //! Workflows and Dockerfiles run what they ran yesterday: actions by commit, toolchains and tools by version.
 
-use crate::tidy::source::TextFile;
-use crate::tidy::violation::Violation;
+use crate::tidy::{source::TextFile, violation::Violation};
 
 const ACTION: &str = "an action by a tag, which its owner can move; name the commit, and the version in a comment: \
                       `uses: owner/action@<40 hexadecimal digits> # v1.2.3`";

@@ -1,7 +1,6 @@
 //! What a graph looks like in the states that it can be in.
 
-use serde_json::Value;
-use serde_json::{from_value, json};
+use serde_json::{Value, from_value, json};
 
 use super::*;
 

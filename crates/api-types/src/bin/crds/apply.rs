@@ -1,18 +1,23 @@
 //! `crds apply`.
 
-use crate::migrate::{self, Migration};
-use crate::stored;
+use std::{path::PathBuf, time::Duration};
+
 use anyhow::{Context, anyhow, bail};
 use api_types::crds::{self, ConversionService};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionCondition,
 };
-use kube::api::{Api, Patch, PatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::runtime::wait::await_condition;
-use kube::{Client, Config, ResourceExt};
-use std::path::PathBuf;
-use std::time::Duration;
+use kube::{
+    Client, Config, ResourceExt,
+    api::{Api, Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+    runtime::wait::await_condition,
+};
+
+use crate::{
+    migrate::{self, Migration},
+    stored,
+};
 
 /// Owner of the fields of the definitions on the API server.
 pub(crate) const FIELD_MANAGER: &str = "dynamo-crds";
@@ -185,9 +190,10 @@ fn refusal(crd: &CustomResourceDefinition) -> Option<&CustomResourceDefinitionCo
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use kube::api::{DeleteParams, PostParams};
     use test_cluster::{Cluster, Controllers, Options, wait};
+
+    use super::*;
 
     const MODELS: &str = "dynamomodels.nvidia.com";
 

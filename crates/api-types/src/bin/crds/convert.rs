@@ -1,11 +1,14 @@
 //! `crds convert`: manifests of one version as manifests of the other.
 
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
 use anyhow::{Context, Result};
 use api_types::conversion::{ApiVersion, convert};
 use clap::ValueEnum;
 use serde_json::Value;
-use std::io::Read;
-use std::path::{Path, PathBuf};
 
 /// What `crds convert` is told.
 #[derive(clap::Args)]

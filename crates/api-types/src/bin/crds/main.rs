@@ -7,8 +7,9 @@ mod migrate;
 mod print;
 mod stored;
 
-use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -3,17 +3,23 @@
 //! Every step can be done twice, by several at once, and be broken off at any point: a definition lists a version as
 //! stored until all objects were written since.
 
-use crate::apply::FIELD_MANAGER;
-use crate::stored::{Work, work};
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use api_types::annotations;
 use futures::{StreamExt, stream};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams};
-use kube::core::{ObjectMeta, PartialObjectMeta};
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams},
+    core::{ObjectMeta, PartialObjectMeta},
+};
 use serde_json::json;
-use std::time::Duration;
+
+use crate::{
+    apply::FIELD_MANAGER,
+    stored::{Work, work},
+};
 
 /// Objects read at a time.
 const PAGE: u32 = 500;

@@ -1,12 +1,15 @@
 //! `crds print`.
 
+use std::{
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
 use anyhow::Context;
 use api_types::crds::{self, ConversionService};
 use clap::ValueEnum;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
 /// What to print, and where.
 #[derive(clap::Args)]

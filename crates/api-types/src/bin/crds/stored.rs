@@ -2,12 +2,11 @@
 
 use anyhow::{Context, bail};
 use api_types::annotations;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, WebhookClientConfig,
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, WebhookClientConfig},
+    apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
-use kube::ResourceExt;
-use kube::core::Version;
+use kube::{ResourceExt, core::Version};
 use serde_json::json;
 
 /// Of a Service that converts, where the definition gives none.

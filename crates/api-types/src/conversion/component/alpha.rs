@@ -1,12 +1,17 @@
 //! v1alpha1 to v1beta1.
 
-use super::features::{checkpoint_to_beta, feature_to_beta};
-use super::to_template::template;
-use super::{Alpha, Name, SAME, SIDECAR, alpha_saved};
-use crate::conversion::lens::{Edit, Side};
-use crate::conversion::quantity::nanos;
-use crate::conversion::value::{Object, copy, copy_as, insert_filled, is_true, list, object, text};
 use serde_json::{Value, json};
+
+use super::{
+    Alpha, Name, SAME, SIDECAR, alpha_saved,
+    features::{checkpoint_to_beta, feature_to_beta},
+    to_template::template,
+};
+use crate::conversion::{
+    lens::{Edit, Side},
+    quantity::nanos,
+    value::{Object, copy, copy_as, insert_filled, is_true, list, object, text},
+};
 
 /// The types that v1beta1 knows. v1alpha1 takes any text; one that is not among them means no particular role.
 const TYPES: [&str; 6] = ["frontend", "worker", "prefill", "decode", "planner", "epp"];

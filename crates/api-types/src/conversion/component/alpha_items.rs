@@ -3,11 +3,15 @@
 //! What is saved says where an item goes, and not what there is: an item that is gone from v1beta1 is gone from both lists,
 //! one that was changed is changed where it is, and a new one goes into v1alpha1's own list.
 
-use super::resources::{GPU, to_native};
-use crate::conversion::quantity::{is_quantity, nanos};
-use crate::conversion::value::{Object, is_true, name_of, object, places, put, text};
-use serde_json::Value;
 use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::resources::{GPU, to_native};
+use crate::conversion::{
+    quantity::{is_quantity, nanos},
+    value::{Object, is_true, name_of, object, places, put, text},
+};
 
 /// How the items of a v1alpha1 component that was projected are put where the two saved lists have them.
 pub(super) type Place = fn(&mut Object, Option<&Value>, Option<&Value>);

@@ -1,12 +1,15 @@
 //! What only v1alpha1 can say about a component, and how it is put back.
 
-use super::alpha_items::{
-    Place, place_env, place_liveness_probe, place_mounts, place_readiness_probe, place_resources,
-};
-use super::{Name, SIDECAR};
-use crate::conversion::lens::Edit;
-use crate::conversion::value::{Object, at, is_empty, list, name_of, named, object, put, text};
 use serde_json::{Value, json};
+
+use super::{
+    Name, SIDECAR,
+    alpha_items::{Place, place_env, place_liveness_probe, place_mounts, place_readiness_probe, place_resources},
+};
+use crate::conversion::{
+    lens::Edit,
+    value::{Object, at, is_empty, list, name_of, named, object, put, text},
+};
 
 type Path = &'static [&'static str];
 

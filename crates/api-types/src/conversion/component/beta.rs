@@ -1,12 +1,13 @@
 //! v1beta1 to v1alpha1.
 
-use super::features::feature_to_alpha;
-use super::from_template::take_apart;
-use super::{Beta, Name, SAME, beta_saved};
-use crate::conversion::lens::{Edit, Side};
-use crate::conversion::quantity::nanos;
-use crate::conversion::value::{Object, copy, copy_as, object, text};
 use serde_json::{Value, json};
+
+use super::{Beta, Name, SAME, beta_saved, features::feature_to_alpha, from_template::take_apart};
+use crate::conversion::{
+    lens::{Edit, Side},
+    quantity::nanos,
+    value::{Object, copy, copy_as, object, text},
+};
 
 impl Side for Beta<'_> {
     fn project(&self, beta: &Object) -> Object {

@@ -1,11 +1,17 @@
 //! What only v1beta1 can say about the mounts of the main container, and how it is put back.
 
-use super::MAIN;
-use super::beta_saved::{fill, in_groups, live_container};
-use crate::conversion::lens::Edit;
-use crate::conversion::value::{Object, list, object};
-use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use super::{
+    MAIN,
+    beta_saved::{fill, in_groups, live_container},
+};
+use crate::conversion::{
+    lens::Edit,
+    value::{Object, list, object},
+};
 
 /// What tells mounts apart: name and place.
 type Key<'a> = (Option<&'a Value>, Option<&'a Value>);

@@ -1,11 +1,17 @@
 //! What only v1beta1 can say about a component, and how it is put back.
 
-use super::beta_mounts::{cache_mount, mount_edits, sparse_mounts};
-use super::{MAIN, Name, SIDECAR};
-use crate::conversion::lens::Edit;
-use crate::conversion::value::{Object, at, copy, is_empty, list, name_of, named, object, places, put, text};
-use serde_json::{Value, json};
 use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::{
+    MAIN, Name, SIDECAR,
+    beta_mounts::{cache_mount, mount_edits, sparse_mounts},
+};
+use crate::conversion::{
+    lens::Edit,
+    value::{Object, at, copy, is_empty, list, name_of, named, object, places, put, text},
+};
 
 /// What `rebuilt` lacks to be `original`.
 pub(super) fn save(original: &Object, rebuilt: &Object) -> Object {

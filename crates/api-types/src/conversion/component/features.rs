@@ -1,7 +1,8 @@
 //! Features that v1beta1 keeps under `experimental`. v1alpha1 says whether they are on; in v1beta1 they are on if present.
 
-use crate::conversion::value::{Object, is_true, text};
 use serde_json::json;
+
+use crate::conversion::value::{Object, is_true, text};
 
 /// The modes of GPU memory service and failover, in v1alpha1 and v1beta1. Others are kept as they are.
 const MODES: [(&str, &str); 2] = [("intraPod", "IntraPod"), ("interPod", "InterPod")];

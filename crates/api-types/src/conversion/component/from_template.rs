@@ -1,10 +1,11 @@
 //! The many fields of v1alpha1, taken from the pod template of v1beta1.
 
-use super::MAIN;
-use super::resources::from_native;
-use crate::conversion::value::{Object, insert_filled, is_empty, list, name_of, object};
-use serde_json::{Value, json};
 use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::{MAIN, resources::from_native};
+use crate::conversion::value::{Object, insert_filled, is_empty, list, name_of, object};
 
 /// Writes what the template says into a v1alpha1 component.
 pub(super) fn take_apart(template: &Object, alpha: &mut Object) {

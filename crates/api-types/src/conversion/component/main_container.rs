@@ -1,10 +1,11 @@
 //! How `extraPodSpec.mainContainer` goes over the container that v1alpha1's own fields describe.
 
-use super::MAIN;
-use super::resources::to_native;
-use crate::conversion::value::{Object, copy, insert_filled, is_empty, list, name_of, object, places, text};
-use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use super::{MAIN, resources::to_native};
+use crate::conversion::value::{Object, copy, insert_filled, is_empty, list, name_of, object, places, text};
 
 /// The ways to ask a container; a probe has one.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];

@@ -1,8 +1,11 @@
 //! `resources`: fixed names of v1alpha1, any names in v1beta1.
 
-use crate::conversion::quantity::is_quantity;
-use crate::conversion::value::{Object, copy, insert_filled, object, text};
 use serde_json::{Value, json};
+
+use crate::conversion::{
+    quantity::is_quantity,
+    value::{Object, copy, insert_filled, object, text},
+};
 
 /// What a GPU is called if v1alpha1 does not say.
 pub(super) const GPU: &str = "nvidia.com/gpu";

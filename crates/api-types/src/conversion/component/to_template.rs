@@ -1,9 +1,9 @@
 //! The pod template of v1beta1, made from the many fields of v1alpha1.
 
-use super::main_container::main_container;
-use super::{MAIN, SIDECAR};
-use crate::conversion::value::{Object, insert_filled, is_empty, is_true, list, name_of, named, object, text};
 use serde_json::{Value, json};
+
+use super::{MAIN, SIDECAR, main_container::main_container};
+use crate::conversion::value::{Object, insert_filled, is_empty, is_true, list, name_of, named, object, text};
 
 /// The pod template of a v1alpha1 component; none if it says nothing about its pods.
 pub(super) fn template(alpha: &Object) -> Option<Object> {

@@ -1,10 +1,13 @@
 //! A graph without its components.
 
-use crate::conversion::ApiVersion;
-use crate::conversion::lens::{Edit, Side};
-use crate::conversion::status::{common, each, put_names, replicas_to_alpha, replicas_to_beta, saved_names};
-use crate::conversion::value::{Object, at, copy, copy_as, object, put};
 use serde_json::Value;
+
+use crate::conversion::{
+    ApiVersion,
+    lens::{Edit, Side},
+    status::{common, each, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
+    value::{Object, at, copy, copy_as, object, put},
+};
 
 /// Fields of the spec that are the same in both versions.
 const SAME: [&str; 7] =

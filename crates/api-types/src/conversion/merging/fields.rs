@@ -1,10 +1,11 @@
 //! The fields of an object, as server-side apply tells them apart.
 
-use crate::conversion::ApiVersion;
-use crate::conversion::value::Object;
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::collections::{HashMap, HashSet};
+
+use crate::conversion::{ApiVersion, value::Object};
 
 /// Lists by name, and the keys that tell their entries apart, with their defaults.
 type Keys = (&'static [&'static str], &'static [(&'static str, Option<&'static str>)]);

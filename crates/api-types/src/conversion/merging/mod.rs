@@ -15,13 +15,17 @@
 
 mod fields;
 
-use super::size::{self, ANNOTATION_BYTES, bytes};
-use super::value::Object;
-use super::{ApiVersion, ConversionError, Extent, convert_extent, kind};
+use std::collections::HashSet;
+
 use fields::{contains, fields, retain};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::HashSet;
+
+use super::{
+    ApiVersion, ConversionError, Extent, convert_extent, kind,
+    size::{self, ANNOTATION_BYTES, bytes},
+    value::Object,
+};
 
 /// The annotation with the source; with a suffix, the annotation for one of its fields.
 const NOTE: &str = "nvidia.com/merge";

@@ -1,13 +1,18 @@
 //! What v1alpha1 of 2025 says about components whose image is built from an archive, and about their own volumes.
 
-use super::{PreservedClaim, Texts, field, read};
-use crate::annotations;
-use crate::conversion::value::{Object, object, text};
-use crate::conversion::{COMPONENT_DEPLOYMENT, GRAPH};
-use crate::labels;
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Deserialize;
 
-use std::collections::{BTreeMap, BTreeSet};
+use super::{PreservedClaim, Texts, field, read};
+use crate::{
+    annotations,
+    conversion::{
+        COMPONENT_DEPLOYMENT, GRAPH,
+        value::{Object, object, text},
+    },
+    labels,
+};
 
 /// What a graph says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,9 +123,10 @@ impl PreservedService {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::conversion::{ApiVersion, convert};
-    use serde_json::{Value, json};
 
     fn kept_of(kind: &str, spec: &Value) -> Texts {
         let object =

@@ -1,7 +1,8 @@
 //! The profiler's opaque configuration in v1alpha1, parts of which are fields in v1beta1.
 
-use crate::conversion::value::{Object, at, object, put, text};
 use serde_json::{Value, json};
+
+use crate::conversion::value::{Object, at, object, put, text};
 
 /// Numbers, by their place in the configuration and in v1beta1's spec.
 const NUMBERS: [(&[&str], &[&str]); 2] = [(&["sla", "ttft"], &["sla", "ttft"]), (&["sla", "itl"], &["sla", "itl"])];

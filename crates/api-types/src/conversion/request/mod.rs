@@ -5,10 +5,13 @@ mod saved;
 mod spec;
 mod status;
 
-use super::lens::{self, Edit, Saved, Side};
-use super::value::{Object, object};
-use super::{ApiVersion, Extent, Source};
 use serde_json::Value;
+
+use super::{
+    ApiVersion, Extent, Source,
+    lens::{self, Edit, Saved, Side},
+    value::{Object, object},
+};
 
 /// One annotation per field, as the first conversion of the reference had them.
 pub(super) const RETIRED: [&str; 9] = [

@@ -1,9 +1,12 @@
 //! What only one version can say about a request, and how it is put back.
 
-use super::spec::PROFILER;
-use crate::conversion::lens::Edit;
-use crate::conversion::value::{Object, at, is_empty, is_true, name_of, object, put, text};
 use serde_json::{Value, json};
+
+use super::spec::PROFILER;
+use crate::conversion::{
+    lens::Edit,
+    value::{Object, at, is_empty, is_true, name_of, object, put, text},
+};
 
 type Path = &'static [&'static str];
 

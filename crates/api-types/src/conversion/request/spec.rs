@@ -1,10 +1,15 @@
 //! The spec of a request.
 
-use super::config;
-use crate::conversion::Extent;
-use crate::conversion::value::{Object, at, copy, insert_filled, is_empty, is_true, list, named, object, put, text};
-use crate::v1beta1::{ModelCache, SearchStrategy, Workload};
 use serde_json::{Value, json};
+
+use super::config;
+use crate::{
+    conversion::{
+        Extent,
+        value::{Object, at, copy, insert_filled, is_empty, is_true, list, named, object, put, text},
+    },
+    v1beta1::{ModelCache, SearchStrategy, Workload},
+};
 
 /// Fields that are the same in both versions.
 const SAME: [&str; 3] = ["model", "backend", "runtimeVersionOverride"];

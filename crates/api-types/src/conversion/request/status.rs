@@ -1,8 +1,11 @@
 //! The status of a request.
 
-use crate::conversion::Extent;
-use crate::conversion::value::{Object, at, copy, is_true, object, put, text};
 use serde_json::json;
+
+use crate::conversion::{
+    Extent,
+    value::{Object, at, copy, is_true, object, put, text},
+};
 
 /// Fields that are the same in both versions.
 const SAME: [&str; 2] = ["observedGeneration", "conditions"];

@@ -1,7 +1,8 @@
 //! Objects as long as the API server takes them. One that is slow to convert would keep everybody from reading the others.
 
-use super::*;
 use std::time::{Duration, Instant};
+
+use super::*;
 
 /// As long as the webhook server takes for a request; the API server waits for 30 s.
 const PATIENCE: Duration = Duration::from_secs(9);

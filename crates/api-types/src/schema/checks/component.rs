@@ -1,11 +1,11 @@
 //! Rules of components, in graphs and on their own. v1alpha1 calls those of graphs services. `self` is the component unless a
 //! rule stands below it.
 
-use super::Check;
-use super::engines;
-use super::graph::same;
-use crate::conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH};
-use crate::refusals;
+use super::{Check, engines, graph::same};
+use crate::{
+    conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH},
+    refusals,
+};
 
 /// Where the components of a kind stand in its schema.
 pub(super) fn place(kind: &str, version: ApiVersion) -> &'static str {

@@ -2,8 +2,7 @@
 //! component itself, where each is switched on; v1beta1 in `experimental`, where what is there is on.
 
 use super::Check;
-use crate::conversion::ApiVersion;
-use crate::refusals;
+use crate::{conversion::ApiVersion, refusals};
 
 const CHECKPOINT: &str = "self.?checkpoint.?enabled.orValue(false)";
 const CLIENTS: &str = "has(self.checkpoint) && has(self.checkpoint.job) && \

@@ -1,8 +1,10 @@
 //! Rules of graphs.
 
 use super::{Check, component};
-use crate::conversion::{ApiVersion, GRAPH};
-use crate::{grove, refusals};
+use crate::{
+    conversion::{ApiVersion, GRAPH},
+    grove, refusals,
+};
 
 const IS_SUBDOMAIN: &str = "size(self) <= 253 && \
      self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')";

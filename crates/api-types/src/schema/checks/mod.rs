@@ -16,9 +16,10 @@ mod engines;
 mod graph;
 mod other;
 
+use serde_json::{Value, json};
+
 use super::{SchemaError, edit};
 use crate::conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH};
-use serde_json::{Value, json};
 
 const VALIDATIONS: &str = "x-kubernetes-validations";
 

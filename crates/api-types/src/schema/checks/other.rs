@@ -1,9 +1,7 @@
 //! Rules of kinds that are neither graphs nor components.
 
 use super::Check;
-use crate::conversion::ApiVersion;
-use crate::refusals;
-use crate::v1alpha1::ModelSource;
+use crate::{conversion::ApiVersion, refusals, v1alpha1::ModelSource};
 
 const MODEL: &str = "DynamoModel";
 

@@ -1,10 +1,12 @@
 //! `DynamoComponentDeployment` in v1alpha1: its schema.
 
-use super::{Service, ServiceReplicaStatus};
-use crate::v1beta1::BackendFramework;
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde_json::Value;
-use std::collections::BTreeMap;
+
+use super::{Service, ServiceReplicaStatus};
+use crate::v1beta1::BackendFramework;
 
 /// Specification of one component.
 #[derive(JsonSchema)]

@@ -1,10 +1,12 @@
 //! `DynamoGraphDeployment` in v1alpha1: its schema.
 
-use super::Service;
-use crate::v1beta1::{BackendFramework, GraphExperimental, ProviderOverride, Restart};
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde_json::Value;
-use std::collections::BTreeMap;
+
+use super::Service;
+use crate::v1beta1::{BackendFramework, GraphExperimental, ProviderOverride, Restart};
 
 /// Specification of an inference graph.
 #[derive(JsonSchema)]

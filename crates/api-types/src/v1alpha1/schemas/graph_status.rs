@@ -1,9 +1,11 @@
 //! Status of a `DynamoGraphDeployment` in v1alpha1: its schema.
 
-use crate::v1beta1::{CheckpointStatus, ComponentKind, GraphState, PlacementStatus, RestartStatus, RollingUpdatePhase};
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde_json::Value;
-use std::collections::BTreeMap;
+
+use crate::v1beta1::{CheckpointStatus, ComponentKind, GraphState, PlacementStatus, RestartStatus, RollingUpdatePhase};
 
 /// What the operator has observed of a graph.
 #[derive(JsonSchema)]

@@ -1,9 +1,11 @@
 //! `DynamoGraphDeploymentRequest` in v1alpha1: its schema.
 
-use crate::v1beta1::{GraphState, RequestBackend};
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde_json::Value;
-use std::collections::BTreeMap;
+
+use crate::v1beta1::{GraphState, RequestBackend};
 
 /// Specification of a request for a graph.
 #[derive(JsonSchema)]

@@ -1,14 +1,18 @@
 //! A component of a graph in v1alpha1, where it is called a service: its schema.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde_json::Value;
+
 use super::service_parts::{
     Autoscaling, Checkpoint, EppConfig, ExternalService, Failover, FrontendSidecar, Ingress, ModelReference, Multinode,
     PodMetadata, Resources, RunMode, ScalingAdapter, ServiceVolume, VolumeMount,
 };
-use crate::v1alpha1::{GpuMemoryService, SharedMemory};
-use crate::v1beta1::{ComponentTopologyConstraint, ProviderOverride};
-use schemars::JsonSchema;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::{
+    v1alpha1::{GpuMemoryService, SharedMemory},
+    v1beta1::{ComponentTopologyConstraint, ProviderOverride},
+};
 
 /// One component: what it is, how its pods look, how many there are.
 #[derive(JsonSchema)]

@@ -1,14 +1,18 @@
 //! Parts of a service in v1alpha1: their schemas.
 
-use crate::limits;
-use crate::v1alpha1::EngineMode;
-use crate::v1beta1::{
-    CheckpointDeletionPolicy, CheckpointIdentity, CheckpointJob, CheckpointMode, CheckpointStartupPolicy,
-    EndpointPickerConfig, MultinodeRole,
-};
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde_json::Value;
-use std::collections::BTreeMap;
+
+use crate::{
+    limits,
+    v1alpha1::EngineMode,
+    v1beta1::{
+        CheckpointDeletionPolicy, CheckpointIdentity, CheckpointJob, CheckpointMode, CheckpointStartupPolicy,
+        EndpointPickerConfig, MultinodeRole,
+    },
+};
 
 /// Resources of a container.
 #[derive(JsonSchema)]

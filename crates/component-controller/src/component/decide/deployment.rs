@@ -1,11 +1,10 @@
 //! The Deployment.
 
-use super::{account, desired};
-use controller_kit::apply::Desired;
-use controller_kit::read::Interruption;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use controller_kit::{apply::Desired, read::Interruption};
+use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use workload::{RenderInput, ValidatedComponent, keep_live_pull_secrets, render_deployment};
+
+use super::{account, desired};
 
 /// The Deployment as it should be, of the component `uid`. `accounts` are labelled for its pods.
 pub(super) fn decide(
@@ -30,9 +29,11 @@ fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use k8s_openapi::api::apps::v1::DeploymentSpec;
     use std::collections::BTreeMap;
+
+    use k8s_openapi::api::apps::v1::DeploymentSpec;
+
+    use super::*;
 
     #[test]
     fn only_a_deployment_with_the_same_selector_can_become_ours() {

@@ -1,14 +1,17 @@
 //! The LeaderWorkerSet.
 
-use super::{account, desired};
 use api_types::annotations;
-use controller_kit::apply::{Desired, covers};
-use controller_kit::read::Interruption;
+use controller_kit::{
+    apply::{Desired, covers},
+    read::Interruption,
+};
 use serde_json::json;
 use workload::{
     LeaderWorkerSet, RenderInput, ValidatedComponent, keep_live_pull_secrets, note_status_before,
     render_leader_worker_set,
 };
+
+use super::{account, desired};
 
 /// The LeaderWorkerSet as it should be, of the component `uid`. `accounts` are labelled for its pods.
 pub(super) fn decide(

@@ -9,26 +9,23 @@ mod step;
 #[cfg(test)]
 mod tests;
 
+use api_types::labels;
+use checkpoint::Start;
+use controller_kit::{apply::Desired, read::Interruption, store::controller_owner};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::Serialize;
 pub use step::Step;
+use workload::{
+    LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker, render_ingress,
+    render_service, render_virtual_service, snapshot::render_storage_claim,
+};
 
 use super::{
     observe::{CheckpointFacts, Live, Observed},
     workload::WorkloadKind,
 };
 use crate::snapshots::Place;
-use api_types::labels;
-use checkpoint::Start;
-use controller_kit::apply::Desired;
-use controller_kit::read::Interruption;
-use controller_kit::store::controller_owner;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Resource;
-use serde::Serialize;
-use workload::snapshot::render_storage_claim;
-use workload::{
-    LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker, render_ingress,
-    render_service, render_virtual_service,
-};
 
 /// What has to be there.
 #[derive(Debug)]

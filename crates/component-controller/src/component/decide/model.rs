@@ -1,12 +1,12 @@
 //! The Service of a base model. Every component of a namespace that serves the model owns it, so that it goes with the last
 //! of them and not with the first.
 
-use super::desired;
-use crate::component::observe::ModelFacts;
-use controller_kit::read::Interruption;
-use controller_kit::{apply::Desired, store::controller_owner};
+use controller_kit::{apply::Desired, read::Interruption, store::controller_owner};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use workload::render_model_service;
+
+use super::desired;
+use crate::component::observe::ModelFacts;
 
 /// The Service as it should be, with all of its owners; nothing while the one that controls it is being collected.
 pub(super) fn decide(namespace: &str, model: &str, facts: &ModelFacts) -> Result<Option<Desired>, Interruption> {
@@ -32,10 +32,11 @@ pub(super) fn decide(namespace: &str, model: &str, facts: &ModelFacts) -> Result
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::component::observe::Live;
     use controller_kit::store::Packed;
     use serde_json::{Value, json};
+
+    use super::*;
+    use crate::component::observe::Live;
 
     fn owner(uid: &str, controls: bool) -> Value {
         let mut owner = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",

@@ -1,10 +1,10 @@
 //! Objects that are not always wanted: a Service, a way in from outside.
 
-use super::desired;
-use controller_kit::read::Interruption;
-use controller_kit::{apply::Desired, store::controller_owner};
+use controller_kit::{apply::Desired, read::Interruption, store::controller_owner};
 use kube::Resource;
 use serde::Serialize;
+
+use super::desired;
 
 /// What becomes of an object that is not always wanted.
 #[derive(Debug)]

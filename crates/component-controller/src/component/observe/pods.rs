@@ -1,12 +1,15 @@
 //! Which pods are looked at when a component does not come up, and what is seen.
 
-use crate::component::workload::WorkloadKind;
 use api_types::{labels, names, v1beta1::DynamoComponentDeployment};
-use controller_kit::pods::{PodWatcher, PodsOf};
-use controller_kit::warnings::Warning;
+use controller_kit::{
+    pods::{PodWatcher, PodsOf},
+    warnings::Warning,
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use workload::Trouble;
+
+use crate::component::workload::WorkloadKind;
 
 /// The pods of a component.
 pub fn pods_of(component: &DynamoComponentDeployment) -> PodsOf<'_> {
@@ -62,8 +65,9 @@ fn refusal(set: &str, pods: &[Pod], told: &[Warning]) -> Option<Trouble> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn the_latest_refusal_of_a_groups_pods_is_told_until_one_is_made() {

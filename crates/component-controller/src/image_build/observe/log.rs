@@ -1,6 +1,5 @@
 //! What a build that failed said last.
 
-use super::super::{decide::Log, job::BUILDER};
 use api_types::labels;
 use controller_kit::read::read;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -8,6 +7,8 @@ use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, LogParams},
 };
+
+use super::super::{decide::Log, job::BUILDER};
 
 /// How much of a log is shown.
 const LINES: i64 = 20;
@@ -41,8 +42,9 @@ fn failed_container(pod: &Pod) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::{Value, json};
+
+    use super::*;
 
     #[test]
     fn the_container_that_failed_has_the_log() {

@@ -1,9 +1,11 @@
 //! Reads in the audit log who had the namespace when, and who wrote.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::PathBuf,
+    time::Duration,
+};
 
 use end_to_end::BoxError;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};

@@ -1,18 +1,26 @@
 //! The chart on a control plane whose pods run nothing: helm installs it, and its programs run beside, with the rights that helm
 //! made for them.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use end_to_end::{BoxError, World, executable};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::ResourceExt;
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ConfigMap, Namespace},
+};
+use kube::{
+    ResourceExt,
+    api::{Api, PostParams},
+};
 use serde_json::json;
-use test_cluster::assets::{Assets, Tool};
-use test_cluster::{Program, Signal};
+use test_cluster::{
+    Program, Signal,
+    assets::{Assets, Tool},
+};
 
 /// Release and namespace.
 pub const RELEASE: &str = "dynamo";

@@ -1,16 +1,19 @@
 //! Writes the checkpoints that a graph makes, and what their captures need.
 
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::{labels, owner};
+use api_types::{labels, owner, v1alpha1::DynamoCheckpoint};
 use controller_kit::apply::{Desired, Error};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::tally::Tally;
-use super::writer::{Writer, Written, unserved};
-use crate::graph::decide::checkpoints::{ComponentCheckpoint, WantedCheckpoint};
-use crate::graph::observe::{Caches, live_value};
+use super::{
+    tally::Tally,
+    writer::{Writer, Written, unserved},
+};
+use crate::graph::{
+    decide::checkpoints::{ComponentCheckpoint, WantedCheckpoint},
+    observe::{Caches, live_value},
+};
 
 /// Writes the checkpoints.
 pub(super) async fn write(writer: Writer<'_>, caches: &Caches, checkpoints: &[ComponentCheckpoint]) -> Tally {

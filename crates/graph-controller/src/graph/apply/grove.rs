@@ -2,10 +2,14 @@
 
 use api_types::grove::PodCliqueSet;
 
-use super::tally::Tally;
-use super::writer::{Writer, Written};
-use crate::graph::decide::grove::{Child, GroveDecision, Scale};
-use crate::graph::observe::{Caches, Observed};
+use super::{
+    tally::Tally,
+    writer::{Writer, Written},
+};
+use crate::graph::{
+    decide::grove::{Child, GroveDecision, Scale},
+    observe::{Caches, Observed},
+};
 
 /// Writes the PodCliqueSet, then asks Grove for other replicas. Returns the set as it is now. A set that is new is
 /// written only if `accounts_exist`.

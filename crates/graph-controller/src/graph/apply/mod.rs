@@ -16,23 +16,30 @@ mod writer;
 
 use std::collections::BTreeSet;
 
-use api_types::grove::PodCliqueSet;
-use api_types::labels;
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use controller_kit::apply::{Applier, Error};
-use controller_kit::events::EventSink;
-use controller_kit::failure::Class;
-use controller_kit::store::{Key, Packed, controller_owner};
+use api_types::{
+    grove::PodCliqueSet,
+    labels,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
+use controller_kit::{
+    apply::{Applier, Error},
+    events::EventSink,
+    failure::Class,
+    store::{Key, Packed, controller_owner},
+};
 use futures::join;
 use kube::{Resource, ResourceExt};
 use tracing::warn;
 
 pub use self::tally::Tally;
-use self::tally::bounded;
-use self::writer::{Writer, Written};
-use super::decide::Decision;
-use super::observe::pods::Troubles;
-use super::observe::{Caches, Observed};
+use self::{
+    tally::bounded,
+    writer::{Writer, Written},
+};
+use super::{
+    decide::Decision,
+    observe::{Caches, Observed, pods::Troubles},
+};
 
 /// What is live after the writes.
 #[derive(Debug, Default)]
@@ -186,9 +193,10 @@ pub fn graph_of<K: Resource>(object: &K) -> Option<Key> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use k8s_openapi::api::core::v1::Pod;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn a_worker_pod_belongs_to_the_graph_of_its_label() {

@@ -3,21 +3,27 @@
 //! What pods mount or run under comes before them, the rest beside them; rights are a chain of their own.
 
 use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
-use controller_kit::apply::{Desired, Error, ObjectId};
-use controller_kit::failure::Class;
-use controller_kit::store::{Key, Packed, Store};
+use controller_kit::{
+    apply::{Desired, Error, ObjectId},
+    failure::Class,
+    store::{Key, Packed, Store},
+};
 use futures::join;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Service};
-use k8s_openapi::api::rbac::v1::RoleBinding;
+use k8s_openapi::api::{
+    core::v1::{PersistentVolumeClaim, Service},
+    rbac::v1::RoleBinding,
+};
 use kube::{Resource, ResourceExt};
 
-use super::shared::{write_binding, write_shared};
-use super::tally::{Tally, bounded};
-use super::writer::{Writer, Written};
-use crate::graph::decide::accounts::SharedAccount;
-use crate::graph::decide::claims::StorageClaim;
-use crate::graph::decide::objects::Objects;
-use crate::graph::observe::Caches;
+use super::{
+    shared::{write_binding, write_shared},
+    tally::{Tally, bounded},
+    writer::{Writer, Written},
+};
+use crate::graph::{
+    decide::{accounts::SharedAccount, claims::StorageClaim, objects::Objects},
+    observe::Caches,
+};
 
 type Waits = Result<Option<String>, Error>;
 

@@ -1,9 +1,11 @@
 //! Writes what several graphs and requests share, and what therefore belongs to none of them.
 
 use api_types::labels;
-use controller_kit::apply::{Applier, Desired, Error, Outcome};
-use controller_kit::failure::Class;
-use controller_kit::store::{Key, Packed, Store, controller_owner};
+use controller_kit::{
+    apply::{Applier, Desired, Error, Outcome},
+    failure::Class,
+    store::{Key, Packed, Store, controller_owner},
+};
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;

@@ -1,25 +1,31 @@
 //! Copies labels of nodes to pods that ask for them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
-use api_types::labels;
-use api_types::v1beta1::DynamoGraphDeployment;
-use controller_kit::apply::{Applier, Error, MetadataPatch};
-use controller_kit::events::{EventSink, EventType, Happened};
-use controller_kit::failure::Class;
-use controller_kit::store::{Key, Store};
+use api_types::{labels, v1beta1::DynamoGraphDeployment};
+use controller_kit::{
+    apply::{Applier, Error, MetadataPatch},
+    events::{EventSink, EventType, Happened},
+    failure::Class,
+    store::{Key, Store},
+};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::core::PartialObjectMeta;
-use kube::{Resource, ResourceExt};
+use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use serde_json::Value;
 use tracing::{debug, info};
 
 use super::tally::bounded;
-use crate::graph::decide::topology::{Level, levels};
-use crate::graph::decide::whereabouts::{Finding, Look, Memory};
-use crate::graph::observe::grove::{get, topology_bindings};
+use crate::graph::{
+    decide::{
+        topology::{Level, levels},
+        whereabouts::{Finding, Look, Memory},
+    },
+    observe::grove::{get, topology_bindings},
+};
 
 /// Reason of the event on a pod whose node does not say where it is.
 const MISSING: &str = "TopologyLabelMissing";

@@ -1,14 +1,14 @@
 //! Writes one child, and says what became of it.
 
-use api_types::v1beta1::DynamoGraphDeployment;
-use api_types::{labels, owner};
-use controller_kit::apply::{Applier, Desired, Error, Outcome, Removed};
-use controller_kit::events::{EventSink, EventType};
-use controller_kit::store::{Packed, Store};
+use api_types::{labels, owner, v1beta1::DynamoGraphDeployment};
+use controller_kit::{
+    apply::{Applier, Desired, Error, Outcome, Removed},
+    events::{EventSink, EventType},
+    store::{Packed, Store},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::tally::{Tally, bounded};

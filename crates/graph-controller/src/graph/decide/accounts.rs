@@ -2,11 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use api_types::v1beta1::{ComponentSpec, ComponentType};
-use api_types::{labels, names};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{RoleBinding, RoleRef, Subject};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use api_types::{
+    labels, names,
+    v1beta1::{ComponentSpec, ComponentType},
+};
+use k8s_openapi::{
+    api::{
+        core::v1::ServiceAccount,
+        rbac::v1::{RoleBinding, RoleRef, Subject},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 
 use crate::graph::validate::ValidGraph;
 
@@ -77,12 +83,15 @@ pub fn shared_account(namespace: &str, name: &str, role: &str) -> SharedAccount 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::graph::decide::decide;
-    use crate::graph::fixtures::{graph_with, grove, observed, settings, valid, valid_with};
-    use crate::graph::settings::Settings;
     use kube::ResourceExt;
     use serde_json::json;
+
+    use super::*;
+    use crate::graph::{
+        decide::decide,
+        fixtures::{graph_with, grove, observed, settings, valid, valid_with},
+        settings::Settings,
+    };
 
     fn accounts(types: [&str; 2], account: Option<&str>, settings: &Settings) -> Vec<String> {
         let graph = graph_with(|g| {

@@ -5,16 +5,17 @@
 
 use std::collections::BTreeMap;
 
-use api_types::v1beta1::{
-    ComponentSpec, DynamoGraphDeploymentScalingAdapter as Adapter, DynamoGraphDeploymentScalingAdapterSpec,
-    ScalingTarget,
+use api_types::{
+    labels, names,
+    v1beta1::{
+        ComponentSpec, DynamoGraphDeploymentScalingAdapter as Adapter, DynamoGraphDeploymentScalingAdapterSpec,
+        ScalingTarget,
+    },
 };
-use api_types::{labels, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use crate::graph::observe::Observed;
-use crate::graph::validate::ValidGraph;
+use crate::graph::{observe::Observed, validate::ValidGraph};
 
 /// The adapters of a graph.
 #[derive(Debug, Default)]
@@ -90,11 +91,11 @@ fn to_write(observed: &Observed, mut wanted: Adapter) -> Option<Adapter> {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+    use serde_json::json;
+
     use super::*;
     use crate::graph::fixtures::{graph_with, observed, owner, valid};
-    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use k8s_openapi::jiff::Timestamp;
-    use serde_json::json;
 
     fn decided(live: Vec<Adapter>) -> (Vec<(String, i32)>, Vec<String>) {
         let graph = graph_with(|g| g["spec"]["components"][1]["scalingAdapter"] = json!({}));

@@ -8,8 +8,10 @@
 //! spec, which only it can compute. With the first note alone it computes the digest, and lets run what runs. A digest that
 //! it left beside another generation would make it roll all workers, so it goes with the generation that it was made for.
 
-use api_types::annotations::{CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2, WORKLOAD_PROVIDER};
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{
+    annotations::{CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2, WORKLOAD_PROVIDER},
+    v1beta1::DynamoGraphDeployment,
+};
 use controller_kit::apply::MetadataPatch;
 use kube::ResourceExt;
 
@@ -35,10 +37,11 @@ pub fn bookkeeping(graph: &DynamoGraphDeployment, program: Program, rollout: &Ro
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::graph::fixtures::graph_with;
     use api_types::names::GenerationSuffix;
     use serde_json::{Value, json};
+
+    use super::*;
+    use crate::graph::fixtures::graph_with;
 
     fn written(mut annotations: Value, target: Option<&str>, old: &[&str]) -> Option<MetadataPatch> {
         annotations[WORKLOAD_PROVIDER] = json!("component");

@@ -1,8 +1,9 @@
 //! Storage that a graph of v1alpha1 names beside its components.
 
+use std::collections::BTreeMap;
+
 use api_types::conversion::preserved::{PreservedClaim, claims_of_graph};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use std::collections::BTreeMap;
 use workload::archive::render_claim;
 
 use crate::graph::validate::ValidGraph;
@@ -27,10 +28,11 @@ pub fn storage_claims(graph: &ValidGraph<'_>, of_components: &[PreservedClaim]) 
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::graph::fixtures::valid;
     use api_types::conversion::{ApiVersion, convert};
     use serde_json::{Value, json};
+
+    use super::*;
+    use crate::graph::fixtures::valid;
 
     fn claims(pvcs: Value) -> Vec<StorageClaim> {
         let alpha = json!({

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use api_types::conversion::preserved::PreservedComponent;
-use api_types::v1beta1::{
-    ComponentExperimental, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoComponentDeploymentSpec,
-    DynamoGraphDeployment, KvTransferPolicy, MAIN_CONTAINER,
+use api_types::{
+    annotations,
+    conversion::preserved::PreservedComponent,
+    labels, names,
+    names::GenerationSuffix,
+    v1beta1::{
+        ComponentExperimental, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoComponentDeploymentSpec,
+        DynamoGraphDeployment, KvTransferPolicy, MAIN_CONTAINER,
+    },
 };
-use api_types::{annotations, labels, names, names::GenerationSuffix};
-use k8s_openapi::api::core::v1::{EnvVar, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    api::core::v1::{EnvVar, PodTemplateSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::ResourceExt;
 
-use super::canonical::canonical;
-use super::endpoint_picker;
-use crate::graph::program::Program;
-use crate::graph::validate::ValidGraph;
+use super::{canonical::canonical, endpoint_picker};
+use crate::graph::{program::Program, validate::ValidGraph};
 
 type StringMap = BTreeMap<String, String>;
 

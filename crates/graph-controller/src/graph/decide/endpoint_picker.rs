@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use api_types::external::{
-    ClientTls, DestinationRule, DestinationRuleSpec, EndpointPickerRef, InferencePool, InferencePoolSpec, PoolPort,
-    PoolSelector, TrafficPolicy,
+use api_types::{
+    external::{
+        ClientTls, DestinationRule, DestinationRuleSpec, EndpointPickerRef, InferencePool, InferencePoolSpec, PoolPort,
+        PoolSelector, TrafficPolicy,
+    },
+    labels, names, ports,
+    v1beta1::{ComponentSpec, ComponentType, EndpointPickerConfig},
 };
-use api_types::v1beta1::{ComponentSpec, ComponentType, EndpointPickerConfig};
-use api_types::{labels, names, ports};
 use controller_kit::settings::{Istio, TlsMode};
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::json;
 
 use super::objects::mark;
@@ -122,13 +123,18 @@ fn metadata(graph: &ValidGraph<'_>, picker: &ComponentSpec, name: String) -> Obj
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::graph::fixtures::{graph_with, settings, valid_with};
-    use crate::graph::settings::Settings;
     use api_types::v1beta1::DynamoGraphDeployment;
-    use controller_kit::settings::{API_VERSION, KIND, parse};
-    use controller_kit::store::Scope;
+    use controller_kit::{
+        settings::{API_VERSION, KIND, parse},
+        store::Scope,
+    };
     use expect_test::expect;
+
+    use super::*;
+    use crate::graph::{
+        fixtures::{graph_with, settings, valid_with},
+        settings::Settings,
+    };
 
     fn with_picker(config: serde_json::Value) -> DynamoGraphDeployment {
         graph_with(|g| {

@@ -21,23 +21,28 @@ mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::conditions;
-use api_types::names::GenerationSuffix;
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment, RestartStatus};
-use controller_kit::apply::MetadataPatch;
-use controller_kit::conditions::is_true;
+use api_types::{
+    conditions,
+    names::GenerationSuffix,
+    v1alpha1::DynamoCheckpoint,
+    v1beta1::{ComponentSpec, DynamoComponentDeployment, RestartStatus},
+};
+use controller_kit::{apply::MetadataPatch, conditions::is_true};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use self::checkpoints::ComponentCheckpoint;
-use self::component::{Placement, component_deployment};
-use self::grove::GroveDecision;
-use self::objects::Objects;
-use self::workers::decide_workers;
-use super::observe::Observed;
-use super::program::Program;
-use super::validate::{Refusal, ValidGraph};
+use self::{
+    checkpoints::ComponentCheckpoint,
+    component::{Placement, component_deployment},
+    grove::GroveDecision,
+    objects::Objects,
+    workers::decide_workers,
+};
+use super::{
+    observe::Observed,
+    program::Program,
+    validate::{Refusal, ValidGraph},
+};
 
 /// What shall be done, in the order of the fields: an account before the pods that run under it, new workers before old
 /// ones go, and deletion last.
@@ -224,5 +229,4 @@ fn removal(observed: &Observed, d: &DynamoComponentDeployment) -> Option<Removal
 }
 
 #[cfg(test)]
-#[path = "simulation_tests.rs"]
 mod simulation_tests;

@@ -2,24 +2,34 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::external::{DestinationRule, InferencePool, VirtualService};
-use api_types::v1alpha1::DynamoComponent;
-use api_types::{labels, names};
-use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
-use k8s_openapi::api::networking::v1::Ingress;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use api_types::{
+    external::{DestinationRule, InferencePool, VirtualService},
+    labels, names,
+    v1alpha1::DynamoComponent,
+};
+use k8s_openapi::{
+    api::{
+        core::v1::{ConfigMap, Service, ServiceAccount},
+        networking::v1::Ingress,
+        rbac::v1::{Role, RoleBinding},
+        resource::v1::ResourceClaimTemplate,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use kube::Resource;
 
-use super::accounts::{SharedAccount, shared_accounts};
-use super::adapters::{Adapters, adapters};
-use super::claims::{StorageClaim, storage_claims};
-use super::discovery::{DiscoveryAccess, discovery_access};
-use super::endpoint_picker;
-use crate::graph::observe::Observed;
-use crate::graph::program::Program;
-use crate::graph::validate::{DiscoveryBackend, ValidGraph};
+use super::{
+    accounts::{SharedAccount, shared_accounts},
+    adapters::{Adapters, adapters},
+    claims::{StorageClaim, storage_claims},
+    discovery::{DiscoveryAccess, discovery_access},
+    endpoint_picker,
+};
+use crate::graph::{
+    observe::Observed,
+    program::Program,
+    validate::{DiscoveryBackend, ValidGraph},
+};
 
 /// What the graph needs beside its components, without owner.
 #[derive(Default)]
@@ -114,11 +124,14 @@ fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::graph::fixtures::{graph_with, settings};
-    use crate::graph::validate::{Facts, validate};
     use kube::ResourceExt;
     use serde_json::json;
+
+    use super::*;
+    use crate::graph::{
+        fixtures::{graph_with, settings},
+        validate::{Facts, validate},
+    };
 
     #[test]
     fn a_base_model_has_one_service_and_on_components_it_is_theirs() {

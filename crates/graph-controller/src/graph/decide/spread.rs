@@ -3,9 +3,7 @@
 //! An author's selector knows nothing of generations: while workers change it counts the pods that go too, and when they are gone
 //! the new ones sit where the old ones left room. So a generation of ours says that only its own pods count.
 
-use api_types::grove::PodCliqueTemplate;
-use api_types::labels;
-use api_types::v1beta1::DynamoComponentDeployment;
+use api_types::{grove::PodCliqueTemplate, labels, v1beta1::DynamoComponentDeployment};
 use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use serde_json::Value;
 

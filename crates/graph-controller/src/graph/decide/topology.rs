@@ -75,8 +75,9 @@ pub fn changes<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn pod(labels: Value, annotations: Value) -> ObjectMeta {
         let mut all = json!({ "nvidia.com/dynamo-graph-deployment-name": "g", "nvidia.com/dynamo-component": "c" });

@@ -1,18 +1,23 @@
 //! The workers of a graph: which revision is the target, how many replicas each has, which are done with.
 
-use api_types::names::GenerationSuffix;
-use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
+use api_types::{
+    names::GenerationSuffix,
+    v1beta1::{ComponentSpec, DynamoComponentDeployment},
+};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 use workload::RolloutStrategy;
 
-use super::checkpoints::{self, ComponentCheckpoint};
-use super::component::{Placement, component_deployment};
-use super::generation::{self, Target};
-use super::rollout::{self, Capture, Live};
-use super::{Decision, Rollout, is_current, is_stalled, removal, spread, with_replicas};
-use crate::graph::observe::Observed;
-use crate::graph::validate::ValidGraph;
+use super::{
+    Decision, Rollout,
+    checkpoints::{self, ComponentCheckpoint},
+    component::{Placement, component_deployment},
+    generation::{self, Target},
+    is_current, is_stalled, removal,
+    rollout::{self, Capture, Live},
+    spread, with_replicas,
+};
+use crate::graph::{observe::Observed, validate::ValidGraph};
 
 /// An old revision of the graph's workers.
 struct Revision<'a> {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use api_types::labels;
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment, DynamoGraphDeployment};
+use api_types::{
+    labels,
+    v1alpha1::DynamoCheckpoint,
+    v1beta1::{ComponentSpec, DynamoComponentDeployment, DynamoGraphDeployment},
+};
 use controller_kit::store::{Packed, controller_owner};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::ResourceExt;

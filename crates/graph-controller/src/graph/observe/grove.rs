@@ -1,26 +1,34 @@
 //! What is live of a graph on Grove.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use api_types::conversion::preserved::unknown_types_of_graph;
-use api_types::grove::{self, PodClique, PodCliqueScalingGroup, PodCliqueSet};
-use api_types::v1beta1::{ComponentType, DynamoGraphDeployment, MAIN_CONTAINER};
-use api_types::{conditions, labels};
-use controller_kit::apply::{Applier, Error, ObjectId};
-use controller_kit::claims::claimed_gpus;
-use controller_kit::failure::Class;
-use controller_kit::pull_secrets::PullSecrets;
-use controller_kit::store::{Packed, Store, UnpackError, controller_owner};
-use kube::ResourceExt;
-use kube::core::{ApiResource, GroupVersionKind};
+use api_types::{
+    conditions,
+    conversion::preserved::unknown_types_of_graph,
+    grove::{self, PodClique, PodCliqueScalingGroup, PodCliqueSet},
+    labels,
+    v1beta1::{ComponentType, DynamoGraphDeployment, MAIN_CONTAINER},
+};
+use controller_kit::{
+    apply::{Applier, Error, ObjectId},
+    claims::claimed_gpus,
+    failure::Class,
+    pull_secrets::PullSecrets,
+    store::{Packed, Store, UnpackError, controller_owner},
+};
+use kube::{
+    ResourceExt,
+    core::{ApiResource, GroupVersionKind},
+};
 use serde_json::Value;
 use workload::PullSecretIndex;
 
 use super::{MARKS, Observed};
-use crate::graph::program::Program;
-use crate::graph::settings::Settings;
-use crate::graph::validate::{Kstatus, Refusal, ValidGraph};
+use crate::graph::{
+    program::Program,
+    settings::Settings,
+    validate::{Kstatus, Refusal, ValidGraph},
+};
 
 /// The kind of the KAI scheduler's queues.
 pub fn kai_queues() -> ApiResource {

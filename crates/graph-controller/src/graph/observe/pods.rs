@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::labels;
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::pods::{PodWatcher, PodsOf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -38,10 +37,11 @@ pub async fn troubles(watcher: &PodWatcher<Troubles>, pods: Vec<Pod>) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use kube::{Client, Config};
     use serde_json::{Value, json};
     use workload::Cause;
+
+    use super::*;
 
     /// Nobody answers there, and nobody is asked.
     fn watcher() -> PodWatcher<Troubles> {

@@ -1,20 +1,23 @@
 //! From the profiler's proposal to a graph that serves.
 
-use api_types::annotations;
-use api_types::conditions::request as reason;
-use api_types::conditions::{self};
-use api_types::v1beta1::{DynamoGraphDeployment, GraphState, RequestPhase};
-use controller_kit::conditions::find;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::jiff::Timestamp;
+use api_types::{
+    annotations,
+    conditions::{
+        request as reason, {self},
+    },
+    names,
+    v1beta1::{DynamoGraphDeployment, GraphState, RequestPhase},
+};
+use controller_kit::{conditions::find, store::controller_owner};
+use k8s_openapi::{api::core::v1::ConfigMap, jiff::Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::{Decision, HandOver, Stage, at, generated, profiling};
-use crate::request::observe::Observed;
-use crate::request::standing::{graph_name, graph_was_there, is_graph_of};
-use api_types::names;
-use controller_kit::store::controller_owner;
+use crate::request::{
+    observe::Observed,
+    standing::{graph_name, graph_was_there, is_graph_of},
+};
 
 /// Follows the graph, or makes it.
 pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use api_types::conversion::{ApiVersion, convert};
-use api_types::v1beta1::ComponentType;
-use api_types::{labels, names};
+use api_types::{
+    conversion::{ApiVersion, convert},
+    labels, names,
+    v1beta1::ComponentType,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use serde_json::{Value, json};

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use api_types::v1beta1::DynamoGraphDeploymentRequest;
-use api_types::{annotations, env, labels, names, owner};
-use k8s_openapi::api::batch::v1::{
-    Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
+use api_types::{annotations, env, labels, names, owner, v1beta1::DynamoGraphDeploymentRequest};
+use k8s_openapi::{
+    api::{
+        batch::v1::{Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule},
+        core::v1::{
+            ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, KeyToPath,
+            LocalObjectReference, PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec,
+            SecretKeySelector, Volume, VolumeMount,
+        },
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, KeyToPath, LocalObjectReference,
-    PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec, SecretKeySelector, Volume,
-    VolumeMount,
-};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use super::config::{profiled_spec, profiler_config};
-use super::{override_tool, overrides};
-use crate::request::observe::Observed;
-use crate::request::validate::ValidRequest;
+use super::{
+    config::{profiled_spec, profiler_config},
+    override_tool, overrides,
+};
+use crate::request::{observe::Observed, validate::ValidRequest};
 
 /// Name of the container that profiles.
 pub const PROFILER: &str = "profiler";

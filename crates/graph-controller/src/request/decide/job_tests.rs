@@ -1,11 +1,10 @@
 //! The profiling Job, and the author's part of it.
 
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
 use serde_json::{Value, json};
 
 use super::{decide, job};
 use crate::request::fixtures::observed_with;
-use k8s_openapi::jiff::Timestamp;
 
 /// The Job's JSON for a request after an edit.
 fn rendered(edit: impl FnOnce(&mut Value)) -> Value {

@@ -21,17 +21,19 @@ mod job_tests;
 #[cfg(test)]
 mod tests;
 
-pub use deployment::taken;
-pub use profiling::{awaits_output, is_overdue};
-
 use api_types::v1beta1::{DynamoGraphDeployment, Hardware, ProfilingPhase};
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::jiff::Timestamp;
+pub use deployment::taken;
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::ConfigMap},
+    jiff::Timestamp,
+};
+pub use profiling::{awaits_output, is_overdue};
 use serde_json::Value;
 
-use super::observe::Observed;
-use super::standing::{Standing, standing};
+use super::{
+    observe::Observed,
+    standing::{Standing, standing},
+};
 use crate::graph::decide::accounts::SharedAccount;
 
 /// What shall be done, in the order of the fields.

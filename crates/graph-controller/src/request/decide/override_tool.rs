@@ -2,9 +2,11 @@
 //! operator's image, so that the rules are those of the operator.
 
 use api_types::env;
-use k8s_openapi::api::batch::v1::JobSpec;
-use k8s_openapi::api::core::v1::{
-    Capabilities, Container, EmptyDirVolumeSource, EnvVar, SeccompProfile, SecurityContext, Volume, VolumeMount,
+use k8s_openapi::api::{
+    batch::v1::JobSpec,
+    core::v1::{
+        Capabilities, Container, EmptyDirVolumeSource, EnvVar, SeccompProfile, SecurityContext, Volume, VolumeMount,
+    },
 };
 
 use super::job::PROFILER;

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use api_types::labels;
-use k8s_openapi::api::batch::v1::JobSpec;
-use k8s_openapi::api::core::v1::{
-    ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference,
-    ObjectFieldSelector, PodSecurityContext, PodSpec, ProjectedVolumeSource, ResourceRequirements,
-    ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+use k8s_openapi::api::{
+    batch::v1::JobSpec,
+    core::v1::{
+        ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile, KeyToPath, LocalObjectReference,
+        ObjectFieldSelector, PodSecurityContext, PodSpec, ProjectedVolumeSource, ResourceRequirements,
+        ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+    },
 };
 
 use super::job::{PROFILER, RELAY};

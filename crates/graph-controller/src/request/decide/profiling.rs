@@ -2,22 +2,21 @@
 
 use std::time::Duration;
 
-use api_types::conditions::request as reason;
-use api_types::{conditions, names};
+use api_types::{conditions, conditions::request as reason, names};
 use controller_kit::conditions::find;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::ConfigMap},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    jiff::Timestamp,
+};
 use kube::ResourceExt;
 use workload::JobEnd;
 
-use super::config::profiled_spec;
-use super::{Decision, Profiling, Stage, at, deployment, generated, job, output};
-use crate::graph::decide::accounts::shared_account;
-use crate::request::observe::Observed;
-use crate::request::standing::wanted_graph_name;
-use crate::request::validate::validate;
+use super::{Decision, Profiling, Stage, at, config::profiled_spec, deployment, generated, job, output};
+use crate::{
+    graph::decide::accounts::shared_account,
+    request::{observe::Observed, standing::wanted_graph_name, validate::validate},
+};
 
 /// How long after its Job was first seen complete the output of a profiler may be missing. It is copied before the Job ends.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,17 +2,20 @@
 
 use api_types::v1beta1::{ProfilingPhase, RequestPhase};
 use controller_kit::conditions::find;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::ConfigMap},
+    jiff::Timestamp,
+};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::{Decision, Stage, begins, decide};
-use crate::request::apply::Acted;
-use crate::request::fixtures::observed_with;
-use crate::request::observe::{Claim, Observed, Search};
-use crate::request::status::status;
+use crate::request::{
+    apply::Acted,
+    fixtures::observed_with,
+    observe::{Claim, Observed, Search},
+    status::status,
+};
 
 const GRAPH: &str = "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nspec: {components: [{name: A}]}\n";
 

@@ -5,8 +5,10 @@ pub mod sku;
 
 use std::collections::BTreeMap;
 
-use api_types::labels;
-use api_types::v1beta1::{GpuSku, Hardware};
+use api_types::{
+    labels,
+    v1beta1::{GpuSku, Hardware},
+};
 
 /// No more GPUs than this are planned with unless the author says so: the profiler's search grows with them.
 const MOST_GPUS: i32 = 32;

@@ -1,27 +1,35 @@
 //! Asks nodes and DCGM exporters for GPUs.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use api_types::v1beta1::GpuSku;
 use bytes::Bytes;
-use controller_kit::failure::{Class, ErrorType};
-use controller_kit::read::{ReadError, read};
-use controller_kit::store::Packed;
+use controller_kit::{
+    failure::{Class, ErrorType},
+    read::{ReadError, read},
+    store::Packed,
+};
 use futures::{StreamExt, stream};
 use http::Request;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, ListParams};
-use kube::core::PartialObjectMeta;
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ListParams},
+    core::PartialObjectMeta,
+};
 use outbound::{Limits, Outbound, Trust};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use super::Search;
-use crate::request::hardware::{NodeGpus, add_labelled, choose, dcgm, of_labels, says_rdma};
-use crate::request::settings::Settings;
+use crate::request::{
+    hardware::{NodeGpus, add_labelled, choose, dcgm, of_labels, says_rdma},
+    settings::Settings,
+};
 
 /// By one of these, the pods of exporters are known.
 const EXPORTERS: [&str; 3] = ["app=nvidia-dcgm-exporter", "app=dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"];

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use api_types::v1beta1::DynamoGraphDeployment;
-use api_types::{labels, names};
-use controller_kit::apply::{Error, ObjectId, timed};
-use controller_kit::store::{Packed, Store};
+use api_types::{labels, names, v1beta1::DynamoGraphDeployment};
+use controller_kit::{
+    apply::{Error, ObjectId, timed},
+    store::{Packed, Store},
+};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
-use kube::api::{Api, ListParams};
-use kube::{Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ListParams},
+};
 
-use crate::request::cost::{self, Trials};
-use crate::request::observe::Observed;
+use crate::request::{
+    cost::{self, Trials},
+    observe::Observed,
+};
 
 /// How the containers of a Job that failed ended.
 pub(super) async fn failures(client: &Client, observed: &Observed) -> Result<Vec<String>, Error> {

@@ -1,17 +1,5 @@
 //! One request to one engine, over a connection of its own.
 
-use crate::{
-    engine::{
-        Outcome, Request,
-        protocol::{LONGEST_ANSWER, encode, judge},
-    },
-    metrics::EngineMetrics,
-};
-use bytes::Bytes;
-use http::{StatusCode, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use std::{
     fmt,
     net::SocketAddr,
@@ -19,7 +7,21 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+
+use bytes::Bytes;
+use http::{StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+
+use crate::{
+    engine::{
+        Outcome, Request,
+        protocol::{LONGEST_ANSWER, encode, judge},
+    },
+    metrics::EngineMetrics,
+};
 
 /// A pod that listens accepts a connection at once.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);

@@ -2,21 +2,22 @@
 
 mod http;
 
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use controller_kit::{scope::Fence, store::Key};
+use futures::channel::mpsc;
 pub use http::{Dial, Http};
+use tokio::{sync::Notify, task::JoinSet};
+use tracing::{debug, info, warn};
 
 use super::{
     Endpoint, Outcome, PoolId, Request,
     fleet::{Fleet, Job},
     wishes::Wishes,
 };
-use controller_kit::{scope::Fence, store::Key};
-use futures::channel::mpsc;
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
-use tokio::{sync::Notify, task::JoinSet};
-use tracing::{debug, info, warn};
 
 /// How long changes are collected before models are told: engines answer by the hundred.
 const COLLECT: Duration = Duration::from_millis(100);

@@ -4,10 +4,12 @@ use api_types::annotations;
 use serde_json::{Value, json};
 
 use super::{object_at, replicas::replicas};
-use crate::admission::field::{FieldPath, Node};
-use crate::admission::provider_override::{self, Scope};
-use crate::admission::view::{Graph, Provider};
-use crate::admission::{Facts, Operation};
+use crate::admission::{
+    Facts, Operation,
+    field::{FieldPath, Node},
+    provider_override::{self, Scope},
+    view::{Graph, Provider},
+};
 
 /// Fills in what the author left out. `old` is the graph as it is stored.
 pub(super) fn fill(object: &mut Value, old: Option<&Value>, operation: Operation, facts: &Facts) {

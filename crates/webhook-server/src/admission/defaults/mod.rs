@@ -8,8 +8,10 @@ mod request;
 use api_types::conversion::{ApiVersion, convert};
 use serde_json::Value;
 
-use super::kind::{Kind, Unexpected};
-use super::{Answer, Facts, FieldError, Operation, Path, Request};
+use super::{
+    Answer, Facts, FieldError, Operation, Path, Request,
+    kind::{Kind, Unexpected},
+};
 
 /// Answers on one of the paths that give defaults.
 pub(super) fn review(path: Path, request: &Request, facts: &Facts) -> Answer {

@@ -3,13 +3,14 @@
 //! `DYN_DEPLOYMENT_CONFIG` of 2025 may give them. A number that it gave follows it, because those who apply a manifest without one send
 //! back what was filled in before.
 
-use api_types::env;
-use api_types::v1beta1::ComponentType;
+use api_types::{env, v1beta1::ComponentType};
 use k8s_openapi::api::core::v1::EnvVar;
 use workload::archive;
 
-use crate::admission::field::Node;
-use crate::admission::view::{Component, Graph, Provider};
+use crate::admission::{
+    field::Node,
+    view::{Component, Graph, Provider},
+};
 
 /// What a component gets; none if its number stands. `old` is the graph as it is stored.
 pub(super) fn replicas(graph: &Graph<'_>, component: &Component<'_>, old: Option<&Graph<'_>>) -> Option<i64> {

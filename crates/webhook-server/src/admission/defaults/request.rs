@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::object_at;
-use crate::admission::Facts;
-use crate::admission::field::Node;
-use crate::admission::version::Version;
+use crate::admission::{Facts, field::Node, version::Version};
 
 /// Repository of the image that profiles models; its tags are versions of the operator.
 const PROFILER: &str = "nvcr.io/nvidia/ai-dynamo/dynamo-planner";

@@ -105,8 +105,9 @@ impl fmt::Display for FieldPath {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn item(index: usize, name: &str) -> Segment {
         Segment::Item { index, name: Some(name.to_owned()) }

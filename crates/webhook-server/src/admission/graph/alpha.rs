@@ -3,8 +3,10 @@
 
 use api_types::{annotations, names, refusals};
 
-use super::super::field::{Findings, Node};
-use super::{archive, metadata};
+use super::{
+    super::field::{Findings, Node},
+    archive, metadata,
+};
 
 /// Container that a v1alpha1 `frontendSidecar` becomes.
 const SIDECAR: &str = "sidecar-frontend";

@@ -1,13 +1,14 @@
 //! Name and annotations of a graph.
 
-use api_types::v1beta1::EngineMode;
-use api_types::{annotations, refusals};
+use api_types::{annotations, refusals, v1beta1::EngineMode};
 
-use super::super::Operation;
-use super::super::field::{Findings, Node};
-use super::super::shared::discovery_backend;
-use super::super::version::Version;
-use super::super::view::Graph;
+use super::super::{
+    Operation,
+    field::{Findings, Node},
+    shared::discovery_backend,
+    version::Version,
+    view::Graph,
+};
 
 const EXECUTORS: [&str; 2] = ["mp", "ray"];
 const GROVE_UPDATES: [&str; 2] = ["RollingRecreate", "OnDelete"];

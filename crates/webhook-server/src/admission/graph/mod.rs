@@ -9,16 +9,20 @@ mod topology;
 mod update;
 
 pub(super) use alpha::{component as alpha_component, graph as alpha_graph};
+use api_types::{
+    names::{GenerationSuffix, component_deployment},
+    v1beta1::{BackendFramework, EngineMode},
+};
 pub(super) use topology::lookups;
 pub(super) use update::{check_update, framework as framework_update};
 
-use api_types::names::{GenerationSuffix, component_deployment};
-use api_types::v1beta1::{BackendFramework, EngineMode};
-
-use super::field::Findings;
-use super::shared::{self, Owner, Surroundings};
-use super::view::{Component, Graph, Pathway, Provider};
-use super::{Facts, Operation, provider_override};
+use super::{
+    Facts, Operation,
+    field::Findings,
+    provider_override,
+    shared::{self, Owner, Surroundings},
+    view::{Component, Graph, Pathway, Provider},
+};
 
 /// Checks a graph as it is, in the order of its fields.
 pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: &mut Findings) {

@@ -2,8 +2,7 @@
 
 use api_types::{names, refusals};
 
-use super::super::field::Findings;
-use super::super::view::Component;
+use super::super::{field::Findings, view::Component};
 
 pub(super) fn check(graph: &str, components: &[Component<'_>], out: &mut Findings) {
     let longest = components.iter().map(below).max().unwrap_or_default();

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use api_types::refusals;
-use api_types::v1beta1::RestartStrategyType;
+use api_types::{refusals, v1beta1::RestartStrategyType};
 
-use super::super::field::{Findings, Node};
-use super::super::view::Component;
+use super::super::{
+    field::{Findings, Node},
+    view::Component,
+};
 
 pub(super) fn check(restart: &Node<'_>, components: &[Component<'_>], out: &mut Findings) {
     let strategy = restart.field("strategy");

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use api_types::refusals;
 
-use super::super::field::{Findings, Node};
-use super::super::provider_override::{self, Scope};
-use super::super::request::is_dns_subdomain;
-use super::super::view::{Graph, Pathway};
-use super::super::{Facts, Found, Lookup, Operation};
+use super::super::{
+    Facts, Found, Lookup, Operation,
+    field::{Findings, Node},
+    provider_override::{self, Scope},
+    request::is_dns_subdomain,
+    view::{Graph, Pathway},
+};
 
 const BINDING: &str = "ClusterTopologyBinding";
 

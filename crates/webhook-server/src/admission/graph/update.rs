@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use api_types::annotations;
-use api_types::refusals;
-use api_types::v1beta1::{KvTransferEnforcement, RollingUpdatePhase};
+use api_types::{
+    annotations, refusals,
+    v1beta1::{KvTransferEnforcement, RollingUpdatePhase},
+};
 use serde_json::Value;
 
-use super::super::Facts;
-use super::super::Request;
-use super::super::field::{Findings, Node};
-use super::super::identity;
-use super::super::kind::Kind;
-use super::super::ratchet::is_same;
-use super::super::shared::{self, Change};
-use super::super::view::{Component, Graph};
+use super::super::{
+    Facts, Request,
+    field::{Findings, Node},
+    identity,
+    kind::Kind,
+    ratchet::is_same,
+    shared::{self, Change},
+    view::{Component, Graph},
+};
 
 const KIND: &str = Kind::Graph.name();
 

@@ -2,9 +2,7 @@
 
 use api_types::refusals;
 
-use super::super::Facts;
-use super::super::field::Findings;
-use super::super::view::Component;
+use super::super::{Facts, field::Findings, view::Component};
 
 pub(super) fn check(component: &Component<'_>, facts: &Facts, out: &mut Findings) {
     let checkpoint = component.experimental("checkpoint");

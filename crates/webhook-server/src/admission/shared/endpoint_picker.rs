@@ -1,11 +1,11 @@
 //! The endpoint picker of a gateway.
 
-use api_types::refusals;
-use api_types::v1beta1::ComponentType;
+use api_types::{refusals, v1beta1::ComponentType};
 
-use super::super::field::Findings;
-use super::super::view::Component;
-use super::{Owner, Surroundings};
+use super::{
+    super::{field::Findings, view::Component},
+    Owner, Surroundings,
+};
 
 pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &mut Findings) {
     let config = component.field("eppConfig");

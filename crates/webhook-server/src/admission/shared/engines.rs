@@ -2,11 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use api_types::refusals;
-use api_types::v1beta1::{ComponentType, EngineMode};
+use api_types::{
+    refusals,
+    v1beta1::{ComponentType, EngineMode},
+};
 
-use super::super::field::Findings;
-use super::super::view::{Component, Gpus};
+use super::super::{
+    field::Findings,
+    view::{Component, Gpus},
+};
 
 pub(super) fn check(component: &Component<'_>, out: &mut Findings) {
     memory_service(component, out);

@@ -1,9 +1,9 @@
 //! The image that runs the component, and the version of the runtime in it.
 
-use super::super::field::Findings;
-use super::super::version::Version;
-use super::super::view::Component;
-use super::{Owner, Surroundings};
+use super::{
+    super::{field::Findings, version::Version, view::Component},
+    Owner, Surroundings,
+};
 
 pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &mut Findings) {
     let version_counts = matches!(around.owner, Owner::Graph { .. });

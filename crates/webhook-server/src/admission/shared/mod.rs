@@ -8,17 +8,18 @@ mod power;
 mod template;
 mod update;
 
+use api_types::refusals;
+pub(super) use checkpoint::warn;
 pub(super) use power::{power_limit, power_limit_update};
 pub(super) use template::discovery_backend;
 pub(super) use update::{Change, check_update, provider_override as provider_override_update};
 
-pub(super) use checkpoint::warn;
-
-use api_types::refusals;
-
-use super::field::Findings;
-use super::view::{Component, Pathway, Provider};
-use super::{Facts, provider_override};
+use super::{
+    Facts,
+    field::Findings,
+    provider_override,
+    view::{Component, Pathway, Provider},
+};
 
 /// What surrounds a component.
 pub(super) struct Surroundings<'a> {

@@ -2,8 +2,10 @@
 
 use api_types::annotations;
 
-use super::super::field::{Findings, Node};
-use super::super::view::{Component, template_containers};
+use super::super::{
+    field::{Findings, Node},
+    view::{Component, template_containers},
+};
 
 /// Checks the limit of a component, if it has one.
 pub(in crate::admission) fn power_limit(component: &Component<'_>, out: &mut Findings) {

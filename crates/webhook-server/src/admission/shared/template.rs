@@ -1,15 +1,20 @@
 //! The pod template, and fields that point into it.
 
-use api_types::annotations;
-use api_types::refusals;
-use api_types::v1beta1::{BackendFramework, MAIN_CONTAINER};
+use api_types::{
+    annotations, refusals,
+    v1beta1::{BackendFramework, MAIN_CONTAINER},
+};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Deserialize;
 use workload::{DiscoveryBackend, RolloutStrategy};
 
-use super::super::field::{Findings, Node};
-use super::super::view::{Component, template_containers};
-use super::Surroundings;
+use super::{
+    super::{
+        field::{Findings, Node},
+        view::{Component, template_containers},
+    },
+    Surroundings,
+};
 
 const ELASTIC: &str = "--enable-elastic-ep";
 const DATA_PARALLEL_BACKEND: [&str; 2] = ["--data-parallel-backend", "-dpb"];

@@ -2,9 +2,11 @@
 
 use api_types::refusals;
 
-use super::super::field::{Findings, Node};
-use super::super::ratchet::is_same;
-use super::super::view::Component;
+use super::super::{
+    field::{Findings, Node},
+    ratchet::is_same,
+    view::Component,
+};
 
 /// Who changes a component, and what it belongs to.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,7 @@
 
 use api_types::v1beta1::{ComponentType, EngineMode, MAIN_CONTAINER};
 
-use super::super::field::Node;
-use super::{Gpus, gpus};
+use super::{super::field::Node, Gpus, gpus};
 
 /// Nodes per replica where `multinode` does not say.
 const DEFAULT_NODES: i64 = 2;

@@ -30,8 +30,9 @@ pub(in crate::admission) fn gpus<'a>(resources: &Node<'a>) -> Gpus<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn limits_count_before_requests_and_only_whole_devices_count() {

@@ -1,11 +1,11 @@
 //! A graph of v1beta1, and the program that runs it.
 
-use api_types::annotations;
-use api_types::conversion::preserved::archive::PreservedGraph;
+use api_types::{annotations, conversion::preserved::archive::PreservedGraph};
 
-use super::super::Facts;
-use super::super::field::Node;
-use super::Component;
+use super::{
+    super::{Facts, field::Node},
+    Component,
+};
 
 /// A graph.
 #[derive(Debug, Clone)]

@@ -5,8 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Decision, Key, LOOK_AGAIN, Observed, Policy, Serving, Signer, Spread, Write, all_hold, differing};
-use crate::certificates::material::{Authority, Pair};
-use crate::certificates::{BACKDATE, Contents, OVERLAP, Place, RENEW_BEFORE, SETTLE};
+use crate::certificates::{
+    BACKDATE, Contents, OVERLAP, Place, RENEW_BEFORE, SETTLE,
+    material::{Authority, Pair},
+};
 
 /// What can be used of what is there.
 struct Usable {

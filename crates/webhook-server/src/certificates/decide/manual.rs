@@ -8,8 +8,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Decision, LOOK_AGAIN, Observed, Place, Spread, all_hold, differing};
-use crate::certificates::material::{Authority, Pair};
-use crate::certificates::{Contents, PlaceKind, SETTLE};
+use crate::certificates::{
+    Contents, PlaceKind, SETTLE,
+    material::{Authority, Pair},
+};
 
 pub(super) fn decide(observed: &Observed, now: Timestamp) -> Decision {
     let stored = observed.stored.clone().unwrap_or_default();

@@ -10,8 +10,10 @@ use std::time::Duration;
 use controller_kit::settings::CertProvisionMode;
 use jiff::Timestamp;
 
-use super::material::{Authority, Pair};
-use super::{Contents, Host, Place};
+use super::{
+    Contents, Host, Place,
+    material::{Authority, Pair},
+};
 
 /// When nothing else happens, everything is looked at again after this time. Clocks that are put right tell nobody: a certificate
 /// that was made before must not stay for long.

@@ -1,9 +1,7 @@
 //! Certificates over their whole life, with real ones and an invented clock.
 
 use super::*;
-use crate::certificates::PlaceKind;
-use crate::certificates::issue::carry_out;
-use crate::certificates::{BACKDATE, OVERLAP, RENEW_BEFORE, SERVING_LIFETIME, SETTLE};
+use crate::certificates::{BACKDATE, OVERLAP, PlaceKind, RENEW_BEFORE, SERVING_LIFETIME, SETTLE, issue::carry_out};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -5,11 +5,15 @@
 use serde_json::{Value, json};
 use test_cluster::TestNamespace;
 
-use super::oracle::{copy, ours};
-use super::{Way, Written};
-use crate::managers::{Chance, IMAGE, NEEDED, everything, graph, reconcile, setting};
-use crate::namespace;
-use crate::versions::other;
+use super::{
+    Way, Written,
+    oracle::{copy, ours},
+};
+use crate::{
+    managers::{Chance, IMAGE, NEEDED, everything, graph, reconcile, setting},
+    namespace,
+    versions::other,
+};
 
 const KIND: &str = "DynamoGraphDeployment";
 /// For a test that runs on every change.

@@ -7,8 +7,10 @@ mod graphs;
 mod oracle;
 mod requests;
 
-use kube::ResourceExt;
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{
+    ResourceExt,
+    api::{Api, DynamicObject, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 
 use crate::kubectl::{LAST_APPLIED, three_way};

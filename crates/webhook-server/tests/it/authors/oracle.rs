@@ -6,8 +6,7 @@ use test_cluster::TestNamespace;
 use tokio::sync::OnceCell;
 
 use super::Written;
-use crate::common::objects;
-use crate::world;
+use crate::{common::objects, world};
 
 const KINDS: [&str; 2] = ["DynamoGraphDeployment", "DynamoGraphDeploymentRequest"];
 

@@ -4,10 +4,14 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use test_cluster::TestNamespace;
 
-use super::oracle::{copy, ours};
-use super::{Way, Written};
-use crate::namespace;
-use crate::versions::{VERSIONS, other};
+use super::{
+    Way, Written,
+    oracle::{copy, ours},
+};
+use crate::{
+    namespace,
+    versions::{VERSIONS, other},
+};
 
 const KIND: &str = "DynamoGraphDeploymentRequest";
 const FLUX: Way = Way::ServerSide("kustomize-controller");

@@ -46,8 +46,9 @@ fn is_at_least_1(version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use Executor::{Mp, Ray};
+
+    use super::*;
 
     #[test]
     fn the_author_decides_else_the_age_of_the_graph() {

@@ -5,16 +5,16 @@ mod parallel;
 mod ray;
 mod wait;
 
+use api_types::{env as names, v1beta1::BackendFramework};
 pub(super) use executor::Executor;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
+use parallel::Parallel;
 pub(crate) use ray::may_be_joined;
 pub(crate) use wait::NAME as WAITS_FOR_LEADER;
 pub use wait::WAIT_FOR_LEADER;
 
 use super::{Launch, Multinode, NodeRole, command};
 use crate::pod::env;
-use api_types::{env as names, v1beta1::BackendFramework};
-use k8s_openapi::api::core::v1::{Container, PodSpec};
-use parallel::Parallel;
 
 /// Where vLLM keeps compiled kernels unless told otherwise.
 pub(super) const CACHE_PATH: &str = "/root/.cache/vllm";
@@ -84,9 +84,12 @@ fn join(launch: &Launch<'_>, multinode: Multinode<'_>, main: &mut Container) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CacheMount, Peers, command::tests::*, tests::launch};
-    use super::*;
     use serde_json::json;
+
+    use super::{
+        super::{CacheMount, Peers, command::tests::*, tests::launch},
+        *,
+    };
 
     fn env_of(main: &Container) -> Vec<&str> {
         main.env.iter().flatten().map(|variable| variable.name.as_str()).collect()

@@ -1,8 +1,9 @@
 //! One model over several nodes, and several engines side by side.
 
-use super::super::{Multinode, NodeRole, command};
 use api_types::{ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::Container;
+
+use super::super::{Multinode, NodeRole, command};
 
 pub(super) const EXECUTOR: &str = "--distributed-executor-backend";
 

@@ -1,11 +1,14 @@
 //! vLLM over Ray: a head beside the leader's engine, agents on the other nodes.
 
-use super::super::{Multinode, NodeRole, command, shell};
-use super::{Executor, parallel::EXECUTOR};
-use crate::pod::env;
-use api_types::v1beta1::BackendFramework;
-use api_types::{env as names, ports};
+use api_types::{env as names, ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::Container;
+
+use super::{
+    super::{Multinode, NodeRole, command, shell},
+    Executor,
+    parallel::EXECUTOR,
+};
+use crate::pod::env;
 
 /// Asks for expert parallelism that grows and shrinks.
 pub(super) const ELASTIC: &str = "--enable-elastic-ep";
@@ -100,8 +103,10 @@ fn agent(multinode: Multinode<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Peers, command::tests::*};
-    use super::*;
+    use super::{
+        super::super::{Peers, command::tests::*},
+        *,
+    };
 
     fn placed(role: NodeRole) -> Multinode<'static> {
         Multinode { role, nodes: 2, peers: Peers::LeaderWorkerSet }

@@ -1,9 +1,10 @@
 //! The init container in which a worker waits for its leader.
 
-use super::super::{Launch, Peers, multinode};
-use crate::pod::env;
 use api_types::{names, ports};
 use k8s_openapi::api::core::v1::{ConfigMapVolumeSource, Container, PodSpec, Volume, VolumeMount};
+
+use super::super::{Launch, Peers, multinode};
+use crate::pod::env;
 
 /// The program that waits. It reads `LEADER_HOST` and `LEADER_PORT`; graphs carry it in a ConfigMap.
 pub const WAIT_FOR_LEADER: &str = include_str!("wait_for_leader.py");
@@ -49,8 +50,7 @@ fn volume(graph: &str) -> Volume {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tests::launch;
-    use super::*;
+    use super::{super::super::tests::launch, *};
 
     fn waiting(graph: Option<&str>) -> PodSpec {
         let main = Container { image: Some("i".to_owned()), ..Container::default() };

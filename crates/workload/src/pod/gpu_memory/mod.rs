@@ -2,14 +2,14 @@
 
 pub(crate) mod inter_pod;
 
-use super::{env, find};
-use crate::{SharedGpus, gpus};
-use api_types::env as names;
-use api_types::gms;
+use api_types::{env as names, gms};
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements, Toleration,
     Volume, VolumeMount,
 };
+
+use super::{env, find};
+use crate::{SharedGpus, gpus};
 
 /// Name, within a pod, of the claim that its containers share.
 pub(crate) const CLAIM: &str = gms::CLAIM;

@@ -1,17 +1,24 @@
 //! Graphs on Grove whose workers start from checkpoints.
 
-use super::*;
-use crate::graph::decide;
-use crate::graph::fixtures::grove::{as_live, clique, observed};
-use crate::graph::fixtures::{graph_with, owner, set_image};
-use crate::graph::settings::Settings;
-use crate::graph::validate::validate;
-use api_types::v1alpha1::DynamoCheckpoint;
-use api_types::v1beta1::{DynamoGraphDeployment, RestartPhase};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use k8s_openapi::jiff::Timestamp;
+use api_types::{
+    v1alpha1::DynamoCheckpoint,
+    v1beta1::{DynamoGraphDeployment, RestartPhase},
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Value, json};
 use workload::snapshot::{Place, SnapshotStorage};
+
+use super::*;
+use crate::graph::{
+    decide,
+    fixtures::{
+        graph_with,
+        grove::{as_live, clique, observed},
+        owner, set_image,
+    },
+    settings::Settings,
+    validate::validate,
+};
 
 const WAIT: &str = "WaitForCheckpoint";
 

@@ -3,15 +3,11 @@
 //! All workers of a graph change generation together. Here there is only one generation at a time: Grove replaces the pods of
 //! the last one by those of the next, within the same cliques.
 
-use api_types::annotations;
-use api_types::grove::PodCliqueSet;
-use api_types::names::GenerationSuffix;
+use api_types::{annotations, grove::PodCliqueSet, names::GenerationSuffix};
 use kube::ResourceExt;
 
-use super::super::generation;
-use super::{generation_of, live, render, told};
-use crate::graph::observe::Observed;
-use crate::graph::validate::ValidGraph;
+use super::{super::generation, generation_of, live, render, told};
+use crate::graph::{observe::Observed, validate::ValidGraph};
 
 /// The generation that the spec asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,11 @@
 //! What of a live PodCliqueSet stays as it is, whatever is rendered anew.
 
-use api_types::grove::{PodCliqueSet, PodCliqueTemplate};
-use api_types::v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec, KvTransferPolicy};
-use api_types::{annotations, labels};
+use api_types::{
+    annotations,
+    grove::{PodCliqueSet, PodCliqueTemplate},
+    labels,
+    v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec, KvTransferPolicy},
+};
 use controller_kit::apply::covers;
 use k8s_openapi::api::core::v1::LocalObjectReference;
 use serde_json::{Value, json};

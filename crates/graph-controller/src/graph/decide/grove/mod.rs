@@ -5,30 +5,40 @@ mod live;
 
 use std::collections::BTreeSet;
 
-use api_types::external::VirtualService;
-use api_types::grove::{ON_DELETE, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate};
-use api_types::names::{self, GenerationSuffix};
-use api_types::v1beta1::{ComponentReplicaStatus, ComponentSpec, DynamoComponentDeployment};
-use api_types::{annotations, conditions, labels};
-use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::networking::v1::Ingress;
-use kube::ResourceExt;
-use workload::grove::{
-    ChildKind, Classification, GroveComponent, GroveGraph, GroveReadiness, NotReadyYet, child_of, clique_readiness,
-    group_readiness, render_ingress, render_pod_clique_set, render_ray_head_service, render_service,
-    render_virtual_service, set_name,
+use api_types::{
+    annotations, conditions,
+    external::VirtualService,
+    grove::{ON_DELETE, PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate},
+    labels,
+    names::{self, GenerationSuffix},
+    v1beta1::{ComponentReplicaStatus, ComponentSpec, DynamoComponentDeployment},
 };
-use workload::snapshot::{CheckpointFacts, Restore, Start, start};
-use workload::{RunsOn, ValidatedComponent, has_legacy_type, validate_on};
+use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
+use kube::ResourceExt;
+use workload::{
+    RunsOn, ValidatedComponent,
+    grove::{
+        ChildKind, Classification, GroveComponent, GroveGraph, GroveReadiness, NotReadyYet, child_of, clique_readiness,
+        group_readiness, render_ingress, render_pod_clique_set, render_ray_head_service, render_service,
+        render_virtual_service, set_name,
+    },
+    has_legacy_type,
+    snapshot::{CheckpointFacts, Restore, Start, start},
+    validate_on,
+};
 
 use self::generation::GroveTarget;
-use super::Decision;
-use super::checkpoints::{self, ComponentCheckpoint};
-use super::component::{self, Placement, component_deployment};
-use super::restart::{self, Told};
-use super::spread;
-use crate::graph::observe::Observed;
-use crate::graph::validate::{Kstatus, Refusal, ValidGraph};
+use super::{
+    Decision,
+    checkpoints::{self, ComponentCheckpoint},
+    component::{self, Placement, component_deployment},
+    restart::{self, Told},
+    spread,
+};
+use crate::graph::{
+    observe::Observed,
+    validate::{Kstatus, Refusal, ValidGraph},
+};
 
 /// What shall be done with a graph on Grove.
 #[derive(Clone, Debug)]

@@ -1,11 +1,17 @@
 //! What is decided for a graph on Grove, situation by situation.
 
-use super::*;
-use crate::graph::fixtures::grove::{as_live, clique, decided, group, live_set, observed, observed_with};
-use crate::graph::fixtures::{self, graph, graph_with, set_image};
-use crate::graph::validate::{Kstatus, validate};
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, RestartPhase};
 use serde_json::{Value, json};
+
+use super::*;
+use crate::graph::{
+    fixtures::{
+        self, graph, graph_with,
+        grove::{as_live, clique, decided, group, live_set, observed, observed_with},
+        set_image,
+    },
+    validate::{Kstatus, validate},
+};
 
 fn set_of(observed: &Observed) -> PodCliqueSet {
     decided(observed).grove.unwrap().set

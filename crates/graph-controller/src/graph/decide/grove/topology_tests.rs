@@ -1,10 +1,14 @@
 //! What becomes of workers that know a cluster topology when it changes.
 
-use super::*;
-use crate::graph::fixtures::grove::{as_live, decided, observed, observed_with};
-use crate::graph::fixtures::{graph_with, set_image};
 use api_types::v1beta1::DynamoGraphDeployment;
 use serde_json::{Value, json};
+
+use super::*;
+use crate::graph::fixtures::{
+    graph_with,
+    grove::{as_live, decided, observed, observed_with},
+    set_image,
+};
 
 /// The graph, its workers exchanging caches within `domain` of `topology`, after a further edit.
 fn exchanging(topology: &str, domain: &str, edit: impl FnOnce(&mut Value)) -> DynamoGraphDeployment {

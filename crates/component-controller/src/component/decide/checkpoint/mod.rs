@@ -1,0 +1,6 @@
+//! How the pods of a component start.
+
+pub use workload::snapshot::{Start, start};
+
+#[cfg(test)]
+mod tests;

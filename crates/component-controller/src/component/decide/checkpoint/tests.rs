@@ -1,0 +1,188 @@
+//! How the pods of a component start, in every state of its checkpoint.
+
+use std::sync::Arc;
+
+use api_types::v1alpha1::DynamoCheckpoint;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::{Value, json};
+use workload::{
+    PodSettings,
+    snapshot::{CheckpointFacts, SnapshotSettings, SnapshotStorage, StorageSettings},
+    validate,
+};
+
+use super::*;
+use crate::{
+    component::{observe::Observed, pull_secrets::NamedPullSecrets},
+    snapshots::Place,
+};
+
+fn component(checkpoint: Value, shares: bool) -> api_types::v1beta1::DynamoComponentDeployment {
+    let service = if shares { json!({}) } else { Value::Null };
+    serde_json::from_value(json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",
+        "metadata": {"name": "worker", "namespace": "team", "uid": "uid"},
+        "spec": {
+            "name": "Worker", "type": "worker", "replicas": 2,
+            "experimental": {"checkpoint": checkpoint, "gpuMemoryService": service},
+            "podTemplate": {"spec": {"containers": [{"name": "main", "image": "i",
+                "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}},
+        },
+    }))
+    .unwrap()
+}
+
+fn waiting_for(name: &str) -> Value {
+    json!({"enabled": true, "checkpointRef": name, "startupPolicy": "WaitForCheckpoint"})
+}
+
+fn live(phase: &str, shares: bool) -> DynamoCheckpoint {
+    serde_json::from_value(json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoCheckpoint", "metadata": {"name": "ckpt"},
+        "spec": {"identity": {"model": "m", "backendFramework": "vllm"}, "job": {"podTemplateSpec": {}},
+            "gpuMemoryService": {"enabled": shares}},
+        "status": {"phase": phase, "checkpointID": "0123"},
+    }))
+    .unwrap()
+}
+
+fn storage() -> SnapshotStorage {
+    SnapshotStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() }
+}
+
+fn facts(live: Option<DynamoCheckpoint>, place: Place) -> CheckpointFacts {
+    CheckpointFacts { namespace: "team".to_owned(), settings: Some(SnapshotSettings::default()), live, place }
+}
+
+fn decided(checkpoint: Value, facts: &CheckpointFacts) -> Result<Start, String> {
+    start(&validate(&component(checkpoint, false)).unwrap(), facts)
+}
+
+#[test]
+fn pods_start_cold_while_nothing_speaks_of_a_checkpoint() {
+    let ready = facts(Some(live("Ready", false)), Place::OfAgent(storage()));
+    let switched_off =
+        CheckpointFacts { settings: None, live: Some(live("Ready", false)), ..CheckpointFacts::default() };
+    assert_eq!(decided(json!({"enabled": false, "checkpointRef": "ckpt"}), &ready), Ok(Start::Cold));
+    assert_eq!(decided(waiting_for("ckpt"), &switched_off), Ok(Start::Cold));
+    assert_eq!(decided(json!({"enabled": true}), &facts(None, Place::Unknown)), Ok(Start::Cold));
+}
+
+#[test]
+fn without_waiting_pods_are_candidates_whatever_the_phase() {
+    for phase in ["Pending", "Creating", "Ready", "Failed"] {
+        let found = decided(
+            json!({"enabled": true, "checkpointRef": "ckpt"}),
+            &facts(Some(live(phase, false)), Place::Unknown),
+        );
+        assert_eq!(found, Ok(Start::AtAdmission("ckpt".to_owned())), "{phase}");
+    }
+}
+
+#[test]
+fn those_that_wait_start_from_a_checkpoint_that_is_ready_and_can_be_reached() {
+    let mut going = live("Ready", false);
+    going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    let table = [
+        (facts(Some(going), Place::OfAgent(storage())), "which is being deleted"),
+        (facts(None, Place::OfAgent(storage())), "does not exist"),
+        (facts(Some(live("Creating", false)), Place::OfAgent(storage())), "which is Creating"),
+        (facts(Some(live("Ready", false)), Place::Unknown), "no agent"),
+    ];
+    for (facts, word) in table {
+        let Ok(Start::Awaited(why)) = decided(waiting_for("ckpt"), &facts) else { panic!("{word}") };
+        assert!(why.contains(word), "{why}");
+    }
+    let named = Place::Named { storage: storage(), exists: true };
+    for (place, tells) in [(Place::OfAgent(storage()), false), (named, true)] {
+        let Ok(Start::Restored(source)) = decided(waiting_for("ckpt"), &facts(Some(live("Ready", false)), place))
+        else {
+            panic!("not restored")
+        };
+        assert_eq!((source.id.as_str(), source.artifact_version.as_str(), source.tells_storage), ("0123", "1", tells));
+    }
+}
+
+#[test]
+fn shared_gpu_memory_is_shared_on_both_sides_or_on_none() {
+    for (component_shares, checkpoint_shares, fine) in
+        [(true, true, true), (false, false, true), (true, false, false), (false, true, false)]
+    {
+        let component = component(waiting_for("ckpt"), component_shares);
+        let facts = facts(Some(live("Ready", checkpoint_shares)), Place::OfAgent(storage()));
+        let found = start(&validate(&component).unwrap(), &facts);
+        assert_eq!(found.is_ok(), fine, "{found:?}");
+        if let Err(message) = found {
+            assert!(message.starts_with("spec.experimental.gpuMemoryService: "), "{message}");
+        }
+    }
+}
+
+fn observed(checkpoint: Value, facts: CheckpointFacts) -> Observed {
+    Observed {
+        component: component(checkpoint, false),
+        uid: "uid".to_owned(),
+        deployment: None,
+        leader_worker_set: None,
+        serves_leader_worker_sets: false,
+        namespace: "ns".to_owned(),
+        service: None,
+        ingress: None,
+        virtual_service: None,
+        serves_virtual_services: true,
+        model: None,
+        leftovers: Vec::new(),
+        pull_secrets: Arc::default(),
+        named_pull_secrets: NamedPullSecrets::default(),
+        accounts: Vec::new(),
+        checkpoint: facts,
+        archive: Default::default(),
+        expansion: Default::default(),
+    }
+}
+
+fn decide(observed: &Observed) -> crate::component::decide::Decision {
+    let valid = validate(&observed.component).unwrap();
+    let start = start(&valid, &observed.checkpoint).unwrap();
+    crate::component::decide::decide(observed, &valid, &PodSettings::default(), &start, Some(0)).unwrap()
+}
+
+#[test]
+fn nothing_runs_before_the_checkpoint_and_what_runs_goes_on() {
+    let mut observed = observed(waiting_for("ckpt"), facts(Some(live("Creating", false)), Place::OfAgent(storage())));
+    let first = decide(&observed);
+    assert_eq!(first.workload.unwrap().object()["spec"]["replicas"], 0);
+    assert_eq!(first.waiting.len(), 1);
+    let running = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "worker"},
+        "spec": {"replicas": 2, "selector": {}, "template": {}}});
+    let packed = controller_kit::store::Packed::from_value(running).unwrap();
+    observed.deployment = Some(crate::component::observe::Live::of(&packed).unwrap());
+    assert!(decide(&observed).workload.is_none(), "another version of the checkpoint is being made");
+    observed.component.spec.component.replicas = Some(0);
+    assert_eq!(decide(&observed).workload.unwrap().object()["spec"]["replicas"], 0, "nobody is wanted");
+}
+
+#[test]
+fn a_claim_for_checkpoints_is_made_where_it_is_said_and_missing() {
+    let settings = |create| SnapshotSettings {
+        storage: StorageSettings {
+            claim: "claim".to_owned(),
+            folder: "/c".to_owned(),
+            create,
+            size: "1Gi".to_owned(),
+            ..StorageSettings::default()
+        },
+        ..SnapshotSettings::default()
+    };
+    let with = |exists, create| {
+        let place = Place::Named { storage: storage(), exists };
+        let facts = CheckpointFacts { settings: Some(settings(create)), ..facts(None, place) };
+        let decision = decide(&observed(json!({"enabled": true}), facts));
+        (decision.storage_claims.first().map(|claim| claim.id().to_string()), decision.waiting)
+    };
+    assert_eq!(with(false, true), (Some("PersistentVolumeClaim team/claim".to_owned()), Vec::new()));
+    assert_eq!(with(true, true), (None, Vec::new()));
+    let (claim, waiting) = with(false, false);
+    assert!(claim.is_none() && waiting[0].contains("team/claim"), "{waiting:?}");
+}

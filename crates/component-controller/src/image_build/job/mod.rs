@@ -1,0 +1,442 @@
+//! The Job that builds an image. Pure.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use api_types::{
+    annotations, labels, owner,
+    v1alpha1::{BuildTimeout, DynamoComponent},
+};
+use controller_kit::{pull_secrets::DATA_KEY, settings::GoDuration};
+use k8s_openapi::{
+    api::{
+        batch::v1::{Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule},
+        core::v1::{
+            Affinity, Container, EmptyDirVolumeSource, EnvVar, KeyToPath, PodAffinity, PodAffinityTerm,
+            PodSecurityContext, PodSpec, PodTemplateSpec, ResourceRequirements, SeccompProfile, SecretVolumeSource,
+            SecurityContext, Volume, VolumeMount, WeightedPodAffinityTerm,
+        },
+    },
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+    },
+};
+
+use super::{
+    defaults::Defaults,
+    settings::{BuildSettings, Engine, whole_seconds},
+};
+
+/// The container that builds.
+pub const BUILDER: &str = "builder";
+/// Exit code of a build that trying again does not help.
+const BUILD_FAILED: i32 = 42;
+/// How long a Job that ended is kept, in seconds.
+const KEPT: i32 = 86400;
+const CONTEXT: &str = "/workspace/buildcontext";
+const DOCKERFILE: &str = "/workspace/buildcontext/env/docker/Dockerfile";
+const DOCKER_CONFIG: &str = "/docker-config/.docker";
+const USER: i64 = 1000;
+/// Where a daemon in the pod keeps layers. A volume of the image is mounted without devices on some nodes.
+const LAYERS: (&str, &str) = ("buildkit", "/home/user/.local/share/buildkit");
+
+/// Everything that a Job is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// What is built.
+    pub component: &'a DynamoComponent,
+    /// Name of the Job.
+    pub name: &'a str,
+    /// Namespace of both.
+    pub namespace: &'a str,
+    /// Name of the image.
+    pub image: &'a str,
+    /// Where the archive is.
+    pub download: &'a str,
+    /// ServiceAccount that administrators labelled for builds.
+    pub account: Option<&'a str>,
+    /// Defaults of all builds.
+    pub defaults: &'a Defaults,
+    /// The operator's settings.
+    pub settings: &'a BuildSettings,
+}
+
+/// Docker configuration Secret with which images are looked for and pushed.
+pub fn docker_secret<'a>(component: &'a DynamoComponent, settings: &'a BuildSettings) -> Option<&'a str> {
+    let own = component.spec.docker_config_json_secret_name.as_deref().filter(|name| !name.is_empty());
+    own.or(settings.secret.as_deref())
+}
+
+/// Whether nodes have an identity of their own that may push the image: at Google, where no Secret is named.
+pub fn nodes_log_in(component: &DynamoComponent, image: &str, settings: &BuildSettings) -> bool {
+    is_google(image) && docker_secret(component, settings).is_none()
+}
+
+/// How long a build may take, in whole seconds; none if the component does not say.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn timeout(component: &DynamoComponent) -> Result<Option<i64>, String> {
+    let wrong = |why: String| format!("spec.imageBuildTimeout: {why}; give for example 20m");
+    let duration = match &component.spec.image_build_timeout {
+        None => return Ok(None),
+        Some(BuildTimeout::Text(text)) => text.parse::<GoDuration>().map_err(wrong)?.0,
+        Some(BuildTimeout::Nanoseconds(count)) => {
+            Duration::from_nanos(u64::try_from(*count).map_err(|_| wrong(format!("{count} is negative")))?)
+        }
+    };
+    Ok(whole_seconds(duration))
+}
+
+/// When a build is given up, in seconds after it began. Every Job has such an end: one that hangs holds up others.
+fn deadline(input: Input<'_>) -> Result<i64, String> {
+    let all = || {
+        let all = input.settings.timeout.clone();
+        all.map_err(|given| {
+            format!("DYNAMO_IMAGE_BUILD_TIMEOUT is {given:?}; give for example 90m, and no less than 1s")
+        })
+    };
+    let most = input.settings.most_timeout.clone().map_err(|given| {
+        format!("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT is {given:?}; give for example 8h, and no less than 1s")
+    })?;
+    timeout(input.component)?.map_or_else(all, |own| Ok(own.min(most)))
+}
+
+/// The number of builds at a time is no matter of this Job, and nothing else would tell of the mistake.
+fn check_concurrency(settings: &BuildSettings) -> Result<(), String> {
+    settings.most_builds.as_ref().map(drop).map_err(|given| {
+        format!("DYNAMO_IMAGE_BUILD_CONCURRENCY is {given:?}; give a number of builds at a time, 1 or more")
+    })
+}
+
+/// The Job.
+///
+/// # Errors
+/// The mistake in the spec or in the operator's settings.
+pub fn render(input: Input<'_>) -> Result<Job, String> {
+    check_concurrency(input.settings)?;
+    let pod = pod(input)?;
+    let component = &input.component.metadata;
+    let (name, uid) = (component.name.as_deref().unwrap_or_default(), component.uid.as_deref().unwrap_or_default());
+    let request = BTreeMap::from([(annotations::BUILD_REQUEST.to_owned(), input.name.to_owned())]);
+    let metadata = ObjectMeta {
+        name: Some(input.name.to_owned()),
+        namespace: Some(input.namespace.to_owned()),
+        labels: Some(own_labels(input)),
+        annotations: Some(request),
+        owner_references: Some(vec![owner::controller::<DynamoComponent>(name, uid)]),
+        ..ObjectMeta::default()
+    };
+    let on_exit_codes = PodFailurePolicyOnExitCodesRequirement {
+        container_name: Some(BUILDER.to_owned()),
+        operator: "In".to_owned(),
+        values: vec![BUILD_FAILED],
+    };
+    let rule =
+        PodFailurePolicyRule { action: "FailJob".to_owned(), on_exit_codes: Some(on_exit_codes), ..Default::default() };
+    let spec = JobSpec {
+        active_deadline_seconds: Some(deadline(input)?),
+        completions: Some(1),
+        parallelism: Some(1),
+        ttl_seconds_after_finished: Some(KEPT),
+        pod_failure_policy: Some(PodFailurePolicy { rules: vec![rule] }),
+        template: pod,
+        ..JobSpec::default()
+    };
+    Ok(Job { metadata, spec: Some(spec), status: None })
+}
+
+fn own_labels(input: Input<'_>) -> BTreeMap<String, String> {
+    let name = input.component.metadata.name.as_deref().unwrap_or_default();
+    BTreeMap::from([
+        (labels::COMPONENT.to_owned(), api_types::names::label_value(name)),
+        (labels::IMAGE_BUILDER.to_owned(), labels::TRUE.to_owned()),
+    ])
+}
+
+fn pod(input: Input<'_>) -> Result<PodTemplateSpec, String> {
+    let (spec, defaults) = (&input.component.spec, input.defaults);
+    let own = spec.image_builder_extra_pod_spec.clone().unwrap_or_default();
+    let extra = spec.image_builder_extra_pod_metadata.clone().unwrap_or_default();
+    let merged = |default: &Option<BTreeMap<String, String>>, own: Option<BTreeMap<String, String>>| {
+        let mut all = default.clone().unwrap_or_default();
+        all.extend(own.unwrap_or_default());
+        all
+    };
+    let mut labels = merged(&defaults.metadata.labels, extra.labels);
+    labels.extend(own_labels(input));
+    let mut annotations = merged(&defaults.metadata.annotations, extra.annotations);
+    annotations.insert(annotations::BUILD_POD_REQUEST.to_owned(), input.name.to_owned());
+    if input.settings.engine == Ok(Engine::BuildkitRootless) {
+        annotations.insert(annotations::BUILDER_APPARMOR.to_owned(), "unconfined".to_owned());
+    }
+    let account = own.service_account_name.or_else(|| defaults.pod.service_account_name.clone());
+    let account = account.or_else(|| input.account.map(str::to_owned)).unwrap_or_else(|| "default".to_owned());
+    let pod = PodSpec {
+        restart_policy: Some("Never".to_owned()),
+        security_context: Some(PodSecurityContext {
+            run_as_user: Some(USER),
+            run_as_group: Some(USER),
+            fs_group: Some(USER),
+            ..PodSecurityContext::default()
+        }),
+        service_account_name: Some(account),
+        scheduler_name: own.scheduler_name.or_else(|| defaults.pod.scheduler_name.clone()),
+        node_selector: own.node_selector.or_else(|| defaults.pod.node_selector.clone()),
+        affinity: own.affinity.or_else(|| defaults.pod.affinity.clone()).or_else(|| Some(near_earlier_builds(input))),
+        tolerations: own.tolerations.or_else(|| defaults.pod.tolerations.clone()),
+        topology_spread_constraints: own
+            .topology_spread_constraints
+            .or_else(|| defaults.pod.topology_spread_constraints.clone()),
+        priority_class_name: own.priority_class_name.or_else(|| defaults.pod.priority_class_name.clone()),
+        volumes: Some(volumes(input)),
+        init_containers: Some(init_containers(input)),
+        containers: vec![builder(input)?],
+        ..PodSpec::default()
+    };
+    let metadata = ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() };
+    Ok(PodTemplateSpec { metadata: Some(metadata), spec: Some(pod) })
+}
+
+/// Layers may still be on the node of an earlier build.
+fn near_earlier_builds(input: Input<'_>) -> Affinity {
+    let name = input.component.metadata.name.as_deref().unwrap_or_default();
+    let selector = BTreeMap::from([(labels::COMPONENT.to_owned(), api_types::names::label_value(name))]);
+    let term = PodAffinityTerm {
+        label_selector: Some(LabelSelector { match_labels: Some(selector), ..LabelSelector::default() }),
+        topology_key: "kubernetes.io/hostname".to_owned(),
+        ..PodAffinityTerm::default()
+    };
+    let preferred = vec![WeightedPodAffinityTerm { weight: 100, pod_affinity_term: term }];
+    let pod_affinity =
+        PodAffinity { preferred_during_scheduling_ignored_during_execution: Some(preferred), ..Default::default() };
+    Affinity { pod_affinity: Some(pod_affinity), ..Affinity::default() }
+}
+
+fn volumes(input: Input<'_>) -> Vec<Volume> {
+    let empty = |name: &str| Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    };
+    let config = match docker_secret(input.component, input.settings) {
+        None => empty("docker-config"),
+        Some(secret) => {
+            let item = KeyToPath { key: DATA_KEY.to_owned(), path: "config.json".to_owned(), ..KeyToPath::default() };
+            let source = SecretVolumeSource {
+                secret_name: Some(secret.to_owned()),
+                items: Some(vec![item]),
+                ..SecretVolumeSource::default()
+            };
+            Volume { name: "docker-config".to_owned(), secret: Some(source), ..Volume::default() }
+        }
+    };
+    let layers = has_own_daemon(input.settings).then(|| empty(LAYERS.0));
+    [empty("dynamo"), empty("workspace"), config].into_iter().chain(layers).collect()
+}
+
+/// Whether the daemon that builds is in the pod.
+fn has_own_daemon(settings: &BuildSettings) -> bool {
+    settings.engine == Ok(Engine::BuildkitRootless) && settings.buildkit_url.is_none()
+}
+
+fn mount((name, path): (&str, &str)) -> VolumeMount {
+    VolumeMount { name: name.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
+}
+
+fn mounts() -> Vec<VolumeMount> {
+    let paths = [("dynamo", "/dynamo"), ("workspace", "/workspace"), ("docker-config", DOCKER_CONFIG)];
+    paths.map(mount).into()
+}
+
+fn extra_env(input: Input<'_>) -> Vec<EnvVar> {
+    let own = input.component.spec.image_builder_extra_container_env.clone().unwrap_or_default();
+    let named = |name: &str| own.iter().any(|variable| variable.name == name);
+    let defaults = input.defaults.env.iter().filter(|variable| !named(&variable.name)).cloned().collect::<Vec<_>>();
+    defaults.into_iter().chain(own).collect()
+}
+
+fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
+}
+
+fn quantities(pairs: [(&str, &str); 2]) -> Option<BTreeMap<String, Quantity>> {
+    Some(pairs.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned()))).into())
+}
+
+fn init_containers(input: Input<'_>) -> Vec<Container> {
+    let mut env = vec![variable("AWS_EC2_METADATA_DISABLED", "true")];
+    env.extend(extra_env(input));
+    let downloader = Container {
+        name: "dynamocomponent-downloader".to_owned(),
+        image: Some(input.settings.downloader_image.clone()),
+        command: Some(vec!["sh".to_owned(), "-c".to_owned(), download_script(input.download)]),
+        env: Some(env),
+        env_from: input.component.spec.downloader_container_env_from.clone(),
+        resources: Some(ResourceRequirements {
+            requests: quantities([("cpu", "100m"), ("memory", "1000Mi")]),
+            limits: quantities([("cpu", "1000m"), ("memory", "3000Mi")]),
+            ..ResourceRequirements::default()
+        }),
+        volume_mounts: Some(mounts()),
+        ..Container::default()
+    };
+    let google = nodes_log_in(input.component, input.image, input.settings);
+    let login = google.then(|| Container {
+        name: "gcp-init-docker-config".to_owned(),
+        image: Some(input.settings.google_image.clone()),
+        command: Some(vec!["sh".to_owned(), "-c".to_owned(), google_script(input.image)]),
+        env: Some(extra_env(input)).filter(|env| !env.is_empty()),
+        volume_mounts: Some(mounts()),
+        ..Container::default()
+    });
+    [Some(downloader), login].into_iter().flatten().collect()
+}
+
+/// One word of a shell command, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+fn download_script(url: &str) -> String {
+    let (url, file) = (quoted(url), "/tmp/downloaded.tar");
+    let fetch = match url.trim_start_matches('\'').split_once("://").map(|(scheme, _)| scheme) {
+        Some("s3") => format!("aws s3 cp {url} {file}"),
+        Some("gs") => format!("gsutil cp {url} {file}"),
+        _ => format!("curl --fail -L {url} --output {file}"),
+    };
+    format!("set -e\nmkdir -p {CONTEXT}\n{fetch}\ncd {CONTEXT}\ntar -xf {file}\nrm {file}\n")
+}
+
+fn is_google(image: &str) -> bool {
+    let host = image.split('/').next().unwrap_or_default();
+    host == "gcr.io" || [".gcr.io", ".pkg.dev", ".google.com"].iter().any(|end| host.ends_with(end))
+}
+
+fn google_script(image: &str) -> String {
+    let host = quoted(image.split('/').next().unwrap_or_default());
+    format!(
+        "set -e\ntoken=$(gcloud auth print-access-token)\nauth=$(printf 'oauth2accesstoken:%s' \"$token\" | base64 -w0)\n\
+         printf '{{\"auths\":{{\"%s\":{{\"auth\":\"%s\"}}}}}}' {host} \"$auth\" > {DOCKER_CONFIG}/config.json\n"
+    )
+}
+
+fn builder(input: Input<'_>) -> Result<Container, String> {
+    let settings = input.settings;
+    let engine = settings.engine.clone().map_err(|other| {
+        format!("DYNAMO_IMAGE_BUILD_ENGINE is {other:?}; the operator knows buildkit-rootless, buildkit and kaniko")
+    })?;
+    let command = match engine {
+        Engine::Kaniko => kaniko(input),
+        Engine::Buildkit | Engine::BuildkitRootless => buildkit(input)?,
+    };
+    let mut env = vec![variable("IFS", "''"), variable("DOCKER_CONFIG", DOCKER_CONFIG)];
+    env.extend((engine == Engine::Kaniko && settings.estargz).then(|| variable("GGCR_EXPERIMENT_ESTARGZ", "1")));
+    let own_daemon = has_own_daemon(settings);
+    // Processes of a build have no procfs of their own where no container may mount one.
+    let sandbox = own_daemon.then_some("--oci-worker-no-process-sandbox");
+    let stargz = (engine != Engine::Kaniko && settings.estargz).then_some("--oci-worker-snapshotter=stargz");
+    let flags: Vec<&str> = sandbox.into_iter().chain(stargz).collect();
+    env.extend((!flags.is_empty()).then(|| variable("BUILDKITD_FLAGS", &flags.join(" "))));
+    env.extend(extra_env(input));
+    let resources = input.component.spec.image_builder_container_resources.clone();
+    // A sidecar of the mesh needs a moment before anything can be reached.
+    let script = format!("sleep 15; {command} && exit 0 || exit {BUILD_FAILED}");
+    let security_context = match engine {
+        Engine::Kaniko => Some(SecurityContext { run_as_user: Some(0), ..SecurityContext::default() }),
+        // A daemon without root makes user namespaces, which the profile of the runtime forbids.
+        Engine::BuildkitRootless if own_daemon => {
+            let unconfined = SeccompProfile { type_: "Unconfined".to_owned(), ..SeccompProfile::default() };
+            Some(SecurityContext { seccomp_profile: Some(unconfined), ..SecurityContext::default() })
+        }
+        Engine::Buildkit | Engine::BuildkitRootless => None,
+    };
+    let layers = own_daemon.then(|| mount(LAYERS));
+    Ok(Container {
+        name: BUILDER.to_owned(),
+        image: Some(settings.engine_image.clone()),
+        image_pull_policy: Some("Always".to_owned()),
+        command: Some(vec!["sh".to_owned(), "-c".to_owned(), script]),
+        env: Some(env),
+        resources: resources.or_else(|| input.defaults.resources.clone()),
+        security_context,
+        stdin: Some(true),
+        tty: Some(true),
+        volume_mounts: Some(mounts().into_iter().chain(layers).collect()),
+        ..Container::default()
+    })
+}
+
+/// Whether the registry is spoken to without TLS, when it is asked and when it is pushed to: the component or the operator's settings say
+/// so.
+pub fn is_insecure(component: &DynamoComponent, settings: &BuildSettings) -> bool {
+    let annotations = component.metadata.annotations.as_ref();
+    let said = annotations.and_then(|all| all.get(annotations::INSECURE_REGISTRY));
+    !settings.secure || said.is_some_and(|value| value == labels::TRUE)
+}
+
+/// Arguments of the Dockerfile: those of all builds, then the component's.
+fn build_args(input: Input<'_>) -> impl Iterator<Item = String> {
+    let own = input.component.spec.build_args.iter().flatten();
+    input.defaults.build_args.iter().chain(own).map(|argument| quoted(argument))
+}
+
+fn kaniko(input: Input<'_>) -> String {
+    let settings = input.settings;
+    let repository = input.image.rsplit_once(':').map_or(input.image, |(repository, _)| repository);
+    let cache = settings.kaniko_cache.as_deref().unwrap_or(repository);
+    let mut words = vec![
+        "/kaniko/executor".to_owned(),
+        format!("--context={CONTEXT}"),
+        "--verbosity=info".to_owned(),
+        "--image-fs-extract-retry=3".to_owned(),
+        "--cache=false".to_owned(),
+        format!("--cache-repo={}", quoted(cache)),
+        "--compressed-caching=false".to_owned(),
+        "--compression=zstd".to_owned(),
+        "--compression-level=-7".to_owned(),
+        format!("--dockerfile={DOCKERFILE}"),
+        format!("--insecure={}", is_insecure(input.component, settings)),
+        format!("--destination={}", quoted(input.image)),
+    ];
+    words.extend(settings.kaniko_snapshots.as_ref().map(|mode| format!("--snapshot-mode={}", quoted(mode))));
+    words.extend(build_args(input).map(|argument| format!("--build-arg={argument}")));
+    words.extend(input.defaults.builder_args.iter().cloned());
+    words.join(" ")
+}
+
+fn buildkit(input: Input<'_>) -> Result<String, String> {
+    let settings = input.settings;
+    let client = match &settings.buildkit_url {
+        Some(daemon) => format!("buildctl --addr {}", quoted(daemon)),
+        None if has_own_daemon(settings) => "buildctl-daemonless.sh".to_owned(),
+        None => {
+            return Err(
+                "BUILDKIT_URL is not set; give the address of the BuildKit daemon, or build with buildkit-rootless"
+                    .to_owned(),
+            );
+        }
+    };
+    let insecure = is_insecure(input.component, settings);
+    let mut output = format!("type=image,name={},push=true,registry.insecure={insecure}", input.image);
+    if settings.estargz {
+        output += ",oci-mediatypes=true,compression=estargz,force-compression=true";
+    }
+    let mut words = vec![
+        format!("{client} build --frontend dockerfile.v0"),
+        format!("--local context={CONTEXT}"),
+        format!("--local dockerfile={}", DOCKERFILE.trim_end_matches("/Dockerfile")),
+        format!("--output {}", quoted(&output)),
+    ];
+    if let Some(cache) = &settings.buildkit_cache {
+        let reference = format!("type=registry,ref={cache}:buildcache");
+        let export = format!("{reference},mode=max,compression=zstd,ignore-error=true");
+        words.push(format!("--export-cache {} --import-cache {}", quoted(&export), quoted(&reference)));
+    }
+    words.extend(build_args(input).map(|argument| format!("--opt build-arg:{argument}")));
+    words.extend(input.defaults.builder_args.iter().cloned());
+    Ok(words.join(" "))
+}
+
+#[cfg(test)]
+mod tests;

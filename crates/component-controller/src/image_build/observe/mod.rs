@@ -1,0 +1,303 @@
+//! I/O in: one snapshot of everything that a decision on an image build needs.
+
+mod log;
+pub mod registry;
+
+use std::{sync::Arc, time::Duration};
+
+use api_types::{annotations, labels, names, v1alpha1::DynamoComponent};
+use bytes::Bytes;
+use controller_kit::{
+    failure::ErrorType,
+    pods::{JobWaits, PodWatcher},
+    pull_secrets::DATA_KEY,
+    read::{Interruption, find, read},
+    store::{Packed, Store},
+};
+use http::{Method, Request};
+use jiff::Timestamp;
+use k8s_openapi::api::{
+    batch::v1::Job,
+    core::v1::{ConfigMap, Secret, ServiceAccount},
+};
+use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
+use outbound::{Limits, Outbound};
+pub use registry::{Named, Registries};
+use registry::{Unanswered, answer::login};
+use serde_json::{Value, json};
+use workload::{RegistryHost, Trouble};
+
+use super::{
+    decide::{Hindrance, Observed, has_failed, has_succeeded},
+    defaults::{CONFIG_MAP, Defaults},
+    image::{image, source},
+    job::{self, docker_secret},
+    settings::BuildSettings,
+    status::{is_known, was_built_by, was_found},
+};
+
+/// For one question to an API store.
+const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 1 << 20 };
+
+/// The caches that decisions rest on.
+#[derive(Clone)]
+pub struct Caches {
+    /// Jobs that build images.
+    pub jobs: Store<Packed<Job>>,
+    /// Accounts that administrators labelled for builds.
+    pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
+}
+
+/// The caches, and what reads elsewhere.
+pub struct Observer {
+    /// Reads what no cache holds.
+    pub client: Client,
+    /// The caches.
+    pub caches: Caches,
+    /// The operator's settings.
+    pub settings: Arc<BuildSettings>,
+    /// Asks API stores.
+    pub outbound: Outbound,
+    /// Asks registries.
+    pub registries: Registries,
+    /// Looks at pods that do not start.
+    pub pods: PodWatcher<Trouble>,
+}
+
+impl Observer {
+    /// The snapshot for one component.
+    ///
+    /// # Errors
+    /// A cached child that cannot be read, or an API server that does not answer.
+    pub async fn observe(&self, component: &DynamoComponent) -> Result<Observed, Interruption> {
+        let (namespace, uid) = (component.namespace().unwrap_or_default(), component.uid().unwrap_or_default());
+        let image = image(component, &namespace, &self.settings);
+        let named = image.and_then(Named::read).and_then(|named| job::timeout(component).map(|_| named));
+        let image = named.as_ref().map(|named| named.image.clone()).map_err(Clone::clone);
+        let job_name = names::image_build_job(&uid, &self.fingerprint(component, image.as_deref().unwrap_or_default()));
+        let mut observed = Observed {
+            image,
+            exists: None,
+            job: None,
+            other_jobs: Vec::new(),
+            rendered: None,
+            log: None,
+            waits: JobWaits::default(),
+            job_name,
+        };
+        for packed in self.caches.jobs.children_of(&uid) {
+            let found = packed.unpack()?;
+            match found.name_any() == observed.job_name {
+                true => observed.job = Some(found),
+                false => observed.other_jobs.push(found),
+            }
+        }
+        if let Some(job) = observed.job.as_ref().filter(|job| has_failed(job)) {
+            observed.log = log::of_failed(&self.client, &namespace, &job.name_any()).await;
+        }
+        if let Some(job) = &observed.job {
+            observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
+        }
+        let Ok(named) = named else { return Ok(observed) };
+        let built = observed.job.as_ref().is_some_and(has_succeeded);
+        if observed.job.is_none() || built {
+            observed.exists = self.exists(component, &namespace, &named, &observed.job_name, built).await?;
+        }
+        if observed.job.is_none() && observed.exists == Some(Ok(false)) {
+            observed.rendered = Some(self.render(component, &namespace, &named.image, &observed.job_name).await?);
+        }
+        Ok(observed)
+    }
+
+    /// What decides which image comes out. Another one of it makes another Job.
+    fn fingerprint(&self, component: &DynamoComponent, image: &str) -> String {
+        let annotations = component.annotations();
+        let annotations =
+            [annotations::INSECURE_REGISTRY, annotations::STORAGE_NAMESPACE].map(|key| annotations.get(key));
+        let forced = is_forced(component);
+        json!([component.spec, annotations, forced, image]).to_string()
+    }
+
+    /// Asks the registry, unless an image is wanted in any case. `built` says that its Job is there and succeeded. What is known stays known while nobody answers, and where the registry
+    /// never showed what was built: only one that had the image, and has it no longer, unmakes it.
+    async fn exists(
+        &self,
+        component: &DynamoComponent,
+        namespace: &str,
+        named: &Named,
+        job: &str,
+        built: bool,
+    ) -> Result<Option<Result<bool, Hindrance>>, Interruption> {
+        let live = component.status.clone().unwrap_or_default();
+        let known = built || is_known(&live, &named.image);
+        if is_forced(component) {
+            return Ok(if built || (known && was_built_by(&live, job)) { None } else { Some(Ok(false)) });
+        }
+        let before = Before {
+            known,
+            found: was_found(&live, &named.image),
+            nodes_log_in: job::nodes_log_in(component, &named.image, &self.settings),
+        };
+        Ok(weigh(self.ask_registry(component, namespace, named).await?, before))
+    }
+
+    async fn ask_registry(
+        &self,
+        component: &DynamoComponent,
+        namespace: &str,
+        named: &Named,
+    ) -> Result<Result<bool, Hindrance>, Interruption> {
+        let login = match docker_secret(component, &self.settings) {
+            None => None,
+            Some(name) => match self.docker_config(namespace, name).await? {
+                Ok(config) => config.and_then(|config| login(&config, &RegistryHost::of_image(&named.image))),
+                Err(hindrance) => return Ok(Err(hindrance)),
+            },
+        };
+        let secure = !job::is_insecure(component, &self.settings);
+        let answer = self.registries.has(named, secure, login).await;
+        Ok(answer.map_err(Hindrance::from))
+    }
+
+    /// What a docker configuration Secret holds.
+    async fn docker_config(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Result<Option<Vec<u8>>, Hindrance>, Interruption> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        match find(name, || format!("read Secret {namespace}/{name}"), api.get_opt(name)).await {
+            Ok(None) => Ok(Err(Hindrance::Blocked(format!("Secret {namespace}/{name} does not exist; create it")))),
+            Ok(Some(secret)) => Ok(Ok(secret.data.and_then(|mut data| data.remove(DATA_KEY)).map(|data| data.0))),
+            Err(error) if error.error_type() == ErrorType::Forbidden => {
+                let text = format!(
+                    "the operator may not read Secret {namespace}/{name}, with which it would look for the image; let the \
+                     component controller's ServiceAccount get it by a Role in namespace {namespace}, or install the chart with \
+                     dynamo-operator.imagePullSecretDiscovery.enabled=true"
+                );
+                Ok(Err(Hindrance::Blocked(text)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn render(
+        &self,
+        component: &DynamoComponent,
+        namespace: &str,
+        image: &str,
+        name: &str,
+    ) -> Result<Result<Job, Hindrance>, Interruption> {
+        let defaults = match self.defaults().await? {
+            Ok(defaults) => defaults,
+            Err(mistake) => return Ok(Err(Hindrance::Mistake(mistake))),
+        };
+        let download = match self.download(component).await {
+            Ok(download) => download,
+            Err(hindrance) => return Ok(Err(hindrance)),
+        };
+        let accounts = self.caches.accounts.all();
+        let accounts = accounts.iter().filter(|account| account.namespace().as_deref() == Some(namespace));
+        let account = accounts.map(|account| account.name_any()).min();
+        let input = job::Input {
+            component,
+            name,
+            namespace,
+            image,
+            download: &download,
+            account: account.as_deref(),
+            defaults: &defaults,
+            settings: &self.settings,
+        };
+        Ok(job::render(input).map_err(Hindrance::Mistake))
+    }
+
+    /// Defaults of all builds. Without the ConfigMap, or a namespace to look for it in, there are none.
+    async fn defaults(&self) -> Result<Result<Defaults, String>, Interruption> {
+        let Some(namespace) = self.settings.defaults_namespace.as_deref() else { return Ok(Ok(Defaults::default())) };
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let found = read(|| format!("read ConfigMap {namespace}/{CONFIG_MAP}"), api.get_opt(CONFIG_MAP)).await?;
+        Ok(Defaults::read(&found.and_then(|found| found.data).unwrap_or_default()))
+    }
+
+    /// Where the archive is: the author says, or the API store does.
+    async fn download(&self, component: &DynamoComponent) -> Result<String, Hindrance> {
+        if let Some(url) = component.spec.download_url.as_ref().filter(|url| !url.is_empty()) {
+            return Ok(url.clone());
+        }
+        let (Some(source), Some(store)) = (source(component), self.settings.api_store.as_deref()) else {
+            let text = "spec.downloadUrl is not set, and the operator has no API store; set spec.downloadUrl, or API_STORE_ENDPOINT";
+            return Err(Hindrance::Mistake(text.to_owned()));
+        };
+        let version = format!("{store}/api/v1/dynamo_components/{}/versions/{}", source.name, source.version);
+        let unreachable = |why: String| Hindrance::Unreachable(format!("API store: {why}"));
+        let told = self.ask_store(Method::GET, &version).await.map_err(unreachable)?;
+        if told.get("transmission_strategy").and_then(Value::as_str) != Some("presigned_url") {
+            return Ok(format!("{version}/download"));
+        }
+        let address = format!("{version}/presign_download_url");
+        let told = self.ask_store(Method::PATCH, &address).await.map_err(unreachable)?;
+        let url = told.get("presigned_download_url").and_then(Value::as_str).filter(|url| !url.is_empty());
+        url.map(str::to_owned).ok_or_else(|| unreachable(format!("{} gave no address", without_login(&address))))
+    }
+
+    async fn ask_store(&self, method: Method, url: &str) -> Result<Value, String> {
+        let request =
+            Request::builder().method(method).uri(url).body(Bytes::new()).map_err(|error| error.to_string())?;
+        let answer = self.outbound.send(request, LIMITS).await.map_err(|error| error.to_string())?;
+        if !answer.status().is_success() {
+            return Err(format!("{} answered {}", without_login(url), answer.status()));
+        }
+        serde_json::from_slice(answer.body())
+            .map_err(|error| format!("{} answered no JSON: {error}", without_login(url)))
+    }
+}
+
+/// An address as messages show it: without user and password.
+fn without_login(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let host = rest.split('/').next().unwrap_or_default();
+            let login = host.rfind('@').map_or(0, |at| at + 1);
+            format!("{scheme}://{}", &rest[login..])
+        }
+        None => url.to_owned(),
+    }
+}
+
+impl From<Unanswered> for Hindrance {
+    fn from(why: Unanswered) -> Self {
+        let text = why.to_string();
+        match why {
+            Unanswered::Unauthorised { .. } | Unanswered::Unlisted { .. } => Self::Blocked(text),
+            Unanswered::Unreachable { .. } => Self::Unreachable(text),
+        }
+    }
+}
+
+/// What stands before a registry answers.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    /// Whether the image was told to exist.
+    known: bool,
+    /// Whether the registry was the one that told.
+    found: bool,
+    /// Whether nodes may push it without a Secret, and the operator, which asks without one, need not be let in.
+    nodes_log_in: bool,
+}
+
+/// What an answer means. Nobody can tell where nodes alone are let in: it is built, and an image that is there becomes the same again.
+fn weigh(answer: Result<bool, Hindrance>, before: Before) -> Option<Result<bool, Hindrance>> {
+    if before.nodes_log_in && matches!(answer, Err(Hindrance::Blocked(_))) {
+        return (!before.known).then_some(Ok(false));
+    }
+    let gone = answer == Ok(false) && before.found;
+    (!before.known || gone || answer == Ok(true)).then_some(answer)
+}
+
+fn is_forced(component: &DynamoComponent) -> bool {
+    component.annotations().get(annotations::FORCE_BUILD).is_some_and(|value| value == labels::TRUE)
+}
+
+#[cfg(test)]
+mod tests;

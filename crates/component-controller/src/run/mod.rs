@@ -1,0 +1,314 @@
+//! Caches, triggers and the loops.
+
+mod checkpoints;
+mod counts;
+mod images;
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use api_types::{
+    annotations,
+    conversion::preserved::archive::PreservedService,
+    external::VirtualService,
+    labels, names,
+    v1alpha1::{DynamoCheckpoint, DynamoComponent},
+    v1beta1::DynamoComponentDeployment,
+};
+use controller_kit::{
+    apply::Applier,
+    controller::{Action, Controller, owner_key},
+    events::EventSink,
+    pods::PodWatcher,
+    process::{Context, Gate},
+    pull_secrets::{self, Following, PullSecrets},
+    read::Interruption,
+    store::{
+        CacheView, Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata, watch_metadata_by,
+    },
+};
+use futures::{StreamExt, future::join4, stream};
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment},
+    core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
+    networking::v1::Ingress,
+};
+use kube::{Resource, core::PartialObjectMeta};
+use workload::{LeaderWorkerSet, snapshot::SnapshotSettings};
+
+use crate::{
+    NAME,
+    component::{
+        Reconciler,
+        leftover::PodGroup,
+        observe::{Caches, Observer, components_of_model},
+    },
+    image_build::settings::BuildSettings,
+    snapshots::Snapshots,
+};
+
+/// Claims, of which only names are kept.
+type Claim = PartialObjectMeta<PersistentVolumeClaim>;
+
+/// What the process is waiting for until it knows the docker configuration Secrets.
+const SECRETS_GATE: &str = "image pull Secrets";
+
+/// How long a new component goes without a status while there is nothing to say but that work has begun. Its graph waits a
+/// little longer, and finds something to pass on.
+const FIRST_WORD_AFTER: Duration = Duration::from_millis(700);
+
+/// Runs the controller until the process is to stop.
+///
+/// # Errors
+/// None: what goes wrong is tried again.
+pub async fn run(context: Context) -> Result<(), Infallible> {
+    run_with(context, BuildSettings::read(|name| std::env::var(name).ok())).await
+}
+
+/// The same with settings for image builds that are not those of the environment.
+///
+/// # Errors
+/// Never.
+pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(), Infallible> {
+    let (client, scope) = (context.client.clone(), &context.scope);
+    let apis = ServedApis::new(client.clone());
+    let (components, component_watch) = watch::<DynamoComponentDeployment>(client.clone(), scope, None);
+    context.metrics.count_resources(&components, &context.fence, counts::of_component);
+    let (deployments, deployment_watch) = watch::<Deployment>(client.clone(), scope, Some(labels::COMPONENT));
+    let (services, service_watch) = watch::<Service>(client.clone(), scope, Some(labels::COMPONENT));
+    let (ingresses, ingress_watch) = watch::<Ingress>(client.clone(), scope, Some(labels::OWN_COMPONENT));
+    let (virtual_services, virtual_service_watch) =
+        watch_if_served::<VirtualService>(&apis, scope, Some(labels::OWN_COMPONENT));
+    let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
+    let (model_services, model_watch) = watch::<Service>(client.clone(), scope, Some(&of_models));
+    let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
+    let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
+    let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, scope, None);
+    let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
+    let (builds, build_watch) = watch_if_served::<DynamoComponent>(&apis, scope, None);
+    let (build_watch, of_builds) = build_watch.and_keys(running(&components));
+    let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
+    let (agents, agent_watch) = watch::<DaemonSet>(client.clone(), scope, Some(&agent));
+    let settings = context.settings.checkpoint.snapshots();
+    let (claims, claim_watch) = settings.as_ref().and_then(|settings| claim_of(&context, settings)).unzip();
+    let snapshots = Snapshots { settings, checkpoints, agents, claims };
+    let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
+    let (sets, set_watch) =
+        uses_sets.then(|| watch_if_served::<LeaderWorkerSet>(&apis, scope, Some(labels::COMPONENT))).unzip();
+    let (groups, group_watch) =
+        uses_sets.then(|| watch_if_served::<PodGroup>(&apis, scope, Some(labels::LEGACY_INSTANCE))).unzip();
+    let mut caches: Vec<Arc<dyn CacheView>> = vec![
+        Arc::new(components.clone()),
+        Arc::new(deployments.clone()),
+        Arc::new(services.clone()),
+        Arc::new(ingresses.clone()),
+        Arc::new(virtual_services.clone()),
+        Arc::new(model_services.clone()),
+    ];
+    caches.extend(sets.iter().map(|sets| Arc::new(sets.clone()) as Arc<dyn CacheView>));
+    caches.extend(groups.iter().map(|groups| Arc::new(groups.clone()) as Arc<dyn CacheView>));
+    let applier = Applier::new(client.clone(), NAME, context.metrics.clone(), caches)
+        .with_first_word_after(FIRST_WORD_AFTER)
+        .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+    let mut controller = Controller::new(component_watch)
+        .writes_with(&applier)
+        .triggered_by(deployment_watch, child_keys)
+        .triggered_by(service_watch, child_keys)
+        .owns(ingress_watch)
+        .owns(virtual_service_watch)
+        .triggered_by(model_watch, serving(&components))
+        // Another account for component pods counts from the next change on: labelling one must not roll what runs.
+        .triggered_by(account_watch, |_| Vec::new())
+        .also(of_checkpoints)
+        .also(of_builds)
+        .triggered_by(agent_watch, in_namespace(&components));
+    controller = woken_by(controller, claim_watch, in_namespace(&components));
+    controller = woken_by(controller, set_watch, set_keys);
+    controller = woken_by(controller, group_watch, group_keys);
+
+    let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
+    let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
+    if let Some(secrets) = &secrets {
+        let Following { complete, changed } = pull_secrets::follow(&context, secrets);
+        tokio::select! {
+            _ = complete => {}
+            () = context.shutdown.requested() => return Ok(()),
+        }
+        let known = components.clone();
+        let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&known, &namespace)));
+        controller = controller.also(keys.boxed());
+    }
+    let caches = Caches {
+        deployments,
+        leader_worker_sets: sets,
+        pod_groups: groups,
+        services,
+        ingresses,
+        virtual_services,
+        model_services,
+        components,
+        builds: builds.clone(),
+        accounts,
+    };
+    let reconciler = Arc::new(Reconciler {
+        observer: Observer::new(client.clone(), caches, secrets, snapshots.clone()),
+        pods: PodWatcher::new(client.clone()),
+        applier,
+        events: EventSink::new(client, NAME),
+        settings: context.settings.pods(),
+    });
+    let waited_for = snapshots.clone();
+    let running =
+        controller.run(&context, move |component| reconcile(Arc::clone(&reconciler), waited_for.clone(), component));
+    let checkpoints = checkpoints::run(&context, &apis, snapshots, checkpoint_watch);
+    // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
+    // in between.
+    join4(running, checkpoints, images::run(&context, image_builds, builds, build_watch), async {
+        gate.iter().for_each(Gate::open)
+    })
+    .await;
+    Ok(())
+}
+
+/// Reconciles once the caches that checkpoints need are complete.
+async fn reconcile(
+    reconciler: Arc<Reconciler>,
+    snapshots: Snapshots,
+    component: Arc<Packed<DynamoComponentDeployment>>,
+) -> Result<Action, Interruption> {
+    snapshots.complete().await;
+    reconciler.reconcile(component).await
+}
+
+fn group_keys(group: &Packed<PodGroup>) -> Vec<Key> {
+    owner_key::<DynamoComponentDeployment, _>(group).into_iter().collect()
+}
+
+/// The controller, which this watch wakes too if there is one.
+fn woken_by<O: Resource + Send + Sync + 'static>(
+    controller: Controller<DynamoComponentDeployment>,
+    watch: Option<Watch<O>>,
+    map: impl Fn(&O) -> Vec<Key> + Send + 'static,
+) -> Controller<DynamoComponentDeployment> {
+    match watch {
+        Some(watch) => controller.triggered_by(watch, map),
+        None => controller,
+    }
+}
+
+/// The claim that keeps checkpoints, if it is one by name.
+fn claim_of(context: &Context, settings: &SnapshotSettings) -> Option<(Store<Claim>, Watch<Claim>)> {
+    let named = settings.storage.storage().ok().flatten()?;
+    let fields = format!("metadata.name={}", named.claim);
+    Some(watch_metadata_by::<PersistentVolumeClaim>(context.client.clone(), &context.scope, None, Some(&fields)))
+}
+
+/// The components that a child concerns: its owner, and whoever would give a child this name, which matters when an
+/// object that was in the way goes.
+fn child_keys<K: Resource>(child: &K) -> Vec<Key> {
+    let same_name = Key::of(child);
+    let owner = owner_key::<DynamoComponentDeployment, K>(child).filter(|owner| *owner != same_name);
+    owner.into_iter().chain([same_name]).collect()
+}
+
+/// The same for a LeaderWorkerSet, whose name is not quite its component's.
+fn set_keys<K: Resource>(set: &K) -> Vec<Key> {
+    let own = Key::of(set);
+    let same_name = names::component_of_leader_worker_set(&own.name).map(|name| Key::new(&own.namespace, name));
+    let owner = owner_key::<DynamoComponentDeployment, K>(set).filter(|owner| Some(owner) != same_name.as_ref());
+    owner.into_iter().chain(same_name).collect()
+}
+
+/// The components that serve the model of a Service.
+fn serving(
+    components: &Store<Packed<DynamoComponentDeployment>>,
+) -> impl Fn(&Packed<Service>) -> Vec<Key> + Send + use<> {
+    let components = components.clone();
+    move |service| {
+        let (namespace, labels) = (service.metadata.namespace.as_deref(), service.metadata.labels.as_ref());
+        let hash = labels.and_then(|labels| labels.get(labels::BASE_MODEL_HASH));
+        let (Some(namespace), Some(hash)) = (namespace, hash) else { return Vec::new() };
+        components_of_model(&components, namespace, hash).iter().map(|component| Key::of(component.as_ref())).collect()
+    }
+}
+
+/// The components on their own that run what a DynamoComponent builds.
+fn running(
+    components: &Store<Packed<DynamoComponentDeployment>>,
+) -> impl Fn(&Packed<DynamoComponent>) -> Vec<Key> + Send + use<> {
+    let components = components.clone();
+    move |build| {
+        let runs = |component: &Packed<DynamoComponentDeployment>| {
+            let said = component.metadata.annotations.as_ref().and_then(PreservedService::of_component_deployment);
+            let source = said.and_then(|said| said.source);
+            component.metadata.namespace == build.metadata.namespace
+                && source.is_some_and(|source| Some(names::dynamo_component(&source)) == build.metadata.name)
+        };
+        let all = components.all();
+        all.iter().filter(|component| runs(component)).map(|component| Key::of(component.as_ref())).collect()
+    }
+}
+
+/// The components in the namespace of an object.
+fn in_namespace<K: Resource>(
+    components: &Store<Packed<DynamoComponentDeployment>>,
+) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
+    let components = components.clone();
+    move |object| of_namespace(&components, object.meta().namespace.as_deref().unwrap_or_default())
+}
+
+/// The components of one namespace.
+fn of_namespace(components: &Store<Packed<DynamoComponentDeployment>>, namespace: &str) -> Vec<Key> {
+    let keys = components.all().into_iter().map(|component| Key::of(component.as_ref()));
+    keys.filter(|key| key.namespace == namespace).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, time::Duration};
+
+    use controller_kit::{
+        metrics::Metrics,
+        process::{Readiness, Shutdown},
+        settings::OperatorConfiguration,
+        store::Scope,
+    };
+    use kube::{Client, Config};
+
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn context(address: &str) -> Context {
+        Context {
+            name: NAME,
+            client: Client::try_from(Config::new(address.parse().unwrap())).unwrap(),
+            settings: Arc::new(OperatorConfiguration::default()),
+            scope: Scope::Cluster,
+            fence: controller_kit::scope::Fence::unfenced(),
+            readiness: Readiness::default(),
+            metrics: Metrics::new(),
+            shutdown: Shutdown::manual(),
+            concurrency: 1,
+        }
+    }
+
+    #[tokio::test]
+    async fn readiness_names_the_secrets_that_are_waited_for() {
+        // Connections are accepted, and nothing is ever answered.
+        let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+        let context = context(&format!("http://{}", mute.local_addr().unwrap()));
+        let running = tokio::spawn(run(context.clone()));
+        let named = async {
+            loop {
+                match context.readiness.missing() {
+                    Some(closed) if closed.is_empty() => tokio::task::yield_now().await,
+                    found => break found,
+                }
+            }
+        };
+        let named = tokio::time::timeout(LIMIT, named).await.unwrap();
+        assert_eq!(named, Some(vec![SECRETS_GATE.to_owned()]));
+        context.shutdown.request();
+        tokio::time::timeout(LIMIT, running).await.unwrap().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,194 @@
+//! Status of a graph on Grove.
+
+use std::collections::BTreeMap;
+
+use api_types::{
+    conditions as c,
+    grove::{self, PodCliqueSet, UpdateProgress},
+    names,
+    v1beta1::{ComponentReplicaStatus, ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentStatus},
+};
+use controller_kit::conditions::{Status, find, set_condition};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use workload::{
+    Cause, Trouble,
+    grove::{Classification, GroveReadiness, NotReadyYet, has_topology},
+};
+
+use super::{progress, settle};
+use crate::graph::{
+    apply::Applied,
+    decide::grove::{Child, GroveDecision, generation_of, is_observed, readiness},
+    observe::Observed,
+};
+
+/// Whether pods of a graph on Grove exist, or should, and do not serve: then they can tell why.
+pub fn waits_for_pods(observed: &Observed, decision: &GroveDecision) -> bool {
+    let waits = |readiness: &GroveReadiness| {
+        let acted = readiness.not_ready.as_ref().is_some_and(|why| why.classification != Classification::NotLookedAt);
+        readiness.lacks_pods || acted
+    };
+    all_readiness(observed, &decision.set.name_any()).iter().any(|(_, readiness)| waits(readiness))
+}
+
+/// Says how far a graph on Grove is.
+pub(super) fn report(
+    status: &mut DynamoGraphDeploymentStatus,
+    observed: &Observed,
+    decision: &GroveDecision,
+    applied: &Applied,
+    now: Timestamp,
+) {
+    let (graph, set) = (&observed.graph, applied.grove.as_ref());
+    let name = decision.set.name_any();
+    let mut all = all_readiness(observed, &name);
+    for scale in &decision.scale {
+        // It was asked for just now; the counts are those of before.
+        let component = graph.spec.components.iter().find(|component| is_of(&scale.child, &name, component));
+        if let Some((_, readiness)) = component.and_then(|c| all.iter_mut().find(|(one, _)| one.name == c.name)) {
+            let message = format!("{} replicas become {}", scale.from, scale.to);
+            readiness.not_ready = Some(NotReadyYet { classification: Classification::Updating, message });
+        }
+    }
+    status.components = components(graph, set, &all);
+    topology(status, graph, set, now);
+
+    let mut obstacles: Vec<(Classification, String)> = Vec::new();
+    if let Some(set) = set.filter(|set| !is_observed(set)) {
+        // The observed generation lags until an update has ended.
+        let updating = set.status.as_ref().and_then(|status| status.update_progress.as_ref());
+        let (classification, text) = if updating.is_some_and(UpdateProgress::is_running) {
+            (Classification::Updating, "Grove replaces pods of an older template")
+        } else {
+            (Classification::NotLookedAt, "Grove has not reconciled the latest spec yet")
+        };
+        obstacles.push((classification, format!("PodCliqueSet {}: {text}{}", set.name_any(), errors(set))));
+    }
+    for (component, readiness) in &all {
+        if let Some(why) = &readiness.not_ready {
+            let (classification, what) = explained(why, applied.troubles.get(&component.name));
+            obstacles.push((classification, format!("{name}: {}: {what}", component.name)));
+        }
+    }
+    obstacles.extend(applied.tally.waiting.iter().map(|why| (Classification::NotLookedAt, why.clone())));
+    let Some((first, _)) = obstacles.first() else { return settle(status, graph, now) };
+    let alike = obstacles.iter().all(|(classification, _)| classification == first);
+    let reason = if alike { reason(*first) } else { c::graph::MIXED };
+    let texts: Vec<_> = obstacles.iter().map(|(_, text)| text.as_str()).collect();
+    progress(status, graph, reason, &format!("Resources not ready: {}", texts.join("; ")), now);
+    let unready = all.iter().filter(|(_, readiness)| readiness.not_ready.is_some());
+    let troubles = unready.filter_map(|(component, _)| Some((component, applied.troubles.get(&component.name)?)));
+    let urgent = troubles.filter(|(_, trouble)| !trouble.cause.is_ordinary()).min_by_key(|(_, trouble)| trouble.cause);
+    if let Some((component, trouble)) = urgent {
+        let message = format!("{}: {}", component.name, trouble.message);
+        super::set(status, graph, now, c::RECONCILING, true, trouble.cause.reason(), &message);
+    }
+}
+
+/// What keeps a component from being ready, with what its pods tell. Grove's count of gated pods may be older than the pods.
+fn explained(why: &NotReadyYet, trouble: Option<&Trouble>) -> (Classification, String) {
+    match trouble {
+        None => (why.classification, why.message.clone()),
+        Some(trouble) if why.classification == Classification::Gated && trouble.cause != Cause::Gated => {
+            let unplaced = trouble.cause == Cause::Unschedulable;
+            let classification = if unplaced { Classification::Capacity } else { Classification::Pods };
+            (classification, trouble.message.clone())
+        }
+        Some(trouble) => (why.classification, format!("{}; {}", why.message, trouble.message)),
+    }
+}
+
+/// Counts of a graph that cannot be decided on.
+pub(super) fn counts(observed: &Observed) -> BTreeMap<String, ComponentReplicaStatus> {
+    let Some(set) = observed.grove.set() else { return BTreeMap::new() };
+    components(&observed.graph, Some(set), &all_readiness(observed, &set.name_any()))
+}
+
+fn is_of(child: &Child, set: &str, component: &ComponentSpec) -> bool {
+    let name = names::grove_child(set, &component.name);
+    match child {
+        Child::PodClique(clique) => clique.name_any() == name,
+        Child::PodCliqueScalingGroup(group) => group.name_any() == name,
+    }
+}
+
+fn reason(classification: Classification) -> &'static str {
+    match classification {
+        Classification::NotLookedAt => c::graph::SOME_NOT_READY,
+        Classification::Gated | Classification::Capacity => c::graph::INSUFFICIENT_CAPACITY,
+        Classification::Updating => c::graph::UPDATING,
+        Classification::Pods => c::graph::PODS_NOT_READY,
+    }
+}
+
+fn all_readiness<'a>(observed: &'a Observed, set: &str) -> Vec<(&'a ComponentSpec, GroveReadiness)> {
+    let components = observed.graph.spec.components.iter();
+    components.map(|component| (component, readiness(observed, set, component))).collect()
+}
+
+/// Counts by component. Those who route by a worker's Dynamo namespace must not lose the workers that serve: it changes for
+/// all workers at once, when all of them run the set's present template.
+fn components(
+    graph: &DynamoGraphDeployment,
+    set: Option<&PodCliqueSet>,
+    all: &[(&ComponentSpec, GroveReadiness)],
+) -> BTreeMap<String, ComponentReplicaStatus> {
+    let accepted =
+        set.filter(|set| is_observed(set)).and_then(|set| set.status.as_ref()?.current_generation_hash.as_ref());
+    let mut workers = all.iter().filter(|(component, _)| component.is_worker());
+    let complete = accepted.is_some() && workers.all(|(_, readiness)| readiness.revision.complete.as_ref() == accepted);
+    let before = graph.status.as_ref().map(|status| &status.components);
+    let of = |component: &ComponentSpec, readiness: &GroveReadiness| {
+        let global = component.global_dynamo_namespace;
+        let base = names::dynamo_namespace(&graph.namespace().unwrap_or_default(), &graph.name_any(), global);
+        let runtime_namespace = if !component.is_worker() {
+            Some(base)
+        } else if complete {
+            let cliques = set.into_iter().flat_map(|set| &set.spec.template.cliques);
+            let of_component = |clique: &&grove::PodCliqueTemplate| {
+                clique.labels.get(api_types::labels::COMPONENT) == Some(&component.name)
+            };
+            let generation = cliques.filter(of_component).find_map(generation_of);
+            Some(names::runtime_namespace(&base, generation.as_ref().map(|suffix| suffix.as_str())))
+        } else {
+            before.and_then(|all| all.get(&component.name)?.runtime_namespace.clone())
+        };
+        ComponentReplicaStatus { runtime_namespace, ..readiness.replicas.clone() }
+    };
+    all.iter().map(|(component, readiness)| (component.name.clone(), of(component, readiness))).collect()
+}
+
+fn errors(set: &PodCliqueSet) -> String {
+    let errors = set.status.iter().flat_map(|status| &status.last_errors);
+    errors.map(|error| format!("; {}: {}", error.code, error.description)).collect()
+}
+
+/// Whether the topology that the graph asks for exists, as far as Grove has said.
+fn topology(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    set: Option<&PodCliqueSet>,
+    now: Timestamp,
+) {
+    let type_ = c::TOPOLOGY_AVAILABLE;
+    let Some(set) = set.filter(|_| has_topology(&graph.spec)) else {
+        status.conditions.retain(|condition| condition.type_ != type_);
+        return;
+    };
+    let conditions = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let found = find(conditions, grove::conditions::TOPOLOGY_LEVELS_UNAVAILABLE);
+    let (holds, reason, message) = match found {
+        None => (Status::Unknown, c::graph::TOPOLOGY_PENDING, "Grove has not said anything about the topology yet"),
+        Some(found) if found.status == "True" => {
+            let whole = found.reason == grove::conditions::CLUSTER_TOPOLOGY_NOT_FOUND;
+            let reason = if whole { c::graph::TOPOLOGY_NOT_FOUND } else { c::graph::TOPOLOGY_LEVELS_UNAVAILABLE };
+            (Status::False, reason, found.message.as_str())
+        }
+        Some(_) => (Status::True, c::graph::ALL_TOPOLOGY_LEVELS, "All levels that are asked for exist"),
+    };
+    set_condition(&mut status.conditions, type_, holds, reason, message, graph.metadata.generation, now);
+}
+
+#[cfg(test)]
+mod tests;

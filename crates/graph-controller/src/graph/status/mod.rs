@@ -1,0 +1,392 @@
+//! A graph's status, computed from what is live after the writes, never from what was wished.
+
+pub mod grove;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api_types::{
+    conditions as c,
+    v1beta1::{
+        ComponentReplicaStatus, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentStatus,
+        GraphState, MAIN_CONTAINER, RollingUpdatePhase, RollingUpdateStatus,
+    },
+};
+use controller_kit::conditions::{find, set_condition};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    jiff::Timestamp,
+};
+use kube::ResourceExt;
+
+use super::{
+    apply::Applied,
+    decide::{Decision, Rollout, is_current, is_stalled},
+    observe::{Observed, Served},
+    program::Program,
+    unserved::unserved_fields,
+    validate::{Kstatus, Refusal},
+};
+
+/// Status of a graph that has been decided on. `applied` is what is live after the writes.
+pub fn of_decision(
+    observed: &Observed,
+    decision: &Decision,
+    applied: &Applied,
+    now: Timestamp,
+) -> DynamoGraphDeploymentStatus {
+    let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
+    tell_of_key(&mut status, observed, now);
+    status.restart = decision.restart.clone();
+    let checkpoints = decision.checkpoints.iter();
+    status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
+    if let Some(on_grove) = &decision.grove {
+        grove::report(&mut status, observed, on_grove, applied, now);
+        nodes_joined(&mut status, &observed.graph, &decision.unjoined, now);
+        if let Some(message) = checkpoints_awaited(decision) {
+            wait_for_checkpoints(&mut status, &observed.graph, decision, message, now);
+        }
+        return status;
+    }
+    let graph = &observed.graph;
+    let by_name: BTreeMap<String, &DynamoComponentDeployment> =
+        applied.live.iter().map(|d| (d.name_any(), d)).collect();
+    let wanted: Vec<&DynamoComponentDeployment> =
+        decision.components.iter().filter_map(|d| by_name.get(&d.name_any()).copied()).collect();
+    let old: Vec<&DynamoComponentDeployment> =
+        decision.rollout.old.iter().filter_map(|name| by_name.get(name).copied()).collect();
+
+    let unjoined =
+        wanted.iter().filter(|d| condition(d, c::component::NODES_JOINED).is_some_and(|c| c.status == "False"));
+    let unjoined: Vec<_> = unjoined.map(|d| d.spec.component.name.clone()).collect();
+    nodes_joined(&mut status, graph, &unjoined, now);
+    status.components = components(&wanted, &old);
+    status.rolling_update = rolling_update(status.rolling_update.take(), &decision.rollout, now);
+
+    let mut waiting = applied.tally.waiting.clone();
+    waiting.extend(waiting_for(decision, &by_name));
+    waiting.extend(decision.rollout.waits.iter().cloned());
+    if let Some(obstacle) = wanted.iter().find_map(|d| obstacle_of(d)) {
+        obstruct(&mut status, graph, &obstacle, now);
+        // The other components go on, so the graph has not failed.
+        status.state = GraphState::Pending;
+    } else if let Some(message) = checkpoints_awaited(decision) {
+        wait_for_checkpoints(&mut status, graph, decision, message, now);
+    } else if decision.rollout.in_progress() {
+        let message = match waiting.is_empty() {
+            true => "Rolling update in progress".to_owned(),
+            false => format!("Rolling update in progress: {}", waiting.join("; ")),
+        };
+        progress(&mut status, graph, c::graph::ROLLING_UPDATE, &message, now);
+    } else if !waiting.is_empty() {
+        progress(
+            &mut status,
+            graph,
+            c::graph::SOME_NOT_READY,
+            &format!("Resources not ready: {}", waiting.join("; ")),
+            now,
+        );
+    } else {
+        settle(&mut status, graph, now);
+    }
+    if status.state == GraphState::Pending
+        && let Some((reason, message)) = trouble_of(&wanted, &old)
+        && find(&status.conditions, c::RECONCILING).is_some_and(|reconciling| reconciling.status == "True")
+    {
+        set(&mut status, graph, now, c::RECONCILING, true, reason, &message);
+    }
+    status
+}
+
+/// Says which Secret is missing for replicas that span nodes, for its maker to hear: the webhook server makes it. Pods that
+/// mount it wait for it by themselves.
+fn tell_of_key(status: &mut DynamoGraphDeploymentStatus, observed: &Observed, now: Timestamp) {
+    let graph = &observed.graph;
+    let namespace = graph.namespace().unwrap_or_default();
+    let spans_nodes = graph.spec.components.iter().any(|component| component.is_multinode());
+    let Some(key) = observed.missing_key.as_ref().filter(|_| spans_nodes) else {
+        return status.conditions.retain(|condition| condition.type_ != c::MPI_KEY_AVAILABLE);
+    };
+    let message = format!(
+        "Secret {namespace}/{key}: it holds the SSH key for MPI and does not exist; the webhook server makes it"
+    );
+    set(status, graph, now, c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
+}
+
+/// Only there where it is false: a program may join the nodes by itself, so this stops nothing.
+fn nodes_joined(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    unjoined: &[String],
+    now: Timestamp,
+) {
+    let type_ = c::component::NODES_JOINED;
+    if unjoined.is_empty() {
+        status.conditions.retain(|condition| condition.type_ != type_);
+        return;
+    }
+    let message = format!(
+        "spec.components[{}]: container {MAIN_CONTAINER} starts no `python … -m dynamo.<engine>` to which the flags could be \
+         added that join the nodes of a replica; a program that joins them by itself needs none",
+        unjoined.join(", ")
+    );
+    set(status, graph, now, type_, false, c::component::ENGINE_NOT_FOUND, &message);
+}
+
+/// What components wait for before pods of theirs may start.
+fn checkpoints_awaited(decision: &Decision) -> Option<String> {
+    let awaited = decision.checkpoints.iter().filter_map(|one| Some((&one.component, one.awaited.as_ref()?)));
+    let lines: Vec<_> = awaited.map(|(component, what)| format!("{component} waits for {what}")).collect();
+    (!lines.is_empty()).then(|| format!("Waiting for checkpoints: {}", lines.join("; ")))
+}
+
+/// One that has failed does not come by itself.
+fn wait_for_checkpoints(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    decision: &Decision,
+    message: String,
+    now: Timestamp,
+) {
+    let reason = c::graph::WAITING_FOR_CHECKPOINT;
+    if decision.checkpoints.iter().any(|one| one.failed && one.awaited.is_some()) {
+        stall(status, graph, (reason, c::graph::CHECKPOINT_FAILED), &message, now);
+        // The other components go on, so the graph has not failed.
+        status.state = GraphState::Pending;
+    } else {
+        progress(status, graph, reason, &message, now);
+    }
+}
+
+/// Why components do not get on without help: the most urgent reason of all. Of components of an old generation only a
+/// webhook that does not answer counts, which keeps them from being scaled down: their pods go anyway.
+fn trouble_of(
+    wanted: &[&DynamoComponentDeployment],
+    old: &[&DynamoComponentDeployment],
+) -> Option<(&'static str, String)> {
+    const WEBHOOK: [&str; 1] = [c::component::WEBHOOK_UNAVAILABLE];
+    let all = wanted.iter().map(|d| (d, &c::component::TROUBLES[..])).chain(old.iter().map(|d| (d, &[][..])));
+    let troubled = all.filter(|(d, _)| is_current(d)).filter_map(|(d, troubles)| {
+        let reconciling = condition(d, c::RECONCILING).filter(|reconciling| reconciling.status == "True")?;
+        let mut reasons = WEBHOOK.iter().chain(troubles).enumerate();
+        let (urgency, reason) = reasons.find(|(_, reason)| **reason == reconciling.reason)?;
+        Some((urgency, *reason, format!("{}: {}", d.name_any(), reconciling.message)))
+    });
+    troubled.min_by_key(|(urgency, ..)| *urgency).map(|(_, reason, message)| (reason, message))
+}
+
+/// Status of a graph that cannot be carried out. What is live stays as it is and stays in the status.
+pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
+    let graph = &observed.graph;
+    let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
+    tell_of_key(&mut status, observed, now);
+    // What is wanted cannot be told, so every object counts, the newest of a component as its present one.
+    let mut live: Vec<_> = observed.present().collect();
+    live.sort_by_key(|d| std::cmp::Reverse(d.metadata.creation_timestamp.clone()));
+    let mut seen = BTreeSet::new();
+    let (newest, older): (Vec<_>, Vec<_>) = live.into_iter().partition(|d| seen.insert(d.spec.component.name.clone()));
+    status.components = components(&newest, &older);
+    status.components.extend(grove::counts(observed));
+    obstruct(&mut status, graph, obstacle, now);
+    status
+}
+
+/// Status of a graph that cannot even be read. What was said of it before stays.
+pub fn of_unreadable(graph: &DynamoGraphDeployment, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
+    let mut status = carried_over(graph, Program::Component, Served::default(), now);
+    obstruct(&mut status, graph, obstacle, now);
+    status
+}
+
+fn carried_over(
+    graph: &DynamoGraphDeployment,
+    program: Program,
+    served: Served,
+    now: Timestamp,
+) -> DynamoGraphDeploymentStatus {
+    let mut status = graph.status.clone().unwrap_or_default();
+    status.observed_generation = graph.metadata.generation;
+    match unserved_fields(graph, program, served) {
+        fields if fields.is_empty() => status.conditions.retain(|condition| condition.type_ != c::SPEC_SERVED),
+        fields => {
+            let message = format!("accepted, but not acted on: {}", fields.join(", "));
+            set(&mut status, graph, now, c::SPEC_SERVED, false, c::graph::FIELDS_WITHOUT_EFFECT, &message);
+        }
+    }
+    status
+}
+
+/// Replica counts by component. In a change of generation old and new workers are summed, only new ones count as updated,
+/// and the Dynamo namespace stays the old one: those who route by it must not lose the workers that serve.
+fn components(
+    wanted: &[&DynamoComponentDeployment],
+    old: &[&DynamoComponentDeployment],
+) -> BTreeMap<String, ComponentReplicaStatus> {
+    let reported = |d: &DynamoComponentDeployment| d.status.as_ref().and_then(|s| s.component.clone());
+    let mut counts: BTreeMap<String, ComponentReplicaStatus> = BTreeMap::new();
+    for d in wanted {
+        counts.extend(reported(d).map(|status| (d.spec.component.name.clone(), status)));
+    }
+    for d in old {
+        let name = &d.spec.component.name;
+        let Some(part) = reported(d) else { continue };
+        let Some(sum) = counts.get_mut(name) else {
+            // The new generation has no word of its own yet; the old one serves.
+            counts.insert(name.clone(), ComponentReplicaStatus { updated_replicas: 0, ..part });
+            continue;
+        };
+        sum.replicas += part.replicas;
+        sum.ready_replicas = add(sum.ready_replicas, part.ready_replicas);
+        sum.available_replicas = add(sum.available_replicas, part.available_replicas);
+        sum.component_names.extend(part.component_names);
+        sum.component_names.sort();
+        if part.replicas > 0 {
+            sum.runtime_namespace = part.runtime_namespace;
+        }
+    }
+    counts
+}
+
+fn add(a: Option<i32>, b: Option<i32>) -> Option<i32> {
+    match (a, b) {
+        (None, None) => None,
+        (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+    }
+}
+
+/// The phase follows from what is live; status only adds the times, which nothing is decided on.
+fn rolling_update(
+    previous: Option<RollingUpdateStatus>,
+    rollout: &Rollout,
+    now: Timestamp,
+) -> Option<RollingUpdateStatus> {
+    let running = previous
+        .as_ref()
+        .is_some_and(|p| matches!(p.phase, Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending)));
+    if rollout.in_progress() {
+        let start_time = previous.filter(|_| running).and_then(|p| p.start_time).or(Some(Time(now)));
+        let updated = (!rollout.updated.is_empty()).then(|| rollout.updated.clone());
+        return Some(RollingUpdateStatus {
+            phase: Some(RollingUpdatePhase::InProgress),
+            start_time,
+            end_time: None,
+            updated_components: updated,
+        });
+    }
+    if running {
+        return previous.map(|p| RollingUpdateStatus {
+            phase: Some(RollingUpdatePhase::Completed),
+            end_time: Some(Time(now)),
+            updated_components: Some(rollout.updated.clone()),
+            ..p
+        });
+    }
+    previous
+}
+
+/// What the graph waits for, one entry an object: missing, behind its spec, or not available and why.
+fn waiting_for(decision: &Decision, live: &BTreeMap<String, &DynamoComponentDeployment>) -> Vec<String> {
+    let mut waiting = Vec::new();
+    for wanted in &decision.components {
+        let name = wanted.name_any();
+        let Some(d) = live.get(&name) else {
+            waiting.push(format!("{name}: not created yet"));
+            continue;
+        };
+        let available = condition(d, c::AVAILABLE);
+        if !is_current(d) {
+            waiting.push(format!("{name}: the latest spec has not been acted on yet"));
+        } else if available.is_none_or(|a| a.status != "True") {
+            let why = available.map_or("no status yet", |a| a.message.as_str());
+            let secrets = condition(d, c::component::PULL_SECRETS_FOUND).filter(|s| s.status == "False");
+            let secrets = secrets.map(|s| format!("; {}", s.message)).unwrap_or_default();
+            waiting.push(format!("{name}: {why}{secrets}"));
+        }
+    }
+    waiting
+}
+
+fn condition<'a>(d: &'a DynamoComponentDeployment, type_: &str) -> Option<&'a Condition> {
+    find(&d.status.as_ref()?.conditions, type_)
+}
+
+/// A component that cannot go on stalls its graph, with the component's own words.
+fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Refusal> {
+    let stalled = condition(d, c::STALLED).filter(|_| is_stalled(d))?;
+    let reason = match stalled.reason.as_str() {
+        c::component::NAME_TAKEN => c::graph::NAME_TAKEN,
+        c::component::API_MISSING => c::graph::API_MISSING,
+        _ => c::graph::INVALID_SPEC,
+    };
+    Some(Refusal {
+        ready_reason: c::graph::SOME_NOT_READY,
+        kstatus: Kstatus::Stalled(reason),
+        message: format!("component {}: {}", d.spec.component.name, stalled.message),
+    })
+}
+
+fn settle(status: &mut DynamoGraphDeploymentStatus, graph: &DynamoGraphDeployment, now: Timestamp) {
+    status.state = GraphState::Successful;
+    let text = "All resources are ready";
+    set(status, graph, now, c::READY, true, c::graph::ALL_READY, text);
+    set(status, graph, now, c::RECONCILING, false, c::graph::SETTLED, text);
+    set(status, graph, now, c::STALLED, false, c::graph::NOT_STALLED, "");
+}
+
+fn progress(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    status.state = GraphState::Pending;
+    set(status, graph, now, c::READY, false, reason, message);
+    set(status, graph, now, c::RECONCILING, true, c::graph::PROGRESSING, message);
+    set(status, graph, now, c::STALLED, false, c::graph::NOT_STALLED, "");
+}
+
+/// Reasons of `Ready` and of `Stalled`.
+fn stall(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    (not_ready, stalled): (&str, &str),
+    message: &str,
+    now: Timestamp,
+) {
+    status.state = GraphState::Failed;
+    set(status, graph, now, c::READY, false, not_ready, message);
+    set(status, graph, now, c::RECONCILING, false, stalled, "waits for a change");
+    set(status, graph, now, c::STALLED, true, stalled, message);
+}
+
+/// Says in the status why the graph is not as its spec asks.
+pub fn obstruct(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    obstacle: &Refusal,
+    now: Timestamp,
+) {
+    match obstacle.kstatus {
+        Kstatus::Stalled(reason) => stall(status, graph, (obstacle.ready_reason, reason), &obstacle.message, now),
+        Kstatus::Reconciling(reason) => {
+            progress(status, graph, obstacle.ready_reason, &obstacle.message, now);
+            set(status, graph, now, c::RECONCILING, true, reason, &obstacle.message);
+        }
+    }
+}
+
+fn set(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    now: Timestamp,
+    type_: &str,
+    holds: bool,
+    reason: &str,
+    message: &str,
+) {
+    let generation = graph.metadata.generation;
+    set_condition(&mut status.conditions, type_, holds.into(), reason, message, generation, now);
+}
+
+#[cfg(test)]
+mod tests;

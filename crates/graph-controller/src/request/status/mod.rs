@@ -1,0 +1,282 @@
+//! The status of a request: computed from what was done, never from what was wished.
+
+use api_types::{
+    conditions::{self, request as reason},
+    names,
+    v1beta1::{DeploymentInfo, DynamoGraphDeploymentRequestStatus, ProfilingPhase, ProfilingResults, RequestPhase},
+};
+use controller_kit::conditions::{Progress, Status, find, set_condition, set_progress};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+
+use super::{
+    apply::Acted,
+    cost,
+    decide::{Profiling, Stage},
+    observe::Observed,
+};
+
+/// Types that speak of a profile and its graph; what is refused or begins anew has neither.
+const OF_PROFILE: [&str; 4] =
+    [reason::PROFILING, reason::SPEC_GENERATED, reason::DEPLOYMENT_READY, conditions::SPEC_SERVED];
+
+/// The whole status.
+pub fn status(observed: &Observed, acted: &Acted, now: Timestamp) -> DynamoGraphDeploymentRequestStatus {
+    let mut status = observed.status();
+    status.observed_generation = observed.request.metadata.generation;
+    remember(&mut status, observed, acted, now);
+    status.phase = Some(phase(&acted.stage, &status));
+    let mut conditions = std::mem::take(&mut status.conditions);
+    set_stage(&mut conditions, observed, &acted.stage, &status, now);
+    set_drift(&mut conditions, observed, acted, now);
+    set_summary(&mut conditions, observed, &acted.stage, &status, now);
+    status.conditions = conditions;
+    status
+}
+
+/// What is not said by conditions.
+fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed, acted: &Acted, now: Timestamp) {
+    match &acted.stage {
+        Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_) => {
+            *status = DynamoGraphDeploymentRequestStatus {
+                conditions: std::mem::take(&mut status.conditions),
+                observed_generation: status.observed_generation,
+                // What is spent stays spent.
+                gpu_minutes: status.gpu_minutes,
+                profiler_runs: status.profiler_runs.take(),
+                trial_graphs: status.trial_graphs.take(),
+                ..DynamoGraphDeploymentRequestStatus::default()
+            };
+        }
+        Stage::Profiling(profiling) => {
+            status.profiling_job_name = Some(names::profiling_job(&observed.name));
+            status.profiling_phase =
+                if profiling.begins { Some(ProfilingPhase::Initializing) } else { profiling.phase };
+        }
+        // What it did when it failed is worth knowing.
+        Stage::ProfilingFailed(_) | Stage::Ended => {}
+        _ => status.profiling_phase = None,
+    }
+    if let Some(hardware) = &acted.learnt.hardware {
+        status.hardware = Some(hardware.clone());
+    }
+    if let Some((name, graph)) = &acted.learnt.graph {
+        status.dgd_name = Some(name.clone());
+        let results = status.profiling_results.get_or_insert_with(ProfilingResults::default);
+        results.selected_config = Some(graph.clone());
+    }
+    if let Some(found) = &observed.trials {
+        status.trial_graphs = cost::counted(status.trial_graphs.as_ref(), found, now);
+    }
+    let job = acted.job.as_ref().filter(|job| observed.is_ours(*job));
+    let goes_on = matches!(acted.stage, Stage::Profiling(_));
+    status.profiler_runs = cost::profiled(status.profiler_runs.as_ref(), job, goes_on, now);
+    if let Some(minutes) = cost::minutes(status.profiler_runs.as_ref(), status.trial_graphs.as_ref()) {
+        // Definitions without a field for the runs, or a version that kept none, have forgotten some; what was told stays.
+        status.gpu_minutes = status.gpu_minutes.max(Some(minutes));
+    }
+    match &acted.stage {
+        Stage::Deleted(_) => {
+            status.dgd_name = None;
+            status.deployment_info = None;
+        }
+        Stage::Deployed | Stage::Deploying { stuck: false, .. } => status.deployment_info = replicas(observed),
+        Stage::Ready | Stage::Deploying { .. } => status.deployment_info = None,
+        _ => {}
+    }
+}
+
+fn replicas(observed: &Observed) -> Option<DeploymentInfo> {
+    let components = &observed.graph.as_ref()?.status.as_ref()?.components;
+    let sum = |count: fn(&api_types::v1beta1::ComponentReplicaStatus) -> i32| components.values().map(count).sum();
+    Some(DeploymentInfo {
+        replicas: Some(sum(|component| component.replicas)),
+        available_replicas: Some(sum(|component| component.available_replicas.unwrap_or_default())),
+    })
+}
+
+fn phase(stage: &Stage, status: &DynamoGraphDeploymentRequestStatus) -> RequestPhase {
+    match stage {
+        Stage::Waiting(_) | Stage::Blocked { .. } => RequestPhase::Pending,
+        Stage::Profiling(_) => RequestPhase::Profiling,
+        Stage::Ready => RequestPhase::Ready,
+        Stage::Deploying { .. } => RequestPhase::Deploying,
+        Stage::Deployed => RequestPhase::Deployed,
+        Stage::Ended => status.phase.unwrap_or(RequestPhase::Failed),
+        Stage::Invalid { .. }
+        | Stage::JobRefused(_)
+        | Stage::ProfilingFailed(_)
+        | Stage::GenerationFailed(_)
+        | Stage::Rejected(_)
+        | Stage::Deleted(_) => RequestPhase::Failed,
+    }
+}
+
+/// Sets conditions of the request's generation.
+struct Setter<'a> {
+    conditions: &'a mut Vec<Condition>,
+    generation: Option<i64>,
+    now: Timestamp,
+}
+
+impl Setter<'_> {
+    fn set(&mut self, type_: &str, value: bool, reason: &str, message: &str) {
+        set_condition(self.conditions, type_, Status::from(value), reason, message, self.generation, self.now);
+    }
+
+    fn profiled(&mut self) {
+        self.set(reason::VALIDATION, true, reason::VALIDATION_PASSED, "the spec can be carried out");
+        self.set(reason::PROFILING, true, reason::PROFILING_COMPLETED, "the profiler has ended well");
+    }
+
+    fn generated(&mut self) {
+        self.profiled();
+        let message = "the graph is in status.profilingResults.selectedConfig";
+        self.set(reason::SPEC_GENERATED, true, reason::SPEC_GENERATED, message);
+    }
+}
+
+fn set_stage(
+    conditions: &mut Vec<Condition>,
+    observed: &Observed,
+    stage: &Stage,
+    status: &DynamoGraphDeploymentRequestStatus,
+    now: Timestamp,
+) {
+    let new = matches!(stage, Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_));
+    let begins = matches!(stage, Stage::Profiling(Profiling { begins: true, .. }));
+    if new || begins {
+        conditions.retain(|condition| !OF_PROFILE.contains(&condition.type_.as_str()));
+    }
+    let mut setter = Setter { conditions, generation: observed.request.metadata.generation, now };
+    let passed = |setter: &mut Setter<'_>| {
+        setter.set(reason::VALIDATION, true, reason::VALIDATION_PASSED, "the spec can be carried out");
+    };
+    match stage {
+        Stage::Ended => {}
+        Stage::Invalid { message, .. } => setter.set(reason::VALIDATION, false, reason::VALIDATION_FAILED, message),
+        Stage::Waiting(message) => {
+            passed(&mut setter);
+            setter.set(reason::PROFILING, false, reason::DISCOVERING_HARDWARE, message);
+        }
+        Stage::Blocked { message, .. } | Stage::JobRefused(message) => {
+            passed(&mut setter);
+            setter.set(reason::PROFILING, false, reason::JOB_CREATION_FAILED, message);
+        }
+        Stage::Profiling(profiling) => {
+            passed(&mut setter);
+            setter.set(reason::PROFILING, false, profiling_reason(profiling), &profiling.message);
+        }
+        Stage::ProfilingFailed(message) => {
+            passed(&mut setter);
+            let doing = status.profiling_phase.map(|phase| format!("{}Failed", phase.as_str()));
+            setter.set(reason::PROFILING, false, doing.as_deref().unwrap_or(reason::PROFILING_FAILED), message);
+        }
+        Stage::GenerationFailed(message) => {
+            setter.profiled();
+            setter.set(reason::SPEC_GENERATED, false, reason::GENERATION_FAILED, message);
+        }
+        Stage::Ready => {
+            setter.generated();
+            setter.conditions.retain(|condition| condition.type_ != reason::DEPLOYMENT_READY);
+        }
+        Stage::Deploying { reason, message, .. } => {
+            setter.generated();
+            setter.set(reason::DEPLOYMENT_READY, false, reason, message);
+        }
+        Stage::Deployed => {
+            setter.generated();
+            let name = status.dgd_name.as_deref().unwrap_or_default();
+            let message = format!("DynamoGraphDeployment {name} serves");
+            setter.set(reason::DEPLOYMENT_READY, true, reason::DEPLOYMENT_READY, &message);
+        }
+        Stage::Rejected(message) => {
+            setter.generated();
+            setter.set(reason::DEPLOYMENT_READY, false, reason::DEPLOYMENT_REJECTED, message);
+        }
+        Stage::Deleted(message) => {
+            setter.generated();
+            setter.set(reason::DEPLOYMENT_READY, false, reason::DEPLOYMENT_DELETED, message);
+        }
+    }
+}
+
+fn profiling_reason(profiling: &Profiling) -> &'static str {
+    match profiling.phase {
+        _ if profiling.begins => reason::INITIALIZING,
+        None | Some(ProfilingPhase::Initializing) => reason::PROFILING_RUNNING,
+        Some(ProfilingPhase::Done) => reason::COMPLETED,
+        Some(phase) => phase.as_str(),
+    }
+}
+
+/// A spec that is no longer the one that was profiled for. While nobody can tell, what was said stays.
+fn set_drift(conditions: &mut Vec<Condition>, observed: &Observed, acted: &Acted, now: Timestamp) {
+    let generation = observed.request.metadata.generation;
+    match &acted.learnt.drift {
+        Some(message) => {
+            let why = reason::SPEC_CHANGE_REJECTED;
+            set_condition(conditions, conditions::SPEC_SERVED, Status::False, why, message, generation, now);
+        }
+        None if observed.job.is_some() => {
+            conditions.retain(|condition| condition.type_ != conditions::SPEC_SERVED);
+        }
+        None => {}
+    }
+}
+
+/// The conditions that speak of all others.
+fn set_summary(
+    conditions: &mut Vec<Condition>,
+    observed: &Observed,
+    stage: &Stage,
+    status: &DynamoGraphDeploymentRequestStatus,
+    now: Timestamp,
+) {
+    let (why, message) = summary(conditions, status.phase);
+    let done = matches!(status.phase, Some(RequestPhase::Ready | RequestPhase::Deployed));
+    let generation = observed.request.metadata.generation;
+    let mut setter = Setter { conditions, generation, now };
+    setter.set(reason::SUCCEEDED, done, &why, &message);
+    setter.set(conditions::READY, done, &why, &message);
+    let stuck = |why: &str, message: &str| Progress::Stuck { reason: why.to_owned(), message: message.to_owned() };
+    let progress = match (stage, status.phase) {
+        (Stage::Blocked { reason, message }, _) => stuck(reason, message),
+        (Stage::Profiling(Profiling { hindrance: Some(hindrance), .. }), _) => {
+            stuck(reason::POD_CANNOT_START, hindrance)
+        }
+        (Stage::Deploying { reason, message, stuck: true }, _) => stuck(reason, message),
+        (_, Some(RequestPhase::Failed)) => stuck(&why, &message),
+        _ if done => Progress::Current,
+        _ => Progress::Working { reason: why, message },
+    };
+    set_progress(conditions, &progress, generation, now);
+}
+
+/// Reason and message of `Succeeded`.
+fn summary(conditions: &[Condition], phase: Option<RequestPhase>) -> (String, String) {
+    let of = |type_: &str| find(conditions, type_).map(|found| found.message.clone()).unwrap_or_default();
+    match phase {
+        None | Some(RequestPhase::Pending) => (reason::PENDING.to_owned(), of(reason::PROFILING)),
+        Some(RequestPhase::Profiling) => (reason::PROFILING.to_owned(), of(reason::PROFILING)),
+        Some(RequestPhase::Ready) => (reason::SPEC_GENERATED.to_owned(), of(reason::SPEC_GENERATED)),
+        Some(RequestPhase::Deploying) => (reason::DEPLOYING.to_owned(), of(reason::DEPLOYMENT_READY)),
+        Some(RequestPhase::Deployed) => (reason::DEPLOYED.to_owned(), of(reason::DEPLOYMENT_READY)),
+        Some(RequestPhase::Failed) => {
+            let stages = [
+                (reason::VALIDATION, "the spec cannot be carried out"),
+                (reason::PROFILING, "profiling failed"),
+                (reason::SPEC_GENERATED, "no graph was generated"),
+                (reason::DEPLOYMENT_READY, "the graph was not deployed"),
+            ];
+            let failed = stages.iter().find_map(|(type_, what)| {
+                let found = find(conditions, type_)?;
+                let told = found.status == "False" && !found.message.is_empty();
+                told.then(|| (found.reason.clone(), format!("{what}: {}", found.message)))
+            });
+            failed.unwrap_or_else(|| (reason::FAILED.to_owned(), String::new()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,305 @@
+//! Tests of what follows for one model, from its spec to conditions, columns and events.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use api_types::v1alpha1::DynamoModel;
+use controller_kit::store::Key;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    engine::{Endpoint, state::Problem, view::Stand},
+    model::{
+        claim::{Claim, FINALIZER},
+        endpoints::Found,
+        events::between,
+    },
+};
+
+fn lora() -> Value {
+    json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel",
+        "metadata": { "namespace": "n", "name": "m", "generation": 3, "finalizers": [FINALIZER] },
+        "spec": { "modelName": "a", "baseModelName": "b", "modelType": "lora", "source": { "uri": "s3://1" } },
+    })
+}
+
+fn base() -> Value {
+    let mut model = lora();
+    model["spec"]["modelType"] = json!("base");
+    model
+}
+
+/// A snapshot with an endpoint for each stand; ready, unless the stand is `None`.
+fn observed(model: &Value, stands: &[Option<Stand>]) -> Observed {
+    let model: DynamoModel = serde_json::from_value(model.clone()).unwrap();
+    let pod = |index: usize| -> Arc<str> { format!("w-{index}").as_str().into() };
+    let endpoints = stands.iter().enumerate().map(|(index, stand)| Endpoint {
+        pod_name: pod(index),
+        pod: pod(index),
+        address: format!("10.0.0.{index}").parse().unwrap(),
+        ready: stand.is_some(),
+    });
+    let stand = |(index, stand): (usize, &Option<Stand>)| Some((pod(index), stand.clone()?));
+    Observed {
+        claim: Arc::new(Claim::of(&model)),
+        mistakes: crate::model::validate::validate(&model.spec).err(),
+        live: model.status,
+        generation: model.metadata.generation,
+        found: Found { services: BTreeSet::from(["s".to_owned()]), endpoints: endpoints.collect() },
+        taken_by: None,
+        stands: stands.iter().enumerate().filter_map(stand).collect::<HashMap<_, _>>(),
+        lingering: BTreeSet::new(),
+        covered: HashSet::new(),
+    }
+}
+
+fn decided(observed: &Observed) -> Decision {
+    decide(observed, Timestamp::from_second(1_000).unwrap())
+}
+
+/// `type=status/reason` of every condition.
+fn conditions(decision: &Decision) -> Vec<String> {
+    let all = &decision.status.conditions;
+    all.iter().map(|c| format!("{}={}/{}", c.type_, c.status, c.reason)).collect()
+}
+
+fn message(decision: &Decision, type_: &str) -> String {
+    decision.status.conditions.iter().find(|c| c.type_ == type_).unwrap().message.clone()
+}
+
+fn counts(decision: &Decision) -> (i32, i32, i32) {
+    let status = &decision.status;
+    (status.ready_endpoints, status.lora_fallback_covered_endpoints, status.total_endpoints)
+}
+
+fn refused(failures: u32) -> Stand {
+    Stand::Failing { problem: Problem::Refused { status: 500, message: "too many".into() }, failures }
+}
+
+#[test]
+fn a_model_without_workers_waits_for_them() {
+    let mut observed = observed(&lora(), &[]);
+    observed.found.services.clear();
+    let decision = decided(&observed);
+    assert_eq!(
+        conditions(&decision),
+        [
+            "ServicesFound=False/NoServicesFound",
+            "EndpointsReady=False/NoEndpoints",
+            "Ready=False/NoEndpoints",
+            "Reconciling=True/NoEndpoints",
+            "Stalled=False/Progressing"
+        ]
+    );
+    assert!(decision.status.conditions.iter().all(|condition| condition.observed_generation == Some(3)));
+    assert_eq!(decision.status.observed_generation, Some(3));
+}
+
+/// component.md §7.15: endpoints of base models were never ready, and neither were their columns and metrics.
+#[test]
+fn base_models_count_pods_that_are_ready() {
+    let decision = decided(&observed(&base(), &[Some(Stand::Unknown), Some(Stand::Unknown)]));
+    assert_eq!(counts(&decision), (2, 0, 2));
+    assert_eq!(
+        conditions(&decision),
+        [
+            "ServicesFound=True/ServicesFound",
+            "EndpointsReady=True/EndpointsDiscovered",
+            "Ready=True/EndpointsDiscovered",
+            "Reconciling=False/UpToDate",
+            "Stalled=False/UpToDate"
+        ]
+    );
+    assert!(!decision.needs_finalizer && decision.status.adapter.is_none());
+    let decision = decided(&observed(&base(), &[Some(Stand::Unknown), None]));
+    assert_eq!(counts(&decision), (1, 0, 2));
+    assert!(conditions(&decision).contains(&"EndpointsReady=False/NotReady".to_owned()));
+    assert_eq!(message(&decision, "Ready"), "served by 1 of 2 endpoints; pods that are not ready: 1");
+}
+
+/// component.md §7.16: a missing source made the endpoints disappear from the status.
+#[test]
+fn a_mistake_hides_no_endpoints() {
+    let mut model = lora();
+    model["spec"]["source"] = json!(null);
+    let decision = decided(&observed(&model, &[Some(Stand::Unknown), None]));
+    assert_eq!(counts(&decision), (0, 0, 2));
+    assert!(conditions(&decision).contains(&"EndpointsReady=False/NotReady".to_owned()));
+    assert!(conditions(&decision).contains(&"Stalled=True/InvalidSpec".to_owned()));
+    assert!(message(&decision, "Stalled").starts_with("spec.source.uri is missing;"));
+}
+
+#[test]
+fn an_adapter_is_ready_when_every_engine_has_it() {
+    let decision = decided(&observed(&lora(), &[Some(Stand::Loaded), Some(Stand::Coming)]));
+    assert_eq!(counts(&decision), (1, 0, 2));
+    assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()));
+    let decision = decided(&observed(&lora(), &[Some(Stand::Loaded), Some(Stand::Loaded)]));
+    assert_eq!(counts(&decision), (2, 0, 2));
+    assert!(conditions(&decision).contains(&"EndpointsReady=True/AllEndpointsReady".to_owned()));
+}
+
+#[test]
+fn a_pod_that_is_not_ready_serves_nothing() {
+    let mut observed = observed(&lora(), &[None]);
+    observed.stands.insert("w-0".into(), Stand::Loaded);
+    assert_eq!(counts(&decided(&observed)), (0, 0, 1));
+}
+
+#[test]
+fn refusals_stall_the_model_when_they_go_on_and_are_told_by_problem() {
+    let some = |failures| [Some(Stand::Loaded), Some(refused(failures)), Some(refused(failures))];
+    let decision = decided(&observed(&lora(), &some(2)));
+    assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()));
+    let decision = decided(&observed(&lora(), &some(3)));
+    assert!(conditions(&decision).contains(&"Stalled=True/LoadFailed".to_owned()));
+    assert_eq!(message(&decision, "Ready"), "served by 1 of 3 endpoints; w-1, w-2: refuses with HTTP 500: too many");
+    let lost = Stand::Failing { problem: Problem::TimedOut, failures: 99 };
+    let decision = decided(&observed(&lora(), &[Some(lost)]));
+    assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()), "that may pass");
+}
+
+#[test]
+fn a_message_is_short_however_many_fail() {
+    let failing = |index: usize| {
+        let problem = Problem::Refused { status: 500, message: format!("reason {}", index % 4) };
+        Some(Stand::Failing { problem, failures: 9 })
+    };
+    let stands: Vec<Option<Stand>> = (0..200).map(failing).collect();
+    let message = message(&decided(&observed(&lora(), &stands)), "Ready");
+    assert_eq!(
+        message,
+        "served by 0 of 200 endpoints; w-0, w-4, w-8 and 47 more: refuses with HTTP 500: reason 0; \
+         w-1, w-5, w-9 and 47 more: refuses with HTTP 500: reason 1; further problems: 2"
+    );
+}
+
+#[test]
+fn workers_that_are_covered_serve() {
+    let mut observed = observed(&lora(), &[Some(Stand::Loaded), Some(Stand::Unmanaged)]);
+    let decision = decided(&observed);
+    assert!(conditions(&decision).contains(&"Stalled=True/LoadFailed".to_owned()));
+    observed.covered.insert("w-1".into());
+    let decision = decided(&observed);
+    assert_eq!(counts(&decision), (1, 1, 2));
+    assert!(conditions(&decision).contains(&"EndpointsReady=True/AllEndpointsReady".to_owned()));
+}
+
+#[test]
+fn a_taken_name_says_whose_it_is() {
+    let mut observed = observed(&lora(), &[Some(Stand::Loaded)]);
+    observed.taken_by = Some(Key::new("n", "older"));
+    let decision = decided(&observed);
+    assert_eq!(counts(&decision), (0, 0, 1));
+    assert!(conditions(&decision).contains(&"Stalled=True/NameTaken".to_owned()));
+    assert!(message(&decision, "Stalled").starts_with("DynamoModel older of the same base model"));
+}
+
+/// The decision's status as the model's live one.
+fn after(model: &Value, decision: &Decision) -> Value {
+    let mut model = model.clone();
+    model["status"] = serde_json::to_value(&decision.status).unwrap();
+    model
+}
+
+#[test]
+fn what_is_asked_for_is_remembered_first() {
+    let mut fresh = lora();
+    fresh["metadata"]["finalizers"] = json!([]);
+    let decision = decided(&observed(&fresh, &[Some(Stand::Unknown)]));
+    assert!(decision.needs_finalizer);
+    let memory = decision.status.adapter.clone().unwrap();
+    assert_eq!((memory.model_name.as_deref(), memory.reloading), (Some("a"), false));
+    let model = after(&lora(), &decision);
+    assert!(!decided(&observed(&model, &[Some(Stand::Unknown)])).needs_finalizer);
+}
+
+/// Endpoints that were gone for a moment ended the reload, and copies of the old source passed for the new one afterwards.
+#[test]
+fn a_reload_does_not_end_while_there_are_no_endpoints() {
+    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded)])));
+    model["spec"]["source"]["uri"] = json!("s3://2");
+    let model = after(&model, &decided(&observed(&model, &[Some(Stand::Coming)])));
+    let memory = |stands: &[Option<Stand>]| decided(&observed(&model, stands)).status.adapter.unwrap();
+    assert!(memory(&[Some(Stand::Coming)]).reloading);
+    assert!(memory(&[]).reloading, "nothing shows that engines have loaded the new source");
+    assert!(!memory(&[Some(Stand::Loaded)]).reloading);
+}
+
+#[test]
+fn a_new_name_supersedes_the_old_one_until_no_engine_holds_it() {
+    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded)])));
+    model["spec"]["modelName"] = json!("new");
+    let mut observed_one = observed(&model, &[Some(Stand::Coming)]);
+    observed_one.lingering.insert("a".into());
+    let decision = decided(&observed_one);
+    let memory = decision.status.adapter.clone().unwrap();
+    assert_eq!((memory.model_name.as_deref(), memory.superseded), (Some("new"), vec!["a".to_owned()]));
+    let model = after(&model, &decision);
+    let memory = decided(&observed(&model, &[Some(Stand::Loaded)])).status.adapter.unwrap();
+    assert!(memory.superseded.is_empty() && !memory.reloading);
+}
+
+#[test]
+fn a_new_source_is_remembered_as_a_reload_until_all_have_it() {
+    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded)])));
+    model["spec"]["source"]["uri"] = json!("s3://2");
+    // A controller that has just started would take the old copy for the new one.
+    let decision = decided(&observed(&model, &[Some(Stand::Unknown)]));
+    assert_eq!(counts(&decision), (0, 0, 1), "what was said of the old source does not count");
+    let model = after(&model, &decision);
+    assert!(decision.status.adapter.unwrap().reloading);
+    let decision = decided(&observed(&model, &[Some(Stand::Loaded), Some(Stand::Coming)]));
+    assert!(decision.status.adapter.unwrap().reloading);
+    let decision = decided(&observed(&model, &[Some(Stand::Loaded), Some(Stand::Loaded)]));
+    assert!(!decision.status.adapter.unwrap().reloading);
+}
+
+#[test]
+fn a_controller_that_starts_believes_the_status_until_it_has_asked() {
+    let model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded), Some(Stand::Coming)])));
+    let decision = decided(&observed(&model, &[Some(Stand::Unknown), Some(Stand::Unknown)]));
+    assert_eq!(counts(&decision), (1, 0, 2));
+    // The Go operator leaves endpoints and no memory.
+    let mut go = model.clone();
+    go["status"]["adapter"] = json!(null);
+    assert_eq!(counts(&decided(&observed(&go, &[Some(Stand::Unknown), Some(Stand::Unknown)]))), (1, 0, 2));
+    // Another pod of that name, at another address.
+    let mut other = observed(&model, &[Some(Stand::Unknown)]);
+    other.found.endpoints[0].address = "10.9.9.9".parse().unwrap();
+    assert_eq!(counts(&decided(&other)), (0, 0, 1));
+}
+
+#[test]
+fn events_tell_what_changed_and_nothing_else() {
+    let told = |before: Vec<Option<Stand>>, now: Vec<Option<Stand>>| {
+        let before = decided(&observed(&lora(), &before)).status;
+        let now = decided(&observed(&lora(), &now)).status;
+        between(Some(&before), &now).map(|event| format!("{:?} {}: {}", event.type_, event.reason, event.note))
+    };
+    let (loaded, coming) = (Some(Stand::Loaded), Some(Stand::Coming));
+    let expected = "Normal EndpointsReady: served by 1 of 1 endpoints";
+    assert_eq!(told(vec![coming.clone()], vec![loaded.clone()]).as_deref(), Some(expected));
+    assert_eq!(told(vec![loaded.clone()], vec![loaded.clone()]), None);
+    assert_eq!(told(vec![coming.clone()], vec![coming.clone(), coming.clone()]), None);
+    let expected = "Warning NotReady: served by 1 of 2 endpoints";
+    assert_eq!(told(vec![loaded.clone()], vec![loaded.clone(), coming.clone()]).as_deref(), Some(expected));
+    let expected = "Warning PartialEndpointFailure: served by 0 of 1 endpoints; w-0: refuses with HTTP 500: too many";
+    assert_eq!(told(vec![coming], vec![Some(refused(3))]).as_deref(), Some(expected));
+    let expected = "Warning NoEndpointsFound: no worker of the base model is running";
+    assert_eq!(told(vec![loaded], vec![]).as_deref(), Some(expected));
+}
+
+/// component.md §2.7: a deletion could take as long as its requests; it must end, whatever engines do.
+#[test]
+fn a_farewell_ends() {
+    let patience = Duration::from_secs(30);
+    assert_eq!(farewell(0, Duration::ZERO, patience), Farewell::Done);
+    assert_eq!(farewell(2, Duration::from_secs(10), patience), Farewell::Wait(Duration::from_secs(20)));
+    assert_eq!(farewell(2, patience, patience), Farewell::GiveUp);
+    assert_eq!(farewell(2, Duration::from_secs(99), patience), Farewell::GiveUp);
+}

@@ -1,0 +1,253 @@
+//! What Grove's status means for a component: whether it serves, and if not, what keeps it.
+
+use api_types::{
+    grove::{
+        LastError, PodClique, PodCliqueScalingGroup, UpdateProgress,
+        conditions::{
+            INSUFFICIENT_SCHEDULED_GROUP_REPLICAS, INSUFFICIENT_SCHEDULED_PODS, MIN_AVAILABLE_BREACHED,
+            POD_CLIQUE_SCHEDULED,
+        },
+    },
+    v1beta1::{ComponentKind, ComponentReplicaStatus},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// A component on Grove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroveReadiness {
+    /// Its counts, without the Dynamo namespace.
+    pub replicas: ComponentReplicaStatus,
+    /// What keeps it from being ready; `None` if nothing does.
+    pub not_ready: Option<NotReadyYet>,
+    /// Whether fewer pods or replicas serve than are desired.
+    pub lacks_pods: bool,
+    /// How far it follows the PodCliqueSet.
+    pub revision: Revision,
+}
+
+/// What keeps a component from being ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReadyYet {
+    /// What kind of thing.
+    pub classification: Classification,
+    /// The thing itself, in words.
+    pub message: String,
+}
+
+/// Kinds of things that keep a component from being ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Classification {
+    /// Grove has not reconciled it, or not made it yet.
+    NotLookedAt,
+    /// Pods have a scheduling gate.
+    Gated,
+    /// Pods find no place.
+    Capacity,
+    /// Pods are being replaced.
+    Updating,
+    /// Pods have a place and are not ready.
+    Pods,
+}
+
+/// How far a component follows the PodCliqueSet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Revision {
+    /// The template that it follows, if all its pods do; `None` while they are being replaced, or before anything is known.
+    pub complete: Option<String>,
+    /// Whether there are pods to follow, and Grove says which template they follow. Older versions do not.
+    pub is_told: bool,
+}
+
+impl Revision {
+    /// Whether pods are of another template than the one that Grove has accepted for the whole PodCliqueSet.
+    #[must_use]
+    pub fn is_behind(&self, accepted: &str) -> bool {
+        self.is_told && self.complete.as_deref() != Some(accepted)
+    }
+}
+
+/// Counts of either kind.
+struct Counts<'a> {
+    desired: i32,
+    generation: Option<i64>,
+    observed: Option<i64>,
+    replicas: i32,
+    updated: i32,
+    /// Ready pods, or available replicas.
+    serving: i32,
+    serving_word: &'static str,
+    /// What is counted.
+    unit: &'static str,
+    scheduled: i32,
+    hash: Option<&'a str>,
+    update: Option<&'a UpdateProgress>,
+    errors: &'a [LastError],
+}
+
+/// A component that is a clique by itself; `None` if Grove has not made it yet.
+pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness {
+    let Some(live) = live else { return missing(ComponentKind::PodClique, name) };
+    let status = live.status.clone().unwrap_or_default();
+    let counts = Counts {
+        desired: live.spec.replicas,
+        generation: live.metadata.generation,
+        observed: status.observed_generation,
+        replicas: status.replicas,
+        updated: status.updated_replicas,
+        serving: status.ready_replicas,
+        serving_word: "ready",
+        unit: "pods",
+        scheduled: status.scheduled_replicas,
+        hash: status.current_pod_clique_set_generation_hash.as_deref(),
+        update: status.update_progress.as_ref(),
+        errors: &status.last_errors,
+    };
+    let unscheduled = find(&status.conditions, POD_CLIQUE_SCHEDULED)
+        .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_PODS);
+    let blocked = match status.schedule_gated_replicas {
+        0 => unscheduled.map(|c| (Classification::Capacity, format!("{}: {}", c.reason, c.message))),
+        gated => Some((
+            Classification::Gated,
+            format!(
+                "{gated} pods have a scheduling gate, which Grove removes when their whole gang can be placed; \
+                 with room on the nodes that takes a few seconds"
+            ),
+        )),
+    };
+    let replicas = ComponentReplicaStatus {
+        ready_replicas: Some(counts.serving),
+        ..counts.status(ComponentKind::PodClique, name)
+    };
+    counts.judge(replicas, blocked)
+}
+
+/// A component that is a scaling group; `None` if Grove has not made it yet.
+pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> GroveReadiness {
+    let Some(live) = live else { return missing(ComponentKind::PodCliqueScalingGroup, name) };
+    let status = live.status.clone().unwrap_or_default();
+    let counts = Counts {
+        desired: live.spec.replicas,
+        generation: live.metadata.generation,
+        observed: status.observed_generation,
+        replicas: status.replicas,
+        updated: status.updated_replicas,
+        serving: status.available_replicas,
+        serving_word: "available",
+        unit: "replicas",
+        scheduled: status.scheduled_replicas,
+        hash: status.current_pod_clique_set_generation_hash.as_deref(),
+        update: status.update_progress.as_ref(),
+        errors: &status.last_errors,
+    };
+    let unscheduled = find(&status.conditions, MIN_AVAILABLE_BREACHED)
+        .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_GROUP_REPLICAS);
+    let blocked = unscheduled.map(|c| (Classification::Capacity, format!("{}: {}", c.reason, c.message)));
+    let replicas = ComponentReplicaStatus {
+        available_replicas: Some(counts.serving),
+        ..counts.status(ComponentKind::PodCliqueScalingGroup, name)
+    };
+    counts.judge(replicas, blocked)
+}
+
+fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn missing(kind: ComponentKind, name: &str) -> GroveReadiness {
+    GroveReadiness {
+        replicas: empty(kind, name),
+        not_ready: Some(NotReadyYet {
+            classification: Classification::NotLookedAt,
+            message: format!("Grove has not made {kind:?} {name} yet"),
+        }),
+        lacks_pods: false,
+        revision: Revision::default(),
+    }
+}
+
+fn empty(kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
+    ComponentReplicaStatus {
+        component_kind: kind,
+        component_names: vec![name.to_owned()],
+        runtime_namespace: None,
+        replicas: 0,
+        updated_replicas: 0,
+        ready_replicas: None,
+        available_replicas: None,
+        scheduled_replicas: None,
+    }
+}
+
+impl Counts<'_> {
+    fn status(&self, kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
+        ComponentReplicaStatus {
+            replicas: self.replicas,
+            updated_replicas: self.updated,
+            scheduled_replicas: Some(self.scheduled).filter(|_| self.is_observed()),
+            ..empty(kind, name)
+        }
+    }
+
+    fn is_observed(&self) -> bool {
+        self.observed.is_some_and(|observed| observed >= self.generation.unwrap_or(0))
+    }
+
+    /// Whether Grove replaces pods by those of a newer template. The observed generation lags until that has ended.
+    fn is_updating(&self) -> bool {
+        self.update.is_some_and(UpdateProgress::is_running)
+    }
+
+    fn judge(&self, replicas: ComponentReplicaStatus, blocked: Option<(Classification, String)>) -> GroveReadiness {
+        let not_ready = self.obstacle(blocked).map(|(classification, mut message)| {
+            for error in self.errors {
+                message = format!("{message}; {}: {}", error.code, error.description);
+            }
+            NotReadyYet { classification, message }
+        });
+        let settled = self.is_observed() && self.replicas == self.desired && self.updated == self.desired;
+        let complete = self.hash.filter(|_| settled && !self.is_updating()).map(str::to_owned);
+        let is_told = self.hash.is_some() && self.desired > 0;
+        let lacks_pods = self.serving < self.desired;
+        GroveReadiness { replicas, not_ready, lacks_pods, revision: Revision { complete, is_told } }
+    }
+
+    /// The first thing that is not as it should be. Full counts come before what conditions say: those may be older.
+    fn obstacle(&self, blocked: Option<(Classification, String)>) -> Option<(Classification, String)> {
+        let Self { desired, replicas, updated, serving, serving_word, unit, scheduled, .. } = *self;
+        if !self.is_observed() && !self.is_updating() {
+            return Some((Classification::NotLookedAt, "Grove has not reconciled the latest spec yet".to_owned()));
+        }
+        if self.is_observed() && replicas == desired && updated == desired && serving == desired {
+            return None;
+        }
+        if desired == 0 {
+            // Pods on their way out are no replicas any more; the other counts have them.
+            let left = replicas.max(updated).max(serving);
+            let text = format!("{left} {unit} that are no longer wanted are still there");
+            return Some((Classification::Updating, text));
+        }
+        let progress = || {
+            let surplus = if replicas > desired { format!(", {replicas} exist") } else { String::new() };
+            let text = format!(
+                "{updated} of {desired} {unit} have the current template{surplus}, {serving} are {serving_word}"
+            );
+            (Classification::Updating, text)
+        };
+        if self.is_updating() {
+            return Some(progress());
+        }
+        if blocked.is_some() {
+            return blocked;
+        }
+        if scheduled > 0 && scheduled < desired {
+            return Some((Classification::Capacity, format!("{scheduled} of {desired} have a place")));
+        }
+        if updated != desired || replicas != desired {
+            return Some(progress());
+        }
+        Some((Classification::Pods, format!("{serving} of {desired} are {serving_word}")))
+    }
+}
+
+#[cfg(test)]
+mod tests;
