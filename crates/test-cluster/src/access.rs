@@ -172,6 +172,15 @@ impl Access {
 }
 
 /// Writes the administrator's kubeconfig, with everything it needs inside.
+/// Writes the kubeconfig `first` again, for the API server on another port.
+pub(crate) fn write_kubeconfig_of_port(path: &Path, first: &Path, port: u16) -> Result<(), Error> {
+    const SERVER: &str = "https://127.0.0.1:";
+    let text = std::fs::read_to_string(first).map_err(Error::io("read", first))?;
+    let (head, tail) = text.split_once(SERVER).unwrap_or((&text, ""));
+    let tail = tail.trim_start_matches(|c: char| c.is_ascii_digit());
+    write_private(path, format!("{head}{SERVER}{port}{tail}").as_bytes())
+}
+
 pub(crate) fn write_admin_kubeconfig(path: &Path, port: u16, admin: Admin) -> Result<(), Error> {
     let data = |pem: String| json!(ByteString(pem.into_bytes()));
     let cluster = json!({

@@ -14,6 +14,7 @@ use crate::{
     assets::{Assets, AssetsError, Tool},
     components::{self, APISERVER, CONTROLLER_MANAGER, ETCD, KWOK, SCHEDULER},
     error::Error,
+    held::{self, HeldServer},
     home,
     namespace::wait_for_account,
     nodes,
@@ -182,6 +183,27 @@ impl Cluster {
     pub async fn start_apiserver(&self) -> Result<(), Error> {
         self.supervisor.run_again(APISERVER).await?;
         self.unless_dead(&[ETCD, APISERVER], self.ready()).await
+    }
+
+    /// Starts a second API server on the same etcd and returns when it is ready. Its watch cache can be held back.
+    ///
+    /// # Errors
+    /// It cannot be built, or does not become ready.
+    pub async fn held_apiserver(&self) -> Result<HeldServer, Error> {
+        let executable = spawn_blocking(|| Assets::from_env()?.find(Tool::ApiServer)).await??;
+        let (port, kubeconfig) = (port::free()?, self.dir().join(components::SECOND_KUBECONFIG));
+        access::write_kubeconfig_of_port(&kubeconfig, &self.dir().join(components::KUBECONFIG), port)?;
+        let server = HeldServer::relay(self.dir(), components::ETCD_SOCKET, kubeconfig.clone())
+            .map_err(Error::io("listen in", self.dir()))?;
+        let program = components::second_apiserver(executable, port, held::SOCKET);
+        self.supervisor.run(&program).await?;
+        let client = Access::from_kubeconfig(kubeconfig).await?.client()?;
+        let ready = async {
+            wait::until("the second API server to be ready", READY_LIMIT, async || readyz(&client).await).await?;
+            Ok(())
+        };
+        self.unless_dead(&[components::SECOND_APISERVER], ready).await?;
+        Ok(server)
     }
 
     /// Runs a further program, such as a controller, for as long as the cluster lives.

@@ -12,17 +12,20 @@ use crate::{options::Options, supervisor::Program};
 
 pub(crate) const ETCD: &str = "etcd";
 pub(crate) const APISERVER: &str = "kube-apiserver";
+pub(crate) const SECOND_APISERVER: &str = "second-kube-apiserver";
 pub(crate) const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub(crate) const SCHEDULER: &str = "kube-scheduler";
 pub(crate) const KWOK: &str = "kwok";
 
 pub(crate) const PKI_DIR: &str = "pki";
 pub(crate) const KUBECONFIG: &str = "kubeconfig";
+pub(crate) const SECOND_KUBECONFIG: &str = "second-kubeconfig";
 pub(crate) const AUDIT_LOG: &str = "audit.log";
 pub(crate) const AUDIT_POLICY: &str = "audit-policy.json";
 
 /// Sockets of etcd. It wants `host:port` where it is told its own address, hence the form; the whole is a file name.
 const ETCD_CLIENTS: &str = "unix://etcd:0";
+pub(crate) const ETCD_SOCKET: &str = "etcd:0";
 const ETCD_PEERS: &str = "unix://peers:0";
 const SERVICE_RANGE: &str = "10.96.0.0/16";
 const POD_RANGE: &str = "10.244.0.0/16";
@@ -45,9 +48,19 @@ pub(crate) fn etcd(executable: PathBuf) -> Program {
     Program { name: ETCD.to_owned(), executable, args: args.into(), env: vec![] }
 }
 
+/// A second API server, which reaches etcd by a socket of its own.
+pub(crate) fn second_apiserver(executable: PathBuf, port: u16, socket: &str) -> Program {
+    let program = apiserver_on(executable, port, &Options::default(), &format!("unix://{socket}"));
+    Program { name: SECOND_APISERVER.to_owned(), ..program }
+}
+
 pub(crate) fn apiserver(executable: PathBuf, port: u16, options: &Options) -> Program {
+    apiserver_on(executable, port, options, ETCD_CLIENTS)
+}
+
+fn apiserver_on(executable: PathBuf, port: u16, options: &Options, etcd: &str) -> Program {
     let mut args = vec![
-        format!("--etcd-servers={ETCD_CLIENTS}"),
+        format!("--etcd-servers={etcd}"),
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
         format!("--secure-port={port}"),

@@ -5,6 +5,7 @@ mod deletion;
 mod elections;
 mod graphs;
 mod handovers;
+mod held;
 mod hostile;
 mod kill_points;
 mod nodes;

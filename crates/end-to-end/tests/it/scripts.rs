@@ -35,20 +35,20 @@ const SCRIPTS: u64 = 3;
 /// The variable that says how many.
 const COUNT: &str = "DYNAMO_ROLLOUT_SCRIPTS";
 const STEPS: u32 = 6;
-const TAGS: [&str; 3] = ["1.0.0", "2.0.0", "3.0.0"];
+pub const TAGS: [&str; 3] = ["1.0.0", "2.0.0", "3.0.0"];
 /// The names that the prefill workers can have.
 const PREFILL: [&str; 2] = ["Prefill", "Prefetch"];
 /// The least common multiple of all replica counts: every share is a whole number of these parts.
 const WHOLE: i32 = 60;
 /// The name of the graph, and that of the one that is made afresh.
-const NAMES: [&str; 2] = ["chat", "anew"];
+pub const NAMES: [&str; 2] = ["chat", "anew"];
 
 /// A sequence that looks random and can be repeated.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
     /// A number below `sides`.
-    fn below(&mut self, sides: u64) -> u64 {
+    pub fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
@@ -56,19 +56,19 @@ impl Dice {
 
 /// What runs the decode workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
     Deployment,
     LeaderWorkerSet,
 }
 
 /// What the author wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Wish {
+pub struct Wish {
     kind: Kind,
-    tag: usize,
+    pub tag: usize,
     replicas: i32,
     /// Replicas of the prefill workers.
-    prefill: i32,
+    pub prefill: i32,
     /// The prefill workers have another name.
     renamed: bool,
     /// The worker component whose pods find no node, by its place.
@@ -76,11 +76,11 @@ struct Wish {
 }
 
 impl Wish {
-    fn new(kind: Kind, tag: usize, replicas: i32) -> Self {
+    pub fn new(kind: Kind, tag: usize, replicas: i32) -> Self {
         Self { kind, tag, replicas, prefill: 1, renamed: false, stuck: None }
     }
 
-    fn graph(self, name: &str) -> Value {
+    pub fn graph(self, name: &str) -> Value {
         let mut graph = match self.kind {
             Kind::Deployment => disaggregated(name, TAGS[self.tag], self.prefill, self.replicas),
             Kind::LeaderWorkerSet => spanning(TAGS[self.tag], self.replicas),
@@ -158,14 +158,14 @@ async fn serving(world: &World, kind: Kind) -> Result<i32, BoxError> {
 }
 
 /// Watches that enough workers serve.
-struct Guard {
+pub struct Guard {
     floor: Arc<AtomicI32>,
     whole: Arc<Mutex<Option<(i32, i32)>>>,
     task: JoinHandle<Result<(), BoxError>>,
 }
 
 impl Guard {
-    fn start(world: &Arc<World>, kind: Kind) -> Self {
+    pub fn start(world: &Arc<World>, kind: Kind) -> Self {
         let floor = Arc::new(AtomicI32::new(0));
         let whole = Arc::new(Mutex::new(None));
         let (world, wanted, as_whole) = (Arc::clone(world), Arc::clone(&floor), Arc::clone(&whole));
@@ -199,12 +199,17 @@ impl Guard {
     }
 
     /// All workers are there.
-    async fn raise(&self, wish: Wish) {
+    pub async fn raise(&self, wish: Wish) {
         self.floor.store(wish.floor(), Ordering::SeqCst);
         *self.whole.lock().await = wish.whole();
     }
 
-    async fn end(self) -> Result<(), BoxError> {
+    /// Whether it has found too few.
+    pub fn is_finished(&self) -> bool {
+        self.task.is_finished()
+    }
+
+    pub async fn end(self) -> Result<(), BoxError> {
         if self.task.is_finished() {
             return self.task.await?;
         }
@@ -350,7 +355,7 @@ async fn left(world: &World, name: &str) -> Result<Vec<String>, BoxError> {
     Ok(lines)
 }
 
-fn setting(name: &str, default: u64) -> Result<u64, BoxError> {
+pub fn setting(name: &str, default: u64) -> Result<u64, BoxError> {
     match std::env::var(name) {
         Ok(text) => Ok(text.parse().map_err(|_| format!("{name}: {text:?} is no number"))?),
         Err(_) => Ok(default),

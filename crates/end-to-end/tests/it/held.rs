@@ -1,0 +1,57 @@
+//! Controllers that restart beside an API server whose watch cache is held back: two API servers use one etcd, no event
+//! reaches the second one, and the controllers move to it in the middle of a rollout. In each phase of a rollout, serving
+//! workers never fall below what the strategy allows.
+//!
+//! `DYNAMO_HELD_RUNS` is the number of rollouts [default: 2], `DYNAMO_ROLLOUT_SEED` the first seed.
+
+use std::{sync::Arc, time::Duration};
+
+use end_to_end::{BoxError, Operators, private_world};
+use tokio::time::sleep;
+
+use crate::scripts::{Dice, Guard, Kind, NAMES, TAGS, Wish, setting};
+
+#[tokio::test]
+async fn a_restart_beside_an_old_watch_cache_takes_no_capacity_away() -> Result<(), BoxError> {
+    let (first, runs) = (setting("DYNAMO_ROLLOUT_SEED", 1)?, setting("DYNAMO_HELD_RUNS", 2)?);
+    let world = Arc::new(private_world("held").await?);
+    let server = world.cluster.held_apiserver().await?;
+    let operators = world.operators().await?;
+    let mut wish = Wish::new(Kind::Deployment, 0, 4);
+    wish.prefill = 2;
+    world.apply(&wish.graph(NAMES[0])).await?;
+    world.ready(NAMES[0]).await?;
+    let guard = Guard::start(&world, Kind::Deployment);
+    for seed in first..first + runs {
+        let mut dice = Dice(seed);
+        let reverts = dice.below(2) == 0;
+        let [phase, blind, held] = [4000, 2000, 4000].map(|most| Duration::from_millis(dice.below(most)));
+        guard.raise(wish).await;
+        let before = wish.tag;
+        wish.tag = (wish.tag + 1) % TAGS.len();
+        world.apply(&wish.graph(NAMES[0])).await?;
+        sleep(phase).await;
+        server.hold();
+        if reverts {
+            wish.tag = before;
+            world.apply(&wish.graph(NAMES[0])).await?;
+        }
+        sleep(blind).await;
+        operators.stop().await?;
+        let moved = Operators::start(&world, server.kubeconfig(), server.kubeconfig()).await?;
+        sleep(held).await;
+        server.release();
+        let run = format!(
+            "seed {seed}: held after {phase:?}, restarted after {blind:?} more, released after {held:?} more, reverts: {reverts}"
+        );
+        world.ready(NAMES[0]).await.map_err(|error| format!("{run}: {error}"))?;
+        if guard.is_finished() {
+            return guard.end().await.map_err(|error| format!("{run}: {error}").into());
+        }
+        println!("{run}");
+        moved.stop().await?;
+        operators.start_again().await?;
+    }
+    guard.end().await?;
+    operators.stop().await
+}
