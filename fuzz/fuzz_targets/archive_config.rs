@@ -9,7 +9,7 @@ use component_controller::component::archive::{ArchiveFacts, expand as expand_co
 use graph_controller::graph::expand::{build_of, configured, expand};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
-use workload::archive::workers;
+use workload::legacy::workers;
 
 fn metadata(annotation: &str, kept: &str) -> Value {
     json!({ "name": "chat", "namespace": "team", "uid": "u", "annotations": { annotation: kept } })

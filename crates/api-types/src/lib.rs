@@ -30,6 +30,7 @@ pub mod limits;
 pub mod names;
 pub mod owner;
 pub mod ports;
+pub mod quantity;
 pub mod refusals;
 #[cfg(feature = "schema")]
 pub mod schema;

@@ -5,14 +5,14 @@ use api_types::v1alpha1::DynamoCheckpoint;
 use controller_kit::store::{Key, Packed, Store, UnpackError};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PersistentVolumeClaim};
 use kube::core::PartialObjectMeta;
-pub use workload::snapshot::Place;
-use workload::snapshot::{SnapshotSettings, checkpoint_id, storage_of_agents};
+pub use workload::checkpoint::StorageLocation;
+use workload::checkpoint::{CheckpointConfig, checkpoint_id, storage_of_agents};
 
 /// The caches, and the settings.
 #[derive(Clone)]
 pub struct Snapshots {
     /// `None` if checkpoints are switched off.
-    pub settings: Option<SnapshotSettings>,
+    pub settings: Option<CheckpointConfig>,
     /// All checkpoints.
     pub checkpoints: Store<Packed<DynamoCheckpoint>>,
     /// DaemonSets of the agents that take and restore checkpoints.
@@ -47,20 +47,20 @@ impl Snapshots {
     }
 
     /// Where the checkpoints of a namespace are kept.
-    pub fn place(&self, namespace: &str) -> Place {
+    pub fn place(&self, namespace: &str) -> StorageLocation {
         let settings = self.settings.clone().unwrap_or_default();
         match settings.storage.storage() {
-            Err(problem) => Place::Mistaken(problem),
+            Err(problem) => StorageLocation::Invalid(problem),
             Ok(Some(storage)) => {
                 let key = Key::new(namespace, &storage.claim);
                 let exists = self.claims.as_ref().is_none_or(|claims| claims.get(&key).is_some());
-                Place::Named { storage, exists }
+                StorageLocation::Named { storage, exists }
             }
             Ok(None) => {
                 let all = self.agents.all();
                 let here = all.iter().filter(|agent| agent.metadata.namespace.as_deref() == Some(namespace));
                 let agents: Vec<DaemonSet> = here.filter_map(|agent| agent.unpack().ok()).collect();
-                storage_of_agents(&agents).map_or(Place::Unknown, Place::OfAgent)
+                storage_of_agents(&agents).map_or(StorageLocation::Unknown, StorageLocation::OfAgent)
             }
         }
     }

@@ -9,7 +9,7 @@ use k8s_openapi::api::resource::v1::{
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use workload::claims::{Claim, ClaimSource, DeviceClasses, Uncountable, classes_of, count_gpus};
+use workload::device_claims::{Claim, ClaimSource, DeviceClasses, GpuCountError, classes_of, count_gpus};
 
 use crate::{
     access::{Access, Verb},
@@ -36,11 +36,11 @@ pub async fn claimed_gpus(
     applier: &Applier,
     namespace: &str,
     claims: &[Claim],
-) -> Result<Result<u32, Uncountable>, Error> {
+) -> Result<Result<u32, GpuCountError>, Error> {
     let mut specs = Vec::new();
     for claim in claims {
         let Some(spec) = spec_of(applier, namespace, &claim.source).await? else {
-            return Ok(Err(Uncountable::NoClaim(claim.source.clone())));
+            return Ok(Err(GpuCountError::NoClaim(claim.source.clone())));
         };
         specs.push((claim.clone(), spec));
     }

@@ -59,19 +59,19 @@ impl Cause {
     }
 
     /// Whether pods may be on their way, with nothing for anybody to do.
-    pub fn is_ordinary(self) -> bool {
+    pub fn is_expected(self) -> bool {
         matches!(self, Self::Gated | Self::Starting | Self::Probe | Self::Preparing)
     }
 
     /// Whether nothing goes on without somebody's help. A node may yet come, a mount is tried again, and what ended is started anew.
-    pub fn is_lasting(self) -> bool {
+    pub fn needs_action(self) -> bool {
         matches!(self, Self::Refused | Self::Configuration | Self::ImagePull)
     }
 }
 
 /// Why pods do not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct Diagnosis {
     /// The cause.
     pub cause: Cause,
     /// The pod, the container and what Kubernetes says.
@@ -79,30 +79,30 @@ pub struct Trouble {
 }
 
 /// Looks for the pod whose cause is the most telling; `None` if all of them serve.
-pub fn diagnose(pods: &[Pod]) -> Option<Trouble> {
+pub fn diagnose(pods: &[Pod]) -> Option<Diagnosis> {
     most_telling(pods).map(|(_, trouble)| trouble)
 }
 
 /// The pod that [`diagnose`] names, if all that is known of it is that its containers are being created. Its events say more.
-pub fn being_set_up(pods: &[Pod]) -> Option<&Pod> {
+pub fn pod_being_created(pods: &[Pod]) -> Option<&Pod> {
     most_telling(pods).filter(|(_, trouble)| trouble.cause == Cause::Starting).map(|(pod, _)| pod)
 }
 
-impl Trouble {
+impl Diagnosis {
     /// A volume of a pod cannot be mounted; `message` is the kubelet's.
-    pub fn of_volume(pod: &Pod, message: &str) -> Self {
+    pub fn from_mount_warning(pod: &Pod, message: &str) -> Self {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         Self { cause: Cause::Volume, message: cut(&format!("pod {name}: {message}")) }
     }
 
     /// What makes pods, for example `StatefulSet w-0`, gets none; `message` is its controller's.
-    pub fn of_refusal(owner: &str, message: &str) -> Self {
+    pub fn from_creation_warning(owner: &str, message: &str) -> Self {
         Self { cause: Cause::Refused, message: cut(&format!("{owner}: {message}")) }
     }
 }
 
 /// A pod that ended has mostly been replaced: it tells of the past as soon as one that is there tells of the present.
-fn most_telling(pods: &[Pod]) -> Option<(&Pod, Trouble)> {
+fn most_telling(pods: &[Pod]) -> Option<(&Pod, Diagnosis)> {
     let (ended, live): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| has_ended(pod));
     most_telling_of(&live).or_else(|| most_telling_of(&ended))
 }
@@ -112,14 +112,14 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-fn most_telling_of<'a>(pods: &[&'a Pod]) -> Option<(&'a Pod, Trouble)> {
+fn most_telling_of<'a>(pods: &[&'a Pod]) -> Option<(&'a Pod, Diagnosis)> {
     let mut all: Vec<_> = pods.iter().filter_map(|pod| Some((trouble_of(pod)?, *pod))).collect();
     all.sort_by(|((a, _), one), ((b, _), other)| (a, &one.metadata.name).cmp(&(b, &other.metadata.name)));
     let ((cause, what), pod) = all.first()?;
     let alike = all.iter().filter(|((other, _), _)| other == cause).count();
     let others = if alike > 1 { ", and others like it" } else { "" };
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    Some((*pod, Trouble { cause: *cause, message: format!("pod {name}{others}: {what}") }))
+    Some((*pod, Diagnosis { cause: *cause, message: format!("pod {name}{others}: {what}") }))
 }
 
 fn trouble_of(pod: &Pod) -> Option<(Cause, String)> {
@@ -387,12 +387,12 @@ mod tests {
     #[test]
     fn only_a_pod_of_which_nothing_else_is_known_is_asked_for_its_events() {
         let creating = pod("w-1", waiting("ContainerCreating", ""));
-        let asked = |pods: &[Pod]| being_set_up(pods).and_then(|pod| pod.metadata.name.clone());
+        let asked = |pods: &[Pod]| pod_being_created(pods).and_then(|pod| pod.metadata.name.clone());
         assert_eq!(asked(std::slice::from_ref(&creating)).as_deref(), Some("w-1"));
         assert_eq!(asked(&[creating.clone(), pod("w-2", waiting("ErrImagePull", "no"))]), None);
         assert_eq!(asked(&[pod("w-3", container(json!({ "state": { "running": {} } })))]), None);
         let message = "MountVolume.SetUp failed for volume \"hf\" : secret \"hf-token\" not found";
-        let trouble = Trouble::of_volume(&creating, message);
+        let trouble = Diagnosis::from_mount_warning(&creating, message);
         assert_eq!((trouble.cause.reason(), trouble.message), ("VolumeNotMounted", format!("pod w-1: {message}")));
     }
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use api_types::quantity;
 use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity};
-
-use crate::quantity;
 
 const ONE: i128 = 1_000_000_000;
 

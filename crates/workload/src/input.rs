@@ -1,6 +1,6 @@
 //! What rendering needs to know beside the component itself.
 
-use crate::{ExposureSettings, PullSecretIndex, snapshot::Restore};
+use crate::{ExposureSettings, PullSecretIndex, checkpoint::Restore};
 
 /// Everything outside the component that its objects depend on; read from the cluster and the configuration before.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 //! User mistakes are found once, by [`validate`]; everything after it is infallible.
 //!
 //! ```text
-//! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Invalid>>   all mistakes at once
+//! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Violation>>   all mistakes at once
 //! render_deployment(&RenderInput, &Validated)      -> Deployment        owner, labels, strategy, template, digest
 //! render_service(&RenderInput, &Validated)         -> Option<Service>   None: there must be none
 //! render_ingress, render_virtual_service           -> Option<…>         the way in from outside
@@ -16,74 +16,74 @@
 //! use_memory_of_rank, hold_memory_of_rank, rank_claim   GPU memory that the pods of a Grove group share
 //! apply_kv_transfer_policy(&mut PodTemplateSpec, …)  before the template becomes a component's
 //! Workload::readiness(), replica_status()          -> Readiness, ComponentReplicaStatus   of what is live
-//! diagnose(&[Pod])                                 -> Option<Trouble>  why pods do not serve, and which one to look at
+//! diagnose(&[Pod])                                 -> Option<Diagnosis>  why pods do not serve, and which one to look at
 //! PullSecretIndex, RegistryHosts                   docker configuration Secrets by registry, no contents kept
 //! ```
 //!
 //! | module | what |
 //! |---|---|
-//! | [`archive`] | components whose image is built from an archive: the API of 2025 |
 //! | `validate` | mistakes of the author, each with field path and remedy |
 //! | `pod` | the pod template, one file per step |
 //! | `frameworks` | which engine a worker runs, and what that changes |
 //! | [`grove`] | graphs that run on Grove |
-//! | [`snapshot`] | checkpoints: pods that are captured, pods that are restored |
-//! | [`claims`] | devices that containers have through claims, and how many of them are GPUs |
+//! | [`checkpoint`] | pods that are captured, pods that are restored |
+//! | [`device_claims`] | devices that containers have through claims (DRA), and how many of them are GPUs |
+//! | [`legacy`] | components of the legacy API: their image is built from an archive |
 //! | [`go_json`] | JSON as the Go operator writes it |
 //! | `lws` | replicas that span nodes, as LeaderWorkerSets |
 //! | `metadata` | labels and annotations of every object |
 
-pub mod archive;
-pub mod claims;
+pub mod checkpoint;
 mod deployment;
+pub mod device_claims;
 mod diagnosis;
 mod digest;
 mod exposure;
 mod frameworks;
 pub mod go_json;
-mod gpu_claims;
 pub mod gpus;
 pub mod grove;
 mod identity;
 mod input;
 mod job_end;
 mod kv_transfer;
-mod live;
+pub mod legacy;
 mod lws;
 mod metadata;
+mod model;
 mod model_service;
 mod pod;
 mod pull_secrets;
-pub mod quantity;
 mod readiness;
 mod service;
-pub mod snapshot;
 mod strategy;
 mod validate;
+mod violation;
 
 pub use deployment::render_deployment;
-pub use diagnosis::{Cause, Trouble, being_set_up, diagnose};
+pub use device_claims::render_claim_template;
+pub use diagnosis::{Cause, Diagnosis, diagnose, pod_being_created};
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
 pub use exposure::{Departure, ExposureObject, ExposureSettings, render_ingress, render_virtual_service};
 pub use frameworks::{
     LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
 };
-pub use gpu_claims::render_claim_template;
 pub use identity::{has_legacy_type, legacy_type_is_worker};
 pub use input::{DiscoveryBackend, PodSettings, RenderInput};
 pub use job_end::JobEnd;
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains};
-pub use live::Workload;
 pub use lws::{
     GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
     LeaderWorkerTemplate, NetworkConfig, excess_of_names, note_status_before, render_leader_worker_set,
     validate_leader_worker_set,
 };
 pub use metadata::component_annotations;
+pub use model::{CheckpointUse, SharedGpus, ValidatedComponent};
 pub use model_service::{answers_requests, render_model_service};
 pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
-pub use readiness::{NotReady, Readiness};
+pub use readiness::{NotReady, Readiness, Workload};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
-pub use validate::{CheckpointUse, Invalid, RunsOn, SharedGpus, ValidatedComponent, validate, validate_on};
+pub use validate::{RunsOn, validate, validate_on};
+pub use violation::Violation;

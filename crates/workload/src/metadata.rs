@@ -10,7 +10,7 @@ use api_types::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, snapshot::Restore};
+use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, checkpoint::Restore};
 
 /// Labels or annotations.
 pub(crate) type Pairs = BTreeMap<String, String>;

@@ -10,8 +10,6 @@ use k8s_openapi::{
 };
 use thiserror::Error;
 
-use crate::Workload;
-
 /// Whether a workload serves with all of its wanted replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
@@ -70,6 +68,26 @@ impl From<Option<NotReady>> for Readiness {
     }
 }
 
+/// What runs the pods of a component: a Deployment or a LeaderWorkerSet.
+pub trait Workload {
+    /// Its metadata.
+    fn object_meta(&self) -> &ObjectMeta;
+    /// The templates of its pods.
+    fn templates(&self) -> Vec<&PodTemplateSpec>;
+    /// The same, to be changed.
+    fn templates_mut(&mut self) -> Vec<&mut PodTemplateSpec>;
+    /// Wanted replicas.
+    fn desired_replicas(&self) -> i32;
+    /// The generation that its status speaks of, if it tells.
+    fn observed_generation(&self) -> Option<i64>;
+    /// Whether its pods serve, or have served: that shows even when pods fail later.
+    fn has_served(&self) -> bool;
+    /// Whether it serves with all of its wanted replicas, none of them old.
+    fn readiness(&self) -> Readiness;
+    /// Its replica counts, as the component's status states them.
+    fn replica_status(&self, runtime_namespace: String) -> ComponentReplicaStatus;
+}
+
 impl Workload for Deployment {
     fn object_meta(&self) -> &ObjectMeta {
         &self.metadata
@@ -83,7 +101,7 @@ impl Workload for Deployment {
         self.spec.iter_mut().map(|spec| &mut spec.template).collect()
     }
 
-    fn wanted(&self) -> i32 {
+    fn desired_replicas(&self) -> i32 {
         self.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
     }
 
@@ -127,7 +145,7 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
     if spec.and_then(|spec| spec.paused) == Some(true) {
         return Some(NotReady::Paused);
     }
-    let wanted = deployment.wanted();
+    let wanted = deployment.desired_replicas();
     let none = DeploymentStatus::default();
     let status = deployment.status.as_ref().unwrap_or(&none);
     let [updated, available, existing] =

@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use crate::validate::{Invalid, Mistakes};
+use crate::violation::{Violation, Violations};
 
 const DEFAULT_STEP: &str = "25%";
 const RECREATE: &str = "Recreate";
@@ -34,17 +34,17 @@ impl RolloutStrategy {
     ///
     /// # Errors
     /// Every annotation that is neither a count nor a percentage, and two steps of zero, with which nothing can move.
-    pub fn from_annotations(annotations: Option<&BTreeMap<String, String>>) -> Result<Self, Vec<Invalid>> {
+    pub fn from_annotations(annotations: Option<&BTreeMap<String, String>>) -> Result<Self, Vec<Violation>> {
         let value = |key| annotations.and_then(|all| all.get(key)).map(String::as_str).unwrap_or_default();
         if value(annotations::DEPLOYMENT_STRATEGY) == RECREATE {
             return Ok(Self::Recreate);
         }
-        let mut mistakes = Mistakes::default();
+        let mut mistakes = Violations::default();
         let surge = mistakes.keep(step(annotations::MAX_SURGE, value(annotations::MAX_SURGE)));
         let unavailable = mistakes.keep(step(annotations::MAX_UNAVAILABLE, value(annotations::MAX_UNAVAILABLE)));
         match (surge, unavailable) {
             (Some(max_surge), Some(max_unavailable)) if is_zero(&max_surge) && is_zero(&max_unavailable) => {
-                Err(vec![Invalid {
+                Err(vec![Violation {
                     field: format!("{FIELD}[{}]", annotations::MAX_UNAVAILABLE),
                     value: value(annotations::MAX_UNAVAILABLE).to_owned(),
                     problem: "is zero while the surge is zero as well, so no pod could ever be replaced".to_owned(),
@@ -71,14 +71,14 @@ impl RolloutStrategy {
     }
 }
 
-fn step(key: &str, value: &str) -> Result<IntOrString, Invalid> {
+fn step(key: &str, value: &str) -> Result<IntOrString, Violation> {
     let value = if value.is_empty() { DEFAULT_STEP } else { value };
     let digits = value.strip_suffix('%').unwrap_or(value);
     let number = Some(digits).filter(|d| d.bytes().all(|b| b.is_ascii_digit())).and_then(|d| d.parse::<i32>().ok());
     match number {
         Some(_) if digits.len() < value.len() => Ok(IntOrString::String(value.to_owned())),
         Some(count) => Ok(IntOrString::Int(count)),
-        None => Err(Invalid {
+        None => Err(Violation {
             field: format!("{FIELD}[{key}]"),
             value: value.to_owned(),
             problem: "is neither a count nor a percentage".to_owned(),
@@ -98,7 +98,7 @@ fn is_zero(step: &IntOrString) -> bool {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<RolloutStrategy, Vec<Invalid>> {
+    fn read(pairs: &[(&str, &str)]) -> Result<RolloutStrategy, Vec<Violation>> {
         let annotations = pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         RolloutStrategy::from_annotations(Some(&annotations))
     }

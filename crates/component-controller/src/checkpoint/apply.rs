@@ -9,7 +9,7 @@ use controller_kit::{
 use k8s_openapi::api::batch::v1::Job;
 use kube::Resource;
 use serde::Serialize;
-use workload::snapshot::artifact_version;
+use workload::checkpoint::artifact_version;
 
 use super::{
     decide::{Decision, POD, Stage},

@@ -15,11 +15,11 @@ use k8s_openapi::{
 };
 use kube::{Resource, core::PartialObjectMeta};
 use workload::{
-    Trouble,
-    snapshot::{SnapshotSettings, artifact_version, checkpoint_id, claims_of},
+    Diagnosis,
+    checkpoint::{CheckpointConfig, artifact_version, checkpoint_id, claims_of},
 };
 
-use crate::snapshots::{Place, Snapshots};
+use crate::snapshots::{Snapshots, StorageLocation};
 
 /// Everything that a decision needs.
 #[derive(Debug)]
@@ -51,11 +51,11 @@ pub struct Observed {
     /// Whether PodSnapshots can be made.
     pub serves_captures: bool,
     /// Where checkpoints are kept.
-    pub place: Place,
+    pub place: StorageLocation,
     /// GPUs that the captured container has through claims; or what is missing to know.
     pub claimed_gpus: Result<u32, String>,
     /// `None` if checkpoints are switched off.
-    pub settings: Option<SnapshotSettings>,
+    pub settings: Option<CheckpointConfig>,
 }
 
 impl Observed {
@@ -80,12 +80,12 @@ pub struct Observer {
     applier: Applier,
     caches: Caches,
     snapshots: Snapshots,
-    pods: PodWatcher<Trouble>,
+    pods: PodWatcher<Diagnosis>,
 }
 
 impl Observer {
     /// Looks into these caches, and at pods that do not start.
-    pub fn new(applier: Applier, caches: Caches, snapshots: Snapshots, pods: PodWatcher<Trouble>) -> Self {
+    pub fn new(applier: Applier, caches: Caches, snapshots: Snapshots, pods: PodWatcher<Diagnosis>) -> Self {
         Self { applier, caches, snapshots, pods }
     }
 

@@ -31,7 +31,7 @@ impl Acted {
     pub fn lacks_replicas(&self) -> bool {
         let lacks = |workload: &LiveWorkload| {
             let workload = workload.get();
-            workload.wanted() > 0 && !workload.readiness().is_ready()
+            workload.desired_replicas() > 0 && !workload.readiness().is_ready()
         };
         self.workload.as_ref().is_some_and(lacks)
     }
@@ -39,7 +39,7 @@ impl Acted {
     /// The replicas that the workload was told to have, while its own controller has yet to see that.
     pub fn untold(&self) -> Option<i32> {
         let workload = self.workload.as_ref()?.get();
-        (workload.readiness() == Readiness::NotReady(NotReady::NotObserved)).then(|| workload.wanted())
+        (workload.readiness() == Readiness::NotReady(NotReady::NotObserved)).then(|| workload.desired_replicas())
     }
 }
 

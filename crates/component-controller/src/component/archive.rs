@@ -11,8 +11,8 @@ use api_types::{
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::{Resource, ResourceExt};
 use workload::{
-    Invalid,
-    archive::{self, names_image, pull_with, use_image},
+    Violation,
+    legacy::{self, names_image, pull_with, use_image},
 };
 
 /// What is known about the image and the volume of a component of 2025; nothing of others.
@@ -54,10 +54,10 @@ pub fn expand(component: &mut DynamoComponentDeployment, facts: &ArchiveFacts) -
         run(component, facts, source, &mut expansion, &mut problems);
     }
     if let Some(volume) = &facts.said.volume {
-        match archive::mount(&mut component.spec.component, volume, &name) {
+        match legacy::mount(&mut component.spec.component, volume, &name) {
             Ok(claim) if facts.claim_exists => drop(claim),
             Ok(claim) if claim.create => {
-                let mut made = archive::render_claim(&claim, &component.namespace().unwrap_or_default());
+                let mut made = legacy::render_claim(&claim, &component.namespace().unwrap_or_default());
                 made.metadata.owner_references = component.controller_owner_ref(&()).map(|owner| vec![owner]);
                 expansion.claim = Some(made);
             }
@@ -65,7 +65,7 @@ pub fn expand(component: &mut DynamoComponentDeployment, facts: &ArchiveFacts) -
                 let text = "does not exist; create it, or set create in spec.pvc";
                 expansion.lacks_claim = Some(format!("PersistentVolumeClaim {} {text}", claim.name));
             }
-            Err(mistake) => problems.push(Invalid { field: format!("spec.pvc.{}", mistake.field), ..mistake }),
+            Err(mistake) => problems.push(Violation { field: format!("spec.pvc.{}", mistake.field), ..mistake }),
         }
     }
     if problems.is_empty() {
@@ -79,24 +79,24 @@ fn run(
     facts: &ArchiveFacts,
     source: &str,
     expansion: &mut Expansion,
-    problems: &mut Vec<Invalid>,
+    problems: &mut Vec<Violation>,
 ) {
     let registers = PreservedComponent::of_component_deployment(component.annotations()).dynamo_namespace;
     let component = &mut component.spec.component;
     if names_image(component) {
         return;
     }
-    problems.extend(archive::check_source(source).err());
-    let running = archive::image(&names::dynamo_component(source), facts.build.as_ref()).or_source(source);
+    problems.extend(legacy::check_source(source).err());
+    let running = legacy::image(&names::dynamo_component(source), facts.build.as_ref()).or_source(source);
     expansion.awaited = running.awaited.map(|awaited| awaited.message);
     use_image(component, &facts.said, &running.image, &[]);
     pull_with(component, &running.pull_secrets);
     if let Some(dynamo_namespace) = registers.filter(|name| !name.is_empty()) {
-        archive::register_under(component, &dynamo_namespace);
+        legacy::register_under(component, &dynamo_namespace);
     }
-    let checked = [archive::check_told(component, "component"), archive::configure(component, &[])];
+    let checked = [legacy::check_told(component, "component"), legacy::configure(component, &[])];
     let mistakes = checked.into_iter().filter_map(Result::err);
-    problems.extend(mistakes.map(|wrong| Invalid { field: format!("spec.{}", wrong.field), ..wrong }));
+    problems.extend(mistakes.map(|wrong| Violation { field: format!("spec.{}", wrong.field), ..wrong }));
 }
 
 #[cfg(test)]

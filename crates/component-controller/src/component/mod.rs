@@ -17,7 +17,7 @@ pub mod workload;
 
 use std::{sync::Arc, time::Duration};
 
-use ::workload::Trouble;
+use ::workload::Diagnosis;
 use acted::Acted;
 use api_types::{
     LEGACY_FINALIZER, conditions,
@@ -49,7 +49,7 @@ pub struct Reconciler {
     /// Reads.
     pub observer: Observer,
     /// Looks at pods that do not come up.
-    pub pods: PodWatcher<Trouble>,
+    pub pods: PodWatcher<Diagnosis>,
     /// Writes.
     pub applier: Applier,
     /// Tells.
@@ -117,7 +117,7 @@ impl Reconciler {
             self.pods.forget(pods.uid);
             return (standing, None);
         }
-        let groups = acted.workload.as_ref().map_or(0, |live| live.get().wanted());
+        let groups = acted.workload.as_ref().map_or(0, |live| live.get().desired_replicas());
         let tell = async |pods: Vec<Pod>| why(&self.pods, component, groups, &pods).await;
         let conditions = component.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let (trouble, after) = self.pods.look(&pods, age(conditions, Timestamp::now()), tell).await;

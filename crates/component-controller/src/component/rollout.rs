@@ -36,7 +36,11 @@ fn counts(live: &LiveWorkload) -> String {
         WorkloadKind::LeaderWorkerSet => "groups of pods are ready",
         WorkloadKind::Deployment => "pods are available",
     };
-    format!("{serving} of {} wanted {unit}, {} have the latest template", workload.wanted(), counts.updated_replicas)
+    format!(
+        "{serving} of {} wanted {unit}, {} have the latest template",
+        workload.desired_replicas(),
+        counts.updated_replicas
+    )
 }
 
 /// Whether the API server takes no more pods of a workload.

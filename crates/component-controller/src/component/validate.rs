@@ -1,7 +1,7 @@
 //! The author's mistakes, in one message. Whoever holds a validated component need not look for mistakes again.
 
 use api_types::v1beta1::DynamoComponentDeployment;
-use workload::{Invalid, LeaderWorkerSet, ValidatedComponent, validate_leader_worker_set};
+use workload::{LeaderWorkerSet, ValidatedComponent, Violation, validate_leader_worker_set};
 
 use super::workload::WorkloadKind;
 
@@ -30,6 +30,6 @@ pub fn api_missing(component: &DynamoComponentDeployment) -> String {
     )
 }
 
-fn message(mistakes: &[Invalid]) -> String {
+fn message(mistakes: &[Violation]) -> String {
     mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -129,7 +129,7 @@ impl Reconciler {
             Stage::Failed { message, .. } => self.tell(packed, EventType::Warning, "BuildFailed", message),
             Stage::Mistaken(message) => self.tell(packed, EventType::Warning, "InvalidSpec", message),
             // It is over with the Job's deadline, and its pod with it: what it waited for is told before.
-            Stage::Building { trouble: Some(trouble), .. } if !trouble.cause.is_ordinary() => {
+            Stage::Building { trouble: Some(trouble), .. } if !trouble.cause.is_expected() => {
                 self.tell(packed, EventType::Warning, trouble.cause.reason(), &trouble.message);
             }
             Stage::Unreachable(_) | Stage::Blocked(_) | Stage::Queued(_) | Stage::Building { .. } => {}

@@ -128,7 +128,7 @@ fn told<'a>(all: &'a [Condition], type_: &str) -> Option<&'a Condition> {
 #[cfg(test)]
 mod tests {
     use controller_kit::pods::JobWaits;
-    use workload::{Cause, Trouble};
+    use workload::{Cause, Diagnosis};
 
     use super::{super::decide::Hindrance, *};
 
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn what_the_pod_of_a_build_waits_for_is_told() {
         let message = "pod j-1: container builder: image r/engine:1 cannot be pulled: not found".to_owned();
-        let trouble = Some(Trouble { cause: Cause::ImagePull, message: message.clone() });
+        let trouble = Some(Diagnosis { cause: Cause::ImagePull, message: message.clone() });
         let mut building = observed(None);
         building.job = Some(Default::default());
         let stage = Stage::Building { active: true, trouble };

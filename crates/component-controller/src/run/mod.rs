@@ -33,7 +33,7 @@ use k8s_openapi::api::{
     networking::v1::Ingress,
 };
 use kube::{Resource, core::PartialObjectMeta};
-use workload::{LeaderWorkerSet, snapshot::SnapshotSettings};
+use workload::{LeaderWorkerSet, checkpoint::CheckpointConfig};
 
 use crate::{
     NAME,
@@ -196,7 +196,7 @@ fn woken_by<O: Resource + Send + Sync + 'static>(
 }
 
 /// The claim that keeps checkpoints, if it is one by name.
-fn claim_of(context: &Context, settings: &SnapshotSettings) -> Option<(Store<Claim>, Watch<Claim>)> {
+fn claim_of(context: &Context, settings: &CheckpointConfig) -> Option<(Store<Claim>, Watch<Claim>)> {
     let named = settings.storage.storage().ok().flatten()?;
     let fields = format!("metadata.name={}", named.claim);
     Some(watch_metadata_by::<PersistentVolumeClaim>(context.client.clone(), &context.scope, None, Some(&fields)))

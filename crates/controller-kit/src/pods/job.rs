@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-use workload::{JobEnd, Trouble};
+use workload::{Diagnosis, JobEnd};
 
 use super::{PodWatcher, PodsOf};
 
@@ -12,12 +12,12 @@ use super::{PodWatcher, PodsOf};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobWaits {
     /// Why not.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<Diagnosis>,
     /// When to look again; none if the pod runs, or none is to come.
     pub look_again: Option<Duration>,
 }
 
-impl PodWatcher<Trouble> {
+impl PodWatcher<Diagnosis> {
     /// What a Job waits for, and when to look again.
     pub async fn waits_of_job(&self, job: &Job, now: Timestamp) -> JobWaits {
         let uid = job.metadata.uid.as_deref().unwrap_or_default();
@@ -35,11 +35,11 @@ impl PodWatcher<Trouble> {
     }
 
     /// Why a Job gets no pods.
-    async fn refusal(&self, job: &Job, namespace: &str, uid: &str) -> Option<Trouble> {
+    async fn refusal(&self, job: &Job, namespace: &str, uid: &str) -> Option<Diagnosis> {
         let of_job = format!("involvedObject.uid={uid}");
         let told = self.warnings(namespace, "Job", "FailedCreate", Some(&of_job)).await;
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        Some(Trouble::of_refusal(&format!("Job {name}"), &without_pod_name(&told.first()?.message)))
+        Some(Diagnosis::from_creation_warning(&format!("Job {name}"), &without_pod_name(&told.first()?.message)))
     }
 }
 

@@ -16,7 +16,7 @@ pub use job::JobWaits;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
 use tracing::debug;
-use workload::{Trouble, being_set_up, diagnose};
+use workload::{Diagnosis, diagnose, pod_being_created};
 
 use crate::{
     read::read,
@@ -85,8 +85,8 @@ impl<T: Clone> PodWatcher<T> {
     }
 
     /// The pod that tells why pods do not serve. What one waits for that is being set up, events tell.
-    pub async fn diagnose(&self, pods: &[Pod]) -> Option<Trouble> {
-        let mount = match being_set_up(pods) {
+    pub async fn diagnose(&self, pods: &[Pod]) -> Option<Diagnosis> {
+        let mount = match pod_being_created(pods) {
             Some(pod) => self.failed_mount(pod).await,
             None => None,
         };
@@ -99,11 +99,11 @@ impl<T: Clone> PodWatcher<T> {
     }
 
     /// Why a volume of a pod cannot be mounted, if that is what the pod waits for.
-    async fn failed_mount(&self, pod: &Pod) -> Option<Trouble> {
+    async fn failed_mount(&self, pod: &Pod) -> Option<Diagnosis> {
         let metadata = &pod.metadata;
         let of_pod = format!("involvedObject.uid={}", metadata.uid.as_deref()?);
         let told = self.warnings(metadata.namespace.as_deref()?, "Pod", "FailedMount", Some(&of_pod)).await;
-        Some(Trouble::of_volume(pod, &told.first()?.message))
+        Some(Diagnosis::from_mount_warning(pod, &told.first()?.message))
     }
 
     /// All replicas are there: what was seen is of the past.

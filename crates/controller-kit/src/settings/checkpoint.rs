@@ -1,7 +1,7 @@
 //! Checkpoints of workers.
 
 use serde::Deserialize;
-use workload::snapshot::{DEFAULT_SECCOMP_PROFILE, SnapshotSettings, StorageSettings};
+use workload::checkpoint::{CheckpointConfig, DEFAULT_SECCOMP_PROFILE, StorageSettings};
 
 /// Checkpoints of workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -63,11 +63,11 @@ pub struct StorageClaim {
 impl Checkpoint {
     /// The settings as they are used; `None` if checkpoints are switched off.
     #[must_use]
-    pub fn snapshots(&self) -> Option<SnapshotSettings> {
+    pub fn snapshots(&self) -> Option<CheckpointConfig> {
         let profile = self.seccomp.profile.trim();
         let profile = if profile.is_empty() { DEFAULT_SECCOMP_PROFILE } else { profile };
         let pvc = &self.storage.pvc;
-        self.enabled.then(|| SnapshotSettings {
+        self.enabled.then(|| CheckpointConfig {
             storage: StorageSettings {
                 kind: self.storage.kind.clone(),
                 claim: pvc.pvc_name.clone(),

@@ -6,8 +6,8 @@ use controller_kit::{
 };
 use workload::{
     DiscoveryBackend, PodSettings,
+    checkpoint::CheckpointConfig,
     grove::{GroveSettings, Scheduler},
-    snapshot::SnapshotSettings,
 };
 
 /// What the operator's configuration says about graphs.
@@ -28,7 +28,7 @@ pub struct Settings {
     /// Grove.
     pub grove: Grove,
     /// Checkpoints; none if they are switched off.
-    pub snapshots: Option<SnapshotSettings>,
+    pub snapshots: Option<CheckpointConfig>,
     /// What reaches pods; those of graphs on Grove are rendered here.
     pub pods: PodSettings,
 }

@@ -16,7 +16,7 @@ use api_types::{
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 pub use workload::DiscoveryBackend;
-use workload::{Invalid, ValidatedComponent, claims::Claim, validate_on};
+use workload::{ValidatedComponent, Violation, device_claims::Claim, validate_on};
 
 use super::{
     decide::{
@@ -123,7 +123,7 @@ pub fn validate<'a>(
     let program = facts.program;
     let mut problems = Vec::new();
     if graph.spec.components.is_empty() {
-        problems.push(Invalid::new("spec.components", "", "is empty", "add at least one component"));
+        problems.push(Violation::new("spec.components", "", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);
     check_claims(graph, &mut problems);
@@ -171,7 +171,7 @@ pub fn validate<'a>(
 }
 
 /// What has mistakes is refused, with all of them.
-pub(super) fn refusal(problems: &[Invalid]) -> Refusal {
+pub(super) fn refusal(problems: &[Violation]) -> Refusal {
     let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     Refusal {
         ready_reason: conditions::graph::FAILED,
@@ -198,21 +198,21 @@ fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Optio
 }
 
 /// The annotation that keeps what v1alpha1 has beyond v1beta1 can be written by hand, past the schema of v1alpha1.
-fn check_claims(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
+fn check_claims(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
     if let Some(count) = too_many_claims(graph.annotations()) {
         let field = format!("metadata.annotations[{}].spec.pvcs", GRAPH_SAVED[0]);
         let remedy = format!("name at most {MOST_CLAIMS}, or mount claims in the pod templates");
-        problems.push(Invalid::new(field, "", format!("has {count} claims"), remedy));
+        problems.push(Violation::new(field, "", format!("has {count} claims"), remedy));
     }
 }
 
 /// Domains of a cluster topology are Grove's; without it, a node label says where a worker is.
-fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invalid>) {
+fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violation>) {
     let policy = spec.experimental.as_ref().and_then(|experimental| experimental.kv_transfer_policy.as_ref());
     if let Some(topology) = policy.and_then(|policy| policy.cluster_topology_name.as_deref()) {
         let field = "spec.experimental.kvTransferPolicy.clusterTopologyName";
         let remedy = "name a node label in labelKey instead, or run the graph on Grove";
-        problems.push(Invalid::new(field, topology, "needs Grove, and the graph runs as components", remedy));
+        problems.push(Violation::new(field, topology, "needs Grove, and the graph runs as components", remedy));
     }
 }
 
@@ -238,11 +238,11 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, facts: Facts<'_>) -> Option<
 }
 
 /// Names that become values of labels must fit into them.
-fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Invalid>) {
+fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
     let name = graph.name_any();
     let global = graph.spec.components.iter().all(|c| c.global_dynamo_namespace);
     let refused = refusals::graph_name(&graph.namespace().unwrap_or_default(), &name, global);
-    problems.extend(refused.map(|(problem, remedy)| Invalid::new("metadata.name", name, problem, remedy)));
+    problems.extend(refused.map(|(problem, remedy)| Violation::new("metadata.name", name, problem, remedy)));
 }
 
 /// What the components say about the graph.
@@ -259,7 +259,7 @@ fn check_components(
     graph: &DynamoGraphDeployment,
     graph_wide: &ValidGraph<'_>,
     merged: &[DynamoComponentDeployment],
-    problems: &mut Vec<Invalid>,
+    problems: &mut Vec<Violation>,
 ) -> Checked {
     let (explicit, program) = (graph.spec.backend_framework, graph_wide.program);
     let (name, namespace) = (graph.name_any(), graph.namespace().unwrap_or_default());
@@ -284,26 +284,31 @@ fn check_components(
         if component.type_ == Some(ComponentType::Epp) && component.epp_config.is_none() {
             let field = format!("spec.components[{}].eppConfig", component.name);
             let remedy = "give config, or configMapRef with a ConfigMap that holds it";
-            problems.push(Invalid::new(field, "", "is missing; an endpoint picker does not start without one", remedy));
+            problems.push(Violation::new(
+                field,
+                "",
+                "is missing; an endpoint picker does not start without one",
+                remedy,
+            ));
         }
     }
     found.sort_unstable();
     found.dedup();
     if let (None, [first, second, ..]) = (explicit, &found[..]) {
         let problem = format!("is not set, and the workers start {first} and {second}");
-        problems.push(Invalid::new("spec.backendFramework", "", problem, "set it, or run one framework in a graph"));
+        problems.push(Violation::new("spec.backendFramework", "", problem, "set it, or run one framework in a graph"));
     }
     Checked { framework: explicit.or(found.first().copied()), claim_templates, gpu_claims }
 }
 
 /// A checkpoint that the graph makes names the engine that it is of.
-fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGraph<'_>) -> Option<Invalid> {
+fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGraph<'_>) -> Option<Violation> {
     let usage = component.checkpoint().filter(|usage| usage.reference.is_none())?;
     let known = checkpoints::engine(component.framework(), graph.spec.backend_framework, usage).is_some();
     let field = format!("spec.components[{name}].experimental.checkpoint");
     let problem = "is of an engine that cannot be told from the component's command";
     let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";
-    (!known && graph.settings.snapshots.is_some()).then(|| Invalid::new(field, "", problem, remedy))
+    (!known && graph.settings.snapshots.is_some()).then(|| Violation::new(field, "", problem, remedy))
 }
 
 /// The component as the component controller would see it, the graph's own settings merged in.
@@ -326,12 +331,12 @@ fn backend_of(merged: &DynamoComponentDeployment, default: DiscoveryBackend) -> 
 }
 
 /// A mistake of a component as a mistake of its graph.
-fn below(mistake: Invalid, component: &str) -> Invalid {
+fn below(mistake: Violation, component: &str) -> Violation {
     let field = match mistake.field.strip_prefix("spec.") {
         Some("backendFramework") | None => mistake.field,
         Some(rest) => format!("spec.components[{component}].{rest}"),
     };
-    Invalid { field, ..mistake }
+    Violation { field, ..mistake }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use workload::{ExposureObject, ExposureSettings, snapshot::SnapshotStorage};
+use workload::{ExposureObject, ExposureSettings, checkpoint::CheckpointStorage};
 
 /// Everything that rules need beside the request. Gathered by the server before it asks.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,7 +104,7 @@ pub enum DiscoveryBackend {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckpointSettings {
     /// Where images are; `None`: where the snapshot agents of the pod's namespace have them.
-    pub storage: Option<SnapshotStorage>,
+    pub storage: Option<CheckpointStorage>,
     /// Seccomp profile, on the node, of pods that are restored; `None`: that of any other pod.
     pub seccomp_profile: Option<String>,
 }

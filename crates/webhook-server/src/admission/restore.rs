@@ -10,8 +10,8 @@ use api_types::{
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PodSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use workload::snapshot::{
-    Restore, RestoreSource, SnapshotStorage, checkpoint_id, restore_pod, share_gpu_memory, storage_of_agents,
+use workload::checkpoint::{
+    CheckpointStorage, Restore, RestoreSource, checkpoint_id, restore_pod, share_gpu_memory, storage_of_agents,
 };
 
 use super::{Answer, Facts, Found, Lookup, Operation, Request, field::Node, request::is_dns_subdomain};
@@ -121,7 +121,7 @@ fn source(checkpoint: &DynamoCheckpoint, candidate: &Candidate<'_>, facts: &Fact
 }
 
 /// The storage that the agents of the pod's namespace have mounted.
-fn of_agents(facts: &Facts, candidate: &Candidate<'_>) -> Result<SnapshotStorage, String> {
+fn of_agents(facts: &Facts, candidate: &Candidate<'_>) -> Result<CheckpointStorage, String> {
     let agents: Vec<DaemonSet> = match facts.found.get(&candidate.agents()) {
         Some(Found::Object(list)) => read(&list["items"])?,
         Some(Found::Unreadable(reason)) => return Err(format!("the snapshot agents could not be read: {reason}")),

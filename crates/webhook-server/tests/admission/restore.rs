@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use webhook_server::admission::{Answer, Facts, Features, Found, Lookup, Operation, Path, Request, lookups, review};
-use workload::snapshot::SnapshotStorage;
+use workload::checkpoint::CheckpointStorage;
 
 use crate::support::*;
 
@@ -132,7 +132,7 @@ fn a_restored_pod_without_probes_waits_for_a_file() {
 fn storage_may_be_named_by_the_installation() {
     let mut facts = ready();
     facts.found.remove(&of_team());
-    facts.checkpoints.storage = Some(SnapshotStorage { claim: "mine".to_owned(), folder: "/ckpt".to_owned() });
+    facts.checkpoints.storage = Some(CheckpointStorage { claim: "mine".to_owned(), folder: "/ckpt".to_owned() });
     let pod = restored(pod(), &facts);
     assert_eq!(pod["metadata"]["annotations"]["nvidia.com/snapshot-storage-type"], "pvc");
     assert_eq!(pod["metadata"]["annotations"]["nvidia.com/snapshot-storage-base-path"], "/ckpt");

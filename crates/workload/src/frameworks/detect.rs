@@ -3,12 +3,12 @@
 use api_types::v1beta1::{BackendFramework, DynamoComponentDeployment, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::Container;
 
-use crate::Invalid;
+use crate::Violation;
 
 const ALL: [BackendFramework; 3] = [BackendFramework::Sglang, BackendFramework::Trtllm, BackendFramework::Vllm];
 
 /// The engine of a component: what its command line starts, else what the spec says; `None` for other components.
-pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFramework>, Invalid> {
+pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFramework>, Violation> {
     let spec = &dcd.spec.component;
     if !spec.is_worker() {
         return Ok(None);
@@ -20,14 +20,14 @@ pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFr
         ([], explicit) => Ok(explicit),
         ([one], None) => Ok(Some(*one)),
         ([one], Some(explicit)) if *one == explicit => Ok(Some(explicit)),
-        ([one], Some(explicit)) => Err(Invalid {
+        ([one], Some(explicit)) => Err(Violation {
             field: "spec.backendFramework".to_owned(),
             value: explicit.to_string(),
             problem: format!("contradicts the command line of container {MAIN_CONTAINER}, which starts dynamo.{one}"),
             remedy: "make the two agree, or remove spec.backendFramework".to_owned(),
         }),
         (_, Some(explicit)) => Ok(Some(explicit)),
-        (several, None) => Err(Invalid {
+        (several, None) => Err(Violation {
             field: format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].command"),
             value: line.clone(),
             problem: format!(

@@ -26,7 +26,7 @@ pub use multinode::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WORKER_CLIQUE};
 pub use vllm::WAIT_FOR_LEADER;
 pub(crate) use vllm::WAITS_FOR_LEADER;
 
-use crate::{RenderInput, ValidatedComponent, gpus, validate::CacheMount};
+use crate::{RenderInput, ValidatedComponent, gpus, model::CacheMount};
 
 /// Everything about a pod that an engine's command line depends on.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::{
     annotations, env,
     grove::{PodCliqueTemplate, PodCliqueTemplateSpec},
-    labels, names,
+    labels, names, quantity,
     v1beta1::{ComponentType, MAIN_CONTAINER},
 };
 use k8s_openapi::{
@@ -22,7 +22,7 @@ use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
     frameworks::{Multinode, Peers},
     metadata::Pairs,
-    pod, quantity,
+    pod,
 };
 
 /// Renders a clique; `in_group` says that it is part of a scaling group, which bears the constraints then.

@@ -1,7 +1,7 @@
 //! Graphs that run on Grove: one PodCliqueSet for all components, and a Service for each.
 //!
 //! ```text
-//! check(&DynamoGraphDeployment)             -> Vec<Invalid>    mistakes that only Grove makes mistakes
+//! check(&DynamoGraphDeployment)             -> Vec<Violation>    mistakes that only Grove makes mistakes
 //! render_pod_clique_set(&GroveGraph)        -> PodCliqueSet    without owner
 //! render_service(&GroveGraph, &component)   -> Option<Service> without owner; None: there must be none
 //! render_ray_head_service(&GroveGraph, &component) -> Option<Service>   the same, for others to join an elastic worker
@@ -40,7 +40,7 @@ pub use service::{render_ingress, render_ray_head_service, render_service, rende
 pub use set::render_pod_clique_set;
 pub use topology::has_topology;
 
-use crate::{PodSettings, PullSecretIndex, ValidatedComponent, snapshot::Restore};
+use crate::{PodSettings, PullSecretIndex, ValidatedComponent, checkpoint::Restore};
 
 /// A graph as it is rendered for Grove.
 #[derive(Clone, Debug)]

@@ -53,7 +53,7 @@ pub(super) fn is_observed(set: &LeaderWorkerSet) -> bool {
     if let Some(observed) = set.observed_generation() {
         return observed >= set.metadata.generation.unwrap_or(0);
     }
-    let is_empty = set.wanted() == 0 && set.status.as_ref().is_none_or(|status| status.replicas == 0);
+    let is_empty = set.desired_replicas() == 0 && set.status.as_ref().is_none_or(|status| status.replicas == 0);
     is_empty || StatusBefore::read(set).is_none_or(|before| !before.is_of(set))
 }
 

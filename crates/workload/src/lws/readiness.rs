@@ -21,7 +21,7 @@ impl Workload for LeaderWorkerSet {
         template.leader_template.iter_mut().chain([&mut template.worker_template]).collect()
     }
 
-    fn wanted(&self) -> i32 {
+    fn desired_replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)
     }
 
@@ -62,7 +62,7 @@ impl LeaderWorkerSetStatus {
 
 /// Groups of an older template do not count, and a status that speaks of an older spec does not either.
 fn why_not_ready(set: &LeaderWorkerSet) -> Option<NotReady> {
-    let wanted = set.wanted();
+    let wanted = set.desired_replicas();
     let none = LeaderWorkerSetStatus::default();
     let status = set.status.as_ref().unwrap_or(&none);
     if !is_observed(set) {

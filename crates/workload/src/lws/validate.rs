@@ -1,11 +1,11 @@
-//! Mistakes that only show when replicas span nodes.
+//! Violations that only show when replicas span nodes.
 
 use api_types::{
     names,
     v1beta1::{ComponentType, MAIN_CONTAINER},
 };
 
-use crate::{Invalid, ValidatedComponent};
+use crate::{ValidatedComponent, Violation};
 
 /// Most characters of the name of a StatefulSet. Its pods carry a label with this name, a hyphen and a hash of at most ten
 /// characters; names of pods, which are host names too, add less. (kubernetes/kubernetes#64023, kubernetes-sigs/lws#410)
@@ -16,9 +16,9 @@ const STATEFUL_SET_MAX: usize = names::LABEL_MAX - 11;
 ///
 /// # Errors
 /// All of them at once.
-pub fn validate_leader_worker_set(valid: &ValidatedComponent<'_>, serves: bool) -> Result<(), Vec<Invalid>> {
+pub fn validate_leader_worker_set(valid: &ValidatedComponent<'_>, serves: bool) -> Result<(), Vec<Violation>> {
     let name = name_too_long(valid).filter(|_| !serves);
-    let mistakes: Vec<Invalid> = name.into_iter().chain(nothing_to_run(valid)).collect();
+    let mistakes: Vec<Violation> = name.into_iter().chain(nothing_to_run(valid)).collect();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
@@ -32,9 +32,9 @@ pub fn excess_of_names(component_deployment: &str, replicas: i64) -> Option<(Str
 
 /// The workers of a group are a StatefulSet that is called after the set and the group. One with a longer name is made, but
 /// each of its pods is refused.
-fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Invalid> {
+fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Violation> {
     let (longest, excess) = excess_of_names(valid.name, valid.spec().wanted_replicas().into())?;
-    Some(Invalid {
+    Some(Violation {
         field: "metadata.name".to_owned(),
         value: valid.name.to_owned(),
         problem: format!(
@@ -46,10 +46,10 @@ fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Invalid> {
 }
 
 /// A shell that is given nothing to do ends at once. Frontends bring their own arguments along.
-fn nothing_to_run(valid: &ValidatedComponent<'_>) -> Option<Invalid> {
+fn nothing_to_run(valid: &ValidatedComponent<'_>) -> Option<Violation> {
     let is_empty = |words: &Option<Vec<String>>| words.as_ref().is_none_or(Vec::is_empty);
     let nothing = is_empty(&valid.main.command) && is_empty(&valid.main.args);
-    (nothing && valid.spec().type_ != Some(ComponentType::Frontend)).then(|| Invalid {
+    (nothing && valid.spec().type_ != Some(ComponentType::Frontend)).then(|| Violation {
         field: format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].args"),
         value: String::new(),
         problem: "is empty, and so is command: the nodes have nothing to run".to_owned(),

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
 
 use super::volumes;
-use crate::validate::CacheMount;
+use crate::model::CacheMount;
 
 /// Mounts the cache, unless the author did.
 ///

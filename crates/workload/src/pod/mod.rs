@@ -37,8 +37,8 @@ pub(crate) use pull_secrets::add_pull_secrets;
 
 use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
+    checkpoint::{Restore, restore_pod},
     frameworks::{self, Launch, Multinode},
-    snapshot::{Restore, restore_pod},
 };
 
 /// Group that owns the pod's volumes where the author says nothing about the pod's security.

@@ -3,15 +3,7 @@
 use api_types::v1beta1::{BackendFramework, CompilationCache, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 
-use super::Invalid;
-use crate::frameworks;
-
-/// Where the compilation cache is mounted. Claim and volume have the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CacheMount<'a> {
-    pub(crate) claim: &'a str,
-    pub(crate) path: &'a str,
-}
+use crate::{Violation, frameworks, model::CacheMount};
 
 /// Resolves the cache's path and looks for mounts and volumes that clash with it.
 pub(super) fn check<'a>(
@@ -19,7 +11,7 @@ pub(super) fn check<'a>(
     framework: Option<BackendFramework>,
     pod: &PodSpec,
     main: &Container,
-) -> Result<Option<CacheMount<'a>>, Invalid> {
+) -> Result<Option<CacheMount<'a>>, Violation> {
     let Some(cache) = cache else { return Ok(None) };
     let claim = cache.pvc_name.as_str();
     if claim.is_empty() {
@@ -36,7 +28,7 @@ pub(super) fn check<'a>(
     Ok(Some(mount))
 }
 
-fn check_mounts(cache: CacheMount<'_>, main: &Container) -> Result<(), Invalid> {
+fn check_mounts(cache: CacheMount<'_>, main: &Container) -> Result<(), Violation> {
     for mount in main.volume_mounts.iter().flatten().filter(|mount| mount.mount_path == cache.path) {
         if mount.name != cache.claim {
             let problem = format!("is taken by volume {} of container {MAIN_CONTAINER}", mount.name);
@@ -50,7 +42,7 @@ fn check_mounts(cache: CacheMount<'_>, main: &Container) -> Result<(), Invalid> 
     Ok(())
 }
 
-fn check_volumes(cache: CacheMount<'_>, pod: &PodSpec) -> Result<(), Invalid> {
+fn check_volumes(cache: CacheMount<'_>, pod: &PodSpec) -> Result<(), Violation> {
     let named: Vec<&Volume> = pod.volumes.iter().flatten().filter(|volume| volume.name == cache.claim).collect();
     let problem = match named.as_slice() {
         [] => return Ok(()),
@@ -67,6 +59,6 @@ fn check_volumes(cache: CacheMount<'_>, pod: &PodSpec) -> Result<(), Invalid> {
     Err(invalid("pvcName", cache.claim, &problem, "remove that volume from spec.podTemplate.spec.volumes"))
 }
 
-fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {
-    Invalid::new(format!("spec.compilationCache.{field}"), value, problem, remedy)
+fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Violation {
+    Violation::new(format!("spec.compilationCache.{field}"), value, problem, remedy)
 }

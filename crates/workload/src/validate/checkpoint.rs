@@ -1,29 +1,15 @@
 //! The checkpoint that a component starts from.
 
-use api_types::v1beta1::{CheckpointIdentity, CheckpointStartupPolicy, ComponentSpec, EngineMode, MAIN_CONTAINER};
+use api_types::v1beta1::{ComponentSpec, EngineMode, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::Value;
 
-use super::{Invalid, Mistakes, SharedGpus};
+use crate::{
+    CheckpointUse, SharedGpus,
+    violation::{Violation, Violations},
+};
 
 const FIELD: &str = "spec.experimental.checkpoint";
-
-/// What a component says about its checkpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CheckpointUse<'a> {
-    /// Name of the DynamoCheckpoint; `None` if there is none yet.
-    pub reference: Option<&'a str>,
-    /// What the checkpoint is of, where the component says that instead of a name.
-    pub identity: Option<&'a CheckpointIdentity>,
-    /// Whether pods wait for it.
-    pub policy: CheckpointStartupPolicy,
-    /// Container whose processes are restored.
-    pub target: &'a str,
-    /// The author's own part of the pod that is captured.
-    pub overlay: Option<&'a Value>,
-    /// Containers of that pod, beside the target, that use its shared GPU memory.
-    pub clients: &'a [String],
-}
 
 /// What the component says, `None` if it always starts cold.
 ///
@@ -33,11 +19,11 @@ pub(super) fn check<'a>(
     spec: &'a ComponentSpec,
     pod: &PodSpec,
     shared: Option<SharedGpus<'_>>,
-) -> Result<Option<CheckpointUse<'a>>, Vec<Invalid>> {
+) -> Result<Option<CheckpointUse<'a>>, Vec<Violation>> {
     let experimental = spec.experimental.as_ref();
     let given = experimental.and_then(|experimental| experimental.checkpoint.as_ref());
     let Some(checkpoint) = given.filter(|checkpoint| checkpoint.enabled) else { return Ok(None) };
-    let mut mistakes = Mistakes::default();
+    let mut mistakes = Violations::default();
     if experimental.is_some_and(|experimental| experimental.failover.is_some()) {
         mistakes.push(invalid("", "", "cannot be combined with spec.experimental.failover", "remove one of the two"));
     }
@@ -62,7 +48,7 @@ pub(super) fn check<'a>(
 }
 
 /// The pod that is captured has the target, and what the author adds.
-fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], mistakes: &mut Mistakes) {
+fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], mistakes: &mut Violations) {
     let template = match overlay.map(|overlay| serde_json::from_value::<PodTemplateSpec>(overlay.clone())).transpose() {
         Ok(template) => template.unwrap_or_default(),
         Err(error) => {
@@ -81,6 +67,6 @@ fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String],
     }
 }
 
-fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Invalid {
-    Invalid::new(format!("{FIELD}{field}"), value, problem, remedy)
+fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Violation {
+    Violation::new(format!("{FIELD}{field}"), value, problem, remedy)
 }

@@ -1,25 +1,27 @@
-//! Mistakes in the containers of the pod template.
+//! Violations in the containers of the pod template.
 
-use api_types::v1beta1::{ComponentSpec, MAIN_CONTAINER};
+use api_types::{
+    quantity,
+    v1beta1::{ComponentSpec, MAIN_CONTAINER},
+};
 use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
 
-use super::{Invalid, Mistakes};
-use crate::quantity;
+use crate::violation::{Violation, Violations};
 
 const POD: &str = "spec.podTemplate.spec";
 
 /// The author's pod spec, if there is one.
-pub(super) fn check(spec: &ComponentSpec) -> Result<&PodSpec, Invalid> {
+pub(super) fn check(spec: &ComponentSpec) -> Result<&PodSpec, Violation> {
     spec.pod_template.as_ref().and_then(|template| template.spec.as_ref()).ok_or_else(no_main)
 }
 
 /// The author's `main` container, provided that all containers are in order.
-pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a Container, Vec<Invalid>> {
-    let mut mistakes = Mistakes::default();
+pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a Container, Vec<Violation>> {
+    let mut mistakes = Violations::default();
     let main = mistakes.keep(spec.main_container().ok_or_else(no_main));
     if let Some(main) = main {
         if main.image.as_deref().unwrap_or_default().is_empty() {
-            mistakes.push(Invalid {
+            mistakes.push(Violation {
                 field: format!("{POD}.containers[{MAIN_CONTAINER}].image"),
                 value: String::new(),
                 problem: "is missing".to_owned(),
@@ -39,8 +41,8 @@ pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a 
     main.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-fn no_main() -> Invalid {
-    Invalid {
+fn no_main() -> Violation {
+    Violation {
         field: format!("{POD}.containers"),
         value: String::new(),
         problem: format!("holds no container named {MAIN_CONTAINER}"),
@@ -54,9 +56,9 @@ fn all_containers(pod: &PodSpec) -> impl Iterator<Item = (&'static str, &Contain
 }
 
 /// A mount of the cache's volume without a path is one that old converters left; it gets the cache's path.
-fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, mistakes: &mut Mistakes) {
+fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, mistakes: &mut Violations) {
     let mut missing = |field: &str, remedy: &str| {
-        mistakes.push(Invalid {
+        mistakes.push(Violation {
             field: format!("{POD}.containers[{MAIN_CONTAINER}].volumeMounts[{index}].{field}"),
             value: String::new(),
             problem: "is empty".to_owned(),
@@ -71,7 +73,7 @@ fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, mistakes: &mut
     }
 }
 
-fn check_quantities(list: &str, container: &Container, mistakes: &mut Mistakes) {
+fn check_quantities(list: &str, container: &Container, mistakes: &mut Violations) {
     let Some(resources) = &container.resources else { return };
     for (kind, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
         for (resource, amount) in amounts.iter().flatten() {
@@ -80,7 +82,7 @@ fn check_quantities(list: &str, container: &Container, mistakes: &mut Mistakes) 
                 Some(value) if value < 0 => "is negative",
                 Some(_) => continue,
             };
-            mistakes.push(Invalid {
+            mistakes.push(Violation {
                 field: format!("{POD}.{list}[{}].resources.{kind}[{resource}]", container.name),
                 value: amount.0.clone(),
                 problem: problem.to_owned(),
@@ -90,7 +92,7 @@ fn check_quantities(list: &str, container: &Container, mistakes: &mut Mistakes) 
     }
 }
 
-fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, mistakes: &mut Mistakes) {
+fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, mistakes: &mut Violations) {
     let Some(sidecar) = &spec.frontend_sidecar else { return };
     let problem = if sidecar == MAIN_CONTAINER {
         format!("names the container {MAIN_CONTAINER}, which runs the component itself")
@@ -99,7 +101,7 @@ fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, mistakes: &mut Mistakes) {
     } else {
         format!("names no container of {POD}")
     };
-    mistakes.push(Invalid {
+    mistakes.push(Violation {
         field: "spec.frontendSidecar".to_owned(),
         value: sidecar.clone(),
         problem,

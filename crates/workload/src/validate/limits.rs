@@ -6,10 +6,10 @@ use api_types::{
     v1beta1::ComponentSpec,
 };
 
-use super::{Invalid, Mistakes};
+use crate::violation::{Violation, Violations};
 
 /// Reports every number that is above its limit.
-pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
+pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Violations) {
     let experimental = spec.experimental.as_ref();
     let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
     let identity = experimental.and_then(|e| e.checkpoint.as_ref()).and_then(|checkpoint| checkpoint.identity.as_ref());
@@ -30,7 +30,7 @@ pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Mistakes) {
     for (field, value, limit) in numbers {
         if let Some(value) = value.filter(|value| *value > limit) {
             let remedy = format!("write {limit} or less");
-            mistakes.push(Invalid::new(format!("spec.{field}"), value.to_string(), at_most(limit), remedy));
+            mistakes.push(Violation::new(format!("spec.{field}"), value.to_string(), at_most(limit), remedy));
         }
     }
 }

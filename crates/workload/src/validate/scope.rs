@@ -2,15 +2,18 @@
 
 use api_types::v1beta1::{ComponentSpec, EngineMode};
 
-use super::{Invalid, Mistakes, RunsOn};
+use crate::{
+    RunsOn,
+    violation::{Violation, Violations},
+};
 
 /// Reports every part of the spec that cannot be honoured there.
-pub(super) fn check(spec: &ComponentSpec, runs_on: RunsOn, mistakes: &mut Mistakes) {
+pub(super) fn check(spec: &ComponentSpec, runs_on: RunsOn, mistakes: &mut Violations) {
     let Some(experimental) = &spec.experimental else { return };
     let between_pods =
         experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod);
     if between_pods && runs_on == RunsOn::Component {
-        mistakes.push(Invalid {
+        mistakes.push(Violation {
             field: "spec.experimental.gpuMemoryService.mode".to_owned(),
             value: "InterPod".to_owned(),
             problem: "needs Grove, and the component runs as a Deployment".to_owned(),

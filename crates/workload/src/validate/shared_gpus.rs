@@ -1,30 +1,17 @@
 //! GPU memory that several processes share, and engines that stand by to take it over.
 
 use api_types::v1beta1::{
-    BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GpuMemoryService, MAIN_CONTAINER,
+    BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, Failover, GpuMemoryService, MAIN_CONTAINER,
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-use super::{Invalid, Mistakes};
-use crate::gpus;
+use crate::{
+    SharedGpus, gpus,
+    violation::{Violation, Violations},
+};
 
 const SERVICE: &str = "spec.experimental.gpuMemoryService";
 const FAILOVER: &str = "spec.experimental.failover";
-
-/// GPUs that several processes use through the GPU memory service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedGpus<'a> {
-    /// Within a pod, or between the pods of a group.
-    pub mode: EngineMode,
-    /// DRA DeviceClass of the GPUs.
-    pub device_class: &'a str,
-    /// GPUs of an engine; at least one.
-    pub count: u32,
-    /// Engines that stand by for the serving one; 0 without failover.
-    pub standbys: u32,
-    /// Further containers of the pod that use the memory.
-    pub(crate) clients: &'a [String],
-}
 
 /// Whether a component shares its GPUs, and how.
 ///
@@ -35,18 +22,18 @@ pub(super) fn check<'a>(
     framework: Option<BackendFramework>,
     pod: &PodSpec,
     main: &Container,
-) -> Result<Option<SharedGpus<'a>>, Vec<Invalid>> {
+) -> Result<Option<SharedGpus<'a>>, Vec<Violation>> {
     let experimental = spec.experimental.as_ref();
     let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
     let Some(service) = experimental.and_then(|experimental| experimental.gpu_memory_service.as_ref()) else {
         let problem = "needs the GPU memory service";
-        let alone = |_| Invalid::new(FAILOVER, "", problem, format!("set {SERVICE}, or remove the field"));
+        let alone = |_| Violation::new(FAILOVER, "", problem, format!("set {SERVICE}, or remove the field"));
         return failover.map_or(Ok(None), |failover| Err(vec![alone(failover)]));
     };
-    let mut mistakes = Mistakes::default();
+    let mut mistakes = Violations::default();
     if !spec.is_worker() {
         let problem = "is for components of type worker, prefill or decode";
-        mistakes.push(Invalid::new(SERVICE, "", problem, "remove the field, or change the type"));
+        mistakes.push(Violation::new(SERVICE, "", problem, "remove the field, or change the type"));
     }
     let count = mistakes.keep(count(main));
     check_clients(service, pod, &mut mistakes);
@@ -66,22 +53,22 @@ pub(super) fn check<'a>(
     }
 }
 
-fn count(main: &Container) -> Result<u32, Invalid> {
+fn count(main: &Container) -> Result<u32, Violation> {
     let resources = format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources");
     match gpus::count(main.resources.as_ref()) {
         Ok(0) => {
             let problem = format!("needs GPUs to share, and container {MAIN_CONTAINER} asks for none");
-            Err(Invalid::new(SERVICE, "", problem, format!("set {resources}.limits[{}]", api_types::GPU)))
+            Err(Violation::new(SERVICE, "", problem, format!("set {resources}.limits[{}]", api_types::GPU)))
         }
         Ok(count) => Ok(count),
         Err(wrong) => {
             let field = format!("{resources}.{}[{}]", wrong.list, wrong.resource);
-            Err(Invalid::new(field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"))
+            Err(Violation::new(field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"))
         }
     }
 }
 
-fn check_clients(service: &GpuMemoryService, pod: &PodSpec, mistakes: &mut Mistakes) {
+fn check_clients(service: &GpuMemoryService, pod: &PodSpec, mistakes: &mut Violations) {
     let clients = service.extra_client_containers.as_deref().unwrap_or_default();
     for (index, client) in clients.iter().enumerate() {
         let problem = if clients[..index].contains(client) {
@@ -92,7 +79,7 @@ fn check_clients(service: &GpuMemoryService, pod: &PodSpec, mistakes: &mut Mista
             continue;
         };
         let field = format!("{SERVICE}.extraClientContainers[{index}]");
-        mistakes.push(Invalid::new(field, client, problem, "name containers that run beside the engine, each once"));
+        mistakes.push(Violation::new(field, client, problem, "name containers that run beside the engine, each once"));
     }
 }
 
@@ -101,17 +88,17 @@ fn standbys(
     service: &GpuMemoryService,
     failover: &Failover,
     framework: Option<BackendFramework>,
-    mistakes: &mut Mistakes,
+    mistakes: &mut Violations,
 ) -> u32 {
     if failover.mode != service.mode {
         let problem = format!("differs from {SERVICE}.mode, which is {:?}", service.mode);
         let remedy = "give both the same mode: engines take over from each other where they share memory";
-        mistakes.push(Invalid::new(format!("{FAILOVER}.mode"), format!("{:?}", failover.mode), problem, remedy));
+        mistakes.push(Violation::new(format!("{FAILOVER}.mode"), format!("{:?}", failover.mode), problem, remedy));
     }
     if framework != Some(BackendFramework::Vllm) {
         let runs = framework.map_or("no engine that is known", BackendFramework::as_str);
         let problem = format!("is served for vLLM only, and the component runs {runs}");
-        mistakes.push(Invalid::new(FAILOVER, "", problem, "remove the field, or run vLLM"));
+        mistakes.push(Violation::new(FAILOVER, "", problem, "remove the field, or run vLLM"));
     }
     failover.standbys().unsigned_abs()
 }

@@ -83,7 +83,7 @@ fn mask_programs(words: Option<&mut Value>) {
 }
 
 fn quantity(value: &mut Value) {
-    let nanos = value.as_str().and_then(workload::quantity::nanos).unwrap();
+    let nanos = value.as_str().and_then(api_types::quantity::nanos).unwrap();
     *value = Value::String(format!("{nanos}n"));
 }
 

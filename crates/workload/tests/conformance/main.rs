@@ -14,9 +14,9 @@ use api_types::{v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
 use kit::{Case, Kit};
 use serde_json::Value;
 use workload::{
-    Invalid, PodSettings, PullSecretIndex, RenderInput, legacy_type_is_worker, render_claim_template,
-    render_deployment, render_leader_worker_set, render_service,
-    snapshot::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Restore, checkpoint_id, render_capture_job},
+    PodSettings, PullSecretIndex, RenderInput, Violation,
+    checkpoint::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Restore, checkpoint_id, render_capture_job},
+    legacy_type_is_worker, render_claim_template, render_deployment, render_leader_worker_set, render_service,
     validate, validate_leader_worker_set,
 };
 
@@ -24,7 +24,7 @@ use workload::{
 enum Verdict {
     Equal,
     Different(Vec<String>),
-    Rejected(Vec<Invalid>),
+    Rejected(Vec<Violation>),
 }
 
 #[test]

@@ -6,10 +6,9 @@ use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use serde_json::{Value, json};
 use workload::{
     PodSettings, PullSecretIndex, RenderInput, RunsOn,
+    checkpoint::Restore,
     grove::{self, GroveComponent, GroveGraph, GroveSettings},
-    render_deployment, render_leader_worker_set, render_service,
-    snapshot::Restore,
-    validate_leader_worker_set, validate_on,
+    render_deployment, render_leader_worker_set, render_service, validate_leader_worker_set, validate_on,
 };
 
 /// What came of an object.

@@ -2,7 +2,7 @@
 
 use api_types::v1alpha1::DynamoCheckpoint;
 use serde_json::{Value, json};
-use workload::snapshot::{CaptureSettings, SnapshotStorage, claims_of, render_capture_job};
+use workload::checkpoint::{CaptureSettings, CheckpointStorage, claims_of, render_capture_job};
 
 use crate::fixture::json_of;
 
@@ -33,7 +33,7 @@ fn rendered(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Val
 
 #[test]
 fn the_pod_says_what_it_is_for_and_waits_to_be_captured() {
-    let storage = SnapshotStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() };
+    let storage = CheckpointStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() };
     let settings = CaptureSettings { seccomp_profile: Some("p.json"), storage: Some(&storage), claimed_gpus: 0 };
     let job = rendered(&checkpoint(pod(json!({})), Value::Null), settings);
     assert_eq!(job["metadata"]["name"], "checkpoint-job-0123-2");

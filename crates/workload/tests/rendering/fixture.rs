@@ -7,9 +7,9 @@ use k8s_openapi::api::{
 };
 use serde_json::{Value, json};
 use workload::{
-    PodSettings, PullSecretIndex, RenderInput, render_deployment, render_service,
-    snapshot::{Restore, RestoreSource},
-    validate,
+    PodSettings, PullSecretIndex, RenderInput,
+    checkpoint::{Restore, RestoreSource},
+    render_deployment, render_service, validate,
 };
 
 /// A component `ns/graph-worker-0a1b2c3d` of the graph `graph`, as the API server returns it.

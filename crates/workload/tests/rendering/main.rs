@@ -5,6 +5,7 @@
 mod capture;
 mod exposure;
 mod fixture;
+mod golden;
 mod kv_transfer;
 mod merge;
 mod metadata;
@@ -13,7 +14,6 @@ mod nodes;
 mod preserved;
 mod properties;
 mod pull_secrets;
+mod restore;
 mod shared_gpus;
-mod snapshot;
-mod snapshots;
 mod volumes;

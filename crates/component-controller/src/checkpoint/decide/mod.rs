@@ -23,12 +23,14 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
 use workload::{
-    Invalid, JobEnd, Trouble,
-    snapshot::{CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job, render_storage_claim},
+    Diagnosis, JobEnd, Violation,
+    checkpoint::{
+        CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job, render_storage_claim,
+    },
 };
 
 use super::observe::Observed;
-use crate::snapshots::Place;
+use crate::snapshots::StorageLocation;
 
 /// What is waited for first.
 pub(super) const POD: &str = "waiting for the pod of the Job";
@@ -193,18 +195,20 @@ fn disabled() -> String {
 fn storage_claim(observed: &Observed) -> Result<Option<PersistentVolumeClaim>, String> {
     let settings = observed.settings.clone().unwrap_or_default();
     match &observed.place {
-        Place::Named { exists: false, .. } => {
+        StorageLocation::Named { exists: false, .. } => {
             let claim = render_storage_claim(&observed.namespace, &settings.storage);
             let claim = claim.map_err(|problem| problem.to_string())?;
             claim.map(Some).ok_or_else(|| observed.place.hindrance(&observed.namespace).unwrap_or_default())
         }
-        Place::Mistaken(problem) => Err(problem.to_string()),
+        StorageLocation::Invalid(problem) => Err(problem.to_string()),
         // Without a word about storage the agent of the pod's node decides, wherever it runs.
-        Place::Named { exists: true, .. } | Place::OfAgent(_) | Place::Unknown => Ok(None),
+        StorageLocation::Named { exists: true, .. } | StorageLocation::OfAgent(_) | StorageLocation::Unknown => {
+            Ok(None)
+        }
     }
 }
 
-fn mistaken(observed: &Observed, mistakes: &[Invalid]) -> Stage {
+fn mistaken(observed: &Observed, mistakes: &[Violation]) -> Stage {
     let prepared = check_shared_gpu_memory(&observed.checkpoint).is_ok();
     let reason = if prepared { reason::INVALID_SPEC } else { reason::NOT_PREPARED };
     let message = mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
@@ -262,9 +266,9 @@ fn ask_for_capture(observed: &Observed, at: impl Fn(Stage) -> Decision) -> Decis
 fn waiting_for(observed: &Observed, what: &str) -> Stage {
     match &observed.waits.trouble {
         None => Stage::Capturing { waits: what.to_owned(), stalled: None },
-        Some(Trouble { cause, message }) => Stage::Capturing {
+        Some(Diagnosis { cause, message }) => Stage::Capturing {
             waits: format!("{what}: {message}"),
-            stalled: cause.is_lasting().then(|| cause.reason()),
+            stalled: cause.needs_action().then(|| cause.reason()),
         },
     }
 }

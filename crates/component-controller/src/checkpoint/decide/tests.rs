@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use workload::{
     Cause,
-    snapshot::{SnapshotSettings, SnapshotStorage, StorageSettings},
+    checkpoint::{CheckpointConfig, CheckpointStorage, StorageSettings},
 };
 
 use super::*;
@@ -51,7 +51,7 @@ fn a_job_that_was_made_before_the_status_told_is_taken_up() {
 
 #[test]
 fn what_is_in_the_way_of_the_job_is_told_before_it_is_made() {
-    let named = |create| SnapshotSettings {
+    let named = |create| CheckpointConfig {
         storage: StorageSettings {
             claim: "claim".to_owned(),
             folder: "/c".to_owned(),
@@ -59,10 +59,10 @@ fn what_is_in_the_way_of_the_job_is_told_before_it_is_made() {
             size: "1Gi".to_owned(),
             ..StorageSettings::default()
         },
-        ..SnapshotSettings::default()
+        ..CheckpointConfig::default()
     };
-    let missing = || Place::Named {
-        storage: SnapshotStorage { claim: "claim".to_owned(), folder: "/c".to_owned() },
+    let missing = || StorageLocation::Named {
+        storage: CheckpointStorage { claim: "claim".to_owned(), folder: "/c".to_owned() },
         exists: false,
     };
     let blocked = |edit: &dyn Fn(&mut Observed)| {
@@ -114,8 +114,8 @@ fn the_pod_is_captured_once_it_is_there() {
 
 #[test]
 fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
-    let refused = Trouble::of_refusal("Job j", "Error creating: a pod is forbidden: exceeded quota");
-    let told = |trouble: &Trouble, edit: &dyn Fn(&mut Observed)| {
+    let refused = Diagnosis::from_creation_warning("Job j", "Error creating: a pod is forbidden: exceeded quota");
+    let told = |trouble: &Diagnosis, edit: &dyn Fn(&mut Observed)| {
         let mut observed = observed(creating());
         observed.job = Some(job(JOB, ""));
         observed.waits.trouble = Some(trouble.clone());
@@ -131,15 +131,15 @@ fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
     };
     let words = "waiting for the pod of the Job: Job j: Error creating: a pod is forbidden: exceeded quota";
     assert_eq!(told(&refused, &|_| ()), (words.to_owned(), "True/PodsRefused".to_owned()));
-    let mute = Trouble { cause: Cause::ImagePull, message: "pod p: no image".to_owned() };
+    let mute = Diagnosis { cause: Cause::ImagePull, message: "pod p: no image".to_owned() };
     let captured = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("")));
     for edit in [&|o: &mut Observed| o.pod = Some(pod()), &captured] as [&dyn Fn(&mut Observed); 2] {
         let words = "waiting for the processes to be captured: pod p: no image";
         assert_eq!(told(&mute, edit), (words.to_owned(), "True/ImagePullFailed".to_owned()));
     }
-    let unplaced = Trouble { cause: Cause::Unschedulable, message: "pod p: no node".to_owned() };
+    let unplaced = Diagnosis { cause: Cause::Unschedulable, message: "pod p: no node".to_owned() };
     assert_eq!(told(&unplaced, &|_| ()), (String::new(), "False/Progressing".to_owned()), "a node may come");
-    let loading = Trouble { cause: Cause::Probe, message: "pod p: it loads".to_owned() };
+    let loading = Diagnosis { cause: Cause::Probe, message: "pod p: it loads".to_owned() };
     assert_eq!(told(&loading, &captured), (String::new(), "False/Progressing".to_owned()), "nobody has to help");
     let over = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("Ready")));
     assert_eq!(told(&mute, &over).0, "", "what it did is done");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::{annotations, labels};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
-use workload::{JobEnd, snapshot::render_cleanup_job};
+use workload::{JobEnd, checkpoint::render_cleanup_job};
 
 use super::{decide::living, observe::Observed};
 

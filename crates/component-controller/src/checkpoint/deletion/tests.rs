@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     checkpoint::fixtures::{JOB, job, observed},
-    snapshots::Place,
+    snapshots::StorageLocation,
 };
 
 const NAME: &str = "checkpoint-cleanup-0123";
@@ -71,7 +71,7 @@ fn a_job_without_owner_removes_it_and_goes() {
 #[test]
 fn a_deletion_never_waits_for_ever() {
     let mut observed = deleting();
-    observed.place = Place::Unknown;
+    observed.place = StorageLocation::Unknown;
     assert!(left(&clean_up(&observed, at(1))).contains("no agent"));
     let mut strange = deleting();
     strange.id = "../other".to_owned();

@@ -17,15 +17,15 @@ use kube::Resource;
 use serde::Serialize;
 pub use step::Step;
 use workload::{
-    LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload, legacy_type_is_worker, render_ingress,
-    render_service, render_virtual_service, snapshot::render_storage_claim,
+    LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload, checkpoint::render_storage_claim,
+    legacy_type_is_worker, render_ingress, render_service, render_virtual_service,
 };
 
 use super::{
     observe::{CheckpointFacts, Live, Observed},
     workload::WorkloadKind,
 };
-use crate::snapshots::Place;
+use crate::snapshots::StorageLocation;
 
 /// What has to be there.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub fn decide(
         claimed_gpus: claimed_gpus.unwrap_or_default(),
     };
     let wanted = observed.component.spec.component.wanted_replicas();
-    let serves = wanted > 0 && live_workload.is_some_and(|live| live.wanted() > 0);
+    let serves = wanted > 0 && live_workload.is_some_and(|live| live.desired_replicas() > 0);
     let known = (observed.uid.as_str(), observed.accounts.as_slice());
     let workload = || match kind {
         WorkloadKind::LeaderWorkerSet => leader_worker_set::decide(&input, valid, known, live_set),
@@ -149,7 +149,7 @@ fn storage(
     let Some(settings) = settings.as_ref().filter(|_| valid.checkpoint().is_some()) else {
         return Ok((None, Vec::new()));
     };
-    if !matches!(place, Place::Named { exists: false, .. } | Place::Mistaken(_)) {
+    if !matches!(place, StorageLocation::Named { exists: false, .. } | StorageLocation::Invalid(_)) {
         return Ok((None, Vec::new()));
     }
     match render_storage_claim(namespace, &settings.storage) {

@@ -34,8 +34,8 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tracing::warn;
-pub use workload::snapshot::CheckpointFacts;
-use workload::{LeaderWorkerSet, PullSecretIndex, snapshot::identity_id};
+pub use workload::checkpoint::CheckpointFacts;
+use workload::{LeaderWorkerSet, PullSecretIndex, checkpoint::identity_id};
 
 use super::{
     archive::{ArchiveFacts, Expansion, claim_name},

@@ -7,7 +7,7 @@ use controller_kit::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use workload::Trouble;
+use workload::Diagnosis;
 
 use crate::component::workload::WorkloadKind;
 
@@ -29,11 +29,11 @@ pub fn pods_of(component: &DynamoComponentDeployment) -> PodsOf<'_> {
 /// Why the pods of a component do not serve. Events are looked at only where pods themselves cannot tell: groups of pods that
 /// are not made, and volumes. `groups` is how many replicas are wanted.
 pub async fn why(
-    watcher: &PodWatcher<Trouble>,
+    watcher: &PodWatcher<Diagnosis>,
     component: &DynamoComponentDeployment,
     groups: i32,
     pods: &[Pod],
-) -> Option<Trouble> {
+) -> Option<Diagnosis> {
     let namespace = component.namespace().unwrap_or_default();
     let wanted = groups.saturating_mul(component.spec.component.node_count());
     if WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet && lacks_pods(pods, wanted) {
@@ -52,7 +52,7 @@ fn lacks_pods(pods: &[Pod], wanted: i32) -> bool {
 
 /// The latest refusal of pods of a LeaderWorkerSet, unless a pod was made since. One StatefulSet has its name and makes the
 /// leaders; each leader has another, of that name and its number, for the other nodes.
-fn refusal(set: &str, pods: &[Pod], told: &[Warning]) -> Option<Trouble> {
+fn refusal(set: &str, pods: &[Pod], told: &[Warning]) -> Option<Diagnosis> {
     let newest = pods.iter().filter_map(|pod| pod.metadata.creation_timestamp.as_ref()).map(|time| time.0).max();
     let is_ours = |name: &str| {
         name.strip_prefix(set).is_some_and(|rest| {
@@ -60,7 +60,7 @@ fn refusal(set: &str, pods: &[Pod], told: &[Warning]) -> Option<Trouble> {
         })
     };
     let latest = told.iter().find(|warning| is_ours(&warning.object) && warning.last >= newest)?;
-    Some(Trouble::of_refusal(&format!("StatefulSet {}", latest.object), &latest.message))
+    Some(Diagnosis::from_creation_warning(&format!("StatefulSet {}", latest.object), &latest.message))
 }
 
 #[cfg(test)]

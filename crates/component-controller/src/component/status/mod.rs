@@ -7,7 +7,7 @@ use api_types::{
 use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use workload::{Trouble, claims::Uncountable};
+use workload::{Diagnosis, device_claims::GpuCountError};
 
 use super::{
     acted::{Acted, Cause, Refusal},
@@ -92,7 +92,7 @@ impl Standing {
 
     /// The same of a component whose command line depends on a number of GPUs that nobody can tell.
     #[must_use]
-    pub fn without_gpu_count(&self, why: &Uncountable) -> Self {
+    pub fn without_gpu_count(&self, why: &GpuCountError) -> Self {
         match self {
             Self::Stuck { .. } => self.clone(),
             _ => Self::Hindered {
@@ -104,7 +104,7 @@ impl Standing {
 
     /// The same, with the pod that tells why. A refusal to make pods at all says more than those that were made before.
     #[must_use]
-    pub fn because_of(self, trouble: Option<Trouble>) -> Self {
+    pub fn because_of(self, trouble: Option<Diagnosis>) -> Self {
         match (self, trouble) {
             (Self::Underway(message), Some(trouble)) => {
                 Self::Hindered { reason: trouble.cause.reason(), message: format!("{message}; {}", trouble.message) }

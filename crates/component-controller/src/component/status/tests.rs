@@ -83,7 +83,7 @@ fn every_standing_has_its_conditions() {
         ),
         (
             Standing::Underway("0 of 1".into())
-                .because_of(Some(Trouble { cause: workload::Cause::ImagePull, message: "pod w-1: no".into() })),
+                .because_of(Some(Diagnosis { cause: workload::Cause::ImagePull, message: "pod w-1: no".into() })),
             [
                 "Available=False/DeploymentNotReady",
                 "DynamoComponentReady=False/ComponentNotReady",

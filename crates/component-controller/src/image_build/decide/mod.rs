@@ -15,7 +15,7 @@
 use controller_kit::pods::JobWaits;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
-use workload::{JobEnd, Trouble};
+use workload::{Diagnosis, JobEnd};
 
 /// How long after it failed a build is tried again.
 const RETRY: SignedDuration = SignedDuration::from_mins(10);
@@ -98,7 +98,7 @@ pub enum Stage {
         /// Whether it has a pod.
         active: bool,
         /// Why that does not run.
-        trouble: Option<Trouble>,
+        trouble: Option<Diagnosis>,
     },
     /// The build failed.
     Failed {

@@ -87,7 +87,7 @@ fn the_job_tells_how_far_the_build_is() {
     assert_eq!(decided(|o| o.job = Some(job("j", None))).stage, Stage::Building { active: true, trouble: None });
     let done = decided(|o| (o.job, o.exists) = (Some(job("j", Some(("Complete", "")))), None));
     assert_eq!(done.stage, Stage::Available);
-    let trouble = Some(Trouble { cause: Cause::Unschedulable, message: "pod j-1: no node".to_owned() });
+    let trouble = Some(Diagnosis { cause: Cause::Unschedulable, message: "pod j-1: no node".to_owned() });
     let waits = decided(|o| {
         o.job = Some(job("j", None));
         o.waits.trouble = trouble.clone();

@@ -25,7 +25,7 @@ use outbound::{Limits, Outbound};
 pub use registry::{Named, Registries};
 use registry::{Unanswered, answer::login};
 use serde_json::{Value, json};
-use workload::{RegistryHost, Trouble};
+use workload::{Diagnosis, RegistryHost};
 
 use super::{
     decide::{Hindrance, Observed, has_failed, has_succeeded},
@@ -61,7 +61,7 @@ pub struct Observer {
     /// Asks registries.
     pub registries: Registries,
     /// Looks at pods that do not start.
-    pub pods: PodWatcher<Trouble>,
+    pub pods: PodWatcher<Diagnosis>,
 }
 
 impl Observer {

@@ -3,8 +3,8 @@
 //! Fields that only the live object has are not ours and do not count. The API server fills in defaults and rewrites some
 //! values to a canonical form; both must not look like a difference, or every reconcile would write.
 
+use api_types::quantity::nanos;
 use serde_json::{Map, Value};
-use workload::quantity::nanos;
 
 /// Object fields that identify a list element, in the order they are tried; the first one an element has decides.
 ///

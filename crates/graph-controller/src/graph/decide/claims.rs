@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::conversion::preserved::{PreservedClaim, claims_of_graph};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use workload::archive::render_claim;
+use workload::legacy::render_claim;
 
 use crate::graph::validate::ValidGraph;
 

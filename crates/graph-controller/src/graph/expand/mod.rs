@@ -17,8 +17,8 @@ use controller_kit::store::controller_owner;
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::ResourceExt;
 use workload::{
-    Invalid,
-    archive::{self, Awaited, names_image, pull_with, use_image},
+    Violation,
+    legacy::{self, Awaited, names_image, pull_with, use_image},
 };
 
 use super::validate::{Kstatus, Refusal, refusal};
@@ -57,7 +57,7 @@ pub fn expand(
     if let Some(source) = said.source.as_ref().filter(|_| is_run) {
         check(source, &spec, &mut problems);
         expansion.build = build(graph, source, live);
-        let running = archive::image(&names::dynamo_component(source), live).or_source(source);
+        let running = legacy::image(&names::dynamo_component(source), live).or_source(source);
         expansion.awaited = running.awaited.map(refuse);
         let env = spec.env.clone().unwrap_or_default();
         for component in spec.components.iter_mut().filter(|component| !names_image(component)) {
@@ -70,7 +70,7 @@ pub fn expand(
     for component in &mut spec.components {
         let Some(volume) = said.services.get(&component.name).and_then(|said| said.volume.as_ref()) else { continue };
         let name = names::component_deployment(&graph.name_any(), &component.name, None);
-        match archive::mount(component, volume, &name) {
+        match legacy::mount(component, volume, &name) {
             Ok(claim) => expansion.claims.push(claim),
             Err(mistake) => problems.push(below(mistake, &component.name, "pvc.")),
         }
@@ -84,36 +84,36 @@ pub fn expand(
 /// The author's mistakes, all at once.
 pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraphDeploymentSpec>, Refusal> {
     let inherited = spec.env.as_deref().unwrap_or_default();
-    if !spec.components.iter().any(|component| archive::is_configured(component, inherited)) {
+    if !spec.components.iter().any(|component| legacy::is_configured(component, inherited)) {
         return Ok(None);
     }
     let (mut spec, env, mut problems) = (spec.clone(), inherited.to_vec(), Vec::new());
     for component in &mut spec.components {
-        if let Err(mistake) = archive::configure(component, &env) {
+        if let Err(mistake) = legacy::configure(component, &env) {
             let at = format!("spec.components[{}].podTemplate.spec.containers[{MAIN_CONTAINER}]", component.name);
             let field = format!("{at}.env[{}]", env_names::DYN_DEPLOYMENT_CONFIG);
-            problems.push(Invalid { field, ..mistake });
+            problems.push(Violation { field, ..mistake });
         }
     }
     if problems.is_empty() { Ok(Some(spec)) } else { Err(refusal(&problems)) }
 }
 
-fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Invalid>) {
-    problems.extend(archive::check_source(source).err());
+fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violation>) {
+    problems.extend(legacy::check_source(source).err());
     if spec.components.is_empty() {
         let problem = "names no service, and the manifest in the archive is not read";
-        problems.push(Invalid::new("spec.services", "", problem, "name each service that shall run"));
+        problems.push(Violation::new("spec.services", "", problem, "name each service that shall run"));
     }
 }
 
 /// Configures a component that runs a built image. Gives its author's mistakes.
-fn configure(component: &mut ComponentSpec, env: &[EnvVar]) -> Vec<Invalid> {
-    let checked = [archive::configure(component, env), archive::check_told(component, "service")];
+fn configure(component: &mut ComponentSpec, env: &[EnvVar]) -> Vec<Violation> {
+    let checked = [legacy::configure(component, env), legacy::check_told(component, "service")];
     checked.into_iter().filter_map(Result::err).map(|mistake| below(mistake, &component.name, "")).collect()
 }
 
-fn below(mistake: Invalid, service: &str, part: &str) -> Invalid {
-    Invalid { field: format!("spec.services[{service}].{part}{}", mistake.field), ..mistake }
+fn below(mistake: Violation, service: &str, part: &str) -> Violation {
+    Violation { field: format!("spec.services[{service}].{part}{}", mistake.field), ..mistake }
 }
 
 fn refuse(awaited: Awaited) -> Refusal {

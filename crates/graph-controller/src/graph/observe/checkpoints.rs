@@ -10,7 +10,7 @@ use api_types::{
 use controller_kit::store::{Packed, controller_owner};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::ResourceExt;
-use workload::snapshot::{Place, storage_of_agents};
+use workload::checkpoint::{StorageLocation, storage_of_agents};
 
 use super::Caches;
 use crate::graph::settings::Settings;
@@ -23,7 +23,7 @@ pub struct LiveCheckpoints {
     /// Names of those that components of the namespace start from, its own and those of others.
     pub in_use: BTreeSet<String>,
     /// Where those of the namespace are kept, as far as pods that are rendered here depend on it.
-    pub place: Place,
+    pub place: StorageLocation,
 }
 
 impl LiveCheckpoints {
@@ -54,21 +54,21 @@ pub(super) fn observe(
     let all = caches.checkpoints.all().into_iter().filter(|found| concerns(found));
     // The schema is our own: what is there can be read.
     let all = all.filter_map(|found| found.unpack().ok()).collect();
-    LiveCheckpoints { all, in_use: in_use(caches, graph), place: Place::Unknown }
+    LiveCheckpoints { all, in_use: in_use(caches, graph), place: StorageLocation::Unknown }
 }
 
 /// Where checkpoints of a namespace are kept.
-pub fn place(caches: &Caches, settings: &Settings, namespace: &str) -> Place {
-    let Some(snapshots) = &settings.snapshots else { return Place::Unknown };
+pub fn place(caches: &Caches, settings: &Settings, namespace: &str) -> StorageLocation {
+    let Some(snapshots) = &settings.snapshots else { return StorageLocation::Unknown };
     match snapshots.storage.storage() {
-        Err(problem) => Place::Mistaken(problem),
+        Err(problem) => StorageLocation::Invalid(problem),
         // The claim was there, or made, before the first checkpoint became ready.
-        Ok(Some(storage)) => Place::Named { storage, exists: true },
+        Ok(Some(storage)) => StorageLocation::Named { storage, exists: true },
         Ok(None) => {
             let all = caches.agents.as_ref().map(|agents| agents.all()).unwrap_or_default();
             let here = all.iter().filter(|agent| agent.namespace().as_deref() == Some(namespace));
             let agents: Vec<DaemonSet> = here.filter_map(|agent| agent.unpack().ok()).collect();
-            storage_of_agents(&agents).map_or(Place::Unknown, Place::OfAgent)
+            storage_of_agents(&agents).map_or(StorageLocation::Unknown, StorageLocation::OfAgent)
         }
     }
 }

@@ -6,10 +6,10 @@ use api_types::{labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::pods::{PodWatcher, PodsOf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use workload::Trouble;
+use workload::Diagnosis;
 
 /// Why pods do not serve, by component.
-pub type Troubles = BTreeMap<String, Trouble>;
+pub type Troubles = BTreeMap<String, Diagnosis>;
 
 /// All pods of a graph.
 pub fn pods_of(graph: &DynamoGraphDeployment) -> PodsOf<'_> {

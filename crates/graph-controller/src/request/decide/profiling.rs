@@ -150,7 +150,7 @@ pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
         phase: told.phase.or(observed.status().profiling_phase),
         message: message.to_owned(),
         begins: false,
-        hindrance: trouble.filter(|trouble| trouble.cause.is_lasting()).map(|trouble| trouble.message.clone()),
+        hindrance: trouble.filter(|trouble| trouble.cause.needs_action()).map(|trouble| trouble.message.clone()),
         until: None,
     }))
 }

@@ -30,7 +30,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::Value;
-use workload::{JobEnd, Trouble};
+use workload::{Diagnosis, JobEnd};
 
 use self::gpus::Gpus;
 use super::{
@@ -167,7 +167,7 @@ pub struct Observer {
     /// The caches.
     pub caches: Caches,
     gpus: Gpus,
-    pods: Arc<PodWatcher<Trouble>>,
+    pods: Arc<PodWatcher<Diagnosis>>,
     settings: Arc<Settings>,
     /// Since when outputs are missing, by the uid of the request.
     missing: Arc<Mutex<HashMap<String, Instant>>>,

@@ -5,7 +5,7 @@
 
 use api_types::{env, v1beta1::ComponentType};
 use k8s_openapi::api::core::v1::EnvVar;
-use workload::archive;
+use workload::legacy;
 
 use crate::admission::{
     field::Node,
@@ -40,8 +40,8 @@ fn configured(graph: &Graph<'_>, component: &Component<'_>) -> Option<i64> {
         return None;
     }
     let tag = archive.as_ref().and_then(|said| said.services.get(component.name())?.tag.as_deref());
-    let is_entry = tag.is_some_and(|tag| archive::is_entry(component.name(), tag));
+    let is_entry = tag.is_some_and(|tag| legacy::is_entry(component.name(), tag));
     let is_frontend = component.role().map_or(is_entry, |role| role == ComponentType::Frontend);
-    let workers = archive::workers(component.name(), is_frontend, own.as_slice(), inherited.as_slice());
+    let workers = legacy::workers(component.name(), is_frontend, own.as_slice(), inherited.as_slice());
     workers.map(i64::from)
 }

@@ -99,7 +99,7 @@ fn quantity(node: &Node<'_>, remedy: &str, out: &mut Findings) {
     if !node.is_set() {
         return;
     }
-    match node.quantity().and_then(|text| workload::quantity::nanos(&text)) {
+    match node.quantity().and_then(|text| api_types::quantity::nanos(&text)) {
         None => out.invalid(node, format!("is no quantity; {remedy}")),
         Some(value) if value < 0 => out.invalid(node, refusals::negative(remedy)),
         Some(_) => {}

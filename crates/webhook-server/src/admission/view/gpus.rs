@@ -22,7 +22,7 @@ pub(in crate::admission) fn gpus<'a>(resources: &Node<'a>) -> Gpus<'a> {
     let lists = ["limits", "requests"].map(|list| resources.field(list));
     let first = lists.iter().find_map(|amounts| amounts.entries().find(|(resource, _)| is_gpu(resource)));
     let Some((_, amount)) = first else { return Gpus::None };
-    match amount.quantity().and_then(|text| workload::quantity::nanos(&text)).filter(|nanos| nanos % ONE == 0) {
+    match amount.quantity().and_then(|text| api_types::quantity::nanos(&text)).filter(|nanos| nanos % ONE == 0) {
         Some(nanos) => Gpus::Count(nanos / ONE),
         None => Gpus::Unreadable(amount),
     }

@@ -7,7 +7,7 @@ use api_types::{
 use serde_json::{Map, Value, json};
 
 use super::roles::{ChildKind, child_of};
-use crate::{Invalid, LEADER_CLIQUE, WORKER_CLIQUE};
+use crate::{LEADER_CLIQUE, Violation, WORKER_CLIQUE};
 
 const CONSTRAINT: &str = "topologyConstraint";
 const SET: &str = "PodCliqueSet";
@@ -67,7 +67,7 @@ pub(super) fn apply_overrides(template: &mut PodCliqueSetTemplate, spec: &Dynamo
 }
 
 /// The mistakes in the author's fragments.
-pub(super) fn check(spec: &DynamoGraphDeploymentSpec) -> Vec<Invalid> {
+pub(super) fn check(spec: &DynamoGraphDeploymentSpec) -> Vec<Violation> {
     fragments(spec).flat_map(|fragment| fragment.mistakes()).collect()
 }
 
@@ -139,10 +139,15 @@ impl<'a> Fragment<'a> {
         self.place.path().iter().try_fold(&self.given.value, |value, key| value.get(key))
     }
 
-    fn mistakes(&self) -> Vec<Invalid> {
+    fn mistakes(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         let mut mistake = |below: &str, value: &str, problem: String, remedy: String| {
-            found.push(Invalid { field: format!("{}.{below}", self.field), value: value.to_owned(), problem, remedy });
+            found.push(Violation {
+                field: format!("{}.{below}", self.field),
+                value: value.to_owned(),
+                problem,
+                remedy,
+            });
         };
         if self.given.api_version != API_VERSION {
             let remedy = format!("write {API_VERSION}");

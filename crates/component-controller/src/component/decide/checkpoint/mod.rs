@@ -1,6 +1,6 @@
 //! How the pods of a component start.
 
-pub use workload::snapshot::{Start, start};
+pub use workload::checkpoint::{Start, start};
 
 #[cfg(test)]
 mod tests;

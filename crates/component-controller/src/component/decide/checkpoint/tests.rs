@@ -8,14 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use workload::{
     PodSettings,
-    snapshot::{CheckpointFacts, SnapshotSettings, SnapshotStorage, StorageSettings},
+    checkpoint::{CheckpointConfig, CheckpointFacts, CheckpointStorage, StorageSettings},
     validate,
 };
 
 use super::*;
 use crate::{
     component::{observe::Observed, pull_secrets::NamedPullSecrets},
-    snapshots::Place,
+    snapshots::StorageLocation,
 };
 
 fn component(checkpoint: Value, shares: bool) -> api_types::v1beta1::DynamoComponentDeployment {
@@ -47,12 +47,12 @@ fn live(phase: &str, shares: bool) -> DynamoCheckpoint {
     .unwrap()
 }
 
-fn storage() -> SnapshotStorage {
-    SnapshotStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() }
+fn storage() -> CheckpointStorage {
+    CheckpointStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() }
 }
 
-fn facts(live: Option<DynamoCheckpoint>, place: Place) -> CheckpointFacts {
-    CheckpointFacts { namespace: "team".to_owned(), settings: Some(SnapshotSettings::default()), live, place }
+fn facts(live: Option<DynamoCheckpoint>, place: StorageLocation) -> CheckpointFacts {
+    CheckpointFacts { namespace: "team".to_owned(), settings: Some(CheckpointConfig::default()), live, place }
 }
 
 fn decided(checkpoint: Value, facts: &CheckpointFacts) -> Result<Start, String> {
@@ -61,12 +61,12 @@ fn decided(checkpoint: Value, facts: &CheckpointFacts) -> Result<Start, String> 
 
 #[test]
 fn pods_start_cold_while_nothing_speaks_of_a_checkpoint() {
-    let ready = facts(Some(live("Ready", false)), Place::OfAgent(storage()));
+    let ready = facts(Some(live("Ready", false)), StorageLocation::OfAgent(storage()));
     let switched_off =
         CheckpointFacts { settings: None, live: Some(live("Ready", false)), ..CheckpointFacts::default() };
     assert_eq!(decided(json!({"enabled": false, "checkpointRef": "ckpt"}), &ready), Ok(Start::Cold));
     assert_eq!(decided(waiting_for("ckpt"), &switched_off), Ok(Start::Cold));
-    assert_eq!(decided(json!({"enabled": true}), &facts(None, Place::Unknown)), Ok(Start::Cold));
+    assert_eq!(decided(json!({"enabled": true}), &facts(None, StorageLocation::Unknown)), Ok(Start::Cold));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn without_waiting_pods_are_candidates_whatever_the_phase() {
     for phase in ["Pending", "Creating", "Ready", "Failed"] {
         let found = decided(
             json!({"enabled": true, "checkpointRef": "ckpt"}),
-            &facts(Some(live(phase, false)), Place::Unknown),
+            &facts(Some(live(phase, false)), StorageLocation::Unknown),
         );
         assert_eq!(found, Ok(Start::AtAdmission("ckpt".to_owned())), "{phase}");
     }
@@ -85,17 +85,17 @@ fn those_that_wait_start_from_a_checkpoint_that_is_ready_and_can_be_reached() {
     let mut going = live("Ready", false);
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let table = [
-        (facts(Some(going), Place::OfAgent(storage())), "which is being deleted"),
-        (facts(None, Place::OfAgent(storage())), "does not exist"),
-        (facts(Some(live("Creating", false)), Place::OfAgent(storage())), "which is Creating"),
-        (facts(Some(live("Ready", false)), Place::Unknown), "no agent"),
+        (facts(Some(going), StorageLocation::OfAgent(storage())), "which is being deleted"),
+        (facts(None, StorageLocation::OfAgent(storage())), "does not exist"),
+        (facts(Some(live("Creating", false)), StorageLocation::OfAgent(storage())), "which is Creating"),
+        (facts(Some(live("Ready", false)), StorageLocation::Unknown), "no agent"),
     ];
     for (facts, word) in table {
         let Ok(Start::Awaited(why)) = decided(waiting_for("ckpt"), &facts) else { panic!("{word}") };
         assert!(why.contains(word), "{why}");
     }
-    let named = Place::Named { storage: storage(), exists: true };
-    for (place, tells) in [(Place::OfAgent(storage()), false), (named, true)] {
+    let named = StorageLocation::Named { storage: storage(), exists: true };
+    for (place, tells) in [(StorageLocation::OfAgent(storage()), false), (named, true)] {
         let Ok(Start::Restored(source)) = decided(waiting_for("ckpt"), &facts(Some(live("Ready", false)), place))
         else {
             panic!("not restored")
@@ -110,7 +110,7 @@ fn shared_gpu_memory_is_shared_on_both_sides_or_on_none() {
         [(true, true, true), (false, false, true), (true, false, false), (false, true, false)]
     {
         let component = component(waiting_for("ckpt"), component_shares);
-        let facts = facts(Some(live("Ready", checkpoint_shares)), Place::OfAgent(storage()));
+        let facts = facts(Some(live("Ready", checkpoint_shares)), StorageLocation::OfAgent(storage()));
         let found = start(&validate(&component).unwrap(), &facts);
         assert_eq!(found.is_ok(), fine, "{found:?}");
         if let Err(message) = found {
@@ -150,7 +150,8 @@ fn decide(observed: &Observed) -> crate::component::decide::Decision {
 
 #[test]
 fn nothing_runs_before_the_checkpoint_and_what_runs_goes_on() {
-    let mut observed = observed(waiting_for("ckpt"), facts(Some(live("Creating", false)), Place::OfAgent(storage())));
+    let mut observed =
+        observed(waiting_for("ckpt"), facts(Some(live("Creating", false)), StorageLocation::OfAgent(storage())));
     let first = decide(&observed);
     assert_eq!(first.workload.unwrap().object()["spec"]["replicas"], 0);
     assert_eq!(first.waiting.len(), 1);
@@ -165,7 +166,7 @@ fn nothing_runs_before_the_checkpoint_and_what_runs_goes_on() {
 
 #[test]
 fn a_claim_for_checkpoints_is_made_where_it_is_said_and_missing() {
-    let settings = |create| SnapshotSettings {
+    let settings = |create| CheckpointConfig {
         storage: StorageSettings {
             claim: "claim".to_owned(),
             folder: "/c".to_owned(),
@@ -173,10 +174,10 @@ fn a_claim_for_checkpoints_is_made_where_it_is_said_and_missing() {
             size: "1Gi".to_owned(),
             ..StorageSettings::default()
         },
-        ..SnapshotSettings::default()
+        ..CheckpointConfig::default()
     };
     let with = |exists, create| {
-        let place = Place::Named { storage: storage(), exists };
+        let place = StorageLocation::Named { storage: storage(), exists };
         let facts = CheckpointFacts { settings: Some(settings(create)), ..facts(None, place) };
         let decision = decide(&observed(json!({"enabled": true}), facts));
         (decision.storage_claims.first().map(|claim| claim.id().to_string()), decision.waiting)

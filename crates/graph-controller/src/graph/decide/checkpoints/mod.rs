@@ -24,7 +24,7 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use workload::{
     CheckpointUse, RenderInput, ValidatedComponent,
-    snapshot::{
+    checkpoint::{
         CapturedComponent, FIRST_ARTIFACT, Restore, artifact_version, checkpoint_id, graph_checkpoint_id,
         render_captured_pod,
     },

@@ -6,7 +6,7 @@ use api_types::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Value, json};
-use workload::snapshot::{Place, SnapshotStorage};
+use workload::checkpoint::{CheckpointStorage, StorageLocation};
 
 use super::*;
 use crate::graph::{
@@ -59,8 +59,8 @@ fn after(graph: &DynamoGraphDeployment, decision: &Decision, serving: i32, phase
     decode.status.as_mut().unwrap().ready_replicas = serving;
     observed.grove.cliques = vec![clique("Frontend", 1), decode];
     observed.checkpoints.all = vec![checkpoint(decision, phase)];
-    let storage = SnapshotStorage { claim: "claim".to_owned(), folder: "/c".to_owned() };
-    observed.checkpoints.place = Place::OfAgent(storage);
+    let storage = CheckpointStorage { claim: "claim".to_owned(), folder: "/c".to_owned() };
+    observed.checkpoints.place = StorageLocation::OfAgent(storage);
     observed
 }
 

@@ -17,14 +17,13 @@ use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
 use kube::ResourceExt;
 use workload::{
     RunsOn, ValidatedComponent,
+    checkpoint::{CheckpointFacts, Restore, Start, start},
     grove::{
         ChildKind, Classification, GroveComponent, GroveGraph, GroveReadiness, NotReadyYet, child_of, clique_readiness,
         group_readiness, render_ingress, render_pod_clique_set, render_ray_head_service, render_service,
         render_virtual_service, set_name,
     },
-    has_legacy_type,
-    snapshot::{CheckpointFacts, Restore, Start, start},
-    validate_on,
+    has_legacy_type, validate_on,
 };
 
 use self::generation::GroveTarget;

@@ -12,7 +12,7 @@ use controller_kit::conditions::{Status, find, set_condition};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use workload::{
-    Cause, Trouble,
+    Cause, Diagnosis,
     grove::{Classification, GroveReadiness, NotReadyYet, has_topology},
 };
 
@@ -79,7 +79,7 @@ pub(super) fn report(
     progress(status, graph, reason, &format!("Resources not ready: {}", texts.join("; ")), now);
     let unready = all.iter().filter(|(_, readiness)| readiness.not_ready.is_some());
     let troubles = unready.filter_map(|(component, _)| Some((component, applied.troubles.get(&component.name)?)));
-    let urgent = troubles.filter(|(_, trouble)| !trouble.cause.is_ordinary()).min_by_key(|(_, trouble)| trouble.cause);
+    let urgent = troubles.filter(|(_, trouble)| !trouble.cause.is_expected()).min_by_key(|(_, trouble)| trouble.cause);
     if let Some((component, trouble)) = urgent {
         let message = format!("{}: {}", component.name, trouble.message);
         super::set(status, graph, now, c::RECONCILING, true, trouble.cause.reason(), &message);
@@ -87,7 +87,7 @@ pub(super) fn report(
 }
 
 /// What keeps a component from being ready, with what its pods tell. Grove's count of gated pods may be older than the pods.
-fn explained(why: &NotReadyYet, trouble: Option<&Trouble>) -> (Classification, String) {
+fn explained(why: &NotReadyYet, trouble: Option<&Diagnosis>) -> (Classification, String) {
     match trouble {
         None => (why.classification, why.message.clone()),
         Some(trouble) if why.classification == Classification::Gated && trouble.cause != Cause::Gated => {

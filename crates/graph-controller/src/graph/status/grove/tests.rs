@@ -5,7 +5,7 @@ use api_types::{
     v1beta1::{ComponentKind, GraphState},
 };
 use serde_json::{Value, json};
-use workload::{Cause, Trouble};
+use workload::{Cause, Diagnosis};
 
 use super::*;
 use crate::graph::{
@@ -154,7 +154,7 @@ fn rolling(graph: &DynamoGraphDeployment) -> Observed {
 fn a_rollout_that_is_stuck_names_the_pod_that_stops_it() {
     let observed = rolling(&graph());
     assert!(waits_for_pods(&observed, &decided(&observed).grove.unwrap()), "its pods are not read");
-    let trouble = Trouble { cause: Cause::Unschedulable, message: "pod d-1: 12 Insufficient nvidia.com/gpu".into() };
+    let trouble = Diagnosis { cause: Cause::Unschedulable, message: "pod d-1: 12 Insufficient nvidia.com/gpu".into() };
     let status = status_with(&observed, [("Decode".to_owned(), trouble)].into());
     let expected = "Resources not ready: PodCliqueSet chat: Grove replaces pods of an older template; \
         chat: Decode: 1 of 4 pods have the current template, 3 are ready; pod d-1: 12 Insufficient nvidia.com/gpu";
@@ -168,7 +168,7 @@ fn a_rollout_that_is_stuck_names_the_pod_that_stops_it() {
 fn a_pod_without_a_gate_counts_more_than_an_old_count_of_gates() {
     let observed = with(&graph(), vec![clique("Frontend", 1), gated("Decode")]);
     let of = |cause: Cause| {
-        let trouble = Trouble { cause, message: "pod d-1: text".into() };
+        let trouble = Diagnosis { cause, message: "pod d-1: text".into() };
         let status = status_with(&observed, [("Decode".to_owned(), trouble)].into());
         (ready(&status).1.to_owned(), ready(&status).2.to_owned())
     };
@@ -213,7 +213,7 @@ fn the_pod_that_somebody_can_help_is_named() {
         clique
     };
     let said = |component: &str, cause: Cause| {
-        (component.to_owned(), Trouble { cause, message: format!("pod {component}-1: text") })
+        (component.to_owned(), Diagnosis { cause, message: format!("pod {component}-1: text") })
     };
     let observed = with(&graph(), vec![unready("Frontend", 1), unready("Decode", 4)]);
     let troubles = [said("Frontend", Cause::Probe), said("Decode", Cause::ImagePull)];

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 
 use super::{SERVER_MODULE, tolerate_gpu_nodes};
-use crate::{SharedGpus, gpu_claims, gpus, pod::env};
+use crate::{SharedGpus, device_claims::claim_spec, gpus, pod::env};
 
 const VOLUME: &str = "gms-shared";
 const NODE_FOLDER: &str = "/run/gms";
@@ -22,7 +22,7 @@ const SOCKETS_PER_GPU: u32 = 2;
 
 /// The claim of a rank, which its pods share.
 pub fn rank_claim(shared: SharedGpus<'_>) -> ResourceClaimTemplateSpec {
-    ResourceClaimTemplateSpec { metadata: None, spec: gpu_claims::claim_spec(REQUEST, shared) }
+    ResourceClaimTemplateSpec { metadata: None, spec: claim_spec(REQUEST, shared) }
 }
 
 /// Makes the pod of an engine use the memory of its rank.

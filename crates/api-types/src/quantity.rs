@@ -1,17 +1,27 @@
 //! Kubernetes quantities by value.
 
-const NANO_DIGITS: i32 = 9;
-
 /// The value of a quantity in billionths, rounded away from zero; `None` if `text` is no quantity, or one beyond 10^29.
 pub fn nanos(text: &str) -> Option<i128> {
-    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '+' | '-')).unwrap_or(text.len());
-    let (number, suffix) = text.split_at(end);
-    let (digits, decimals) = number_of(number)?;
-    let (factor, power) = suffix_of(suffix)?;
-    let scaled = digits.checked_mul(factor)?;
-    let power = power + NANO_DIGITS - decimals;
+    let (digits, power) = Parts::read(text)?.scaled()?;
     let ten = 10_i128.checked_pow(power.unsigned_abs())?;
-    if power >= 0 { scaled.checked_mul(ten) } else { Some(scaled / ten + (scaled % ten).signum()) }
+    if power >= 0 { digits.checked_mul(ten) } else { Some(digits / ten + (digits % ten).signum()) }
+}
+
+/// The value of a quantity in billionths; `None` if `text` is no quantity, or one whose value is no whole number of them.
+pub fn exact_nanos(text: &str) -> Option<i128> {
+    let (digits, power) = Parts::read(text)?.scaled()?;
+    let ten = 10_i128.checked_pow(power.unsigned_abs());
+    match ten {
+        _ if digits == 0 => Some(0),
+        Some(ten) if power >= 0 => digits.checked_mul(ten),
+        Some(ten) if digits % ten == 0 => Some(digits / ten),
+        _ => None,
+    }
+}
+
+/// Whether a text has the form of a quantity.
+pub fn is_quantity(text: &str) -> bool {
+    Parts::read(text).is_some()
 }
 
 /// The form in which Kubernetes writes a quantity: the largest suffix of the author's kind without a fraction.
@@ -52,39 +62,67 @@ pub fn canonical(text: &str) -> Option<String> {
     Some(format!("{digits}{suffix}"))
 }
 
-/// `-1.50` as `(-150, 2)`.
-fn number_of(number: &str) -> Option<(i128, i32)> {
-    let (sign, unsigned) = match number.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, number.strip_prefix('+').unwrap_or(number)),
-    };
-    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
-    let digits = format!("{whole}{fraction}");
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    Some((sign * digits.parse::<i128>().ok()?, i32::try_from(fraction.len()).ok()?))
+/// Sign, decimal number and suffix of a quantity.
+struct Parts<'a> {
+    negative: bool,
+    whole: &'a str,
+    fraction: &'a str,
+    suffix: Suffix,
 }
 
-/// A suffix as a factor and a power of ten.
-fn suffix_of(suffix: &str) -> Option<(i128, i32)> {
-    if let Some(position) = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].iter().position(|known| *known == suffix) {
-        return Some((1024_i128.pow(u32::try_from(position).ok()? + 1), 0));
+enum Suffix {
+    PowerOfTen(i32),
+    PowerOfTwo(u32),
+}
+
+impl<'a> Parts<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let (negative, unsigned) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let is_number = (!whole.is_empty() || !fraction.is_empty()) && !fraction.contains('.');
+        is_number.then_some(Self { negative, whole, fraction, suffix: Suffix::read(suffix)? })
     }
-    let power = match suffix {
-        "n" => -9,
-        "u" => -6,
-        "m" => -3,
-        "" => 0,
-        "k" => 3,
-        "M" => 6,
-        "G" => 9,
-        "T" => 12,
-        "P" => 15,
-        "E" => 18,
-        exponent => exponent.strip_prefix(['e', 'E'])?.parse().ok().filter(|power: &i32| power.abs() < 100)?,
-    };
-    Some((1, power))
+
+    /// The value as a whole number times a power of ten, in billionths.
+    fn scaled(&self) -> Option<(i128, i32)> {
+        let digits: i128 = format!("{}{}", self.whole, self.fraction).parse().ok()?;
+        let (factor, power) = match self.suffix {
+            Suffix::PowerOfTen(power) => (1, power),
+            Suffix::PowerOfTwo(power) => (1_i128 << power, 0),
+        };
+        let places = i32::try_from(self.fraction.len()).ok()?;
+        let scaled = digits.checked_mul(factor)?;
+        Some((if self.negative { -scaled } else { scaled }, power.checked_add(9)?.checked_sub(places)?))
+    }
+}
+
+impl Suffix {
+    fn read(suffix: &str) -> Option<Self> {
+        Some(match suffix {
+            "n" => Self::PowerOfTen(-9),
+            "u" => Self::PowerOfTen(-6),
+            "m" => Self::PowerOfTen(-3),
+            "" => Self::PowerOfTen(0),
+            "k" => Self::PowerOfTen(3),
+            "M" => Self::PowerOfTen(6),
+            "G" => Self::PowerOfTen(9),
+            "T" => Self::PowerOfTen(12),
+            "P" => Self::PowerOfTen(15),
+            "E" => Self::PowerOfTen(18),
+            "Ki" => Self::PowerOfTwo(10),
+            "Mi" => Self::PowerOfTwo(20),
+            "Gi" => Self::PowerOfTwo(30),
+            "Ti" => Self::PowerOfTwo(40),
+            "Pi" => Self::PowerOfTwo(50),
+            "Ei" => Self::PowerOfTwo(60),
+            exponent => Self::PowerOfTen(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ use k8s_openapi::{
 };
 pub use serve::is_entry;
 
-use crate::Invalid;
+use crate::Violation;
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the author says what it starts.
 /// `inherited` is the environment of the whole graph, under the component's own.
@@ -79,9 +79,9 @@ pub fn pull_with(component: &mut ComponentSpec, secrets: &[LocalObjectReference]
 ///
 /// # Errors
 /// It is not said where; the field is below the component's `pvc`.
-pub fn mount(component: &mut ComponentSpec, volume: &PreservedVolume, name: &str) -> Result<PreservedClaim, Invalid> {
+pub fn mount(component: &mut ComponentSpec, volume: &PreservedVolume, name: &str) -> Result<PreservedClaim, Violation> {
     if volume.mount_point.is_empty() {
-        return Err(Invalid {
+        return Err(Violation {
             field: "mountPoint".to_owned(),
             value: String::new(),
             problem: "is missing".to_owned(),

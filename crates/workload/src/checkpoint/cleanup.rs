@@ -11,7 +11,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::{SnapshotStorage, control};
+use super::{CheckpointStorage, control};
 
 /// Image with a shell and `rm` where an administrator names none.
 pub const DEFAULT_CLEANUP_IMAGE: &str = "busybox:1.36";
@@ -29,7 +29,7 @@ const REMOVE: &str = "rm -rf -- \"${CHECKPOINT_BASE_PATH%/}/${CHECKPOINT_ID:?}\"
 pub fn render_cleanup_job(
     checkpoint: &DynamoCheckpoint,
     id: &str,
-    storage: &SnapshotStorage,
+    storage: &CheckpointStorage,
     image: &str,
 ) -> Option<Job> {
     if !is_folder_name(id) {
@@ -91,7 +91,7 @@ mod tests {
         let checkpoint = json!({"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoCheckpoint",
             "metadata": {"name": "c", "namespace": "ns"},
             "spec": {"identity": {"model": "m", "backendFramework": "vllm"}, "job": {"podTemplateSpec": {}}}});
-        let storage = SnapshotStorage { claim: "claim".to_owned(), folder: folder.to_owned() };
+        let storage = CheckpointStorage { claim: "claim".to_owned(), folder: folder.to_owned() };
         render_cleanup_job(&serde_json::from_value(checkpoint).unwrap(), id, &storage, " ")
     }
 

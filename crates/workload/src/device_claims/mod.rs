@@ -1,14 +1,17 @@
-//! Devices that a container has through claims.
+//! Devices that a container has through claims (DRA).
 
 mod gpus;
+mod template;
 
 use std::fmt;
 
-pub use gpus::{DeviceClasses, Uncountable, classes_of, count_gpus};
+pub use gpus::{DeviceClasses, GpuCountError, classes_of, count_gpus};
 use k8s_openapi::api::{
     core::v1::{Container, PodSpec},
     resource::v1::{DeviceRequest, ResourceClaimSpec},
 };
+pub(crate) use template::claim_spec;
+pub use template::render_claim_template;
 
 /// As many as matter where a claim asks for all devices of a node: more than one.
 const ALL: u32 = 2;

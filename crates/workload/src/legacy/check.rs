@@ -3,17 +3,17 @@
 use api_types::v1beta1::ComponentSpec;
 use k8s_openapi::api::core::v1::Container;
 
-use crate::Invalid;
+use crate::Violation;
 
 /// Checks that the source of an image has the form `name:version`.
 ///
 /// # Errors
 /// It has not; the field is that of a graph and of a component alike.
-pub fn check_source(source: &str) -> Result<(), Invalid> {
+pub fn check_source(source: &str) -> Result<(), Violation> {
     if source.split_once(':').is_some_and(|(name, version)| !name.is_empty() && !version.is_empty()) {
         return Ok(());
     }
-    Err(Invalid {
+    Err(Violation {
         field: "spec.dynamoComponent".to_owned(),
         value: source.to_owned(),
         problem: "is not of the form name:version".to_owned(),
@@ -25,11 +25,11 @@ pub fn check_source(source: &str) -> Result<(), Invalid> {
 ///
 /// # Errors
 /// Nothing says it; the field is below the component.
-pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Invalid> {
+pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Violation> {
     if is_told_what_to_run(component) {
         return Ok(());
     }
-    Err(Invalid {
+    Err(Violation {
         field: "dynamoTag".to_owned(),
         value: String::new(),
         problem: format!("is missing, and nothing else says what the {who} runs"),

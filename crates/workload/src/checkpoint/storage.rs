@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::labels;
+use api_types::{labels, quantity};
 use k8s_openapi::{
     api::{
         apps::v1::DaemonSet,
@@ -11,8 +11,6 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 use thiserror::Error;
-
-use crate::quantity;
 
 const VOLUME: &str = "pvc";
 /// Kinds of storage that the configuration of the reference knows and nobody implements.
@@ -23,7 +21,7 @@ const AGENT_VOLUME: &str = "checkpoints";
 
 /// A volume of a namespace on which checkpoints are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotStorage {
+pub struct CheckpointStorage {
     /// Name of its PersistentVolumeClaim.
     pub claim: String,
     /// Folder at which pods mount it; absolute, without a slash at its end.
@@ -63,7 +61,7 @@ impl StorageSettings {
     ///
     /// # Errors
     /// The first mistake.
-    pub fn storage(&self) -> Result<Option<SnapshotStorage>, StorageProblem> {
+    pub fn storage(&self) -> Result<Option<CheckpointStorage>, StorageProblem> {
         let kind = self.kind.trim();
         let texts = [&self.claim, &self.folder, &self.size, &self.storage_class, &self.access_mode];
         let says_something = self.create || texts.iter().any(|text| !text.trim().is_empty());
@@ -83,7 +81,7 @@ impl StorageSettings {
             return Err(problem("pvc.basePath", format!("is {folder:?}"), remedy));
         }
         let parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-        Ok(Some(SnapshotStorage { claim: claim.to_owned(), folder: format!("/{}", parts.join("/")) }))
+        Ok(Some(CheckpointStorage { claim: claim.to_owned(), folder: format!("/{}", parts.join("/")) }))
     }
 }
 
@@ -132,13 +130,13 @@ pub fn render_storage_claim(
 }
 
 /// The storage that the agents of a namespace mount: the first one that has any, by name.
-pub fn storage_of_agents<'a>(agents: impl IntoIterator<Item = &'a DaemonSet>) -> Option<SnapshotStorage> {
+pub fn storage_of_agents<'a>(agents: impl IntoIterator<Item = &'a DaemonSet>) -> Option<CheckpointStorage> {
     let mut agents: Vec<&DaemonSet> = agents.into_iter().collect();
     agents.sort_by_key(|agent| agent.metadata.name.as_deref());
     agents.into_iter().find_map(storage_of_agent)
 }
 
-fn storage_of_agent(agent: &DaemonSet) -> Option<SnapshotStorage> {
+fn storage_of_agent(agent: &DaemonSet) -> Option<CheckpointStorage> {
     let pod = agent.spec.as_ref()?.template.spec.as_ref()?;
     let volume = pod.volumes.iter().flatten().find(|volume| volume.name == AGENT_VOLUME)?;
     let claim = volume.persistent_volume_claim.as_ref()?.claim_name.trim();
@@ -146,7 +144,7 @@ fn storage_of_agent(agent: &DaemonSet) -> Option<SnapshotStorage> {
     let mount = container.volume_mounts.iter().flatten().find(|mount| mount.name == AGENT_VOLUME)?;
     let folder = mount.mount_path.trim().trim_end_matches('/');
     let known = !claim.is_empty() && !folder.is_empty();
-    known.then(|| SnapshotStorage { claim: claim.to_owned(), folder: folder.to_owned() })
+    known.then(|| CheckpointStorage { claim: claim.to_owned(), folder: folder.to_owned() })
 }
 
 fn problem(field: &'static str, problem: impl Into<String>, remedy: &'static str) -> StorageProblem {
@@ -175,7 +173,7 @@ mod tests {
     fn storage_is_what_is_named_in_full_or_nothing() {
         let none = StorageSettings { kind: "s3".to_owned(), ..StorageSettings::default() };
         assert_eq!((none.storage(), StorageSettings::default().storage()), (Ok(None), Ok(None)));
-        let named = SnapshotStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() };
+        let named = CheckpointStorage { claim: "claim".to_owned(), folder: "/checkpoints".to_owned() };
         assert_eq!(settings(|_| {}).storage(), Ok(Some(named)));
         type Edit = fn(&mut StorageSettings);
         let table: [(Edit, &str); 4] = [
@@ -222,7 +220,7 @@ mod tests {
         let host =
             json!({"containers": [{"name": "agent"}], "volumes": [{"name": "checkpoints", "hostPath": {"path": "/"}}]});
         let agents = [agent("b", pod("two", "/two/")), agent("a", host), agent("c", pod("three", "/three"))];
-        let expected = SnapshotStorage { claim: "two".to_owned(), folder: "/two".to_owned() };
+        let expected = CheckpointStorage { claim: "two".to_owned(), folder: "/two".to_owned() };
         assert_eq!(storage_of_agents(&agents), Some(expected));
         assert_eq!(storage_of_agents(&agents[1..2]), None);
     }

@@ -2,7 +2,7 @@
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};
-use workload::snapshot::{RestoreSource, SnapshotStorage, restore_pod};
+use workload::checkpoint::{CheckpointStorage, RestoreSource, restore_pod};
 
 use crate::fixture::{Start, Surroundings, component, json_of, merged, spec};
 
@@ -10,7 +10,7 @@ fn source() -> RestoreSource {
     RestoreSource {
         id: "4da999bc6c673b97".to_owned(),
         artifact_version: String::new(),
-        storage: SnapshotStorage { claim: "checkpoints".to_owned(), folder: "/checkpoints".to_owned() },
+        storage: CheckpointStorage { claim: "checkpoints".to_owned(), folder: "/checkpoints".to_owned() },
         tells_storage: true,
         seccomp_profile: Some("profiles/block-iouring.json".to_owned()),
         shares_gpu_memory: false,

@@ -1,40 +1,40 @@
 //! Where the checkpoints of a namespace are kept, as far as that is known.
 
-use super::{SnapshotStorage, StorageProblem};
+use super::{CheckpointStorage, StorageProblem};
 
 /// Where the checkpoints of one namespace are kept, as far as that is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum StorageLocation {
     /// Nobody says: neither the settings nor an agent in the namespace.
     #[default]
     Unknown,
     /// The settings say something that cannot be.
-    Mistaken(StorageProblem),
+    Invalid(StorageProblem),
     /// An agent mounts it.
-    OfAgent(SnapshotStorage),
+    OfAgent(CheckpointStorage),
     /// The settings name it.
     Named {
         /// What they name.
-        storage: SnapshotStorage,
+        storage: CheckpointStorage,
         /// Whether the claim exists.
         exists: bool,
     },
 }
 
-impl Place {
+impl StorageLocation {
     /// The storage, if it is known.
-    pub fn storage(&self) -> Option<&SnapshotStorage> {
+    pub fn storage(&self) -> Option<&CheckpointStorage> {
         match self {
             Self::OfAgent(storage) | Self::Named { storage, .. } => Some(storage),
-            Self::Unknown | Self::Mistaken(_) => None,
+            Self::Unknown | Self::Invalid(_) => None,
         }
     }
 
     /// The storage, if an administrator chose it.
-    pub fn named(&self) -> Option<&SnapshotStorage> {
+    pub fn named(&self) -> Option<&CheckpointStorage> {
         match self {
             Self::Named { storage, .. } => Some(storage),
-            Self::Unknown | Self::Mistaken(_) | Self::OfAgent(_) => None,
+            Self::Unknown | Self::Invalid(_) | Self::OfAgent(_) => None,
         }
     }
 
@@ -45,7 +45,7 @@ impl Place {
                 "the operator's configuration names no checkpoint.storage.pvc, and namespace {namespace} has no agent \
                  whose DaemonSet mounts a claim for checkpoints"
             )),
-            Self::Mistaken(problem) => Some(problem.to_string()),
+            Self::Invalid(problem) => Some(problem.to_string()),
             Self::Named { storage, exists: false } => Some(format!(
                 "PersistentVolumeClaim {namespace}/{}, which the operator's configuration names for checkpoints, does \
                  not exist",

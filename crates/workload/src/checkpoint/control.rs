@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, PersistentVolumeClaimVolumeSource, PodSpec, SeccompProfile, Volume, VolumeMount,
 };
 
-use super::SnapshotStorage;
+use super::CheckpointStorage;
 use crate::pod::env;
 
 /// The folder, in every container that takes part.
@@ -37,7 +37,7 @@ pub(super) fn meet(pod: &mut PodSpec, container: &str) {
 }
 
 /// Mounts the storage of checkpoints. What the author has under its name stays.
-pub(super) fn mount_storage(pod: &mut PodSpec, container: &str, storage: &SnapshotStorage) {
+pub(super) fn mount_storage(pod: &mut PodSpec, container: &str, storage: &CheckpointStorage) {
     let claim = PersistentVolumeClaimVolumeSource { claim_name: storage.claim.clone(), read_only: None };
     let volume = Volume { name: STORAGE.to_owned(), persistent_volume_claim: Some(claim), ..Volume::default() };
     add_volume(pod, volume);

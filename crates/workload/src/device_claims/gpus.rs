@@ -13,7 +13,7 @@ pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;
 
 /// Why nobody can tell how many GPUs an engine has.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Uncountable {
+pub enum GpuCountError {
     /// What a claim of the pod names is not there.
     #[error("{0} does not exist; create it")]
     NoClaim(ClaimSource),
@@ -81,12 +81,12 @@ pub fn classes_of<'a>(claim: &'a Claim, spec: &'a ResourceClaimSpec) -> BTreeSet
 ///
 /// # Errors
 /// Why they cannot be counted, and what to do about it.
-pub fn count_gpus(claims: &[(Claim, ResourceClaimSpec)], classes: &DeviceClasses) -> Result<u32, Uncountable> {
+pub fn count_gpus(claims: &[(Claim, ResourceClaimSpec)], classes: &DeviceClasses) -> Result<u32, GpuCountError> {
     let mut total: u32 = 0;
     for (claim, spec) in claims {
         let mut used = claim.used(spec).peekable();
         if let (None, Some(request)) = (used.peek(), &claim.request) {
-            return Err(Uncountable::NoRequest { claim: claim.source.clone(), request: request.clone() });
+            return Err(GpuCountError::NoRequest { claim: claim.source.clone(), request: request.clone() });
         }
         for request in used {
             let counted = Request { claim: &claim.source, request, classes }.gpus()?;
@@ -105,7 +105,7 @@ struct Request<'a> {
 
 impl Request<'_> {
     /// Of alternatives, all have to come to the same.
-    fn gpus(&self) -> Result<u32, Uncountable> {
+    fn gpus(&self) -> Result<u32, GpuCountError> {
         if let Some(exactly) = &self.request.exactly {
             let selectors = exactly.selectors.as_deref().unwrap_or_default();
             return match self.is_gpu(&exactly.device_class_name, selectors)? {
@@ -129,7 +129,7 @@ impl Request<'_> {
         }
     }
 
-    fn amount(&self, mode: Option<&str>, count: Option<i64>) -> Result<u32, Uncountable> {
+    fn amount(&self, mode: Option<&str>, count: Option<i64>) -> Result<u32, GpuCountError> {
         if mode.is_some_and(|mode| !mode.is_empty() && mode != "ExactCount") {
             return Err(self.no_count("asks for all GPUs of a node"));
         }
@@ -139,30 +139,30 @@ impl Request<'_> {
     }
 
     /// Selectors of the class and of the request have to match both, so either can tell whose devices these are.
-    fn is_gpu(&self, class: &str, of_request: &[DeviceSelector]) -> Result<bool, Uncountable> {
+    fn is_gpu(&self, class: &str, of_request: &[DeviceSelector]) -> Result<bool, GpuCountError> {
         let (claim, name) = (self.claim.clone(), class.to_owned());
         let known =
-            self.classes.get(class).ok_or(Uncountable::NoClass { claim: claim.clone(), class: name.clone() })?;
+            self.classes.get(class).ok_or(GpuCountError::NoClass { claim: claim.clone(), class: name.clone() })?;
         let of_class = known.iter().flat_map(|class| class.selectors.iter().flatten());
         let drivers: BTreeSet<bool> = of_class.chain(of_request).flat_map(drivers).map(is_gpu_driver).collect();
         let mut drivers = drivers.into_iter();
         match (drivers.next(), drivers.next(), known) {
             (Some(is_gpu), None, _) => Ok(is_gpu),
-            (None, _, None) => Err(Uncountable::UnreadableClass { claim, class: name }),
+            (None, _, None) => Err(GpuCountError::UnreadableClass { claim, class: name }),
             (None, _, Some(known)) => match &known.extended_resource_name {
                 Some(resource) => Ok(is_gpu(resource)),
                 // A name that suggests something is believed only where nothing else is said.
                 None if known.selectors.iter().flatten().chain(of_request).next().is_none() && is_gpu_driver(class) => {
                     Ok(true)
                 }
-                None => Err(Uncountable::UnclearClass { claim, class: name }),
+                None => Err(GpuCountError::UnclearClass { claim, class: name }),
             },
-            (Some(_), Some(_), _) => Err(Uncountable::UnclearClass { claim, class: name }),
+            (Some(_), Some(_), _) => Err(GpuCountError::UnclearClass { claim, class: name }),
         }
     }
 
-    fn no_count(&self, problem: &'static str) -> Uncountable {
-        Uncountable::NoCount { claim: self.claim.clone(), request: self.request.name.clone(), problem }
+    fn no_count(&self, problem: &'static str) -> GpuCountError {
+        GpuCountError::NoCount { claim: self.claim.clone(), request: self.request.name.clone(), problem }
     }
 }
 

@@ -10,17 +10,17 @@ use k8s_openapi::{api::core::v1::EnvVar, apimachinery::pkg::api::resource::Quant
 use serde_json::{Value, json};
 
 use super::main;
-use crate::{Invalid, go_json};
+use crate::{Violation, go_json};
 
 /// Applies it: workers are replicas where the author gives none, resources win over the author's, and a frontend is told the port
 /// by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
 ///
 /// # Errors
 /// It is no JSON; the field is below the component.
-pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<(), Invalid> {
+pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<(), Violation> {
     let own = component.main_container().and_then(|main| main.env.as_deref()).unwrap_or_default();
     let Some(text) = text(own, inherited) else { return Ok(()) };
-    let mut config: Value = serde_json::from_str(text).map_err(|error| Invalid {
+    let mut config: Value = serde_json::from_str(text).map_err(|error| Violation {
         field: format!("envs[{}]", env_names::DYN_DEPLOYMENT_CONFIG),
         value: text.to_owned(),
         problem: format!("is no JSON: {error}"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api_types::{
-    annotations, labels, names,
+    annotations, labels, names, quantity,
     v1alpha1::{DynamoCheckpoint, SharedMemory},
 };
 use k8s_openapi::{
@@ -15,16 +15,15 @@ use k8s_openapi::{
 };
 
 use super::{
-    FIRST_ARTIFACT, SnapshotStorage,
+    CheckpointStorage, FIRST_ARTIFACT,
     control::{self, FOLDER},
     prepared,
 };
 use crate::{
-    claims::{self, Claim},
+    device_claims::{self, Claim},
     gpus,
     pod::shared_memory,
-    quantity,
-    validate::{Invalid, Mistakes},
+    violation::{Violation, Violations},
 };
 
 const POD: &str = "spec.job.podTemplateSpec.spec";
@@ -45,7 +44,7 @@ pub struct CaptureSettings<'a> {
     /// Profile under which captured processes run; `None` for none.
     pub seccomp_profile: Option<&'a str>,
     /// Storage that an administrator chose; `None` leaves it to the agents.
-    pub storage: Option<&'a SnapshotStorage>,
+    pub storage: Option<&'a CheckpointStorage>,
     /// GPUs that the captured container has through claims.
     pub claimed_gpus: u32,
 }
@@ -64,7 +63,7 @@ pub fn render_capture_job(
     checkpoint: &DynamoCheckpoint,
     id: &str,
     settings: CaptureSettings<'_>,
-) -> Result<Job, Vec<Invalid>> {
+) -> Result<Job, Vec<Violation>> {
     let job = &checkpoint.spec.job;
     let target = job.target_container();
     check(checkpoint, settings)?;
@@ -101,38 +100,43 @@ pub fn render_capture_job(
     })
 }
 
-fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result<(), Vec<Invalid>> {
-    let mut mistakes = Mistakes::default();
+fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result<(), Vec<Violation>> {
+    let mut mistakes = Violations::default();
     let target = checkpoint.spec.job.target_container();
     let pod = checkpoint.spec.job.pod_template_spec.spec.as_ref();
     match pod.and_then(|pod| pod.containers.iter().find(|container| container.name == target)) {
         None => {
             let problem = format!("holds no container named {target}");
             let remedy = "name the container whose processes are captured in spec.job.targetContainerName";
-            mistakes.push(Invalid::new(format!("{POD}.containers"), "", problem, remedy));
+            mistakes.push(Violation::new(format!("{POD}.containers"), "", problem, remedy));
         }
         Some(container) => check_gpus(container, settings, &mut mistakes),
     }
     let size = checkpoint.spec.job.shared_memory.as_ref().and_then(|memory| memory.size.as_ref());
     if let Some(size) = size.filter(|size| quantity::nanos(&size.0).is_none_or(|size| size < 0)) {
         let remedy = "give a size such as 8Gi";
-        mistakes.push(Invalid::new("spec.job.sharedMemory.size", &size.0, "is no size", remedy));
+        mistakes.push(Violation::new("spec.job.sharedMemory.size", &size.0, "is no size", remedy));
     }
     mistakes.keep_all(prepared::check_shared_gpu_memory(checkpoint));
     let mistakes = mistakes.into_inner();
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-fn check_gpus(container: &Container, settings: CaptureSettings<'_>, mistakes: &mut Mistakes) {
+fn check_gpus(container: &Container, settings: CaptureSettings<'_>, mistakes: &mut Violations) {
     let at = format!("{POD}.containers[{}]", container.name);
     match gpus::count(container.resources.as_ref()) {
         Err(wrong) => {
             let field = format!("{at}.resources.{}[{}]", wrong.list, wrong.resource);
-            mistakes.push(Invalid::new(field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"));
+            mistakes.push(Violation::new(
+                field,
+                &wrong.amount,
+                "is no whole number of GPUs",
+                "write a count such as 1",
+            ));
         }
         Ok(count) if count + settings.claimed_gpus > 1 && container.command.iter().flatten().next().is_none() => {
             let problem = "is empty, and several GPUs are captured together by what starts the command";
-            mistakes.push(Invalid::new(
+            mistakes.push(Violation::new(
                 format!("{at}.command"),
                 "",
                 problem,
@@ -172,7 +176,7 @@ fn share_memory(pod: &mut PodSpec, target: &str, memory: Option<&SharedMemory>) 
     let given = given.filter(|size| quantity::nanos(&size.0).is_some_and(|size| size > 0)).cloned();
     let size = match memory.and_then(|memory| memory.disabled) {
         Some(true) => return,
-        _ => given.unwrap_or_else(|| Quantity(crate::validate::DEFAULT_SHARED_MEMORY.to_owned())),
+        _ => given.unwrap_or_else(|| Quantity(crate::model::DEFAULT_SHARED_MEMORY.to_owned())),
     };
     let Some(index) = pod.containers.iter().position(|container| container.name == target) else { return };
     let mut container = pod.containers.remove(index);
@@ -203,5 +207,5 @@ pub fn claims_of(checkpoint: &DynamoCheckpoint) -> Vec<Claim> {
     let job = &checkpoint.spec.job;
     let Some(pod) = &job.pod_template_spec.spec else { return Vec::new() };
     let target = pod.containers.iter().find(|container| container.name == job.target_container());
-    target.map(|container| claims::of(pod, container)).unwrap_or_default()
+    target.map(|container| device_claims::of(pod, container)).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// A mistake that only the author of the component can mend.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}{}: {problem}; {remedy}", shown(.value))]
-pub struct Invalid {
+pub struct Violation {
     /// Path of the field within the object, such as `spec.podTemplate.spec.containers[main].image`.
     pub field: String,
     /// What stands there; empty if nothing does.
@@ -16,7 +16,7 @@ pub struct Invalid {
     pub remedy: String,
 }
 
-impl Invalid {
+impl Violation {
     /// A mistake, from its parts in the order in which they are read.
     pub fn new(
         field: impl Into<String>,
@@ -41,26 +41,26 @@ fn shown(value: &str) -> String {
 
 /// Gathers mistakes, so that all of them are told at once.
 #[derive(Debug, Default)]
-pub(crate) struct Mistakes(Vec<Invalid>);
+pub(crate) struct Violations(Vec<Violation>);
 
-impl Mistakes {
+impl Violations {
     /// Adds one.
-    pub(crate) fn push(&mut self, mistake: Invalid) {
+    pub(crate) fn push(&mut self, mistake: Violation) {
         self.0.push(mistake);
     }
 
     /// The value, or nothing and the mistake kept.
-    pub(crate) fn keep<T>(&mut self, result: Result<T, Invalid>) -> Option<T> {
+    pub(crate) fn keep<T>(&mut self, result: Result<T, Violation>) -> Option<T> {
         result.map_err(|mistake| self.0.push(mistake)).ok()
     }
 
     /// The value, or nothing and the mistakes kept.
-    pub(crate) fn keep_all<T>(&mut self, result: Result<T, Vec<Invalid>>) -> Option<T> {
+    pub(crate) fn keep_all<T>(&mut self, result: Result<T, Vec<Violation>>) -> Option<T> {
         result.map_err(|mistakes| self.0.extend(mistakes)).ok()
     }
 
     /// Everything found.
-    pub(crate) fn into_inner(self) -> Vec<Invalid> {
+    pub(crate) fn into_inner(self) -> Vec<Violation> {
         self.0
     }
 }

@@ -5,7 +5,7 @@ use api_types::{
     v1beta1::CheckpointStartupPolicy,
 };
 
-use super::{Place, Restore, RestoreSource, SnapshotSettings, artifact_version, checkpoint_id};
+use super::{CheckpointConfig, Restore, RestoreSource, StorageLocation, artifact_version, checkpoint_id};
 use crate::{CheckpointUse, ValidatedComponent};
 
 /// What is known about the checkpoint of a component; nothing, if it has none.
@@ -14,11 +14,11 @@ pub struct CheckpointFacts {
     /// Namespace of the component.
     pub namespace: String,
     /// `None` if checkpoints are switched off.
-    pub settings: Option<SnapshotSettings>,
+    pub settings: Option<CheckpointConfig>,
     /// The checkpoint.
     pub live: Option<DynamoCheckpoint>,
     /// Where checkpoints are kept.
-    pub place: Place,
+    pub place: StorageLocation,
 }
 
 /// How the pods of a component start.

@@ -32,12 +32,12 @@ pub use capture::{CaptureSettings, artifact_version, claims_of, render_capture_j
 pub use captured_pod::{CapturedComponent, CapturedPod, render_captured_pod};
 pub use cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job};
 pub use identity::{checkpoint_id, graph_checkpoint_id, identity_id};
-pub use place::Place;
+pub use place::StorageLocation;
 pub use prepared::check_shared_gpu_memory;
 pub use restore::{Restore, RestoreSource, restore_pod, share_gpu_memory};
-pub use settings::{DEFAULT_SECCOMP_PROFILE, SnapshotSettings};
+pub use settings::{CheckpointConfig, DEFAULT_SECCOMP_PROFILE};
 pub use start::{CheckpointFacts, Start, start};
-pub use storage::{SnapshotStorage, StorageProblem, StorageSettings, render_storage_claim, storage_of_agents};
+pub use storage::{CheckpointStorage, StorageProblem, StorageSettings, render_storage_claim, storage_of_agents};
 
 /// Version of a checkpoint's artifact where nothing else is said.
 pub const FIRST_ARTIFACT: &str = "1";

@@ -7,7 +7,7 @@ pub const DEFAULT_SECCOMP_PROFILE: &str = "profiles/block-iouring.json";
 
 /// What an administrator says about checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SnapshotSettings {
+pub struct CheckpointConfig {
     /// Where they are kept.
     pub storage: StorageSettings,
     /// Profile of captured and restored processes, a path below the node's profiles; `None` for none.

@@ -4,7 +4,7 @@ use api_types::{annotations, env as names, labels};
 use k8s_openapi::api::core::v1::{Container, ExecAction, PodSpec, Probe};
 
 use super::{
-    FIRST_ARTIFACT, SnapshotStorage,
+    CheckpointStorage, FIRST_ARTIFACT,
     control::{self, FOLDER},
 };
 use crate::{
@@ -41,7 +41,7 @@ pub struct RestoreSource {
     /// Version of its artifact; the first if empty.
     pub artifact_version: String,
     /// Where it is kept.
-    pub storage: SnapshotStorage,
+    pub storage: CheckpointStorage,
     /// Whether agents are to be told where it is kept, because an administrator chose the place and not they.
     pub tells_storage: bool,
     /// Profile under which captured processes ran, a path below the node's profiles; `None` for none.

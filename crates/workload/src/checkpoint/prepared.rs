@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use crate::{
     pod::gpu_memory::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
-    validate::{Invalid, Mistakes},
+    violation::{Violation, Violations},
 };
 
 const SERVICE: &str = "spec.gpuMemoryService";
@@ -18,14 +18,14 @@ const POD: &str = "spec.job.podTemplateSpec.spec";
 ///
 /// # Errors
 /// Everything that is missing.
-pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<Invalid>> {
+pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<Violation>> {
     let Some(service) = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled) else {
         return Ok(());
     };
-    let mut mistakes = Mistakes::default();
+    let mut mistakes = Violations::default();
     if service.mode == EngineMode::InterPod {
         let problem = "is not served for checkpoints";
-        mistakes.push(Invalid::new(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
+        mistakes.push(Violation::new(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
         return Err(mistakes.into_inner());
     }
     let empty = PodSpec::default();
@@ -46,7 +46,7 @@ pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-fn check_client(all: &[Container], list: &str, name: &str, mistakes: &mut Mistakes) {
+fn check_client(all: &[Container], list: &str, name: &str, mistakes: &mut Violations) {
     let Some(container) = all.iter().find(|container| container.name == name) else {
         mistakes.push(missing(&format!("{POD}.{list}"), name));
         return;
@@ -66,7 +66,7 @@ fn check_client(all: &[Container], list: &str, name: &str, mistakes: &mut Mistak
     }
 }
 
-fn missing(field: &str, name: &str) -> Invalid {
+fn missing(field: &str, name: &str) -> Violation {
     let remedy = "prepare the pod as it runs in its graph, or remove spec.gpuMemoryService";
-    Invalid::new(field, "", format!("has no {name}, without which its processes share no GPU memory"), remedy)
+    Violation::new(field, "", format!("has no {name}, without which its processes share no GPU memory"), remedy)
 }

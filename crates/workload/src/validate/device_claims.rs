@@ -3,10 +3,10 @@
 use api_types::v1beta1::{BackendFramework, ComponentSpec, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-use super::{Invalid, Mistakes};
 use crate::{
-    claims::{self, Claim},
+    device_claims::{self, Claim},
     frameworks, gpus,
+    violation::{Violation, Violations},
 };
 
 /// The claims that have to be looked at: those of an engine whose replicas span nodes and that asks for no GPUs as scalar
@@ -19,16 +19,16 @@ pub(super) fn check(
     framework: Option<BackendFramework>,
     pod: &PodSpec,
     main: &Container,
-) -> Result<Vec<Claim>, Vec<Invalid>> {
+) -> Result<Vec<Claim>, Vec<Violation>> {
     let counted = framework.is_some_and(frameworks::counts_gpus) && spec.is_multinode();
     if !counted || gpus::count(main.resources.as_ref()) != Ok(0) {
         return Ok(Vec::new());
     }
-    let mut mistakes = Mistakes::default();
+    let mut mistakes = Violations::default();
     let known = |name: &str| pod.resource_claims.iter().flatten().any(|claim| claim.name == name);
     let used = main.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
     for unknown in used.filter(|used| !known(&used.name)) {
-        mistakes.push(Invalid {
+        mistakes.push(Violation {
             field: format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
             value: unknown.name.clone(),
             problem: "names no claim of spec.podTemplate.spec.resourceClaims".to_owned(),
@@ -36,5 +36,5 @@ pub(super) fn check(
         });
     }
     let mistakes = mistakes.into_inner();
-    if mistakes.is_empty() { Ok(claims::of(pod, main)) } else { Err(mistakes) }
+    if mistakes.is_empty() { Ok(device_claims::of(pod, main)) } else { Err(mistakes) }
 }
