@@ -13,7 +13,7 @@ type Keys = (&'static [&'static str], &'static [(&'static str, Option<&'static s
 /// What tells the entries of a list apart, by the name of the list; a value that may be left out has a default.
 ///
 /// Other lists have one owner as a whole.
-const KEYS: [Keys; 7] = [
+const KEYS: [Keys; 8] = [
     (
         &[
             "claims",
@@ -22,7 +22,6 @@ const KEYS: [Keys; 7] = [
             "env",
             "ephemeralContainers",
             "extraClientPods",
-            "imagePullSecrets",
             "initContainers",
             "resourceClaims",
             "schedulingGates",
@@ -30,6 +29,7 @@ const KEYS: [Keys; 7] = [
         ],
         &[("name", None)],
     ),
+    (&["imagePullSecrets"], &[("name", Some(""))]),
     (&["volumeMounts"], &[("mountPath", None)]),
     (&["volumeDevices"], &[("devicePath", None)]),
     (&["conditions"], &[("type", None)]),
@@ -37,8 +37,6 @@ const KEYS: [Keys; 7] = [
     (&["ports"], &[("containerPort", None), ("protocol", Some("TCP"))]),
     (&["topologySpreadConstraints"], &[("topologyKey", None), ("whenUnsatisfiable", None)]),
 ];
-/// Lists whose entries are values that each have owners.
-const SETS: [&str; 2] = ["extraClientContainers", "gmsClientContainers"];
 
 /// A step on the way to a field.
 #[derive(Clone, Copy)]
@@ -115,10 +113,19 @@ impl<'a> Place<'a> {
         matches!(self.names(), [Some("nodeSelector"), parent, ..] if parent != Some("profilingConfig"))
     }
 
+    /// Whether the entries of the list here are values that each have owners.
+    fn is_set(&self) -> bool {
+        matches!(
+            self.names(),
+            [Some("extraClientContainers" | "gmsClientContainers"), ..]
+                | [Some("values"), Some("exitCodes" | "onExitCodes"), ..]
+        )
+    }
+
     /// What tells the entries of the list here apart; none if the list is a field as a whole.
     fn identities(&self, entries: &[Value]) -> Option<Vec<String>> {
         let list = self.names()[0].filter(|_| !self.has_one_owner())?;
-        if SETS.contains(&list) {
+        if self.is_set() {
             return Some(entries.iter().map(Value::to_string).collect());
         }
         let (_, keys) = KEYS.iter().find(|(lists, _)| lists.contains(&list))?;
@@ -259,4 +266,65 @@ fn groups_at(value: &Value, at: &Place<'_>, of: &HashSet<String>) -> Vec<Group> 
         }
     });
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The identities that the schema gives the entries of a list, by their keys and defaults.
+    fn check(schema: &Value, at: &Place<'_>, way: &str, wrong: &mut Vec<String>) {
+        for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+            check(schema, &at.step(Step::Field(name)), &format!("{way}.{name}"), wrong);
+        }
+        if schema["additionalProperties"].is_object() {
+            check(&schema["additionalProperties"], &at.step(Step::Field("any")), &format!("{way}.any"), wrong);
+        }
+        if schema["type"] != "array" {
+            return;
+        }
+        check(&schema["items"], &at.step(Step::Entry("any")), &format!("{way}[]"), wrong);
+        let keys: Vec<&str> =
+            schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().flat_map(Value::as_str).collect();
+        let entry: Object = keys.iter().map(|key| ((*key).to_owned(), json!("x"))).collect();
+        let identities = |entry: &Object| at.identities(&[Value::Object(entry.clone())]);
+        let agrees = match schema["x-kubernetes-list-type"].as_str() {
+            Some("set") => at.identities(&[json!("x")]).is_some(),
+            Some("map") => {
+                identities(&entry).is_some()
+                    && keys.iter().all(|key| {
+                        let (mut less, mut same) = (entry.clone(), entry.clone());
+                        less.remove(*key);
+                        let default = &schema["items"]["properties"][key]["default"];
+                        same.insert((*key).to_owned(), default.clone());
+                        identities(&less) == identities(&same).filter(|_| !default.is_null())
+                    })
+            }
+            _ => {
+                let known = |key: &&str| schema["items"]["properties"].get(*key).is_some();
+                let keys = KEYS.iter().flat_map(|(_, keys)| keys.iter()).map(|(key, _)| *key).filter(known);
+                identities(&keys.map(|key| (key.to_owned(), json!("x"))).collect()).is_none()
+            }
+        };
+        if !agrees {
+            wrong.push(way.to_owned());
+        }
+    }
+
+    /// Where they differ, the notes of a merge are about other fields than the API server's.
+    #[test]
+    fn entries_of_lists_are_told_apart_as_in_the_schemas() {
+        let mut wrong = Vec::new();
+        for crd in crate::crds::all().unwrap() {
+            let kind = &crd.spec.names.kind;
+            for version in crd.spec.versions.iter().filter(|_| crate::conversion::kind(kind).is_some()) {
+                let at = Place::root(format!("nvidia.com/{}", version.name).parse().unwrap());
+                let schema = &json!(version.schema)["openAPIV3Schema"];
+                check(schema, &at, &format!("{kind} {}", version.name), &mut wrong);
+            }
+        }
+        assert_eq!(wrong, Vec::<String>::new());
+    }
 }

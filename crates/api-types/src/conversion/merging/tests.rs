@@ -151,3 +151,45 @@ fn what_a_manager_of_labels_removed_does_not_come_back() {
     assert_eq!(down(&merged)["spec"], pruned["spec"]);
     assert_eq!(down(&merged)["metadata"], json!({ "name": "g" }));
 }
+
+/// The names of image pull secrets default to the empty text, and a list may have one such entry. Without that default, the entries
+/// of the list had no fields: a removed one came back, or cost a field of another list its place.
+#[test]
+fn an_image_pull_secret_without_a_name_goes_by_its_default() {
+    let component = |version: ApiVersion, spec: &Value| {
+        json!({
+            "apiVersion": version.api_version(), "kind": "DynamoComponentDeployment",
+            "metadata": { "name": "c", "resourceVersion": "7" }, "spec": spec,
+        })
+    };
+    let alpha = |a: Value, secrets: Value| {
+        let containers = json!([a, { "name": "main" }]);
+        let spec = json!({ "extraPodSpec": { "containers": containers, "imagePullSecrets": secrets } });
+        component(ApiVersion::V1Alpha1, &spec)
+    };
+    let beta = |secrets: Value| {
+        component(ApiVersion::V1Beta1, &json!({ "podTemplate": { "spec": { "imagePullSecrets": secrets } } }))
+    };
+    // As a merge takes its fields away: the whole object, what is left of it, and the empty places that are null.
+    for (whole, left, nulls) in [
+        (
+            alpha(json!({ "name": "a", "resources": { "requests": {} } }), json!([{ "name": "s" }, {}])),
+            alpha(json!({ "name": "a", "resources": null }), json!([{}])),
+            "/spec/podTemplate/spec/containers/1/resources",
+        ),
+        (beta(json!([{}])), beta(Value::Null), "/spec/extraPodSpec/imagePullSecrets"),
+    ] {
+        let convert = |object: &Value| match object["apiVersion"].as_str() {
+            Some("nvidia.com/v1alpha1") => up(object),
+            _ => down(object),
+        };
+        let (mut merged, pruned) = (convert(&whole), convert(&left));
+        let notes = annotations(&pruned).unwrap().clone();
+        annotations_mut(&mut merged).unwrap().retain(|key, _| notes.contains_key(key));
+        merged["spec"] = pruned["spec"].clone();
+        if let Some(place) = merged.pointer_mut(nulls) {
+            *place = Value::Null;
+        }
+        assert_eq!(convert(&merged)["spec"], left["spec"]);
+    }
+}
