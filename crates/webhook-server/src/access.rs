@@ -74,7 +74,7 @@ pub const SERVED: &[Access] = &[
         resource: "dynamographdeployments",
         subresource: None,
         verbs: &[Verb::List, Verb::Watch],
-        why: "learns from their status which namespaces need the SSH key for MPI",
+        why: "learns from their status which namespaces need the SSH key for MPI, and from their names which Dynamo namespaces are in use",
     },
     Access {
         group: "",

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use api_types::{REFERENCE_VERSION, names};
 use controller_kit::{
     process::Context,
-    settings::{self, Dns, Webhook},
+    settings::{self, Dns, OperatorConfiguration, Webhook},
     store::Scope,
 };
 use kube::Client;
@@ -122,6 +122,7 @@ impl ServerArgs {
                 settings::DiscoveryBackend::Kubernetes => DiscoveryBackend::Kubernetes,
                 settings::DiscoveryBackend::Etcd => DiscoveryBackend::Etcd,
             },
+            shared_servers: context.scope == Scope::Cluster && meets_in_servers(&context.settings),
             operator_version: self.operator_version.clone(),
             request_image: self.dgdr_default_image.clone(),
             checkpoints: checkpoints(context),
@@ -129,6 +130,11 @@ impl ServerArgs {
             ..Facts::default()
         }
     }
+}
+
+/// Whether components of different graphs can meet in etcd or NATS.
+fn meets_in_servers(settings: &OperatorConfiguration) -> bool {
+    settings.discovery.backend == settings::DiscoveryBackend::Etcd || !settings.infrastructure.nats_address.is_empty()
 }
 
 /// How pods start from checkpoints. Storage that is configured wrongly is no storage; the controllers report it on the objects

@@ -14,6 +14,8 @@ pub struct Facts {
     pub principals: Principals,
     /// How workers find each other.
     pub discovery: DiscoveryBackend,
+    /// Whether graphs of all namespaces meet in one etcd or NATS, where only their Dynamo namespaces keep them apart.
+    pub shared_servers: bool,
     /// Version of the operator: what new graphs are stamped with, and the tag of default images.
     pub operator_version: String,
     /// Image for DynamoGraphDeploymentRequests that name none; `None`: made from the operator's version.
@@ -33,6 +35,7 @@ impl Facts {
         [Features::ALL, Features::default()].map(|features| Self {
             features,
             principals: principals.clone(),
+            shared_servers: false,
             exposure: None,
             ..self.clone()
         })
@@ -130,6 +133,11 @@ pub enum Lookup {
         namespace: String,
         /// The object.
         object: ExposureObject,
+    },
+    /// The names of the graphs of a namespace, as a list of objects that have no more.
+    Graphs {
+        /// The namespace.
+        namespace: String,
     },
     /// The snapshot agents of a namespace: a `DaemonSetList` of those with label `app.kubernetes.io/component=snapshot-agent`.
     SnapshotAgents {

@@ -50,8 +50,9 @@ pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
     let Some(kind @ (Kind::Graph | Kind::Component)) = Kind::validated_at(path) else { return Vec::new() };
     let Ok(hub) = convert(object.clone(), ApiVersion::V1Beta1) else { return Vec::new() };
     let mut lookups = exposure::lookups(kind, &hub, request, facts);
-    if kind == Kind::Graph && facts.features.grove && request.operation == Operation::Create {
-        lookups.extend(graph::lookups(&view::Graph::new(Node::root(&hub))));
+    let is_changed = request.old_object.as_ref().is_none_or(|old| old.get("spec") != object.get("spec"));
+    if kind == Kind::Graph && is_changed {
+        lookups.extend(graph::lookups(&view::Graph::new(Node::root(&hub)), request.operation, facts));
     }
     lookups
 }

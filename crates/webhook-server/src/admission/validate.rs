@@ -140,7 +140,7 @@ impl<'a> Case<'a> {
     fn warn(&self, out: &mut Findings) {
         let node = Node::root(&self.new);
         match self.kind {
-            Kind::Graph => graph::warn(&Graph::new(node), self.facts, out),
+            Kind::Graph => graph::warn(&Graph::new(node), self.request.operation, self.facts, out),
             Kind::Component => component_deployment::warn(&node, out),
             Kind::Request => deployment_request::warn(&node, self.facts, out),
             Kind::Checkpoint => checkpoint::warn(&node, out),

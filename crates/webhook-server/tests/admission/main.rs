@@ -7,6 +7,7 @@ mod checkpoints;
 mod checks;
 mod components;
 mod defaults;
+mod dynamo_namespaces;
 mod exposure;
 mod graph_fields;
 mod graph_updates;

@@ -10,6 +10,7 @@ mod kit;
 
 mod authors;
 mod certificates;
+mod dynamo_namespaces;
 mod exposure;
 mod hostile;
 mod kubectl;

@@ -2,6 +2,7 @@
 
 mod alpha;
 mod archive;
+mod dynamo_namespace;
 mod metadata;
 mod names;
 mod restart;
@@ -13,21 +14,30 @@ use api_types::{
     names::{GenerationSuffix, component_deployment},
     v1beta1::{BackendFramework, EngineMode},
 };
-pub(super) use topology::lookups;
 pub(super) use update::{check_update, framework as framework_update};
 
 use super::{
-    Facts, Operation,
+    Facts, Lookup, Operation,
     field::Findings,
     provider_override,
     shared::{self, Owner, Surroundings},
     view::{Component, Graph, Pathway, Provider},
 };
 
+/// The objects that the rules for a graph read. Topologies are checked when a graph is created.
+pub(super) fn lookups(graph: &Graph<'_>, operation: Operation, facts: &Facts) -> Vec<Lookup> {
+    let mut lookups = dynamo_namespace::lookups(graph, facts);
+    if facts.features.grove && operation == Operation::Create {
+        lookups.extend(topology::lookups(graph));
+    }
+    lookups
+}
+
 /// Checks a graph as it is, in the order of its fields.
 pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: &mut Findings) {
     let (pathway, provider) = (Pathway::of(graph, facts), graph.provider());
     metadata::check(graph, operation, out);
+    dynamo_namespace::check(graph, facts, out);
     let spec = graph.spec();
     let root = spec.field("providerOverride");
     if root.is_set() {
@@ -57,7 +67,10 @@ pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out:
 }
 
 /// Tells what will not work as the author may expect, although it is admitted.
-pub(super) fn warn(graph: &Graph<'_>, facts: &Facts, out: &mut Findings) {
+pub(super) fn warn(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: &mut Findings) {
+    if operation == Operation::Update {
+        dynamo_namespace::warn(graph, facts, out);
+    }
     let on_grove = match graph.provider() {
         Provider::Unselected => Provider::of_new(graph, facts) == Provider::Grove,
         provider => provider == Provider::Grove,

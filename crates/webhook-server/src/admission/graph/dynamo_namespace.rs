@@ -1,0 +1,61 @@
+//! The Dynamo namespace of a graph, `<namespace>-<graph>`. Namespace and graph may both have hyphens, so two graphs can have the
+//! same one. Their workers would then serve each other's requests, and the end of one would clear the other away.
+
+use api_types::names;
+
+use super::super::{
+    Facts, Found, Lookup,
+    field::{Findings, Node},
+    request::is_dns_subdomain,
+    view::Graph,
+};
+
+/// The Dynamo namespace that a graph uses; none if all its components are in the global one, or if servers are not shared.
+fn used(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
+    let is_global = graph.components().iter().all(|c| c.field("globalDynamoNamespace").is_true());
+    let is_used = facts.shared_servers && !is_global && !graph.name().is_empty();
+    let used = is_used.then(|| names::dynamo_namespace(graph.namespace(), graph.name(), false));
+    // A longer one is refused.
+    used.filter(|used| used.len() <= names::LABEL_MAX)
+}
+
+/// The graphs of all namespaces in which one could have the same Dynamo namespace.
+pub(in crate::admission) fn lookups(graph: &Graph<'_>, facts: &Facts) -> Vec<Lookup> {
+    let Some(used) = used(graph, facts) else { return Vec::new() };
+    let namespaces = used.match_indices('-').map(|(end, _)| &used[..end]).filter(|name| is_dns_subdomain(name));
+    namespaces.map(|namespace| Lookup::Graphs { namespace: namespace.to_owned() }).collect()
+}
+
+/// Whether another graph has the Dynamo namespace. What cannot be read has none: a graph must not wait for it.
+fn is_taken(graph: &Graph<'_>, used: &str, facts: &Facts) -> bool {
+    facts.found.iter().any(|(lookup, found)| match (lookup, found) {
+        (Lookup::Graphs { namespace }, Found::Object(list)) => Node::root(list).field("items").items().any(|item| {
+            let name = item.fields(&["metadata", "name"]);
+            let is_other = (namespace.as_str(), name.text()) != (graph.namespace(), graph.name());
+            is_other && names::dynamo_namespace(namespace, name.text(), false) == used
+        }),
+        _ => false,
+    })
+}
+
+/// The other graph is not named: it may be that of another tenant.
+fn conflict(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
+    let used = used(graph, facts).filter(|used| is_taken(graph, used, facts))?;
+    Some(format!("the Dynamo namespace {used:?}, made from namespace and name, is that of another graph"))
+}
+
+/// A graph must not come into the Dynamo namespace of another one.
+pub(super) fn check(graph: &Graph<'_>, facts: &Facts, out: &mut Findings) {
+    if let Some(conflict) = conflict(graph, facts) {
+        out.invalid(&graph.metadata().field("name"), format!("{conflict}; choose another name"));
+    }
+}
+
+/// Graphs that share one already go on.
+pub(super) fn warn(graph: &Graph<'_>, facts: &Facts, out: &mut Findings) {
+    if let Some(conflict) = conflict(graph, facts) {
+        out.warn(format!(
+            "metadata.name: {conflict}; their workers may serve each other's requests: create one of them anew with another name"
+        ));
+    }
+}

@@ -1,0 +1,75 @@
+//! Graphs of different namespaces with one Dynamo namespace.
+
+use serde_json::{Value, json};
+use webhook_server::admission::{Facts, Found, Lookup, Path, lookups};
+
+use crate::support::*;
+
+/// Graph `a-b` of namespace `team`; graph `b` of `team-a` has the same Dynamo namespace.
+fn a_b() -> Value {
+    edited(&graph(), |graph| graph["metadata"]["name"] = json!("a-b"))
+}
+
+fn shared() -> Facts {
+    Facts { shared_servers: true, ..facts() }
+}
+
+fn with_graph(namespace: &str, name: &str) -> Facts {
+    let mut facts = shared();
+    let list = json!({ "items": [{ "metadata": { "name": name } }] });
+    facts.found.insert(Lookup::Graphs { namespace: namespace.to_owned() }, Found::Object(list));
+    facts
+}
+
+fn in_global(object: &Value) -> Value {
+    edited(object, |graph| {
+        for component in graph["spec"]["components"].as_array_mut().unwrap() {
+            component["globalDynamoNamespace"] = json!(true);
+        }
+    })
+}
+
+#[test]
+fn a_graph_does_not_come_into_the_dynamo_namespace_of_another() {
+    let name = vec!["Invalid metadata.name".to_owned()];
+    for (what, object, facts, expected) in [
+        ("split elsewhere", a_b(), with_graph("team-a", "b"), name.clone()),
+        ("a dot for a hyphen", a_b(), with_graph("team", "a.b"), name.clone()),
+        ("itself", a_b(), with_graph("team", "a-b"), vec![]),
+        ("another name", a_b(), with_graph("team-a", "c"), vec![]),
+        ("another namespace", a_b(), with_graph("team", "b"), vec![]),
+        ("the global one", in_global(&a_b()), with_graph("team-a", "b"), vec![]),
+        ("no servers", a_b(), Facts { shared_servers: false, ..with_graph("team-a", "b") }, vec![]),
+    ] {
+        assert_eq!(mistakes(&create(&object, &facts)), expected, "{what}");
+    }
+    let text = words(&create(&a_b(), &with_graph("team-a", "b")));
+    assert!(text.contains(r#""team-a-b""#) && text.contains("choose another name"), "{text}");
+    let mut unreadable = shared();
+    unreadable.found.insert(Lookup::Graphs { namespace: "team-a".to_owned() }, Found::Unreadable("no".to_owned()));
+    assert_eq!(mistakes(&create(&a_b(), &unreadable)), Vec::<String>::new());
+}
+
+#[test]
+fn graphs_that_share_a_dynamo_namespace_go_on_with_a_warning() {
+    let facts = with_graph("team-a", "b");
+    let scaled = edited(&a_b(), |graph| graph["spec"]["components"][0]["replicas"] = json!(2));
+    let answer = update(&a_b(), &scaled, &facts);
+    assert_eq!(mistakes(&answer), Vec::<String>::new());
+    assert!(warnings(&answer).iter().any(|warning| warning.contains(r#""team-a-b""#)), "{}", words(&answer));
+    let answer = update(&in_global(&a_b()), &a_b(), &facts);
+    assert_eq!(mistakes(&answer), ["Invalid metadata.name"], "it leaves the global one");
+}
+
+#[test]
+fn graphs_are_listed_where_one_could_have_the_same_dynamo_namespace() {
+    let asked = |request, facts: &Facts| lookups(Path::ValidateGraph, &request, facts);
+    let graphs = ["team", "team-a"].map(|namespace| Lookup::Graphs { namespace: namespace.to_owned() });
+    assert_eq!(asked(creation(a_b()), &shared()), graphs);
+    assert_eq!(asked(creation(a_b()), &facts()), []);
+    assert_eq!(asked(creation(in_global(&a_b())), &shared()), []);
+    let labelled = edited(&a_b(), |graph| graph["metadata"]["labels"] = json!({ "a": "b" }));
+    assert_eq!(asked(change(a_b(), labelled), &shared()), [], "nothing that concerns it has changed");
+    let long = edited(&a_b(), |graph| graph["metadata"]["name"] = json!("a-".repeat(60) + "b"));
+    assert_eq!(asked(creation(long), &shared()), [], "it is refused");
+}
