@@ -49,31 +49,45 @@ pub const ACCESS: Access = Access {
     why: "says what changed",
 };
 
-/// One thing that happened.
+/// An event about an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Happened {
+pub struct Event {
     /// Normal or Warning.
     pub type_: EventType,
-    /// Why, one CamelCase word.
+    /// CamelCase word that says why.
     pub reason: String,
-    /// What was done, one CamelCase word.
+    /// CamelCase word that says what was done.
     pub action: String,
-    /// What a user should know, at most 1 kB.
+    /// Message for the user, at most 1 kB.
     pub note: String,
+}
+
+impl Event {
+    /// An event of type Normal.
+    #[must_use]
+    pub fn normal(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { type_: EventType::Normal, reason: reason.into(), action: action.into(), note: note.into() }
+    }
+
+    /// An event of type Warning.
+    #[must_use]
+    pub fn warning(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
+        Self { type_: EventType::Warning, reason: reason.into(), action: action.into(), note: note.into() }
+    }
 }
 
 /// Sends events in the background. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EventSink {
     queue: mpsc::Sender<Waiting>,
-    last: Arc<Mutex<HashMap<String, Happened>>>,
+    last: Arc<Mutex<HashMap<String, Event>>>,
 }
 
 /// An event that is to be sent.
 #[derive(Debug)]
 struct Waiting {
-    parent: ObjectReference,
-    happened: Happened,
+    regarding: ObjectReference,
+    event: Event,
     /// Its name, if there shall be one event of this name.
     once: Option<String>,
 }
@@ -92,43 +106,43 @@ impl EventSink {
         Self { queue, last: Arc::default() }
     }
 
-    /// Reports something about `parent`. Returns at once; what was said last about it is not said again.
-    pub fn publish(&self, parent: &ObjectReference, type_: EventType, reason: &str, action: &str, note: &str) {
-        let (reason, action) = (reason.to_owned(), action.to_owned());
-        self.put(parent, Happened { type_, reason, action, note: shorten(note).to_owned() }, None);
+    /// Records an event about an object. Returns at once; drops an event that repeats the last one about the object.
+    pub fn publish(&self, regarding: &ObjectReference, event: Event) {
+        self.put(regarding, event, None);
     }
 
-    /// Reports something about `parent` that is said once for each `about`, whichever process says it, as long as the API
-    /// server keeps the event. Returns at once.
-    pub fn publish_once(&self, parent: &ObjectReference, happened: Happened, about: &str) {
-        let name = once_name(parent, &happened.reason, about);
-        self.put(parent, Happened { note: shorten(&happened.note).to_owned(), ..happened }, Some(name));
+    /// Records an event about an object once for each `about`, across processes, as long as the API server keeps the event.
+    /// Returns at once.
+    pub fn publish_once(&self, regarding: &ObjectReference, event: Event, about: &str) {
+        let name = once_name(regarding, &event.reason, about);
+        self.put(regarding, event, Some(name));
     }
 
-    fn put(&self, parent: &ObjectReference, happened: Happened, once: Option<String>) {
+    fn put(&self, regarding: &ObjectReference, mut event: Event, once: Option<String>) {
+        event.note.truncate(shorten(&event.note).len());
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_news(&mut last, parent.uid.as_deref().unwrap_or_default(), &happened) {
+        if !is_news(&mut last, regarding.uid.as_deref().unwrap_or_default(), &event) {
             return;
         }
-        if let Err(refused) = self.queue.try_send(Waiting { parent: parent.clone(), happened, once }) {
-            let Waiting { happened, .. } = refused.into_inner();
-            debug!(reason = happened.reason, "too many events waiting; dropped one");
+        if let Err(refused) = self.queue.try_send(Waiting { regarding: regarding.clone(), event, once }) {
+            let Waiting { event, .. } = refused.into_inner();
+            debug!(reason = event.reason, "too many events waiting; dropped one");
         }
     }
 }
 
 /// The name of the event that says something about an object once. Another object of its name gets another.
-fn once_name(parent: &ObjectReference, reason: &str, about: &str) -> String {
-    let uid = parent.uid.as_deref().unwrap_or_default();
+fn once_name(regarding: &ObjectReference, reason: &str, about: &str) -> String {
+    let uid = regarding.uid.as_deref().unwrap_or_default();
     let print = Sha256::digest([uid, reason, about].join("/"));
     let print: String = print.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let name = parent.name.as_deref().unwrap_or_default();
+    let name = regarding.name.as_deref().unwrap_or_default();
     format!("{}.{print}", name.get(..LONGEST_NAME).unwrap_or(name))
 }
 
 /// The name of another event. Two about one object differ in time or in what they say.
-fn event_name(parent: &ObjectReference, happened: &Happened, now: Timestamp) -> String {
-    once_name(parent, &happened.reason, &format!("{}/{}/{now}", happened.action, happened.note))
+fn event_name(regarding: &ObjectReference, event: &Event, now: Timestamp) -> String {
+    once_name(regarding, &event.reason, &format!("{}/{}/{now}", event.action, event.note))
 }
 
 /// Sends events.
@@ -136,7 +150,7 @@ struct Sender {
     client: Client,
     reporter: Reporter,
     /// The events that are counted on, by the uid of the object and everything that they say: another message is another event.
-    series: HashMap<(String, Happened), Series>,
+    series: HashMap<(String, Event), Series>,
 }
 
 /// An event that was sent, and how often it was repeated.
@@ -149,7 +163,7 @@ struct Series {
 impl Sender {
     async fn send(mut self, mut queue: mpsc::Receiver<Waiting>) {
         while let Some(waiting) = queue.recv().await {
-            let reason = waiting.happened.reason.clone();
+            let reason = waiting.event.reason.clone();
             match tokio::time::timeout(TIMEOUT, self.one(waiting)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => warn!(reason, %error, "event was not accepted"),
@@ -158,20 +172,20 @@ impl Sender {
         }
     }
 
-    async fn one(&mut self, Waiting { parent, happened, once }: Waiting) -> Result<(), kube::Error> {
-        let events: Api<v1::Event> = match &parent.namespace {
+    async fn one(&mut self, Waiting { regarding, event, once }: Waiting) -> Result<(), kube::Error> {
+        let events: Api<v1::Event> = match &regarding.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::default_namespaced(self.client.clone()),
         };
         if let Some(name) = once {
-            return match self.create(&events, name, &parent, &happened).await {
+            return match self.create(&events, name, &regarding, &event).await {
                 // It has been said.
                 Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
                 answer => answer,
             };
         }
         self.series.retain(|_, series| series.last.elapsed() < SERIES);
-        let key = (parent.uid.clone().unwrap_or_default(), happened.clone());
+        let key = (regarding.uid.clone().unwrap_or_default(), event.clone());
         if let Some(series) = self.series.get_mut(&key) {
             (series.count, series.last) = (series.count.saturating_add(1), Instant::now());
             let repeated = json!({"count": series.count, "lastObservedTime": MicroTime(Timestamp::now())});
@@ -182,8 +196,8 @@ impl Sender {
                 answer => return answer.map(drop),
             }
         }
-        let name = event_name(&parent, &happened, Timestamp::now());
-        self.create(&events, name.clone(), &parent, &happened).await?;
+        let name = event_name(&regarding, &event, Timestamp::now());
+        self.create(&events, name.clone(), &regarding, &event).await?;
         self.series.insert(key, Series { event: name, count: 1, last: Instant::now() });
         Ok(())
     }
@@ -192,13 +206,13 @@ impl Sender {
         &self,
         events: &Api<v1::Event>,
         name: String,
-        parent: &ObjectReference,
-        happened: &Happened,
+        regarding: &ObjectReference,
+        event: &Event,
     ) -> Result<(), kube::Error> {
-        let Happened { type_, reason, action, note } = happened.clone();
+        let Event { type_, reason, action, note } = event.clone();
         let Reporter { controller, instance } = self.reporter.clone();
         let event = v1::Event {
-            metadata: ObjectMeta { name: Some(name), namespace: parent.namespace.clone(), ..ObjectMeta::default() },
+            metadata: ObjectMeta { name: Some(name), namespace: regarding.namespace.clone(), ..ObjectMeta::default() },
             event_time: Some(MicroTime(Timestamp::now())),
             reporting_instance: Some(instance.unwrap_or_else(|| controller.clone())),
             reporting_controller: Some(controller),
@@ -206,22 +220,22 @@ impl Sender {
             reason: Some(reason),
             action: Some(action),
             note: Some(note),
-            regarding: Some(parent.clone()),
+            regarding: Some(regarding.clone()),
             ..v1::Event::default()
         };
         events.create(&PostParams::default(), &event).await.map(drop)
     }
 }
 
-fn is_news(last: &mut HashMap<String, Happened>, uid: &str, happened: &Happened) -> bool {
-    if last.get(uid) == Some(happened) {
+fn is_news(last: &mut HashMap<String, Event>, uid: &str, event: &Event) -> bool {
+    if last.get(uid) == Some(event) {
         return false;
     }
     if last.len() >= REMEMBERED && !last.contains_key(uid) {
         // Forgetting costs at most one repeated event per object.
         last.clear();
     }
-    last.insert(uid.to_owned(), happened.clone());
+    last.insert(uid.to_owned(), event.clone());
     true
 }
 
@@ -240,28 +254,28 @@ mod tests {
 
     use k8s_openapi::api::core::v1::ObjectReference;
 
-    use super::{EventType, Happened, REMEMBERED, is_news, once_name, shorten};
+    use super::{Event, EventType, REMEMBERED, is_news, once_name, shorten};
 
-    fn happened(note: &str) -> Happened {
-        Happened { type_: EventType::Normal, reason: "R".into(), action: "A".into(), note: note.into() }
+    fn event(note: &str) -> Event {
+        Event { type_: EventType::Normal, reason: "R".into(), action: "A".into(), note: note.into() }
     }
 
     #[test]
     fn only_a_repetition_in_a_row_is_dropped() {
         let mut last = HashMap::new();
-        let told: Vec<bool> =
-            ["a", "a", "b", "a"].iter().map(|note| is_news(&mut last, "u", &happened(note))).collect();
+        let told: Vec<bool> = ["a", "a", "b", "a"].iter().map(|note| is_news(&mut last, "u", &event(note))).collect();
         assert_eq!(told, [true, false, true, true]);
-        assert!(is_news(&mut last, "other", &happened("a")), "objects are independent");
+        assert!(is_news(&mut last, "other", &event("a")), "objects are independent");
     }
 
     #[test]
     fn what_is_said_once_has_a_name() {
-        let parent =
+        let regarding =
             |uid: &str| ObjectReference { name: Some("p".into()), uid: Some(uid.into()), ..Default::default() };
-        let name = once_name(&parent("u"), "R", "node-1");
-        assert_eq!(name, once_name(&parent("u"), "R", "node-1"));
-        for other in [(parent("v"), "R", "node-1"), (parent("u"), "S", "node-1"), (parent("u"), "R", "node-2")] {
+        let name = once_name(&regarding("u"), "R", "node-1");
+        assert_eq!(name, once_name(&regarding("u"), "R", "node-1"));
+        for other in [(regarding("v"), "R", "node-1"), (regarding("u"), "S", "node-1"), (regarding("u"), "R", "node-2")]
+        {
             assert_ne!(name, once_name(&other.0, other.1, other.2), "{other:?}");
         }
         let long = ObjectReference { name: Some("p".repeat(253)), ..Default::default() };
@@ -272,7 +286,7 @@ mod tests {
     fn memory_is_bounded() {
         let mut last = HashMap::new();
         for n in 0..=REMEMBERED {
-            is_news(&mut last, &n.to_string(), &happened("a"));
+            is_news(&mut last, &n.to_string(), &event("a"));
         }
         assert_eq!(last.len(), 1);
     }

@@ -1,11 +1,6 @@
 //! Caches, triggers and the loop.
 
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use api_types::{conditions, labels, v1alpha1::DynamoModel};
 use controller_kit::{apply::Applier, controller::Controller, events::EventSink, process::Context, store::watch};
@@ -20,7 +15,7 @@ use crate::{
         fleet::Fleet,
     },
     metrics::EngineMetrics,
-    model::{Reconciler, observe::Observer},
+    model::{Reconciler, finalize::Waits, observe::Observer},
 };
 
 /// Least time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large, and
@@ -63,23 +58,18 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
         Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(models)]).with_pace(STATUS_PACE);
     let reconciler = Arc::new(Reconciler {
         observer: Arc::clone(&observer),
-        applier: applier.clone(),
+        applier,
         events: EventSink::new(client, NAME),
-        farewell: options.pace.farewell,
-        leaving: Mutex::new(HashMap::new()),
+        release_timeout: options.pace.farewell,
+        waits: Waits::default(),
     });
     let (changed, keys) = mpsc::unbounded();
     let of_slice = Arc::clone(&observer);
     let controller = Controller::new(model_watch)
-        .writes_with(&applier)
         .triggered_by(slice_watch, move |slice| of_slice.models_of(&slice.metadata))
         .also(keys.boxed());
-    let running = controller.run(&context, move |model| {
-        let reconciler = Arc::clone(&reconciler);
-        async move { reconciler.reconcile(model).await }
-    });
     tokio::select! {
-        () = running => {}
+        () = controller.drive(&context, reconciler) => {}
         () = fleet.work(http, changed, &context.fence) => {}
         () = sweep(&observer) => {}
     }

@@ -18,7 +18,7 @@ use apply::Acted;
 use controller_kit::{
     apply::Applier,
     controller::Action,
-    events::{EventSink, EventType},
+    events::{Event, EventSink, EventType},
     read::Interruption,
     store::Packed,
 };
@@ -124,7 +124,8 @@ impl Reconciler {
         action: &str,
         note: &str,
     ) {
-        self.events.publish(&packed.object_ref(&()), type_, reason, action, note);
+        let (reason, action, note) = (reason.to_owned(), action.to_owned(), note.to_owned());
+        self.events.publish(&packed.object_ref(&()), Event { type_, reason, action, note });
     }
 }
 

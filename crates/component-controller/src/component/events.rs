@@ -1,22 +1,9 @@
 //! Events: what really changed, and what somebody has to change.
 
 use api_types::{conditions, v1beta1::DynamoComponentDeploymentStatus};
-use controller_kit::{conditions::find, events::EventType};
+use controller_kit::{conditions::find, events::Event};
 
 use super::acted::{Acted, Cause, Change, Refusal, Verb};
-
-/// One event to be published on the component.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Normal or Warning.
-    pub type_: EventType,
-    /// One CamelCase word.
-    pub reason: &'static str,
-    /// One CamelCase word. It names the kinds, because events that differ in their notes alone are counted as one.
-    pub action: String,
-    /// The object and what happened to it.
-    pub note: String,
-}
 
 /// Reason of the warning that the API server rejects what we made of the spec.
 const REJECTED: &str = "Rejected";
@@ -53,7 +40,7 @@ pub fn changes(acted: &Acted, told_by_graph: bool) -> Option<Event> {
         }
         last = Some(*verb);
     }
-    Some(Event { type_: EventType::Normal, reason, action, note })
+    Some(Event::normal(reason, action, note))
 }
 
 /// A verb as reason, in an action, and in a note.
@@ -75,14 +62,14 @@ pub fn refusals(acted: &Acted) -> Vec<Event> {
             Cause::Webhook => conditions::component::WEBHOOK_UNAVAILABLE,
         };
         let action = format!("Apply{}", refusal.object.kind);
-        Event { type_: EventType::Warning, reason, action, note: refusal.message.clone() }
+        Event::warning(reason, action, refusal.message.clone())
     };
     acted.refusals.iter().map(tell).collect()
 }
 
 /// The event that tells why nothing was tried.
 pub fn stuck(reason: &'static str, message: &str) -> Event {
-    Event { type_: EventType::Warning, reason, action: "Validate".to_owned(), note: message.to_owned() }
+    Event::warning(reason, "Validate", message)
 }
 
 /// The event that pods do not come up and somebody has to help, when it is news.
@@ -96,8 +83,7 @@ pub fn trouble(
     };
     let (reason, note) = troubled(after)?;
     let known = before.and_then(troubled).is_some_and(|(known, _)| known == reason);
-    let action = "WatchPods".to_owned();
-    (!known).then_some(Event { type_: EventType::Warning, reason, action, note })
+    (!known).then(|| Event::warning(reason, "WatchPods", note))
 }
 
 #[cfg(test)]

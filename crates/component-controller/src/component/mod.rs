@@ -28,7 +28,7 @@ use controller_kit::{
     claims::claimed_gpus,
     conditions::age,
     controller::Action,
-    events::EventSink,
+    events::{Event, EventSink},
     pods::PodWatcher,
     read::Interruption,
     store::{Packed, UnpackError, controller_owner},
@@ -212,10 +212,10 @@ impl Reconciler {
         Ok(next.map_or(Action::await_change(), Action::requeue))
     }
 
-    fn publish(&self, packed: &Packed<DynamoComponentDeployment>, events: impl IntoIterator<Item = events::Event>) {
+    fn publish(&self, packed: &Packed<DynamoComponentDeployment>, events: impl IntoIterator<Item = Event>) {
         let parent = packed.object_ref(&());
         for event in events {
-            self.events.publish(&parent, event.type_, event.reason, &event.action, &event.note);
+            self.events.publish(&parent, event);
         }
     }
 }

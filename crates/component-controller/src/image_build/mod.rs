@@ -27,7 +27,7 @@ use controller_kit::{
     apply::Applier,
     backoff::Backoff,
     controller::Action,
-    events::{EventSink, EventType},
+    events::{Event, EventSink, EventType},
     read::Interruption,
     store::{Key, Packed, UnpackError},
 };
@@ -137,7 +137,8 @@ impl Reconciler {
     }
 
     fn tell(&self, packed: &Packed<DynamoComponent>, type_: EventType, reason: &'static str, note: &str) {
-        self.events.publish(&packed.object_ref(&()), type_, reason, "Build", note);
+        let event = Event { type_, reason: reason.to_owned(), action: "Build".to_owned(), note: note.to_owned() };
+        self.events.publish(&packed.object_ref(&()), event);
     }
 }
 

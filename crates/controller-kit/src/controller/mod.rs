@@ -6,10 +6,12 @@
 //! This is a loop of our own and not `kube::runtime::Controller`, which cannot be shut down before its first list
 //! succeeded, has no backoff per key, and loses deletions that happened while a watch was broken.
 
+mod action;
 mod queue;
+mod reconcile;
 mod running;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc};
 
 use futures::{
     FutureExt, StreamExt,
@@ -19,6 +21,10 @@ use futures::{
 use kube::Resource;
 
 use self::running::Running;
+pub use self::{
+    action::Action,
+    reconcile::{Conclusion, Pace, Reconcile, reconcile},
+};
 use crate::{
     apply::Applier,
     failure::Failure,
@@ -31,38 +37,6 @@ use crate::{
 // A panic in one reconcile must not end the process, and with it the work on every other object.
 #[cfg(panic = "abort")]
 compile_error!("build with panic = \"unwind\": a panic counts as an error of one object only");
-
-/// How a successful reconcile wants to go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Nothing to do until something changes.
-    AwaitChange,
-    /// Look again after this time, even if nothing changes.
-    Requeue(Duration),
-}
-
-impl Action {
-    /// [`Action::AwaitChange`].
-    #[must_use]
-    pub fn await_change() -> Self {
-        Self::AwaitChange
-    }
-
-    /// [`Action::Requeue`].
-    #[must_use]
-    pub fn requeue(after: Duration) -> Self {
-        Self::Requeue(after)
-    }
-
-    /// The same, but at the latest after this time.
-    #[must_use]
-    pub fn no_later_than(self, after: Duration) -> Self {
-        match self {
-            Self::Requeue(sooner) if sooner < after => self,
-            Self::Requeue(_) | Self::AwaitChange => Self::Requeue(after),
-        }
-    }
-}
 
 /// A controller of one root kind.
 pub struct Controller<K> {
@@ -132,6 +106,19 @@ where
     pub fn also(mut self, keys: BoxStream<'static, Key>) -> Self {
         self.others.push(keys.map(|key| vec![key]).boxed());
         self
+    }
+
+    /// [`Controller::run`] with a [`Reconcile`], tied to its applier as by [`Controller::writes_with`].
+    pub async fn drive<R>(self, context: &Context, reconciler: Arc<R>)
+    where
+        R: Reconcile<Object = K>,
+    {
+        let controller = self.writes_with(reconciler.applier());
+        let pass = move |object: Arc<Packed<K>>| {
+            let reconciler = Arc::clone(&reconciler);
+            async move { reconcile(reconciler.as_ref(), &object).await }
+        };
+        controller.run(context, pass).await;
     }
 
     /// Runs until the process is to stop, and lets running reconciles finish. Until the caches are complete, the process

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use controller_kit::events::{EventSink, EventType};
-use k8s_openapi::api::events::v1::Event;
+use controller_kit::events::{Event, EventSink};
+use k8s_openapi::api::events::v1;
 use kube::{Resource, api::ListParams};
 use test_cluster::wait;
 
@@ -18,11 +18,11 @@ async fn another_message_is_another_event_and_the_same_one_is_counted() {
     let bench = Bench::new("events").await;
     let (sink, parent) = (EventSink::new(bench.namespace.client(), "kit-test"), bench.parent.object_ref(&()));
     for note in ["1 to 3", "3 to 0", "1 to 3", "3 to 0", "0 to 1"] {
-        sink.publish(&parent, EventType::Normal, "Scaled", "Scale", note);
+        sink.publish(&parent, Event::normal("Scaled", "Scale", note));
     }
     let expected = [("0 to 1", None), ("1 to 3", Some(2)), ("3 to 0", Some(2))].map(|(note, n)| (note.to_owned(), n));
     wait::until("all is said", LIMIT, async || {
-        let events = bench.api::<Event>().list(&ListParams::default()).await.unwrap();
+        let events = bench.api::<v1::Event>().list(&ListParams::default()).await.unwrap();
         let said = events.items.into_iter().filter(|event| event.reason.as_deref() == Some("Scaled"));
         let mut said: Vec<_> =
             said.map(|event| (event.note.unwrap_or_default(), event.series.map(|series| series.count))).collect();

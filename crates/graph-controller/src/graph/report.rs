@@ -6,14 +6,16 @@ use api_types::{
 };
 use controller_kit::{
     conditions::find,
-    events::{EventSink, EventType},
+    events::{Event, EventSink, EventType},
 };
 use kube::Resource;
 
 /// Publishes the edges between the status that a graph had and the one it gets.
 pub fn publish(events: &EventSink, graph: &DynamoGraphDeployment, status: &DynamoGraphDeploymentStatus) {
     for edge in edges(graph.status.as_ref(), status) {
-        events.publish(&graph.object_ref(&()), edge.type_, edge.reason, "Reconcile", &edge.note);
+        let Edge { type_, reason, note } = edge;
+        let event = Event { type_, reason: reason.to_owned(), action: "Reconcile".to_owned(), note };
+        events.publish(&graph.object_ref(&()), event);
     }
 }
 

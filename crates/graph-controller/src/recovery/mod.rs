@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use controller_kit::{
     apply::{Applier, Error},
     controller::Action,
-    events::{EventSink, EventType},
+    events::{Event, EventSink},
     store::{Key, Packed, Store},
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -82,7 +82,7 @@ impl Recovery {
         info!(pod = %pod.name_any(), %group, deleted, "an engine has ended; its group begins anew");
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         let note = format!("the pod has ended ({phase}); all engines of {group} begin anew");
-        self.events.publish(&pod.object_ref(&()), EventType::Warning, "FailoverCascade", "Delete", &note);
+        self.events.publish(&pod.object_ref(&()), Event::warning("FailoverCascade", "Delete", note));
         Ok(Action::await_change())
     }
 
@@ -99,7 +99,7 @@ impl Recovery {
         self.applier.delete(&pod, &pod.uid().unwrap_or_default()).await?;
         debug!(pod = %pod.name_any(), "replaced: its memory server started anew");
         let note = "the server of its GPU memory has started anew; the pod is replaced";
-        self.events.publish(&pod.object_ref(&()), EventType::Warning, "GpuMemoryLost", "Delete", note);
+        self.events.publish(&pod.object_ref(&()), Event::warning("GpuMemoryLost", "Delete", note));
         Ok(Action::await_change())
     }
 }

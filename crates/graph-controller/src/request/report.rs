@@ -6,7 +6,7 @@ use api_types::{
 };
 use controller_kit::{
     conditions::find,
-    events::{EventSink, EventType},
+    events::{Event, EventSink, EventType},
 };
 use kube::Resource;
 
@@ -29,7 +29,8 @@ pub struct Told {
 pub fn publish(events: &EventSink, observed: &Observed, acted: &Acted, after: &Status) {
     let told = told(&observed.status(), after, acted.made_graph.as_deref());
     for Told { type_, reason, action, note } in told.into_iter().chain(beside(acted)) {
-        events.publish(&observed.request.object_ref(&()), type_, reason, action, &note);
+        let event = Event { type_, reason: reason.to_owned(), action: action.to_owned(), note };
+        events.publish(&observed.request.object_ref(&()), event);
     }
 }
 

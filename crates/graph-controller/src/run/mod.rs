@@ -6,7 +6,11 @@ mod grove;
 mod recovery;
 mod requests;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use api_types::{
     annotations,
@@ -125,13 +129,10 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         caches: of_adapters,
         applier: applier.clone(),
         events: events.clone(),
-        paces: Arc::default(),
+        paces: Mutex::default(),
     };
-    let scaling = Controller::new(adapter_watch).writes_with(&applier).also(adapters_to_look_at).also(successors);
-    let scaling = scaling.run(&context, move |adapter| {
-        let reconciler = reconciler.clone();
-        async move { reconciler.reconcile(adapter).await }
-    });
+    let scaling = Controller::new(adapter_watch).also(adapters_to_look_at).also(successors);
+    let scaling = scaling.drive(&context, Arc::new(reconciler));
     let (own_settings, own_events) = (Arc::clone(&settings), events.clone());
     let requesting = requests.run(&context, args, &caches, requests_to_look_at);
     let recovering = recovery::run(&context, &own_settings, &own_events);

@@ -1,100 +1,109 @@
-//! Reconciles one `DynamoGraphDeploymentScalingAdapter`: what an autoscaler, a planner or a user asks of the adapter, the
-//! component of the graph gets.
+//! Reconciles `DynamoGraphDeploymentScalingAdapter`: sets the replicas of its component in the graph.
 //!
 //! The replica count of such a component is the one field of a user's spec that this operator writes. The adapter is the
-//! source of truth: a count that is set on the graph is brought back.
+//! source of truth: a count that is set on the graph is reverted.
 
 mod apply;
-pub mod decide;
+pub mod events;
+pub mod model;
 pub mod observe;
+pub mod pace;
+pub mod plan;
+pub mod status;
+#[cfg(test)]
+mod tests;
+pub mod validate;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
+use api_types::v1beta1::{
+    DynamoGraphDeploymentScalingAdapter as Adapter, DynamoGraphDeploymentScalingAdapterStatus as Status,
+};
 use controller_kit::{
-    apply::{Applier, Error},
-    controller::Action,
-    events::{EventSink, EventType},
-    store::{Key, Packed},
+    apply::Applier,
+    controller::{Action, Conclusion, Reconcile},
+    events::EventSink,
+    read::Interruption,
+    store::Packed,
 };
 use k8s_openapi::jiff::Timestamp;
-use kube::Resource;
-use tracing::warn;
 
 use self::{
-    decide::{Outcome, Paces},
+    model::{Applied, Observed, Outcome, Plan},
     observe::Caches,
+    pace::Paces,
 };
 
-/// After how long a graph that refused to be scaled is asked again, if neither it nor the adapter changes: what refuses may be a
-/// policy or a quota.
-const REFUSED_RETRY: Duration = Duration::from_secs(15);
+/// How long after a rejection the change is tried again, if neither graph nor adapter changes: the cause may be a policy or a
+/// quota.
+const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
-/// What reconciling needs beside the adapter.
-#[derive(Clone)]
+/// Reconciles scaling adapters.
 pub struct Reconciler {
     /// The caches.
     pub caches: Caches,
-    /// The only way to write.
+    /// Writes.
     pub applier: Applier,
-    /// Where events go.
+    /// Records events.
     pub events: EventSink,
     /// When components were scaled last.
-    pub paces: Arc<Mutex<Paces>>,
+    pub paces: Mutex<Paces>,
 }
 
 impl Reconciler {
-    /// Gives the component the replicas that the adapter asks for, and says in the adapter's status how many it has.
-    ///
-    /// # Errors
-    /// What goes away by itself; what does not is told in an event.
-    pub async fn reconcile(&self, packed: Arc<Packed<Adapter>>) -> Result<Action, Error> {
-        if packed.metadata.deletion_timestamp.is_some() {
-            return Ok(Action::await_change());
-        }
-        let observed = match observe::observe(&self.caches, &packed) {
-            Ok(observed) => observed,
-            Err(error) => {
-                warn!(%error, "left alone");
-                return Ok(Action::await_change());
-            }
-        };
-        let mut decision = decide::decide(&observed);
-        let target = &observed.adapter.spec.dgd_ref;
-        let graph = Key::new(packed.metadata.namespace.as_deref().unwrap_or_default(), &target.name);
-        let rest = self.paces().rest(&graph, &target.component_name, Instant::now());
-        let rest = rest.filter(|_| decision.scale.is_some());
-        if rest.is_some() {
-            decision = decision.held_back();
-        }
-        let outcome = apply::apply(&self.applier, &packed, &observed, &decision, Timestamp::now()).await?;
-        if let Some(told) = decision.event(&outcome) {
-            self.events.publish(&packed.object_ref(&()), told.type_, told.reason, "Scale", &told.note);
-        }
-        if outcome == Outcome::Scaled {
-            self.paces().scaled(&graph, &target.component_name, Instant::now());
-        }
-        Ok(match outcome {
-            Outcome::Refused(_) => Action::requeue(REFUSED_RETRY),
-            Outcome::Unchanged | Outcome::Scaled => rest.map_or_else(Action::await_change, Action::requeue),
-        })
-    }
-
     fn paces(&self) -> MutexGuard<'_, Paces> {
         self.paces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One event on the adapter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// Normal or Warning.
-    pub type_: EventType,
-    /// One CamelCase word.
-    pub reason: &'static str,
-    /// What happened.
-    pub note: String,
+impl Reconcile for Reconciler {
+    type Object = Adapter;
+    type Observed = Observed;
+    type Plan = Plan;
+    type Applied = Applied;
+    type Status = Status;
+
+    fn applier(&self) -> &Applier {
+        &self.applier
+    }
+
+    fn events(&self) -> &EventSink {
+        &self.events
+    }
+
+    async fn observe(&self, _: &Packed<Adapter>, adapter: Adapter) -> Result<Observed, Interruption> {
+        let pause = |graph: &_, component: &_| self.paces().pause(graph, component, Instant::now());
+        Ok(observe::observe(&self.caches, pause, adapter)?)
+    }
+
+    fn plan(&self, observed: &Observed, _: Timestamp) -> Plan {
+        plan::plan(observed)
+    }
+
+    async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
+        let outcome = apply::apply(&self.applier, observed, &plan).await;
+        if let Outcome::Scaled = outcome {
+            let (graph, target) = (observe::graph_of(&observed.adapter), &observed.adapter.spec.dgd_ref);
+            self.paces().scaled(&graph, &target.component_name, Instant::now());
+        }
+        Ok(Applied { plan, outcome })
+    }
+
+    fn conclude(&self, _: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<Status> {
+        let next = match (&applied.outcome, &applied.plan) {
+            (Outcome::Rejected(_), _) => Action::requeue(REJECTED_RETRY),
+            (_, Plan::Follow { delayed: Some(rest), .. }) => Action::requeue(*rest),
+            _ => Action::await_change(),
+        };
+        let events = events::of_applied(applied).into_iter().collect();
+        Conclusion { status: status::of_applied(applied, now), events, next, ..Conclusion::default() }
+    }
+
+    /// Autoscalers read the status: it is written although the change of the graph failed.
+    async fn after_status(&self, _: Observed, applied: Applied) -> Result<(), Interruption> {
+        if let Outcome::Failed(error) = applied.outcome { Err(error.into()) } else { Ok(()) }
+    }
 }

@@ -1,10 +1,12 @@
-//! An adapter and its graph, read from the caches.
+//! Reads an adapter and its graph from the caches.
+
+use std::time::Duration;
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter};
 use controller_kit::store::{Index, Key, Packed, Store, UnpackError, controller_owner};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::decide::first_of;
+use super::model::Observed;
 
 /// What adapters name: a graph, and a component of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,9 +20,8 @@ pub enum Named {
 /// What an adapter names, for the index of adapters. One that cannot be read names nothing.
 pub fn named_by(packed: &Packed<Adapter>) -> Vec<Named> {
     let Ok(adapter) = packed.unpack() else { return Vec::new() };
-    let target = adapter.spec.dgd_ref;
-    let graph = Key::new(packed.metadata.namespace.as_deref().unwrap_or_default(), &target.name);
-    vec![Named::Graph(graph.clone()), Named::Component(graph, target.component_name)]
+    let graph = graph_of(&adapter);
+    vec![Named::Graph(graph.clone()), Named::Component(graph, adapter.spec.dgd_ref.component_name)]
 }
 
 /// The caches of this controller.
@@ -34,29 +35,39 @@ pub struct Caches {
     pub by_target: Index<Named>,
 }
 
-/// An adapter and its graph, at one moment.
-#[derive(Clone, Debug)]
-pub struct Observed {
-    /// The adapter.
-    pub adapter: Adapter,
-    /// The graph that it names; none if there is none, or if it is on its way out.
-    pub graph: Option<DynamoGraphDeployment>,
-    /// The name of the adapter that scales the component in its place; none if it is this one.
-    pub preceded_by: Option<String>,
-}
-
-/// Reads an adapter and its graph.
+/// Reads an adapter and its graph. `pause` is how long a component of a graph must not be scaled yet.
 ///
 /// # Errors
-/// One of them has a form that this version does not know.
-pub fn observe(caches: &Caches, packed: &Packed<Adapter>) -> Result<Observed, UnpackError> {
-    let adapter = packed.unpack()?;
-    let namespace = adapter.metadata.namespace.clone().unwrap_or_default();
-    let key = Key::new(&namespace, &adapter.spec.dgd_ref.name);
+/// The graph has a form that this version does not know.
+pub(super) fn observe(
+    caches: &Caches,
+    pause: impl FnOnce(&Key, &str) -> Option<Duration>,
+    adapter: Adapter,
+) -> Result<Observed, UnpackError> {
+    let key = graph_of(&adapter);
+    let component = adapter.spec.dgd_ref.component_name.clone();
     let graph = caches.graphs.get(&key).filter(|graph| graph.metadata.deletion_timestamp.is_none());
-    let first = caches.in_charge(&Named::Component(key, adapter.spec.dgd_ref.component_name.clone()));
+    let pause = pause(&key, &component);
+    let first = caches.in_charge(&Named::Component(key, component));
     let preceded_by = first.map(|first| first.name).filter(|name| Some(name) != adapter.metadata.name.as_ref());
-    Ok(Observed { adapter, graph: graph.as_deref().map(Packed::unpack).transpose()?, preceded_by })
+    Ok(Observed { adapter, graph: graph.as_deref().map(Packed::unpack).transpose()?, preceded_by, pause })
+}
+
+/// The graph that an adapter names.
+pub(super) fn graph_of(adapter: &Adapter) -> Key {
+    Key::new(adapter.metadata.namespace.as_deref().unwrap_or_default(), &adapter.spec.dgd_ref.name)
+}
+
+/// The name of the adapter that scales a component, of all that name it: the one that the graph of this uid owns, else
+/// the oldest, else the first by name.
+pub fn first_of<'a>(adapters: &'a [ObjectMeta], graph: Option<&str>) -> Option<&'a str> {
+    let is_owned = |adapter: &ObjectMeta| {
+        let owner = adapter.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+        owner.is_some_and(|owner| Some(owner.uid.as_str()) == graph)
+    };
+    let alive = adapters.iter().filter(|adapter| adapter.deletion_timestamp.is_none());
+    let first = alive.min_by_key(|adapter| (!is_owned(adapter), &adapter.creation_timestamp, &adapter.name));
+    first.and_then(|first| first.name.as_deref())
 }
 
 impl Caches {
@@ -75,12 +86,12 @@ impl Caches {
         components.filter_map(|component| self.in_charge(&component)).filter(|key| *key != Key::of(changed)).collect()
     }
 
-    /// The adapters that a graph concerns: its own, and those of its namespace that name it and are nobody's.
+    /// The adapters that a graph concerns: its own, and those of its namespace that name it and have no owner.
     pub fn adapters_of(&self, graph: &Packed<DynamoGraphDeployment>) -> Vec<Key> {
         let uid = graph.metadata.uid.as_deref().unwrap_or_default();
         let own = self.adapters.children_of(uid).into_iter().map(|adapter| Key::of(adapter.as_ref()));
         let naming = self.by_target.get(&Named::Graph(Key::of(graph))).into_iter();
-        let is_nobodys = |key: &Key| self.adapters.get(key).is_some_and(|a| controller_owner(a.as_ref()).is_none());
-        own.chain(naming.filter(is_nobodys)).collect()
+        let has_no_owner = |key: &Key| self.adapters.get(key).is_some_and(|a| controller_owner(a.as_ref()).is_none());
+        own.chain(naming.filter(has_no_owner)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Events: what changed for a model, once. Pure.
+//! Events about a model. Pure.
 
 use std::collections::BTreeSet;
 
@@ -6,32 +6,9 @@ use api_types::{
     conditions::{self, model as reason},
     v1alpha1::DynamoModelStatus,
 };
-use controller_kit::events::EventType;
+use controller_kit::events::Event;
 
-/// One event to be published on the model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Normal or Warning.
-    pub type_: EventType,
-    /// One CamelCase word.
-    pub reason: &'static str,
-    /// One CamelCase word.
-    pub action: &'static str,
-    /// What a user should know.
-    pub note: String,
-}
-
-impl Event {
-    fn normal(reason: &'static str, action: &'static str, note: impl Into<String>) -> Self {
-        Self { type_: EventType::Normal, reason, action, note: note.into() }
-    }
-
-    fn warning(reason: &'static str, action: &'static str, note: impl Into<String>) -> Self {
-        Self { type_: EventType::Warning, reason, action, note: note.into() }
-    }
-}
-
-/// What to tell when a status is replaced by the next one.
+/// The event for a change of the status.
 pub fn between(before: Option<&DynamoModelStatus>, after: &DynamoModelStatus) -> Option<Event> {
     let was = before.and_then(|status| ready(status));
     let (is, message) = ready(after)?;
@@ -62,8 +39,8 @@ fn ready(status: &DynamoModelStatus) -> Option<(&str, &str)> {
     Some((condition.reason.as_str(), condition.message.as_str()))
 }
 
-/// What to tell when a deleted model goes; `holders` are the pods that may still hold its adapter.
-pub fn farewell(holders: &BTreeSet<String>) -> Event {
+/// The event for the release of a deleted model; `holders` are the pods that may still hold its adapter.
+pub fn released(holders: &BTreeSet<String>) -> Event {
     if holders.is_empty() {
         return Event::normal("LoRAUnloaded", "Cleanup", "no endpoint holds the adapter any more");
     }

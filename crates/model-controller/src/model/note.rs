@@ -37,9 +37,9 @@ pub fn read(model: &DynamoModel) -> Option<AdapterMemory> {
     (Some(&note.uid) == model.metadata.uid.as_ref()).then_some(note.adapter)
 }
 
-/// Decides on the annotation, once the status was written that `wanted` is from. `refused` says whether the API server has no field
+/// Plans the annotation, once the status was written that `wanted` is from. `refused` says whether the API server has no field
 /// for it. The annotation goes only when the memory is seen in the status.
-pub fn decide(model: &DynamoModel, wanted: Option<&AdapterMemory>, refused: bool) -> Keep {
+pub fn plan(model: &DynamoModel, wanted: Option<&AdapterMemory>, refused: bool) -> Keep {
     let stored = model.status.as_ref().and_then(|status| status.adapter.as_ref());
     match wanted {
         _ if stored == wanted => {
@@ -65,7 +65,7 @@ mod tests {
     };
     use serde_json::json;
 
-    use super::{Keep, decide, read};
+    use super::{Keep, plan, read};
 
     fn memory(name: &str) -> AdapterMemory {
         AdapterMemory { model_name: Some(name.to_owned()), reloading: true, ..AdapterMemory::default() }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     fn note(memory: &AdapterMemory) -> String {
-        match decide(&model(None, None), Some(memory), true) {
+        match plan(&model(None, None), Some(memory), true) {
             Keep::Say(text) => text,
             other => panic!("{other:?}"),
         }
@@ -116,7 +116,7 @@ mod tests {
             ("as ever", Some(&a), None, Some(&a), false, Keep::AsItIs),
         ] {
             let model = model(stored, noted.map(String::as_str));
-            assert_eq!(decide(&model, wanted, refused), expected, "{case}");
+            assert_eq!(plan(&model, wanted, refused), expected, "{case}");
         }
     }
 }

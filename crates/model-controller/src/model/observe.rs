@@ -1,4 +1,4 @@
-//! I/O in: one snapshot of everything that a decision needs.
+//! The read phase: caches, and the pods that no cache holds.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -7,10 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use api_types::{
-    labels,
-    v1alpha1::{DynamoModel, DynamoModelStatus},
-};
+use api_types::{labels, v1alpha1::DynamoModel};
 use controller_kit::{
     read::{Interruption, read},
     store::{Key, Packed, Store},
@@ -25,6 +22,7 @@ use super::{
     claim::{Asks, Claim, Settlement, settle},
     endpoints::{Found, PodFacts, Pods, Slice, is_verified},
     fallback::{self, Group},
+    model::Observed,
 };
 use crate::engine::{
     AdapterName, Endpoint, PoolId,
@@ -32,29 +30,6 @@ use crate::engine::{
     view::Stand,
     wishes::{Wanted, Wishes},
 };
-
-/// Everything that a decision needs.
-#[derive(Debug)]
-pub struct Observed {
-    /// What the model claims.
-    pub claim: Arc<Claim>,
-    /// Its mistakes, if it has any.
-    pub mistakes: Option<String>,
-    /// Its status.
-    pub live: Option<DynamoModelStatus>,
-    /// Generation of its spec.
-    pub generation: Option<i64>,
-    /// The workers of its base model.
-    pub found: Found,
-    /// The model that has the name which this one wants for its adapter.
-    pub taken_by: Option<Key>,
-    /// How the adapter stands on each engine, by the uid of its pod.
-    pub stands: HashMap<Arc<str>, Stand>,
-    /// Adapters of earlier names that an engine may still hold.
-    pub lingering: BTreeSet<AdapterName>,
-    /// Pods that do without adapters of their own.
-    pub covered: HashSet<Arc<str>>,
-}
 
 /// The caches that decisions rest on, the engines, and a client for what no cache holds.
 pub struct Observer {
@@ -98,16 +73,15 @@ impl Observer {
     ///
     /// # Errors
     /// An API server that does not answer.
-    pub async fn observe(&self, model: &DynamoModel) -> Result<Observed, Interruption> {
-        let claim = Arc::new(Claim::of(model));
+    pub async fn observe(&self, model: DynamoModel) -> Result<Observed, Interruption> {
+        let claim = Arc::new(Claim::of(&model));
         self.verify(&claim.pool).await?;
         let (found, settlement) = self.sync(&claim.pool);
         let stands = self.stands(&claim);
         let groups = self.groups(&found);
         Ok(Observed {
-            mistakes: super::validate::validate(&model.spec).err(),
-            live: model.status.clone(),
-            generation: model.metadata.generation,
+            violations: super::validate::validate(&model.spec).err(),
+            model,
             taken_by: settlement.taken.get(&claim.key).cloned(),
             covered: fallback::covered(&found, &stands, &groups),
             lingering: self.lingering(&claim, &settlement.wishes).into_keys().collect(),

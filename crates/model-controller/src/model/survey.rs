@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::v1alpha1::{AdapterMemory, ModelEndpoint};
 
-use super::{claim::Asks, observe::Observed};
+use super::{claim::Asks, model::Observed};
 use crate::engine::{Endpoint, state::Problem, view::Stand};
 
 /// An engine that refuses this often in a row needs help.
@@ -126,7 +126,7 @@ fn was_ready(observed: &Observed, endpoint: &Endpoint) -> bool {
         // What the Go operator left.
         _ => true,
     };
-    let known = observed.live.iter().flat_map(|live| &live.endpoints);
+    let known = observed.model.status.iter().flat_map(|status| &status.endpoints);
     same && known.into_iter().any(|known| {
         known.ready && known.address == endpoint.url() && known.pod_name.as_deref() == Some(&endpoint.pod_name)
     })

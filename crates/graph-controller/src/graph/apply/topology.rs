@@ -9,7 +9,7 @@ use std::{
 use api_types::{labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
     apply::{Applier, Error, MetadataPatch},
-    events::{EventSink, EventType, Happened},
+    events::{Event, EventSink, EventType},
     failure::Class,
     store::{Key, Store},
 };
@@ -141,7 +141,7 @@ impl Labeller {
                 None => note_on(finding),
             };
             let (reason, action) = (MISSING.to_owned(), "Update".to_owned());
-            let happened = Happened { type_: EventType::Warning, reason, action, note };
+            let happened = Event { type_: EventType::Warning, reason, action, note };
             self.events.publish_once(&pod.object_ref(&()), happened, &finding.node);
         }
         let none = MetadataPatch::default();

@@ -3,7 +3,7 @@
 use api_types::{labels, owner, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
     apply::{Applier, Desired, Error, Outcome, Removed},
-    events::{EventSink, EventType},
+    events::{Event, EventSink},
     store::{Packed, Store},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -60,7 +60,7 @@ impl Writer<'_> {
 
     /// Says on the graph what was done to a child.
     pub(super) fn tell(&self, reason: &str, note: &str) {
-        self.events.publish(&self.graph.object_ref(&()), EventType::Normal, reason, "Reconcile", note);
+        self.events.publish(&self.graph.object_ref(&()), Event::normal(reason, "Reconcile", note));
     }
 
     /// Applies one child.

@@ -1,61 +1,50 @@
-//! What follows from what was observed. Pure.
+//! Plans for a model that is not being deleted. Pure.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
-use api_types::v1alpha1::{AdapterMemory, DynamoModelStatus};
-use jiff::Timestamp;
+use api_types::v1alpha1::AdapterMemory;
 
 use super::{
     claim::Asks,
-    observe::Observed,
-    status::{Facts, Standing, status},
+    model::{Observed, Phase, Plan, StatusInputs},
     survey::Survey,
 };
 use crate::engine::AdapterName;
 
-/// What to do for a model that stays.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Decision {
-    /// Whether it needs the finalizer: something may have to be unloaded when it goes.
-    pub needs_finalizer: bool,
-    /// Its status.
-    pub status: DynamoModelStatus,
-}
-
-/// Decides for a model that stays.
-pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
+/// Plans the finalizer and the inputs of the status.
+pub fn plan(observed: &Observed) -> Plan {
     let survey = Survey::of(observed);
     let memory = remember(observed, survey.is_complete());
-    let facts = Facts {
-        generation: observed.generation,
+    let needs_finalizer = memory.is_some() && !observed.claim.has_finalizer;
+    let inputs = StatusInputs {
+        generation: observed.model.metadata.generation,
         is_adapter: matches!(observed.claim.asks, Asks::Adapter { .. } | Asks::Nonsense),
-        standing: standing(observed, &survey),
+        phase: phase(observed, &survey),
         services: observed.found.services.len(),
         endpoints: survey.endpoints,
-        memory: memory.clone(),
+        memory,
     };
-    let needs_finalizer = memory.is_some() && !observed.claim.has_finalizer;
-    Decision { needs_finalizer, status: status(observed.live.as_ref(), &facts, now) }
+    Plan { needs_finalizer, inputs }
 }
 
-fn standing(observed: &Observed, survey: &Survey) -> Standing {
-    if let Some(mistakes) = &observed.mistakes {
-        return Standing::Invalid(mistakes.clone());
+fn phase(observed: &Observed, survey: &Survey) -> Phase {
+    if let Some(violations) = &observed.violations {
+        return Phase::Invalid(violations.clone());
     }
     if let (Some(other), Asks::Adapter { name, .. }) = (&observed.taken_by, &observed.claim.asks) {
-        return Standing::Taken(format!(
+        return Phase::NameTaken(format!(
             "DynamoModel {} of the same base model loads an adapter named {name} from another source; give this one \
              another spec.modelName, or delete the other",
             other.name
         ));
     }
     if survey.endpoints.is_empty() {
-        return Standing::NoEndpoints;
+        return Phase::NoEndpoints;
     }
     if survey.is_served() {
-        return Standing::Served;
+        return Phase::Served;
     }
-    if survey.needs_help { Standing::Failing(survey.summary()) } else { Standing::Coming(survey.summary()) }
+    if survey.needs_help { Phase::Failing(survey.summary()) } else { Phase::Loading(survey.summary()) }
 }
 
 /// What the status shall remember of what was loaded, written before an engine is asked for anything.
@@ -86,26 +75,3 @@ fn remember(observed: &Observed, complete: bool) -> Option<AdapterMemory> {
 fn names(names: &BTreeSet<&AdapterName>) -> Vec<String> {
     names.iter().map(ToString::to_string).collect()
 }
-
-/// What to do for a model that is being deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
-    /// No engine holds its adapter any more.
-    Done,
-    /// Some engines do not let go of it. They do not hold up the deletion for ever.
-    GiveUp,
-    /// Engines are still being asked; look again after this time.
-    Wait(Duration),
-}
-
-/// Decides for a model that is being deleted, since `waited`; `holders` is how many pods may still hold its adapter.
-pub fn farewell(holders: usize, waited: Duration, patience: Duration) -> Farewell {
-    match patience.checked_sub(waited) {
-        _ if holders == 0 => Farewell::Done,
-        Some(rest) if !rest.is_zero() => Farewell::Wait(rest),
-        _ => Farewell::GiveUp,
-    }
-}
-
-#[cfg(test)]
-mod tests;

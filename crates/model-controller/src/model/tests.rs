@@ -5,19 +5,18 @@ use std::{
     sync::Arc,
 };
 
-use api_types::v1alpha1::DynamoModel;
+use api_types::v1alpha1::AdapterMemory;
 use controller_kit::store::Key;
 use serde_json::{Value, json};
 
-use super::*;
-use crate::{
-    engine::{Endpoint, state::Problem, view::Stand},
-    model::{
-        claim::{Claim, FINALIZER},
-        endpoints::Found,
-        events::between,
-    },
-};
+use super::{endpoints::Found, events::between, *};
+use crate::engine::{AdapterName, Endpoint, state::Problem, view::Stand};
+
+/// A plan, and the status after it.
+struct Decision {
+    needs_finalizer: bool,
+    status: DynamoModelStatus,
+}
 
 fn lora() -> Value {
     json!({
@@ -46,9 +45,8 @@ fn observed(model: &Value, stands: &[Option<Stand>]) -> Observed {
     let stand = |(index, stand): (usize, &Option<Stand>)| Some((pod(index), stand.clone()?));
     Observed {
         claim: Arc::new(Claim::of(&model)),
-        mistakes: crate::model::validate::validate(&model.spec).err(),
-        live: model.status,
-        generation: model.metadata.generation,
+        violations: validate::validate(&model.spec).err(),
+        model,
         found: Found { services: BTreeSet::from(["s".to_owned()]), endpoints: endpoints.collect() },
         taken_by: None,
         stands: stands.iter().enumerate().filter_map(stand).collect::<HashMap<_, _>>(),
@@ -58,7 +56,10 @@ fn observed(model: &Value, stands: &[Option<Stand>]) -> Observed {
 }
 
 fn decided(observed: &Observed) -> Decision {
-    decide(observed, Timestamp::from_second(1_000).unwrap())
+    let Plan { needs_finalizer, inputs } = plan::plan(observed);
+    let (before, now) = (observed.model.status.as_ref(), Timestamp::from_second(1_000).unwrap());
+    let status = status::of_applied(before, &Applied { inputs, rejection: None }, now);
+    Decision { needs_finalizer, status }
 }
 
 /// `type=status/reason` of every condition.
@@ -292,14 +293,4 @@ fn events_tell_what_changed_and_nothing_else() {
     assert_eq!(told(vec![coming], vec![Some(refused(3))]).as_deref(), Some(expected));
     let expected = "Warning NoEndpointsFound: no worker of the base model is running";
     assert_eq!(told(vec![loaded], vec![]).as_deref(), Some(expected));
-}
-
-/// component.md §2.7: a deletion could take as long as its requests; it must end, whatever engines do.
-#[test]
-fn a_farewell_ends() {
-    let patience = Duration::from_secs(30);
-    assert_eq!(farewell(0, Duration::ZERO, patience), Farewell::Done);
-    assert_eq!(farewell(2, Duration::from_secs(10), patience), Farewell::Wait(Duration::from_secs(20)));
-    assert_eq!(farewell(2, patience, patience), Farewell::GiveUp);
-    assert_eq!(farewell(2, Duration::from_secs(99), patience), Farewell::GiveUp);
 }

@@ -1,0 +1,195 @@
+//! One form for every reconciler: the phases of a pass, and the driver that runs them.
+
+use std::future::Future;
+
+use jiff::Timestamp;
+use kube::Resource;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::Action;
+use crate::{
+    apply::{Applier, Reported},
+    events::{Event, EventSink},
+    read::Interruption,
+    store::{Packed, UnpackError},
+};
+
+/// Reconciles objects of one kind. [`reconcile`] calls the phases in this order: `observe`, `plan`, `apply`, `conclude`,
+/// `after_status`. `plan` and `conclude` are pure; violations in the spec are a plan too.
+pub trait Reconcile: Send + Sync + 'static {
+    /// The reconciled kind.
+    type Object: Resource<DynamicType: Default> + DeserializeOwned + Send + Sync + 'static;
+    /// Everything that a pass reads.
+    type Observed: Send + Sync;
+    /// What shall be written.
+    type Plan: Send;
+    /// What was written, and what the API server rejected.
+    type Applied: Send + Sync;
+    /// Status of the kind.
+    type Status: Serialize + Send + Sync;
+
+    /// Writes children and the status.
+    fn applier(&self) -> &Applier;
+
+    /// Records events.
+    fn events(&self) -> &EventSink;
+
+    /// Handles an object that is being deleted. Creates nothing.
+    fn finalize(&self, _object: &Packed<Self::Object>) -> impl Future<Output = Result<Action, Interruption>> + Send {
+        async { Ok(Action::await_change()) }
+    }
+
+    /// Reports an object that does not have the shape of its kind, or that depends on a cached object which does not.
+    /// `None` makes it an error of the reconcile, which is logged and not retried before a change.
+    fn unreadable(
+        &self,
+        _object: &Packed<Self::Object>,
+        _error: &UnpackError,
+        _now: Timestamp,
+    ) -> Option<Conclusion<Self::Status>> {
+        None
+    }
+
+    /// Reads caches, and what no cache holds. The only phase that reads.
+    fn observe(
+        &self,
+        packed: &Packed<Self::Object>,
+        object: Self::Object,
+    ) -> impl Future<Output = Result<Self::Observed, Interruption>> + Send;
+
+    /// Validates the spec and computes what shall be written. Pure.
+    fn plan(&self, observed: &Self::Observed, now: Timestamp) -> Self::Plan;
+
+    /// Writes what differs from the plan.
+    ///
+    /// A transient failure is an error; what the API server rejects is part of the result, for the status to say it.
+    fn apply(
+        &self,
+        observed: &Self::Observed,
+        plan: Self::Plan,
+    ) -> impl Future<Output = Result<Self::Applied, Interruption>> + Send;
+
+    /// Computes status, events and the next pass. Pure.
+    fn conclude(&self, observed: &Self::Observed, applied: &Self::Applied, now: Timestamp) -> Conclusion<Self::Status>;
+
+    /// Makes the writes that must follow the status, and returns an error of `apply` that must not keep the status from
+    /// being written. Not called while the status write is delayed.
+    fn after_status(
+        &self,
+        _observed: Self::Observed,
+        _applied: Self::Applied,
+    ) -> impl Future<Output = Result<(), Interruption>> + Send {
+        async { Ok(()) }
+    }
+}
+
+/// Result of a pass.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conclusion<S> {
+    /// The whole new status; `None` keeps the present one.
+    pub status: Option<S>,
+    /// Whether the status write may be delayed.
+    pub pace: Pace,
+    /// Events about what was done: recorded in any case.
+    pub events: Vec<Event>,
+    /// Events about changes of the status: recorded when the status is written.
+    pub status_events: Vec<Event>,
+    /// When to reconcile again.
+    pub next: Action,
+}
+
+impl<S> Default for Conclusion<S> {
+    fn default() -> Self {
+        Self {
+            status: None,
+            pace: Pace::Immediate,
+            events: Vec::new(),
+            status_events: Vec::new(),
+            next: Action::await_change(),
+        }
+    }
+}
+
+impl<S> Conclusion<S> {
+    /// Writes this status immediately, and waits for a change.
+    #[must_use]
+    pub fn of_status(status: S) -> Self {
+        Self { status: Some(status), ..Self::default() }
+    }
+}
+
+/// Pace of status writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Every difference is written at once: [`Applier::patch_status`].
+    Immediate,
+    /// Intermediate counts are skipped: [`Applier::report_status`].
+    Limited,
+}
+
+/// Runs one pass over an object.
+///
+/// # Errors
+/// Failures that go away by themselves, and objects that cannot be read. Everything else is in the status.
+pub async fn reconcile<R: Reconcile>(reconciler: &R, packed: &Packed<R::Object>) -> Result<Action, Interruption> {
+    if packed.metadata.deletion_timestamp.is_some() {
+        return reconciler.finalize(packed).await;
+    }
+    let observed = match packed.unpack() {
+        Ok(object) => reconciler.observe(packed, object).await,
+        Err(error) => Err(error.into()),
+    };
+    let observed = match observed {
+        Ok(observed) => observed,
+        Err(Interruption::Unreadable(error)) => {
+            let Some(conclusion) = reconciler.unreadable(packed, &error, Timestamp::now()) else {
+                return Err(error.into());
+            };
+            return Ok(report(reconciler, packed, conclusion).await?.next);
+        }
+        Err(error) => return Err(error),
+    };
+    let plan = reconciler.plan(&observed, Timestamp::now());
+    let applied = reconciler.apply(&observed, plan).await?;
+    let conclusion = reconciler.conclude(&observed, &applied, Timestamp::now());
+    let reported = report(reconciler, packed, conclusion).await?;
+    if !reported.is_delayed {
+        reconciler.after_status(observed, applied).await?;
+    }
+    Ok(reported.next)
+}
+
+/// How a status write ended.
+struct Report {
+    next: Action,
+    is_delayed: bool,
+}
+
+/// Writes the status and records events.
+async fn report<R: Reconcile>(
+    reconciler: &R,
+    packed: &Packed<R::Object>,
+    conclusion: Conclusion<R::Status>,
+) -> Result<Report, Interruption> {
+    let Conclusion { status, pace, events, status_events, next } = conclusion;
+    let regarding = packed.object_ref(&<R::Object as Resource>::DynamicType::default());
+    let record =
+        |events: Vec<Event>| events.into_iter().for_each(|event| reconciler.events().publish(&regarding, event));
+    record(events);
+    let reported = match (&status, pace) {
+        (None, _) => Reported::Unchanged,
+        (Some(status), Pace::Limited) => reconciler.applier().report_status(packed, status).await?,
+        (Some(status), Pace::Immediate) if reconciler.applier().patch_status(packed, status).await? => {
+            Reported::Written
+        }
+        (Some(_), Pace::Immediate) => Reported::Unchanged,
+    };
+    Ok(match reported {
+        Reported::Later(rest) => Report { next: next.no_later_than(rest), is_delayed: true },
+        Reported::Written => {
+            record(status_events);
+            Report { next, is_delayed: false }
+        }
+        Reported::Unchanged => Report { next, is_delayed: false },
+    })
+}

@@ -1,0 +1,82 @@
+//! Data of a pass over a scaling adapter.
+
+use std::time::Duration;
+
+use api_types::v1beta1::{
+    DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
+    DynamoGraphDeploymentScalingAdapterStatus as Status,
+};
+use controller_kit::apply::Error;
+
+/// An adapter and its graph, at one moment.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The adapter.
+    pub adapter: Adapter,
+    /// The graph that it names; `None` if it does not exist or is being deleted.
+    pub graph: Option<DynamoGraphDeployment>,
+    /// The name of another adapter that scales the component; `None` if this one does.
+    pub preceded_by: Option<String>,
+    /// How long the component must not be scaled yet.
+    pub pause: Option<Duration>,
+}
+
+/// What shall be written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Plan {
+    /// Nothing: the adapter has no effect.
+    Idle(Violation),
+    /// The component follows the adapter.
+    Follow {
+        /// The change of the graph, if it needs one now.
+        scale: Option<Scale>,
+        /// After how long a change is made that has to wait.
+        delayed: Option<Duration>,
+        /// The adapter's status, as long as the graph is not changed.
+        status: Status,
+    },
+}
+
+/// Why an adapter has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Reason of the event.
+    pub reason: &'static str,
+    /// What is missing, or which adapter scales the component.
+    pub message: String,
+}
+
+/// A change of the replicas of a component.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Index in the list of components.
+    pub index: usize,
+    /// Name of the component.
+    pub component: String,
+    /// Replicas in the spec; `None` means one.
+    pub from: Option<i32>,
+    /// New replicas.
+    pub to: i32,
+}
+
+/// What was planned, and what came of it.
+#[derive(Debug)]
+pub struct Applied {
+    /// The plan.
+    pub plan: Plan,
+    /// Result of the change of the graph.
+    pub outcome: Outcome,
+}
+
+/// Result of the change of the graph.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It needed none, or it is gone.
+    Unchanged,
+    /// The component has its replicas.
+    Scaled,
+    /// The API server rejects the change, with this message; an early retry does not help.
+    Rejected(String),
+    /// A failure that goes away by itself.
+    Failed(Error),
+}
