@@ -5,12 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use api_types::v1alpha1::AdapterMemory;
 use controller_kit::store::Key;
 use serde_json::{Value, json};
 
 use super::{endpoints::Found, events::between, *};
-use crate::engine::{AdapterName, Endpoint, state::Problem, view::Stand};
+use crate::engine::{Endpoint, state::Problem, view::Stand};
 
 /// A plan, and the status after it.
 struct Decision {

@@ -6,7 +6,7 @@ use crate::tidy::{source::RustFile, violation::Violation};
 /// Files and folders of a controller that may hold a client.
 const SHELLS: [&str; 5] = ["observe", "apply", "run", "main", "lib"];
 /// Files and folders of a controller that only compute.
-const PURE: [&str; 4] = ["admission", "decide", "validate", "status"];
+const PURE: [&str; 5] = ["admission", "decide", "plan", "status", "validate"];
 /// Crates whose library only computes.
 const PURE_CRATES: [&str; 2] = ["api-types", "workload"];
 /// Crates that are all shell; `infrastructure` is one to other servers, and cannot reach the API server.
