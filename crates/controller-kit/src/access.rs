@@ -103,7 +103,8 @@ pub struct NamedAccess {
     pub resource: &'static str,
     /// The only objects that this is about.
     pub names: &'static [&'static str],
-    /// What may be done. A creation has no name to check, so [`Verb::Create`] has no effect here.
+    /// What may be done. [`Verb::Create`] allows a server-side apply that creates the object: its URL has the name. A POST
+    /// has no name to check.
     pub verbs: &'static [Verb],
     /// Why it is needed, for the reader of the role.
     pub why: &'static str,

@@ -77,13 +77,6 @@ pub const SERVED: &[Access] = &[
         why: "learns from their status which namespaces need the SSH key for MPI, and from their names which Dynamo namespaces are in use",
     },
     Access {
-        group: "",
-        resource: "secrets",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: "makes the SSH key for MPI in namespaces that need it, and leaves one alone that is there",
-    },
-    Access {
         group: api_types::GROUP,
         resource: "dynamocheckpoints",
         subresource: None,
@@ -106,12 +99,21 @@ pub const SERVED: &[Access] = &[
     },
 ];
 
-/// Rights in the operator's own namespace.
-pub const OWN: &[Access] = &[Access {
+/// Rights on single objects in the namespaces that are served. The chart puts the configured name in place of this one.
+pub const SERVED_NAMED: &[NamedAccess] = &[NamedAccess {
     group: "",
     resource: "secrets",
-    subresource: None,
-    verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update],
+    names: &["mpi-run-ssh-secret"],
+    verbs: &[Verb::Create, Verb::Patch],
+    why: "creates the SSH key of MPI in namespaces that need it; an existing Secret is not changed",
+}];
+
+/// Rights on single objects in the operator's own namespace. The chart puts the configured name in place of this one.
+pub const OWN_NAMED: &[NamedAccess] = &[NamedAccess {
+    group: "",
+    resource: "secrets",
+    names: &["webhook-server-cert"],
+    verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch, Verb::Update],
     why: "its certificates",
 }];
 

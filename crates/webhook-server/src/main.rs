@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use controller_kit::{
-    access::{RoleScope, role_with, role_yaml},
+    access::{RoleScope, role_with},
     process::{self, CommonArgs, StartError},
     settings::{Dns, Webhook},
 };
@@ -92,12 +92,17 @@ fn role(args: &Args, of: Option<Place>) -> Result<String, Box<dyn std::error::Er
     let role = match (of, served) {
         (None, None) => {
             let access = [access::CLUSTER, access::SERVED].concat();
-            serde_saphyr::to_string(&role_with(NAME, RoleScope::Cluster, &access, access::CLUSTER_NAMED))
+            let named = [access::CLUSTER_NAMED, access::SERVED_NAMED].concat();
+            serde_saphyr::to_string(&role_with(NAME, RoleScope::Cluster, &access, &named))
         }
-        (None, Some(namespace)) => role_yaml(NAME, RoleScope::Namespace(namespace), access::SERVED),
+        (None, Some(namespace)) => {
+            let role = role_with(NAME, RoleScope::Namespace(namespace), access::SERVED, access::SERVED_NAMED);
+            serde_saphyr::to_string(&role)
+        }
         (Some(Place::Own), _) => {
             let own = args.server.operator_namespace.as_deref().ok_or("set --operator-namespace")?;
-            role_yaml(&format!("{NAME}-own"), RoleScope::Namespace(own), access::OWN)
+            let role = role_with(&format!("{NAME}-own"), RoleScope::Namespace(own), &[], access::OWN_NAMED);
+            serde_saphyr::to_string(&role)
         }
     };
     Ok(role?)

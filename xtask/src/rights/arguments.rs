@@ -221,7 +221,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
             "get grove.io/clustertopologybindings",
             "get nvidia.com/dynamocheckpoints",
             "list apps/daemonsets",
-            "create,update core/secrets",
+            "create,patch,update core/secrets",
         ],
         reach: Reach::Run,
         why: "graphs that expose a frontend, name a topology or a checkpoint, or whose replicas span nodes, and the renewal of a \

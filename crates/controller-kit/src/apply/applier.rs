@@ -36,9 +36,9 @@ use crate::{
 /// unless its configuration sets another time; its answer, which names the webhook, has to arrive before we give up.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A version that no object has. An apply that names it makes an object or is refused as a conflict: one that is there, of
-/// whomever, does not silently become ours, not even where it has no field to disagree about.
-const OF_NO_OBJECT: &str = "1";
+/// A resource version that no object has. A server-side apply that names it creates the object or is rejected as a
+/// conflict: an existing object does not silently become ours, not even where it has no field to disagree about.
+pub const OF_NO_OBJECT: &str = "1";
 
 /// What [`Applier::apply`] did.
 #[derive(Debug, Clone, PartialEq)]

@@ -25,7 +25,7 @@ mod status_takeover;
 mod takeover;
 mod undeclared;
 
-pub use applier::{Applier, Outcome, STEP_TIMEOUT, timed};
+pub use applier::{Applier, OF_NO_OBJECT, Outcome, STEP_TIMEOUT, timed};
 pub use covers::{Difference, covers, differences};
 pub use desired::{Desired, ObjectId};
 pub use error::Error;

@@ -7,7 +7,8 @@ use std::{
 };
 
 use api_types::labels;
-use futures::future::join_all;
+use controller_kit::apply::OF_NO_OBJECT;
+use futures::{TryFutureExt, future::join_all};
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{
@@ -76,10 +77,13 @@ impl Hand {
         let contents = carry_out(write, &self.host, now)?;
         let (api, params) = (self.secrets(), self.params());
         let done = match secret {
-            None => self.step("create", api.create(&params, &self.new_secret(&contents))).await,
+            None => {
+                let (params, secret) = (PatchParams::apply(NAME), Patch::Apply(self.new_secret(&contents)));
+                self.step("create", api.patch(&self.secret_name, &params, &secret).map_ok(drop)).await
+            }
             Some(mut secret) => {
                 contents.put(secret.data.get_or_insert_default());
-                self.step("update", api.replace(&self.secret_name, &params, &secret)).await
+                self.step("update", api.replace(&self.secret_name, &params, &secret).map_ok(drop)).await
             }
         };
         match done {
@@ -179,6 +183,7 @@ impl Hand {
             metadata: ObjectMeta {
                 name: Some(self.secret_name.clone()),
                 namespace: Some(self.host.namespace.clone()),
+                resource_version: Some(OF_NO_OBJECT.to_owned()),
                 labels: Some(labels.into()),
                 ..ObjectMeta::default()
             },

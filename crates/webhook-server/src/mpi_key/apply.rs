@@ -2,14 +2,14 @@
 
 use api_types::labels;
 use controller_kit::{
-    apply::{self, ObjectId, timed},
+    apply::{self, OF_NO_OBJECT, ObjectId, timed},
     failure::{ErrorType, Failure},
     store::Key,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Client,
-    api::{Api, ObjectMeta, PostParams},
+    api::{Api, ObjectMeta, Patch, PatchParams},
 };
 
 use super::{KeyError, make};
@@ -26,7 +26,8 @@ pub(super) enum ActError {
     Write(#[from] Box<apply::Error>),
 }
 
-/// Makes a new key. Says whether it did: a Secret of that name may be there, whoever made it.
+/// Creates the Secret with a new key, by a server-side apply: its URL names the Secret, so that a right on this name alone
+/// is enough. Returns whether it was created: a Secret of that name may exist already.
 ///
 /// # Errors
 /// Why there is no such Secret now.
@@ -35,6 +36,7 @@ pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, ActEr
         metadata: ObjectMeta {
             name: Some(key.name.clone()),
             namespace: Some(key.namespace.clone()),
+            resource_version: Some(OF_NO_OBJECT.to_owned()),
             labels: Some([(labels::MANAGED_BY.to_owned(), labels::OPERATOR.to_owned())].into()),
             ..ObjectMeta::default()
         },
@@ -42,10 +44,10 @@ pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, ActEr
         ..Secret::default()
     };
     let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
-    let params = PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() };
-    match timed("create", &ObjectId::of(&secret), api.create(&params, &secret)).await {
+    let (params, id) = (PatchParams::apply(NAME), ObjectId::of(&secret));
+    match timed("create", &id, api.patch(&key.name, &params, &Patch::Apply(secret))).await {
         Ok(_) => Ok(true),
-        Err(error) if error.error_type() == ErrorType::AlreadyExists => Ok(false),
+        Err(error) if error.error_type() == ErrorType::Conflict => Ok(false),
         Err(error) => Err(Box::new(error).into()),
     }
 }

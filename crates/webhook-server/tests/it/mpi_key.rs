@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use test_cluster::{TestNamespace, wait};
 
 use crate::{
-    common::{LIMIT, address, graphs},
+    common::{LIMIT, MPI_SECRET, address, graphs},
     manifests::graph,
     namespace, own_install,
     surroundings::Mark,
@@ -50,7 +50,7 @@ async fn made(namespace: &TestNamespace, name: &str) -> Secret {
 #[tokio::test]
 async fn each_namespace_that_lacks_a_key_gets_its_own() {
     // Other installs of these tests make keys too, under another name.
-    let name = "mpi-key-of-its-own";
+    let name = MPI_SECRET;
     let (home, team, marked, theirs) = (
         namespace("mpi-home").await,
         namespace("mpi-team").await,

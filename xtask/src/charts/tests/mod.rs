@@ -69,7 +69,7 @@ fn no_program_reads_secrets_of_the_cluster_unless_it_is_asked_to() {
     let reads_secrets = |objects: &[Value]| {
         let roles = objects.iter().filter(|o| o["kind"] == "ClusterRole");
         let rules = roles.flat_map(|role| role["rules"].as_array().unwrap().clone());
-        let of_all = |rule: &Value| rule["resourceNames"].is_null() && rule["verbs"] != json!(["create"]);
+        let of_all = |rule: &Value| rule["resourceNames"].is_null();
         rules.into_iter().any(|rule| rule["resources"].as_array().unwrap().contains(&"secrets".into()) && of_all(&rule))
     };
     assert!(!reads_secrets(&render(&[]).unwrap()));
@@ -92,7 +92,8 @@ fn the_graph_controller_sees_the_mpi_key_and_the_webhook_server_makes_it() {
         let role = find(&objects, kind, "rel-dynamo-operator-webhook-server");
         let mut rules = role["rules"].as_array().unwrap().iter();
         let secrets = rules.find(|rule| rule["resources"] == json!(["secrets"])).unwrap();
-        assert_eq!(secrets["verbs"], json!(["create"]), "{kind}");
+        assert_eq!(secrets["resourceNames"], json!([name]), "{kind}");
+        assert_eq!(secrets["verbs"], json!(["create", "patch"]), "{kind}");
     }
 }
 

@@ -103,11 +103,11 @@ fn the_mpi_key_is_made_where_graphs_are_and_read_nowhere() {
     ]);
     let own = find(&objects, "Role", "rel-dynamo-operator-webhook-server-own");
     assert_eq!(own["metadata"]["namespace"], "dyn");
-    let expected = [(json!(["cert"]), json!(["get", "list", "watch", "update"])), (Value::Null, json!(["create"]))];
+    let expected = [(json!(["cert"]), json!(["get", "list", "watch", "create", "patch", "update"]))];
     assert_eq!(secrets(own), expected);
     let there = find(&objects, "Role", "rel-dynamo-operator-webhook-server");
     assert_eq!(there["metadata"]["namespace"], "team");
-    assert_eq!(secrets(there), [(Value::Null, json!(["create"]))]);
+    assert_eq!(secrets(there), [(json!(["key"]), json!(["create", "patch"]))]);
     let graphs = find(&objects, "Role", "rel-dynamo-operator-graph-controller");
     assert_eq!(graphs["metadata"]["namespace"], "team");
     assert_eq!(secrets(graphs), [(json!(["key"]), json!(["get", "list", "watch"]))]);

@@ -115,18 +115,16 @@ fn no_role_has_a_wildcard() {
     }
 }
 
-/// Secrets of the cluster hold what its tenants keep from each other; only one whose name is known beforehand is read there. A creation
-/// has no name to check, so an admission policy checks it: the webhook server makes the MPI key of each namespace.
+/// Secrets of the cluster hold what its tenants keep from each other: only those whose names are known beforehand are read or
+/// created there.
 #[test]
 fn no_role_of_the_cluster_has_secrets_but_by_name() {
     for (install, values) in crate::rights::INSTALLS {
         let objects = render(values).unwrap();
-        let limited = names(&objects, "ValidatingAdmissionPolicy").iter().any(|name| name.ends_with("-writes"));
         let clusters: Vec<Value> = objects.into_iter().filter(|object| object["kind"] == "ClusterRole").collect();
         for (role, rule) in rules(&clusters).filter(|(_, rule)| is_of(rule, "", "secrets")) {
             let named = texts(&rule["resourceNames"]).next().is_some();
-            let makes = texts(&rule["verbs"]).eq(["create"]) && role.ends_with("-webhook-server") && limited;
-            assert!(named || makes, "{install}: {role} has {rule}");
+            assert!(named, "{install}: {role} has {rule}");
         }
     }
 }

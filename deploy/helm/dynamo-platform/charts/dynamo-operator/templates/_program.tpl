@@ -209,6 +209,9 @@ for one namespace, roles are bound below (component-accounts.yaml).
 {{- $resources = without $resources "nodes" -}}
 {{- end -}}
 {{- $rule := merge (dict "resources" $resources) . -}}
+{{- if and (eq $.name "webhook-server") .resourceNames (has "secrets" $resources) -}}
+{{- $_ := set $rule "resourceNames" (list $.root.Values.dynamo.mpiRun.secretName) -}}
+{{- end -}}
 {{- /* Programs print the names of an install that is called dynamo-operator. */ -}}
 {{- if and .resourceNames (or (has "bind" .verbs) (has "admissionregistration.k8s.io" .apiGroups)) -}}
 {{- $names := list -}}
