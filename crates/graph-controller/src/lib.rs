@@ -1,5 +1,5 @@
-//! The graph controller: turns a `DynamoGraphDeployment` into `DynamoComponentDeployment`s and tells in its status how far
-//! they are. It never looks at what the component controller makes of them, only at their status.
+//! The graph controller: turns a `DynamoGraphDeployment` into `DynamoComponentDeployment`s and tells in its status how
+//! far they are. It never looks at what the component controller makes of them, only at their status.
 //!
 //! | module | what |
 //! |---|---|

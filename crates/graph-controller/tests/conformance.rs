@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use graph_controller::graph::{
-    decide::decide,
-    observe::Observed,
+    model::{Observed, ValidationContext},
+    plan::plan,
     settings::Settings,
-    validate::{Facts, validate},
+    validate::validate,
 };
 use kit::{Case, differ};
 use kube::{Resource, ResourceExt};
@@ -28,7 +28,7 @@ fn owner(object: &Value) -> &Value {
     &object["metadata"]["ownerReferences"][0]
 }
 
-/// What the comparison leaves open: generation suffixes, bookkeeping, defaults that the API server fills in.
+/// What the comparison leaves open: revision suffixes, bookkeeping, defaults that the API server fills in.
 fn comparable(object: &Value) -> Value {
     let mut text = object.to_string();
     if let Some(suffix) = object.pointer("/metadata/labels/nvidia.com~1dynamo-worker-hash").and_then(Value::as_str) {
@@ -61,7 +61,7 @@ fn clean(value: &mut Value) {
 }
 
 fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
-    Observed { components, ..Observed::of(graph.clone()) }
+    Observed { components, ..Observed::new(graph.clone()) }
 }
 
 #[test]
@@ -75,12 +75,12 @@ fn real_graphs_give_the_references_components() {
         }
         let mut got = BTreeMap::new();
         for (graph, _) in case.graphs(&kit) {
-            match validate(&graph, &settings, Facts::default()) {
+            match validate(&graph, &settings, ValidationContext::default()) {
                 Err(refusal) => {
                     wrong.insert(case.name.clone(), format!("refused: {}", refusal.message));
                 }
                 Ok(valid) => {
-                    got.extend(decide(&valid, &observed(&graph, vec![])).components.iter().map(named));
+                    got.extend(plan(&valid, &observed(&graph, vec![])).components.iter().map(named));
                 }
             }
         }
@@ -120,7 +120,7 @@ fn name_of(o: &Value) -> String {
     }
 }
 
-/// The way back. The reference looks for the live generation in the graph's annotation, in the names of workers, and in their
+/// The way back. The reference looks for the live revision in the graph's annotation, in the names of workers, and in their
 /// labels and those of their pods, and computes its own digest if it finds none.
 #[test]
 fn what_is_left_is_what_the_reference_reads() {
@@ -128,16 +128,16 @@ fn what_is_left_is_what_the_reference_reads() {
     let (settings, mut graphs, mut workers) = (Settings::default(), 0, 0);
     for case in kit::cases(&kit, "base") {
         for (mut graph, _) in case.graphs(&kit) {
-            // What another generation has left.
+            // What another revision has left.
             graph.annotations_mut().insert("nvidia.com/current-worker-hash-v2".to_owned(), "0ther000".to_owned());
-            let Ok(valid) = validate(&graph, &settings, Facts::default()) else { continue };
-            let mut made = decide(&valid, &observed(&graph, vec![])).components;
+            let Ok(valid) = validate(&graph, &settings, ValidationContext::default()) else { continue };
+            let mut made = plan(&valid, &observed(&graph, vec![])).components;
             for d in &mut made {
                 d.metadata.uid = Some(d.name_any());
                 d.metadata.owner_references = Some(vec![graph.controller_owner_ref(&()).unwrap()]);
             }
-            let decision = decide(&valid, &observed(&graph, made.clone()));
-            let Some(suffix) = decision.rollout.target.as_ref().map(ToString::to_string) else { continue };
+            let plan = plan(&valid, &observed(&graph, made.clone()));
+            let Some(suffix) = plan.rollout.target.as_ref().map(ToString::to_string) else { continue };
             let noted = |note: Option<&str>, digest: Option<&str>| {
                 let mut metadata = graph.metadata.clone();
                 let notes = metadata.annotations.get_or_insert_default();
@@ -147,7 +147,7 @@ fn what_is_left_is_what_the_reference_reads() {
                     notes.remove(&key);
                     notes.extend(value.map(|value| (key, value.to_owned())));
                 }
-                decision.bookkeeping.holds_in(&metadata)
+                plan.bookkeeping.holds_in(&metadata)
             };
             assert!(noted(Some(&suffix), None), "{}", case.name);
             assert!(!noted(None, None) && !noted(Some(&suffix), Some("0ther000")), "{}", case.name);

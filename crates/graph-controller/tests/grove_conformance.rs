@@ -13,12 +13,9 @@ use api_types::{
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
 };
 use graph_controller::graph::{
-    decide::{Decision, decide},
-    observe::{
-        Observed, Served,
-        grove::{LiveGrove, unknown_types},
-    },
-    program::Program,
+    model::{LiveGrove, Observed, Plan, Served},
+    observe::grove::unknown_types,
+    plan::plan,
     settings::{Grove, Settings},
     validate::validate,
 };
@@ -26,7 +23,7 @@ use kit::{Case, differ};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use test_cluster::conformance_kit;
-use workload::is_operators_program;
+use workload::{WorkloadProvider, is_operators_program};
 
 /// The configuration of the reference's chart, under which the cases were recorded.
 fn settings() -> Settings {
@@ -34,17 +31,17 @@ fn settings() -> Settings {
     Settings { grove, ..Settings::default() }
 }
 
-fn decided(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodCliqueSet>) -> Result<Decision, String> {
+fn planned(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodCliqueSet>) -> Result<Plan, String> {
     let (sets, unknown_types) = (live.into_iter().collect(), unknown_types(stored, graph.annotations()));
     let observed = Observed {
         served: Served { grove: true, ..Served::default() },
         grove: LiveGrove { sets, unknown_types, ..LiveGrove::default() },
-        program: Program::Grove,
-        ..Observed::of(graph.clone())
+        provider: WorkloadProvider::Grove,
+        ..Observed::new(graph.clone())
     };
     let settings = settings();
-    let valid = validate(graph, &settings, observed.facts()).map_err(|refusal| refusal.message)?;
-    Ok(decide(&valid, &observed))
+    let valid = validate(graph, &settings, observed.validation_context()).map_err(|refusal| refusal.message)?;
+    Ok(plan(&valid, &observed))
 }
 
 /// Annotations and labels in which an implementation is free.
@@ -117,7 +114,7 @@ fn without_mesh_switch(set: &mut Value) {
     }
 }
 
-fn generation_of(set: &Value) -> Option<&str> {
+fn revision_of(set: &Value) -> Option<&str> {
     let cliques = set["spec"]["template"]["cliques"].as_array().unwrap().iter();
     cliques.filter_map(|clique| clique["labels"]["nvidia.com/dynamo-worker-hash"].as_str()).next()
 }
@@ -143,9 +140,9 @@ fn real_graphs_give_the_references_pod_clique_sets() {
         for (graph, stored) in case.graphs(&kit) {
             let name = graph.metadata.name.clone().unwrap_or_default();
             let Some(expected) = set_of(&case, &name) else { continue };
-            let lines = match decided(&graph, &stored, None) {
+            let lines = match planned(&graph, &stored, None) {
                 Err(refusal) => vec![format!("refused: {refusal}")],
-                Ok(decision) => differences(&case, expected, &decision),
+                Ok(plan) => differences(&case, expected, &plan),
             };
             if lines.is_empty() {
                 equal += 1;
@@ -165,11 +162,11 @@ fn set_of<'a>(case: &'a Case, graph: &str) -> Option<&'a Value> {
     sets.find(|set| set["metadata"]["ownerReferences"][0]["name"] == graph)
 }
 
-fn differences(case: &Case, expected: &Value, decision: &Decision) -> Vec<String> {
+fn differences(case: &Case, expected: &Value, plan: &Plan) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut got = json!(decision.grove.as_ref().unwrap().set);
+    let mut got = json!(plan.grove.as_ref().unwrap().set);
     without_mesh_switch(&mut got);
-    let (theirs, ours) = (generation_of(expected), generation_of(&got));
+    let (theirs, ours) = (revision_of(expected), revision_of(&got));
     let (mut want, mut have) = (comparable(expected, theirs), comparable(&got, ours));
     mask_programs(&mut want);
     mask_programs(&mut have);
@@ -184,7 +181,7 @@ fn differences(case: &Case, expected: &Value, decision: &Decision) -> Vec<String
         .filter(|service| !of_model(service))
         .map(|service| (service["metadata"]["name"].to_string(), comparable(&as_served(service), theirs)))
         .collect();
-    let ours_by_name: BTreeMap<String, Value> = decision
+    let ours_by_name: BTreeMap<String, Value> = plan
         .objects
         .services
         .iter()
@@ -196,7 +193,7 @@ fn differences(case: &Case, expected: &Value, decision: &Decision) -> Vec<String
     lines
 }
 
-/// Taking over what the reference made of real graphs changes no pod, nor the generation.
+/// Taking over what the reference made of real graphs changes no pod, nor the revision.
 #[test]
 fn taking_over_the_references_sets_replaces_no_pod() {
     let Some(kit) = conformance_kit() else { return };
@@ -212,10 +209,10 @@ fn taking_over_the_references_sets_replaces_no_pod() {
             graph.metadata.generation = Some(3);
             graph.status = Some(DynamoGraphDeploymentStatus { observed_generation: Some(3), ..Default::default() });
             let mut lines = Vec::new();
-            match decided(&graph, &stored, Some(live)) {
+            match planned(&graph, &stored, Some(live)) {
                 Err(refusal) => lines.push(format!("refused: {refusal}")),
-                Ok(decision) => {
-                    let have = json!(decision.grove.unwrap().set.spec);
+                Ok(plan) => {
+                    let have = json!(plan.grove.unwrap().set.spec);
                     differ(&expected["spec"], &have, "spec", &mut lines);
                 }
             }

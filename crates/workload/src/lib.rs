@@ -85,5 +85,5 @@ pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, Reg
 pub use readiness::{NotReady, Readiness, Workload};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
-pub use validate::{RunsOn, validate, validate_on};
+pub use validate::{WorkloadProvider, validate, validate_on};
 pub use violation::Violation;

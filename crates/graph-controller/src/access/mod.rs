@@ -36,7 +36,7 @@ pub const BINDS: &[NamedAccess] = &[NamedAccess {
 #[cfg(test)]
 mod tests {
     use super::{BINDS, pods::POOLS_ALPHA, rights};
-    use crate::graph::decide::discovery;
+    use crate::graph::plan::discovery;
 
     fn holds(group: &str, resource: &str, verb: &str) -> bool {
         rights().iter().any(|own| {

@@ -1,5 +1,5 @@
-//! Which lists of a graph are merged by keys, and what is replaced as a whole: what the definitions say, by name of the field. A test
-//! compares.
+//! Which lists of a graph are merged by keys, and what is replaced as a whole: what the definitions say, by name of the
+//! field. A test compares.
 
 /// Lists whose items are found again by these fields.
 const KEYED: [(&str, &[&str]); 16] = [

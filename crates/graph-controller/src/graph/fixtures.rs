@@ -12,12 +12,12 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
+use workload::WorkloadProvider;
 
-use super::{
-    observe::{Observed, Served},
-    program::Program,
+use crate::graph::{
+    model::{Cached, Observed, Served, ValidGraph, ValidationContext},
     settings::Settings,
-    validate::{Facts, ValidGraph, validate},
+    validate::validate,
 };
 
 /// A frontend and a decode worker; named so that swapped names would show.
@@ -65,18 +65,23 @@ pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'_> {
 
 /// The same under another configuration.
 pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a Settings) -> ValidGraph<'a> {
-    validate(graph, settings, Facts::default()).unwrap()
+    validate(graph, settings, ValidationContext::default()).unwrap()
+}
+
+/// A graph of which the caches hold nothing but these components.
+pub fn cached(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Cached {
+    Cached { components, ..Cached::new(graph.clone()) }
 }
 
 /// What is live of a graph: nothing but these components.
 pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
-    Observed { components, ..Observed::of(graph.clone()) }
+    Observed { components, ..Observed::new(graph.clone()) }
 }
 
 /// A component as it would come back from the API server, owned by [`graph`], with `available` workers.
-pub fn live(wanted: &DynamoComponentDeployment, available: i32) -> DynamoComponentDeployment {
-    let mut live = wanted.clone();
-    live.metadata.uid = Some(format!("uid-of-{}", wanted.name_any()));
+pub fn live(desired: &DynamoComponentDeployment, available: i32) -> DynamoComponentDeployment {
+    let mut live = desired.clone();
+    live.metadata.uid = Some(format!("uid-of-{}", desired.name_any()));
     live.metadata.resource_version = Some("1".into());
     live.metadata.generation = Some(1);
     live.metadata.creation_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
@@ -129,7 +134,7 @@ pub mod grove {
     use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
 
     use super::*;
-    use crate::graph::{decide::decide, settings};
+    use crate::graph::{model::Plan, plan::plan, settings};
 
     /// The operator's configuration with Grove in use.
     pub fn settings() -> &'static Settings {
@@ -143,7 +148,7 @@ pub mod grove {
     /// A graph that Grove runs, of which nothing is live.
     pub fn observed(graph: &DynamoGraphDeployment) -> Observed {
         let served = Served { grove: true, ..Served::default() };
-        Observed { program: Program::Grove, served, ..super::observed(graph, vec![]) }
+        Observed { provider: WorkloadProvider::Grove, served, ..super::observed(graph, vec![]) }
     }
 
     /// The same with a PodCliqueSet.
@@ -153,14 +158,14 @@ pub mod grove {
         observed
     }
 
-    /// What is decided.
-    pub fn decided(observed: &Observed) -> crate::graph::decide::Decision {
-        decide(&validate(&observed.graph, settings(), observed.facts()).unwrap(), observed)
+    /// What is planned.
+    pub fn planned(observed: &Observed) -> Plan {
+        plan(&validate(&observed.graph, settings(), observed.validation_context()).unwrap(), observed)
     }
 
-    /// The PodCliqueSet that is decided on for a new graph, as it comes back from the API server.
+    /// The PodCliqueSet that is planned on for a new graph, as it comes back from the API server.
     pub fn live_set(graph: &DynamoGraphDeployment) -> PodCliqueSet {
-        as_live(decided(&observed(graph)).grove.unwrap().set)
+        as_live(planned(&observed(graph)).grove.unwrap().set)
     }
 
     /// A PodCliqueSet as it comes back from the API server, not looked at by Grove.

@@ -1,17 +1,30 @@
-//! Reconciles one `DynamoGraphDeployment`: observe, expand, validate, decide, apply, report.
+//! Reconciles one `DynamoGraphDeployment`.
+//!
+//! | step | file | |
+//! |---|---|---|
+//! | collect what the caches hold | `observe/` | |
+//! | determine what else must be read | `needs/` | pure |
+//! | read it | `observe/read.rs` | API server |
+//! | validate the spec | `validate.rs` | pure |
+//! | plan the writes | `plan/` | pure |
+//! | write what differs | `apply/` | API server |
+//! | compute status and events | `status/`, `events.rs` | pure |
 
 pub mod apply;
-pub mod decide;
-pub mod expand;
+mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod grove_readiness;
+pub mod legacy;
+pub mod merge;
+pub mod model;
+mod needs;
+pub mod node_topology;
 pub mod observe;
-pub mod program;
-mod refused;
-mod report;
+pub mod plan;
+pub mod provider;
 pub mod settings;
 pub mod status;
-mod unserved;
 pub mod validate;
 
 use std::{sync::Arc, time::Duration};
@@ -31,26 +44,28 @@ use controller_kit::{
 };
 use futures::join;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use tracing::{info, warn};
 
 use self::{
-    apply::{
-        Applied,
-        topology::{Curious, Labelled, Labeller},
-    },
-    decide::Decision,
+    needs::needs,
+    node_topology::apply::{LabelingResult, TopologyKey, TopologyLabeler},
     observe::{
-        Apis, Caches, Observed,
-        pods::{Troubles, pods_of, troubles},
+        Caches,
+        pods::{pods_of, troubles},
+        read::{Apis, read},
     },
-    program::Program,
     settings::Settings,
-    validate::{Kstatus, Refusal},
+    status::rejection::rejection,
+    validate::validate,
 };
-use crate::infrastructure::{self, Watched};
+use crate::{
+    graph::model::{Applied, Cached, Observed, Obstacle, Plan, Progress, Reads, Target, Troubles},
+    infrastructure,
+    infrastructure::Watched,
+};
 
-/// After how long an obstacle is looked at again that no watch shows, such as a foreign object that holds a name.
+/// Retry interval for an obstacle that no watch shows, such as a foreign object that holds a name.
 const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
 
 /// What reconciling needs beside the graph.
@@ -60,7 +75,7 @@ pub struct Reconciler {
     pub caches: Caches,
     /// The only way to write.
     pub applier: Applier,
-    /// Looks at pods that do not come up.
+    /// Diagnoses pods that do not become ready.
     pub pods: Arc<PodWatcher<Troubles>>,
     /// Where events go.
     pub events: EventSink,
@@ -71,175 +86,150 @@ pub struct Reconciler {
     /// What is known of NATS and etcd.
     pub infrastructure: Watched,
     /// Tells pods where they are.
-    pub labeller: Labeller,
+    pub labeler: TopologyLabeler,
 }
 
 impl Reconciler {
-    /// Brings one graph closer to its spec and says in its status how far it is.
+    /// Brings one graph closer to its spec and writes its status.
     ///
     /// # Errors
-    /// Failures that go away by themselves; everything else is in the status.
+    /// Transient failures; all others are in the status.
     pub async fn reconcile(&self, packed: Arc<Packed<DynamoGraphDeployment>>) -> Result<Action, Error> {
         if packed.metadata.deletion_timestamp.is_some() {
             apply::release(&self.applier, &packed).await?;
             return Ok(Action::await_change());
         }
-        let graph = match packed.unpack() {
-            Ok(graph) => graph,
+        let cached = match observe::cached(&self.caches, &self.settings, &packed) {
+            Ok(cached) => cached,
             Err(error) => return self.unreadable(&packed, &error).await,
         };
-        let served = self.apis.served_for(&graph, &self.caches).await?;
-        let observed = match observe::observe(&self.caches, graph, served) {
-            Ok(observed) => observed,
-            Err(error) => return self.unreadable(&packed, &error).await,
-        };
-        let curious = Curious::of(&observed.graph);
+        let key = TopologyKey::of(&cached.graph);
         let label = async {
-            match &curious {
-                Some(curious) => self.labeller.label(curious).await,
-                None => Labelled::default(),
+            match &key {
+                Some(key) => self.labeler.label(key).await,
+                None => LabelingResult::default(),
             }
         };
         // Neither waits for the other, nor for what hinders it.
-        let (done, labelled) = join!(self.serve(&packed, observed), label);
+        let (done, labeled) = join!(self.serve(&packed, cached), label);
         let action = done?;
-        let action = labelled.again.map_or(action, |after| action.no_later_than(after));
-        match labelled.failed {
+        let action = labeled.again.map_or(action, |after| action.no_later_than(after));
+        match labeled.failed {
             Some(error) if error.class() == Class::Transient => Err(error),
             Some(error) => {
-                warn!(%error, "a pod is not told where it is");
+                warn!(%error, "failed to set topology labels on pod");
                 Ok(action.no_later_than(OBSTACLE_RETRY))
             }
             None => Ok(action),
         }
     }
 
-    /// Brings a graph closer to its spec, and says so.
-    async fn serve(&self, packed: &Packed<DynamoGraphDeployment>, mut observed: Observed) -> Result<Action, Error> {
+    /// Advances a graph, writes its status and publishes events.
+    async fn serve(&self, packed: &Packed<DynamoGraphDeployment>, cached: Cached) -> Result<Action, Error> {
         let now = Timestamp::now();
-        let (mut status, action) = match self.advance(packed, &mut observed, now).await {
-            Ok(done) => done,
-            Err(error) => match refused::refusal([&error]) {
-                Some(refusal) => (status::of_obstacle(&observed, &refusal, now), Action::requeue(OBSTACLE_RETRY)),
-                None => return Err(error),
-            },
-        };
+        let (mut status, action) = self.advance(cached, now).await?;
         let (verdict, generation) = (self.infrastructure.verdict(), packed.metadata.generation);
         infrastructure::status::tell(&mut status, &verdict, generation, now);
         match self.applier.report_status(packed, &status).await? {
             Reported::Later(rest) => return Ok(Action::requeue(rest)),
-            Reported::Written => report::publish(&self.events, &observed.graph, &status),
+            Reported::Written => {
+                self.publish(&without_spec(packed), &status);
+            }
             Reported::Unchanged => {}
         }
         Ok(action)
     }
 
-    /// One pass over a graph that can be read: its status after it, or the step that failed.
-    async fn advance(
-        &self,
-        packed: &Packed<DynamoGraphDeployment>,
-        observed: &mut Observed,
-        now: Timestamp,
-    ) -> Result<(DynamoGraphDeploymentStatus, Action), Error> {
-        let refused = |observed: &Observed, refusal: &Refusal| {
-            (status::of_obstacle(observed, refusal, now), Action::await_change())
+    /// Reads, validates, plans and applies. Returns the status after it.
+    async fn advance(&self, cached: Cached, now: Timestamp) -> Result<(DynamoGraphDeploymentStatus, Action), Error> {
+        let blocked = |observed: &Observed, obstacle: &Obstacle, action| {
+            Ok((status::of_obstacle(observed, obstacle, now), action))
         };
-        let namespace = packed.metadata.namespace.as_deref().unwrap_or_default();
-        observed.missing_key = observe::missing_key(&self.caches, &self.settings, namespace);
-        match program::choose(observed, &self.settings) {
-            Ok(program) => observed.program = program,
-            Err(refusal) => return Ok(refused(observed, &refusal)),
-        }
-        match expand::expand(&observed.graph, observed.build.as_ref()) {
-            Ok(None) => {}
-            Ok(Some((spec, expansion))) => (observed.graph.spec, observed.expansion) = (spec, expansion),
-            Err(refusal) => return Ok(refused(observed, &refusal)),
-        }
-        if observed.program == Program::Component {
-            // On Grove the reference leaves it to the engines.
-            match expand::configured(&observed.graph.spec) {
-                Ok(None) => {}
-                Ok(Some(spec)) => observed.graph.spec = spec,
-                Err(refusal) => return Ok(refused(observed, &refusal)),
+        let needs = match needs(&cached, &self.settings) {
+            Ok(needs) => needs,
+            Err(obstacle) => {
+                let observed = Observed::complete(cached, Target::default(), Reads::default());
+                return blocked(&observed, &obstacle, Action::await_change());
             }
-        } else {
-            observed.grove.unknown_types = observe::grove::unknown_types(&packed.value(), observed.graph.annotations());
-            observe::grove::look_further(&self.applier, &self.settings, observed).await?;
-            observed.checkpoints.place = observe::checkpoints::place(&self.caches, &self.settings, namespace);
-        }
-        if let Some(scaled) = decide::adapters::scaled(observed) {
-            let authored = std::mem::replace(&mut observed.graph.spec.components, scaled);
-            // A count that the component cannot have is refused where the adapter writes it, and has no effect here.
-            if validate::validate(&observed.graph, &self.settings, observed.facts()).is_err() {
-                observed.graph.spec.components = authored;
+        };
+        let reads = match read(&self.applier, &self.apis, &self.settings, &cached, &needs).await {
+            Ok(reads) => reads,
+            Err(error) => {
+                let Some(rejection) = rejection([&error]) else { return Err(error) };
+                let observed = Observed::complete(cached, needs.target, Reads::default());
+                return blocked(&observed, &rejection, Action::requeue(OBSTACLE_RETRY));
             }
-        }
-        let observed = &*observed;
-        let mut valid = match validate::validate(&observed.graph, &self.settings, observed.facts()) {
+        };
+        let observed = &Observed::complete(cached, needs.target, reads);
+        let valid = match validate(&observed.graph, &self.settings, observed.validation_context()) {
             Ok(valid) => valid,
-            Err(refusal) => return Ok(refused(observed, &refusal)),
+            Err(violations) => return blocked(observed, &violations, Action::await_change()),
         };
-        observe::grove::count_gpus(&self.applier, &mut valid).await?;
-        let decision = decide::decide(&valid, observed);
-        let mut applied = apply::apply(&self.applier, &self.events, &self.caches, observed, &decision).await;
-        let look_again = self.look_at_pods(observed, &decision, &mut applied, now).await;
-        let refusal = refused::refusal(&applied.tally.failed);
-        if refusal.is_none()
+        let plan = plan::plan(&valid, observed);
+        let mut applied = apply::apply(&self.applier, &self.events, &self.caches, observed, &plan).await;
+        let diagnose_after = self.diagnose_pods(observed, &plan, &mut applied, now).await;
+        let rejection = rejection(&applied.tally.failed);
+        if rejection.is_none()
             && let Some(error) = applied.tally.failed.pop()
         {
             return Err(error);
         }
         for error in applied.tally.failed.iter().filter(|error| error.class() == Class::Transient) {
-            info!(graph = observed.graph.name_any(), %error, "a step has to be repeated");
+            info!(graph = observed.graph.name_any(), %error, "a write failed and will be retried");
         }
-        let mut status = match &decision.obstacle {
-            Some(obstacle) => status::of_obstacle(observed, obstacle, now),
-            None => status::of_decision(observed, &decision, &applied, now),
-        };
-        if let Some(refusal) = refusal.as_ref().filter(|_| decision.obstacle.is_none()) {
-            status::obstruct(&mut status, &observed.graph, refusal, now);
-        }
-        let unseen = !applied.tally.waiting.is_empty() || decision.obstacle.is_some() || refusal.is_some();
-        let action = if unseen { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
-        Ok((status, look_again.map_or(action, |after| action.no_later_than(after))))
+        let waits = !applied.tally.waiting.is_empty() || plan.obstacle.is_some() || rejection.is_some();
+        let action = if waits { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
+        let status = status::status(observed, &plan, &applied, rejection.as_ref(), now);
+        Ok((status, diagnose_after.map_or(action, |after| action.no_later_than(after))))
     }
 
-    /// Looks at the pods of a graph on Grove that do not come up, and says when to look again. Those of components are looked
-    /// at by the component controller.
-    async fn look_at_pods(
+    /// Diagnoses the pods of a graph on Grove that do not become ready; returns when to repeat it. The component
+    /// controller diagnoses those of components.
+    async fn diagnose_pods(
         &self,
         observed: &Observed,
-        decision: &Decision,
+        plan: &Plan,
         applied: &mut Applied,
         now: Timestamp,
     ) -> Option<Duration> {
         let pods = pods_of(&observed.graph);
-        if !decision.grove.as_ref().is_some_and(|on_grove| status::grove::waits_for_pods(observed, on_grove)) {
+        if !plan.grove.as_ref().is_some_and(|on_grove| status::grove::waits_for_pods(observed, on_grove)) {
             self.pods.forget(pods.uid);
             return None;
         }
         let conditions = observed.graph.status.as_ref().map(|status| status.conditions.as_slice());
         let missing_for = age(conditions.unwrap_or_default(), now);
-        let tell = async |seen: Vec<Pod>| troubles(&self.pods, seen).await;
-        let (troubles, after) = self.pods.look(&pods, missing_for, tell).await;
+        let diagnose = async |seen: Vec<Pod>| troubles(&self.pods, seen).await;
+        let (troubles, after) = self.pods.look(&pods, missing_for, diagnose).await;
         applied.troubles = troubles.unwrap_or_default();
         Some(after)
     }
 
-    /// A graph, or a component of it, whose stored form this version does not know. Nothing is touched; the status says why.
+    /// Writes the status of a graph that cannot be parsed, or has a component that cannot; changes nothing else.
     async fn unreadable(&self, packed: &Packed<DynamoGraphDeployment>, error: &UnpackError) -> Result<Action, Error> {
-        let mut graph = DynamoGraphDeployment::new(&packed.name_any(), Default::default());
-        graph.metadata = packed.metadata.clone();
-        graph.status = serde_json::from_value(packed.status()).ok();
-        let refusal = Refusal {
+        let graph = without_spec(packed);
+        let obstacle = Obstacle {
             ready_reason: conditions::graph::FAILED,
-            kstatus: Kstatus::Stalled(conditions::graph::INVALID_SPEC),
+            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
             message: error.to_string(),
         };
-        let status = status::of_unreadable(&graph, &refusal, Timestamp::now());
+        let status = status::of_unreadable(&graph, &obstacle, Timestamp::now());
         if self.applier.patch_status(packed, &status).await? {
-            report::publish(&self.events, &graph, &status);
+            self.publish(&graph, &status);
         }
         Ok(Action::await_change())
     }
+
+    /// Publishes events for what changed between the stored status and this one.
+    fn publish(&self, graph: &DynamoGraphDeployment, status: &DynamoGraphDeploymentStatus) {
+        for event in events::events(graph.status.as_ref(), status) {
+            self.events.publish(&graph.object_ref(&()), event);
+        }
+    }
+}
+
+/// A graph with its metadata and stored status.
+fn without_spec(packed: &Packed<DynamoGraphDeployment>) -> DynamoGraphDeployment {
+    let status = serde_json::from_value(packed.status()).ok();
+    DynamoGraphDeployment { metadata: packed.metadata.clone(), spec: Default::default(), status }
 }

@@ -1,4 +1,4 @@
-//! What the operator's configuration says about graphs.
+//! Settings of graphs from the operator's configuration.
 
 use controller_kit::{
     settings::{self, Dns, Istio, OperatorConfiguration, Rbac},
@@ -10,18 +10,18 @@ use workload::{
     grove::{GroveSettings, Scheduler},
 };
 
-/// What the operator's configuration says about graphs.
+/// Settings of graphs from the operator's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// How graphs discover each other unless their annotation says otherwise.
+    /// Discovery backend of graphs without the annotation.
     pub discovery: DiscoveryBackend,
-    /// ClusterRoles of planners and endpoint pickers; none where one namespace is served, because the chart has bound them.
+    /// ClusterRoles of planners and endpoint pickers; none in a restricted install, where the chart binds them.
     pub roles: Option<Rbac>,
     /// The cluster's DNS.
     pub dns: Dns,
     /// Istio's settings, if it is the service mesh.
     pub istio: Option<Istio>,
-    /// Secret with the SSH key with which the nodes of one replica start each other's processes; none if there is no such key.
+    /// Secret with the SSH key for MPI; none if there is no such key.
     pub mpi_key: Option<String>,
     /// Whether LeaderWorkerSets are used where they are served.
     pub leader_worker_sets: bool,
@@ -29,11 +29,11 @@ pub struct Settings {
     pub grove: Grove,
     /// Checkpoints; none if they are switched off.
     pub snapshots: Option<CheckpointConfig>,
-    /// What reaches pods; those of graphs on Grove are rendered here.
+    /// Settings of pods, for graphs on Grove.
     pub pods: PodSettings,
 }
 
-/// What the operator's configuration says about Grove.
+/// Settings of Grove from the operator's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grove {
     /// Whether it is used where it is served.

@@ -1,4 +1,4 @@
-//! The author's spec as the decision may rely on it: every mistake becomes one refusal here, or does not exist.
+//! Validates a graph's spec. Returns all violations at once.
 
 use std::collections::BTreeMap;
 
@@ -10,126 +10,40 @@ use api_types::{
     refusals,
     v1beta1::{
         BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
-        DynamoGraphDeploymentSpec,
+        DynamoGraphDeploymentSpec, MAIN_CONTAINER,
     },
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 pub use workload::DiscoveryBackend;
-use workload::{ValidatedComponent, Violation, device_claims::Claim, validate_on};
+use workload::{ValidatedComponent, Violation, WorkloadProvider, device_claims::Claim, validate_on};
 
-use super::{
-    decide::{
-        checkpoints,
-        component::{Placement, component_deployment},
-    },
-    observe::Served,
-    program::{Program, lacks_grove},
+use crate::graph::{
+    merge::{Placement, checkpoint_engine, component_deployment},
+    model::{Obstacle, Progress, Served, ValidGraph, ValidationContext},
+    provider::lacks_grove,
     settings::Settings,
 };
 
-/// A graph whose spec can be carried out.
-#[derive(Clone, Debug)]
-pub struct ValidGraph<'a> {
-    /// Kubernetes namespace.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// Annotations of the graph itself.
-    pub annotations: &'a BTreeMap<String, String>,
-    /// The spec.
-    pub spec: &'a DynamoGraphDeploymentSpec,
-    /// Engine family: the author's, else the one that the workers' command lines agree on.
-    pub framework: Option<BackendFramework>,
-    /// How the graph's pods find each other; Kubernetes if any component does so.
-    pub discovery: DiscoveryBackend,
-    /// Claims of GPUs that the processes of one pod share, without owner.
-    pub claim_templates: Vec<ResourceClaimTemplate>,
-    /// The program that runs the graph.
-    pub program: Program,
-    /// Domains of the cluster topology that the policy for key-value caches names.
-    pub topology_domains: &'a [String],
-    /// What the operator's configuration says.
-    pub settings: &'a Settings,
-    /// Why none of the components can be started, although the spec has no mistake.
-    pub obstacle: Option<Refusal>,
-    /// Claims whose GPUs have to be counted before a component can be rendered, by component.
-    pub gpu_claims: BTreeMap<&'a str, Vec<Claim>>,
-    /// The GPUs behind them, once they are counted; of graphs on Grove only, because components are rendered elsewhere.
-    pub claimed_gpus: BTreeMap<&'a str, u32>,
-}
-
-impl ValidGraph<'_> {
-    /// The components that belong to worker generations.
-    pub fn workers(&self) -> impl Iterator<Item = &ComponentSpec> {
-        self.spec.components.iter().filter(|c| c.is_worker())
-    }
-
-    /// Whether a worker component of that name is wanted.
-    pub fn has_worker(&self, name: &str) -> bool {
-        self.workers().any(|c| c.name == name)
-    }
-
-    /// The gateway's endpoint picker, if one belongs to the graph.
-    pub fn endpoint_picker(&self) -> Option<&ComponentSpec> {
-        self.spec.components.iter().find(|c| c.type_ == Some(ComponentType::Epp))
-    }
-}
-
-/// What a graph is checked against beside itself.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Facts<'a> {
-    /// The program that runs it.
-    pub program: Program,
-    /// What the cluster serves.
-    pub served: Served,
-    /// The queue of the KAI scheduler that it shall wait in, if that does not exist.
-    pub missing_queue: Option<&'a str>,
-    /// Domains of the cluster topology that its policy for key-value caches names, if that exists.
-    pub topology_domains: Option<&'a [String]>,
-    /// Why the image that it runs is not there yet.
-    pub awaited_image: Option<&'a Refusal>,
-}
-
-/// The condition of kstatus that is true of an object which is not as wanted, with its reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kstatus {
-    /// Nothing goes on before somebody changes something.
-    Stalled(&'static str),
-    /// It goes on by itself as soon as something comes.
-    Reconciling(&'static str),
-}
-
-/// Why a graph cannot be carried out as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// Reason of the `Ready` condition.
-    pub ready_reason: &'static str,
-    /// Whether somebody's help is waited for.
-    pub kstatus: Kstatus,
-    /// Every problem: field path, what is wrong, what to do.
-    pub message: String,
-}
-
-/// Checks a graph against what the cluster serves.
+/// Validates a graph.
 ///
 /// # Errors
-/// All problems at once, each with its field path.
+/// All violations, each with its field path.
 pub fn validate<'a>(
     graph: &'a DynamoGraphDeployment,
     settings: &'a Settings,
-    facts: Facts<'a>,
-) -> Result<ValidGraph<'a>, Refusal> {
-    let program = facts.program;
+    context: ValidationContext<'a>,
+) -> Result<ValidGraph<'a>, Obstacle> {
+    let provider = context.provider;
     let mut problems = Vec::new();
     if graph.spec.components.is_empty() {
         problems.push(Violation::new("spec.components", "", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);
     check_claims(graph, &mut problems);
-    match program {
-        Program::Component => check_kv_transfer(&graph.spec, &mut problems),
-        Program::Grove => problems.extend(workload::grove::check(graph)),
+    match provider {
+        WorkloadProvider::Component => check_kv_transfer(&graph.spec, &mut problems),
+        WorkloadProvider::Grove => problems.extend(workload::grove::check(graph)),
     }
     // Framework and discovery follow from the components, once the graph's settings are merged into them.
     let mut valid = ValidGraph {
@@ -141,18 +55,18 @@ pub fn validate<'a>(
         discovery: DiscoveryBackend::Etcd,
         claim_templates: Vec::new(),
         settings,
-        program,
-        topology_domains: facts.topology_domains.unwrap_or_default(),
-        obstacle: match program {
-            Program::Component => lacks_orchestrator(&graph.spec, facts.served),
-            Program::Grove => lacks_grove(facts, settings).or_else(|| lacks_topology(&graph.spec, facts)),
+        provider,
+        topology_domains: context.topology_domains.unwrap_or_default(),
+        obstacle: match provider {
+            WorkloadProvider::Component => lacks_orchestrator(&graph.spec, context.served),
+            WorkloadProvider::Grove => lacks_grove(context, settings).or_else(|| lacks_topology(&graph.spec, context)),
         },
         gpu_claims: BTreeMap::new(),
         claimed_gpus: BTreeMap::new(),
     };
     let mut merged: Vec<_> = graph.spec.components.iter().map(|c| candidate(&valid, graph, c)).collect();
-    if valid.obstacle.is_some() && program == Program::Component {
-        // Told once, with what to install, and not for each component again.
+    if valid.obstacle.is_some() && provider == WorkloadProvider::Component {
+        // The obstacle says it once, with what to install, and not for each component.
         merged.iter_mut().for_each(|d| d.spec.component.multinode = None);
     }
     let checked = check_components(graph, &valid, &merged, &mut problems);
@@ -164,31 +78,25 @@ pub fn validate<'a>(
         valid.discovery = DiscoveryBackend::Kubernetes;
     }
     if !problems.is_empty() {
-        return Err(refusal(&problems));
+        return Err(Obstacle::of_violations(&problems));
     }
-    valid.obstacle = valid.obstacle.or_else(|| facts.awaited_image.cloned());
+    let claimed = context.claimed_gpus.into_iter().flatten();
+    let known = |component: &str| valid.gpu_claims.get_key_value(component).map(|(name, _)| *name);
+    valid.claimed_gpus =
+        claimed.filter_map(|(component, gpus)| Some((known(component)?, *gpus.as_ref().ok()?))).collect();
+    valid.obstacle = valid.obstacle.or_else(|| context.awaited_image.cloned()).or_else(|| uncountable_gpus(context));
     Ok(valid)
 }
 
-/// What has mistakes is refused, with all of them.
-pub(super) fn refusal(problems: &[Violation]) -> Refusal {
-    let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Refusal {
-        ready_reason: conditions::graph::FAILED,
-        kstatus: Kstatus::Stalled(conditions::graph::INVALID_SPEC),
-        message,
-    }
-}
-
-/// Replicas that span nodes need somebody who starts their pods together.
-fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Option<Refusal> {
+/// Replicas that span nodes need an API that starts their pods together.
+fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Option<Obstacle> {
     let names: Vec<_> = spec.components.iter().filter(|c| c.is_multinode()).map(|c| c.name.as_str()).collect();
     if names.is_empty() || served.leader_worker_sets {
         return None;
     }
-    Some(Refusal {
+    Some(Obstacle {
         ready_reason: conditions::graph::NO_MULTINODE_ORCHESTRATOR,
-        kstatus: Kstatus::Stalled(conditions::graph::API_MISSING),
+        progress: Progress::Stalled(conditions::graph::API_MISSING),
         message: format!(
             "spec.components[{}].multinode: replicas that span nodes need the API leaderworkerset.x-k8s.io or grove.io, \
              and neither is served here; remove multinode or install one of them",
@@ -197,7 +105,7 @@ fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Optio
     })
 }
 
-/// The annotation that keeps what v1alpha1 has beyond v1beta1 can be written by hand, past the schema of v1alpha1.
+/// Users can write the annotation that keeps v1alpha1 fields by hand, past the schema of v1alpha1.
 fn check_claims(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
     if let Some(count) = too_many_claims(graph.annotations()) {
         let field = format!("metadata.annotations[{}].spec.pvcs", GRAPH_SAVED[0]);
@@ -206,7 +114,7 @@ fn check_claims(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
     }
 }
 
-/// Domains of a cluster topology are Grove's; without it, a node label says where a worker is.
+/// Cluster topologies need Grove; without it, the policy names a node label.
 fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violation>) {
     let policy = spec.experimental.as_ref().and_then(|experimental| experimental.kv_transfer_policy.as_ref());
     if let Some(topology) = policy.and_then(|policy| policy.cluster_topology_name.as_deref()) {
@@ -216,13 +124,12 @@ fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violat
     }
 }
 
-/// A cluster topology that the policy names must exist, with the domain in which caches are exchanged. It may be made, or get the
-/// domain, after the graph.
-fn lacks_topology(spec: &DynamoGraphDeploymentSpec, facts: Facts<'_>) -> Option<Refusal> {
+/// The cluster topology of the policy must exist and have its domain. Both may be created after the graph.
+fn lacks_topology(spec: &DynamoGraphDeploymentSpec, context: ValidationContext<'_>) -> Option<Obstacle> {
     let policy = spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
     let topology = policy.cluster_topology_name.as_deref()?;
     let at = "spec.experimental.kvTransferPolicy";
-    let (reason, message) = match facts.topology_domains {
+    let (reason, message) = match context.topology_domains {
         None => {
             let problem = format!("there is no ClusterTopologyBinding {topology}; create it, or name another");
             (conditions::graph::TOPOLOGY_NOT_FOUND, format!("{at}.clusterTopologyName: {problem}"))
@@ -234,7 +141,22 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, facts: Facts<'_>) -> Option<
         }
         Some(_) => return None,
     };
-    Some(Refusal { ready_reason: conditions::graph::FAILED, kstatus: Kstatus::Stalled(reason), message })
+    Some(Obstacle { ready_reason: conditions::graph::FAILED, progress: Progress::Stalled(reason), message })
+}
+
+/// Without the count, nodes would not be given the flags that join them, and each would start alone.
+fn uncountable_gpus(context: ValidationContext<'_>) -> Option<Obstacle> {
+    let claimed = context.claimed_gpus.into_iter().flatten();
+    let uncountable = claimed.filter_map(|(component, gpus)| {
+        let why = gpus.as_ref().err()?;
+        Some(format!("spec.components[{component}]: the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}"))
+    });
+    let uncountable: Vec<_> = uncountable.collect();
+    (!uncountable.is_empty()).then(|| Obstacle {
+        ready_reason: conditions::graph::SOME_NOT_READY,
+        progress: Progress::Reconciling(conditions::graph::GPUS_UNKNOWN),
+        message: uncountable.join("; "),
+    })
 }
 
 /// Names that become values of labels must fit into them.
@@ -245,29 +167,29 @@ fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
     problems.extend(refused.map(|(problem, remedy)| Violation::new("metadata.name", name, problem, remedy)));
 }
 
-/// What the components say about the graph.
+/// What follows from the components for the graph.
 struct Checked {
-    /// Engine family of the whole graph.
+    /// Engine of the whole graph.
     framework: Option<BackendFramework>,
     claim_templates: Vec<ResourceClaimTemplate>,
     gpu_claims: BTreeMap<String, Vec<Claim>>,
 }
 
-/// Checks every component as the component controller will, but before anything is written. Workers that start different
-/// engines without the author deciding are a mistake.
+/// Validates every component as the component controller does, before anything is written. Workers of different engines
+/// are a violation unless the user chose an engine.
 fn check_components(
     graph: &DynamoGraphDeployment,
     graph_wide: &ValidGraph<'_>,
     merged: &[DynamoComponentDeployment],
     problems: &mut Vec<Violation>,
 ) -> Checked {
-    let (explicit, program) = (graph.spec.backend_framework, graph_wide.program);
+    let (explicit, provider) = (graph.spec.backend_framework, graph_wide.provider);
     let (name, namespace) = (graph.name_any(), graph.namespace().unwrap_or_default());
     let mut found: Vec<BackendFramework> = Vec::new();
     let (mut claim_templates, mut gpu_claims) = (Vec::new(), BTreeMap::new());
     for candidate in merged {
         let component = &candidate.spec.component;
-        match validate_on(program.runs_on(), candidate) {
+        match validate_on(provider, candidate) {
             Ok(valid) => {
                 found.extend(valid.framework());
                 problems.extend(lacks_engine(&valid, &component.name, graph_wide));
@@ -301,17 +223,17 @@ fn check_components(
     Checked { framework: explicit.or(found.first().copied()), claim_templates, gpu_claims }
 }
 
-/// A checkpoint that the graph makes names the engine that it is of.
+/// The checkpoint that a graph makes names its engine.
 fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGraph<'_>) -> Option<Violation> {
     let usage = component.checkpoint().filter(|usage| usage.reference.is_none())?;
-    let known = checkpoints::engine(component.framework(), graph.spec.backend_framework, usage).is_some();
+    let known = checkpoint_engine(component.framework(), graph.spec.backend_framework, usage).is_some();
     let field = format!("spec.components[{name}].experimental.checkpoint");
     let problem = "is of an engine that cannot be told from the component's command";
     let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";
     (!known && graph.settings.snapshots.is_some()).then(|| Violation::new(field, "", problem, remedy))
 }
 
-/// The component as the component controller would see it, the graph's own settings merged in.
+/// The component with the graph's settings merged in, as the component controller sees it.
 fn candidate(
     valid: &ValidGraph<'_>,
     graph: &DynamoGraphDeployment,
@@ -322,7 +244,7 @@ fn candidate(
     candidate
 }
 
-/// How a component's pods discover each other. Values that mean nothing are mistakes of their own.
+/// Discovery backend of a component. Unknown values are violations of their own.
 fn backend_of(merged: &DynamoComponentDeployment, default: DiscoveryBackend) -> DiscoveryBackend {
     let template = merged.spec.component.pod_template.as_ref();
     let annotations = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.annotations.as_ref());
@@ -330,7 +252,7 @@ fn backend_of(merged: &DynamoComponentDeployment, default: DiscoveryBackend) -> 
     named.and_then(|name| DiscoveryBackend::from_name(name)).unwrap_or(default)
 }
 
-/// A mistake of a component as a mistake of its graph.
+/// A violation of a component as one of its graph.
 fn below(mistake: Violation, component: &str) -> Violation {
     let field = match mistake.field.strip_prefix("spec.") {
         Some("backendFramework") | None => mistake.field,
@@ -353,10 +275,10 @@ mod tests {
             let claims: Vec<_> = (0..count).map(|n| json!({ "name": format!("p{n}") })).collect();
             let saved = json!({ "spec": { "pvcs": claims } }).to_string();
             let graph = graph_with(|graph| graph["metadata"]["annotations"] = json!({ "nvidia.com/dgd-spec": saved }));
-            match validate(&graph, settings(), Facts::default()) {
+            match validate(&graph, settings(), ValidationContext::default()) {
                 Ok(valid) => {
                     assert!(fits, "{count}");
-                    assert_eq!(crate::graph::decide::claims::storage_claims(&valid, &[]).len(), 100);
+                    assert_eq!(crate::graph::plan::volumes::volumes(&valid, &[]).len(), 100);
                 }
                 Err(refusal) => {
                     assert!(!fits, "{count}: {}", refusal.message);
@@ -384,7 +306,8 @@ mod tests {
                     graph["spec"]["components"][component]["globalDynamoNamespace"] = json!(global);
                 }
             });
-            let refused = validate(&graph, settings(), Facts::default()).err().map(|refusal| refusal.message);
+            let refused =
+                validate(&graph, settings(), ValidationContext::default()).err().map(|refusal| refusal.message);
             assert_eq!(refused.is_none(), fits, "{length} {global:?}: {refused:?}");
             assert!(refused.is_none_or(|message| message.starts_with("metadata.name ")), "{length} {global:?}");
         }

@@ -1,4 +1,5 @@
-//! I/O out: removes what nobody uses any more from NATS and etcd. It runs beside everything else, and nothing waits for it.
+//! I/O out: removes what nobody uses any more from NATS and etcd. It runs beside everything else, and nothing waits for
+//! it.
 
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use super::{
 /// How often it is looked which places are in use. Only caches are read.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Cleans places as they fall out of use. What fell out of use while no operator ran is not seen: there is no memory, and keys with
-/// a lease go by themselves.
+/// Cleans places as they fall out of use. What fell out of use while no operator ran is not seen: there is no memory,
+/// and keys with a lease go by themselves.
 pub struct Cleaner {
     places: Places,
     start: Instant,
@@ -86,7 +87,8 @@ mod tests {
 
     use super::*;
 
-    /// Only what it has seen in use is cleaned, so nobody may be told that it looks after the servers before it has seen all.
+    /// Only what it has seen in use is cleaned, so nobody may be told that it looks after the servers before it has
+    /// seen all.
     #[tokio::test]
     async fn it_begins_once_every_pod_is_known() {
         let pods = Store::<PartialObjectMeta<Pod>>::new();

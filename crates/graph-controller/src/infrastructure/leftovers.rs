@@ -1,6 +1,7 @@
 //! Which places in NATS and etcd nobody uses any more. Pure: time is an argument.
 //!
-//! A place is in use while a graph, a component or a pod stands for it. Pods count, because a graph that was deleted with
+//! A place is in use while a graph, a component or a pod stands for it. Pods count, because a graph that was deleted
+//! with
 //! `--cascade=orphan` goes on serving, and because workers that end still answer.
 
 use std::{
@@ -44,8 +45,8 @@ impl Place {
 
 /// Where an object with these labels registers, or may register. `namespace` is the one of Kubernetes that it is in.
 ///
-/// Pods are told the namespace of their graph, or of their component if it stands alone. Theirs may be labelled with any other, where
-/// others live whom we need not know: of that one, they are a component and no more.
+/// Pods are told the namespace of their graph, or of their component if it stands alone. Theirs may be labelled with
+/// any other, where others live whom we need not know: of that one, they are a component and no more.
 pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet<Place> {
     let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
     let graph = labels.get(labels::GRAPH).map(String::as_str).filter(|graph| !graph.is_empty());
@@ -60,15 +61,15 @@ pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet
     components.chain(own.clone().map(Place::Namespace)).collect()
 }
 
-/// Whether a Dynamo namespace may be that of an object of Kubernetes. Labels take capitals, underscores and dots, too, which NATS does not
-/// tell from other names.
+/// Whether a Dynamo namespace may be that of an object of Kubernetes. Labels take capitals, underscores and dots, too,
+/// which NATS does not tell from other names.
 fn is_name(namespace: &str) -> bool {
     namespace.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// The names that an object's pods may have as components. Programs of 2025 are called like their service; those after them like
-/// the type that `DYN_COMPONENT` says, and engines by what they do, which is theirs to say. So two components of one type share a
-/// name, which is in use as long as one of them is.
+/// The names that an object's pods may have as components. Programs of 2025 are called like their service; those after
+/// them like the type that `DYN_COMPONENT` says, and engines by what they do, which is theirs to say. So two components
+/// of one type share a name, which is in use as long as one of them is.
 fn components_of(labels: &BTreeMap<String, String>) -> BTreeSet<String> {
     let text = |key: &str| labels.get(key).filter(|text| !text.is_empty());
     let (name, type_) = (text(labels::COMPONENT), text(labels::COMPONENT_TYPE));

@@ -178,7 +178,8 @@ fn not_ready(reason: &'static str, message: String) -> Verdict {
     Verdict::NotReady { reason, message }
 }
 
-/// Starts to look after NATS and etcd until the process stops, and returns what is known of them and which graphs to tell it.
+/// Starts to look after NATS and etcd until the process stops, and returns what is known of them and which graphs to
+/// tell it.
 pub fn start(
     context: &Context,
     own_namespace: Option<String>,
@@ -199,7 +200,8 @@ pub fn start(
         places.pods.push(pods);
         let watching = watch.for_each(|_| std::future::ready(()));
         let working = async move {
-            // Who is told that the servers can be used may rely on it that what is left in them from then on is cleared away.
+            // Who is told that the servers can be used may rely on it that what is left in them from then on is cleared
+            // away.
             let cleaner = Cleaner::begin(places).await;
             futures::join!(follow(source.clone(), sender, graphs, wake), cleaner.run(source));
         };
@@ -258,8 +260,8 @@ mod tests {
 
     use super::*;
 
-    /// Found defect: a second failure to read the Secret was told to every graph, and an API server that was away for ten seconds
-    /// took the condition from all of them.
+    /// Found defect: a second failure to read the Secret was told to every graph, and an API server that was away for
+    /// ten seconds took the condition from all of them.
     #[tokio::test(start_paused = true)]
     async fn an_api_server_that_is_away_is_no_news_of_the_servers() {
         // Connections are accepted, and nothing is ever answered.

@@ -41,16 +41,16 @@ impl fmt::Display for Group {
     }
 }
 
-/// Groups that begin anew, with the uids of the pods to delete. A retry, after a deletion was refused, leaves the pods alone that
-/// have come since.
+/// Groups that begin anew, with the uids of the pods to delete. A retry, after a deletion was refused, leaves the pods
+/// alone that have come since.
 #[derive(Debug, Default)]
 pub(super) struct Episodes {
     doomed: HashMap<Group, HashSet<String>>,
 }
 
 impl Episodes {
-    /// The pods to delete, of the `members` that the group has now, because the one with uid `ended` has ended. A pod that has
-    /// come since the group began anew, and has ended as well, makes all of them begin anew.
+    /// The pods to delete, of the `members` that the group has now, because the one with uid `ended` has ended. A pod
+    /// that has come since the group began anew, and has ended as well, makes all of them begin anew.
     pub(super) fn doomed(&mut self, group: &Group, ended: &str, members: &HashSet<String>) -> HashSet<String> {
         let doomed = self.doomed.entry(group.clone()).or_default();
         if !doomed.contains(ended) {

@@ -1,5 +1,5 @@
-//! Pods that nobody else replaces although they cannot serve any more: engines whose group has lost one, and restored engines
-//! whose memory is gone.
+//! Pods that nobody else replaces although they cannot serve any more: engines whose group has lost one, and restored
+//! engines whose memory is gone.
 
 mod decide;
 
@@ -40,8 +40,8 @@ impl Recovery {
         self.episodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An engine has ended that works together with others: all of them begin anew, at once. What is left of the group holds
-    /// memory and sockets that the next ones need, and serves nobody.
+    /// An engine has ended that works together with others: all of them begin anew, at once. What is left of the group
+    /// holds memory and sockets that the next ones need, and serves nobody.
     ///
     /// # Errors
     /// What the API server answered.
@@ -86,8 +86,8 @@ impl Recovery {
         Ok(Action::await_change())
     }
 
-    /// The server that holds a restored engine's memory has started anew: what the engine was restored with is gone, and only
-    /// another restore brings it back.
+    /// The server that holds a restored engine's memory has started anew: what the engine was restored with is gone,
+    /// and only another restore brings it back.
     ///
     /// # Errors
     /// What the API server answered.

@@ -68,7 +68,8 @@ impl HandOver {
     /// Writes `data` and nothing else into the request's ConfigMap, and makes it if it is missing.
     ///
     /// # Errors
-    /// [`Error::Foreign`] if the name is taken by an object that is not the request's; otherwise what the API server answered.
+    /// [`Error::Foreign`] if the name is taken by an object that is not the request's; otherwise what the API server
+    /// answered.
     pub async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), HandOverError> {
         let desired = Desired::of(&self.config_map(data), &self.recipient.uid)?;
         let live = self.applier.find::<ConfigMap>(&desired.id().namespace, &desired.id().name).await?;

@@ -146,9 +146,9 @@ impl Relay {
     }
 }
 
-/// Tries until the output is taken: what was profiled for hours exists nowhere else. Failures that end by themselves, or when a right
-/// or a quota is given, are tried again until the pod is ended; content that is refused and a name that is taken, for
-/// [`PATIENCE`].
+/// Tries until the output is taken: what was profiled for hours exists nowhere else. Failures that end by themselves,
+/// or when a right or a quota is given, are tried again until the pod is ended; content that is refused and a name that
+/// is taken, for [`PATIENCE`].
 async fn hand_over<F>(mut write: F) -> Result<(), HandOverError>
 where
     F: AsyncFnMut() -> Result<(), HandOverError>,

@@ -1,7 +1,7 @@
 //! I/O out: carries a decision on a request out.
 //!
-//! Order: what is left of an earlier profile goes first; accounts come before the Job whose pod runs under them, ConfigMaps
-//! before the graph that reads them.
+//! Order: what is left of an earlier profile goes first; accounts come before the Job whose pod runs under them,
+//! ConfigMaps before the graph that reads them.
 
 use api_types::{
     LEGACY_FINALIZER,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::graph::{
     apply::shared::{write_binding, write_shared},
-    decide::accounts::SharedAccount,
+    model::SharedAccount,
     observe::live_value,
 };
 
@@ -92,8 +92,8 @@ pub async fn apply(
     Ok(acted)
 }
 
-/// Lets a request go that is being deleted: takes off the finalizer of another operator, and nothing else. Its Job and what
-/// the profiler said go with it; its graph stays.
+/// Lets a request go that is being deleted: takes off the finalizer of another operator, and nothing else. Its Job and
+/// what the profiler said go with it; its graph stays.
 ///
 /// # Errors
 /// What the API server answered.

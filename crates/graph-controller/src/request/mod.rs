@@ -1,8 +1,8 @@
-//! Reconciles one `DynamoGraphDeploymentRequest`: a model with its targets is profiled, and what the profiler proposes becomes a
-//! graph. Observe, validate, decide, apply, report.
+//! Reconciles one `DynamoGraphDeploymentRequest`: a model with its targets is profiled, and what the profiler proposes
+//! becomes a graph. Observe, validate, decide, apply, report.
 //!
-//! What the author wrote is never written: hardware that is found goes into the status and to the profiler, and the graph that
-//! the profiler proposes into the status.
+//! What the author wrote is never written: hardware that is found goes into the status and to the profiler, and the
+//! graph that the profiler proposes into the status.
 
 pub mod apply;
 pub mod cost;

@@ -1,5 +1,5 @@
-//! Where a request stands, told from its status alone. The status is the memory of a request: what it was told from, a Job for
-//! example, may be gone by now.
+//! Where a request stands, told from its status alone. The status is the memory of a request: what it was told from, a
+//! Job for example, may be gone by now.
 
 use api_types::{
     annotations,
@@ -61,8 +61,8 @@ pub fn wanted_graph_name(request: &DynamoGraphDeploymentRequest) -> String {
     given.unwrap_or_else(|| names::requested_graph(&request.name_any()))
 }
 
-/// Whether a graph was made for this request. Labels name the request; a later one of the same name has another uid. The Go
-/// operator leaves no uid.
+/// Whether a graph was made for this request. Labels name the request; a later one of the same name has another uid.
+/// The Go operator leaves no uid.
 pub fn is_graph_of<K: kube::Resource>(graph: &K, request: &DynamoGraphDeploymentRequest) -> bool {
     let label = |key: &str| graph.labels().get(key).cloned();
     let named = label(api_types::labels::REQUEST_NAME) == Some(names::label_value(&request.name_any()))

@@ -114,8 +114,9 @@ pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Refusal> {
     }
 }
 
-/// What the author says, and what was found where the author says nothing. A profile that has to begin anew is planned with what
-/// the first one was planned with, if the cluster does not tell again: its nodes with GPUs may be gone for want of work.
+/// What the author says, and what was found where the author says nothing. A profile that has to begin anew is planned
+/// with what the first one was planned with, if the cluster does not tell again: its nodes with GPUs may be gone for
+/// want of work.
 fn hardware(observed: &Observed, refusal: &mut Refusal) -> Value {
     let given = observed.request.spec.hardware.clone().unwrap_or_default();
     let mut whole = given.clone();

@@ -11,7 +11,10 @@ use controller_kit::{
 };
 use kube::{Resource, ResourceExt};
 
-use crate::graph::{apply::graph_of, expand::build_of, observe::checkpoints::names_in};
+use crate::graph::{
+    apply::graph_of,
+    observe::{build_of, checkpoints::names_in},
+};
 
 /// What a graph depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

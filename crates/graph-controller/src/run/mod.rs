@@ -47,16 +47,20 @@ use crate::{
     NAME,
     graph::{
         Reconciler,
-        apply::{graph_of, topology::Labeller},
+        apply::graph_of,
+        node_topology::apply::TopologyLabeler,
         observe::{
-            Apis, Caches,
+            Caches,
             grove::{kai_queues, volcano_groups},
+            read::Apis,
         },
         settings::Settings,
     },
-    infrastructure::{self, Places},
+    infrastructure,
+    infrastructure::Places,
     request::settings::RequestArgs,
-    scaling_adapter::{self, observe::named_by},
+    scaling_adapter,
+    scaling_adapter::observe::named_by,
 };
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
@@ -142,7 +146,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         components: caches.components.clone(),
         pods: vec![caches.worker_pods.clone()],
     };
-    let labeller = Labeller::new(applier.clone(), events.clone(), caches.worker_pods.clone());
+    let labeler = TopologyLabeler::new(applier.clone(), events.clone(), caches.worker_pods.clone());
     let (infrastructure, graphs_to_tell) = infrastructure::start(&context, own_namespace, places);
     let pods = Arc::new(PodWatcher::new(client()));
     let reconciler = Reconciler {
@@ -152,7 +156,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         apis,
         settings,
         infrastructure,
-        labeller,
+        labeler,
         caches: caches.clone(),
     };
     let serving =
@@ -319,7 +323,6 @@ fn apis(apis: &ServedApis, settings: &Settings) -> Apis {
     let served = |resource| ServedApi::new(apis, resource);
     let leader_worker_sets = ApiResource::erase::<LeaderWorkerSet>(&());
     Apis {
-        checkpoints: settings.snapshots.is_some(),
         leader_worker_sets: settings.leader_worker_sets.then(|| served(leader_worker_sets)),
         kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
         volcano_groups: (settings.grove.enabled && settings.grove.volcano).then(|| served(volcano_groups())),

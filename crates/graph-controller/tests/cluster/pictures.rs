@@ -14,8 +14,10 @@ use controller_kit::{
 use graph_controller::{
     NAME,
     graph::{
-        apply, decide,
-        observe::{Caches, Served, grove::GroveCaches, observe},
+        apply,
+        model::{Observed, Reads, Target},
+        observe::{Caches, cached, grove::GroveCaches},
+        plan,
         settings::Settings,
         validate::validate,
     },
@@ -84,10 +86,11 @@ async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), Error> {
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
     let scope = Scope::Namespace(bed.namespace.clone());
     let settings = Settings::of(&OperatorConfiguration::default(), &scope);
-    let observed = observe(&caches, graph, Served::default()).unwrap();
-    let valid = validate(&observed.graph, &settings, observed.facts()).unwrap();
-    let decision = decide::decide(&valid, &observed);
-    let applied = apply::apply(&applier, &EventSink::new(client, NAME), &caches, &observed, &decision).await;
+    let cached = cached(&caches, &settings, &caches.graphs.all().pop().unwrap()).unwrap();
+    let observed = Observed::complete(cached, Target::default(), Reads::default());
+    let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
+    let plan = plan::plan(&valid, &observed);
+    let applied = apply::apply(&applier, &EventSink::new(client, NAME), &caches, &observed, &plan).await;
     applied.tally.failed.into_iter().next().map_or(Ok(()), Err)
 }
 

@@ -19,13 +19,24 @@ use crate::{
     violation::{Violation, Violations},
 };
 
-/// What a component runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunsOn {
-    /// A workload of its own.
+/// What runs the pods of a graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkloadProvider {
+    /// A DynamoComponentDeployment for each component.
+    #[default]
     Component,
-    /// A clique or scaling group of its graph's PodCliqueSet.
+    /// One PodCliqueSet of Grove.
     Grove,
+}
+
+impl WorkloadProvider {
+    /// Value of the annotation that pins a graph to the provider.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Component => annotations::PROVIDER_COMPONENT,
+            Self::Grove => annotations::PROVIDER_GROVE,
+        }
+    }
 }
 
 /// Looks for every mistake that only the author of a component with a workload of its own can mend.
@@ -33,14 +44,17 @@ pub enum RunsOn {
 /// # Errors
 /// All of them at once, in the order of the spec.
 pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_>, Vec<Violation>> {
-    validate_on(RunsOn::Component, dcd)
+    validate_on(WorkloadProvider::Component, dcd)
 }
 
 /// Looks for every mistake that only the author can mend.
 ///
 /// # Errors
 /// All of them at once, in the order of the spec.
-pub fn validate_on(runs_on: RunsOn, dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_>, Vec<Violation>> {
+pub fn validate_on(
+    provider: WorkloadProvider,
+    dcd: &DynamoComponentDeployment,
+) -> Result<ValidatedComponent<'_>, Vec<Violation>> {
     let spec = &dcd.spec.component;
     let annotations = component_annotations(dcd);
     let mut mistakes = Violations::default();
@@ -49,7 +63,7 @@ pub fn validate_on(runs_on: RunsOn, dcd: &DynamoComponentDeployment) -> Result<V
     let namespace = mistakes.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
     let uid = mistakes.keep(identity("uid", dcd.metadata.uid.as_deref()));
     limits::check(spec, &mut mistakes);
-    scope::check(spec, runs_on, &mut mistakes);
+    scope::check(spec, provider, &mut mistakes);
     let shared_memory = mistakes.keep(shared_memory(spec.shared_memory_size.as_ref()));
     let discovery = mistakes.keep(discovery(&annotations));
     let strategy = mistakes.keep_all(RolloutStrategy::from_annotations(Some(&annotations)));

@@ -3,16 +3,16 @@
 use api_types::v1beta1::{ComponentSpec, EngineMode};
 
 use crate::{
-    RunsOn,
+    WorkloadProvider,
     violation::{Violation, Violations},
 };
 
 /// Reports every part of the spec that cannot be honoured there.
-pub(super) fn check(spec: &ComponentSpec, runs_on: RunsOn, mistakes: &mut Violations) {
+pub(super) fn check(spec: &ComponentSpec, provider: WorkloadProvider, mistakes: &mut Violations) {
     let Some(experimental) = &spec.experimental else { return };
     let between_pods =
         experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod);
-    if between_pods && runs_on == RunsOn::Component {
+    if between_pods && provider == WorkloadProvider::Component {
         mistakes.push(Violation {
             field: "spec.experimental.gpuMemoryService.mode".to_owned(),
             value: "InterPod".to_owned(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use serde_json::{Value, json};
 use workload::{
-    PodSettings, PullSecretIndex, RenderInput, RunsOn,
+    PodSettings, PullSecretIndex, RenderInput, WorkloadProvider,
     checkpoint::Restore,
     grove::{self, GroveComponent, GroveGraph, GroveSettings},
     render_deployment, render_leader_worker_set, render_service, validate_leader_worker_set, validate_on,
@@ -31,7 +31,7 @@ pub fn answer(object: &Value) -> Answer {
 }
 
 fn component(component: &DynamoComponentDeployment) -> Answer {
-    let valid = match validate_on(RunsOn::Component, component) {
+    let valid = match validate_on(WorkloadProvider::Component, component) {
         Ok(valid) => valid,
         Err(violations) => return Answer::Refused(violations.iter().map(ToString::to_string).collect()),
     };
@@ -72,7 +72,7 @@ fn on_grove(graph: &DynamoGraphDeployment) -> Answer {
         .collect();
     let mut components = Vec::new();
     for (author, alone) in graph.spec.components.iter().zip(&alone) {
-        match validate_on(RunsOn::Grove, alone) {
+        match validate_on(WorkloadProvider::Grove, alone) {
             Ok(valid) => components.push(GroveComponent {
                 author,
                 valid,

@@ -6,7 +6,7 @@ use crate::tidy::{source::RustFile, violation::Violation};
 /// Files and folders of a controller that may hold a client.
 const SHELLS: [&str; 5] = ["observe", "apply", "run", "main", "lib"];
 /// Files and folders of a controller that only compute.
-const PURE: [&str; 5] = ["admission", "decide", "plan", "status", "validate"];
+const PURE: [&str; 8] = ["admission", "decide", "events", "merge", "needs", "plan", "status", "validate"];
 /// Crates whose library only computes.
 const PURE_CRATES: [&str; 2] = ["api-types", "workload"];
 /// Crates that are all shell; `infrastructure` is one to other servers, and cannot reach the API server.
@@ -50,8 +50,10 @@ fn layer(path: &str) -> Layer {
     if SHELL_CRATES.contains(&crate_name) {
         return Layer::Shell;
     }
+    // The first folder is that of a kind, which may be a model.
+    let holds_data = parts().skip(1).any(|part| part == "model");
     match () {
-        () if has(&PURE) => Layer::Pure,
+        () if has(&PURE) || holds_data => Layer::Pure,
         () if has(&SHELLS) => Layer::Shell,
         () => Layer::Inner,
     }
@@ -91,8 +93,8 @@ mod tests {
     fn clients_stay_in_the_shells() {
         let text = "//! Header with kube::Client.\nuse kube::Client;\nfn f(a: Api<Pod>) {}\nlet a = Api::all(c);\nstruct ApiError;\n";
         for (path, found) in [
-            ("crates/graph-controller/src/graph/plan.rs", vec![2, 3, 4]),
-            ("crates/graph-controller/src/graph/decide/rollout.rs", vec![2, 3, 4]),
+            ("crates/graph-controller/src/graph/model.rs", vec![2, 3, 4]),
+            ("crates/graph-controller/src/graph/plan/rollout.rs", vec![2, 3, 4]),
             ("crates/graph-controller/src/graph/observe.rs", vec![]),
             ("crates/graph-controller/src/graph/apply/order.rs", vec![]),
             ("crates/graph-controller/src/main.rs", vec![]),
@@ -119,7 +121,7 @@ mod tests {
             ("fn f(now: Timestamp) {}", false),
         ] {
             for path in [
-                "crates/graph-controller/src/graph/decide/mod.rs",
+                "crates/graph-controller/src/graph/plan/mod.rs",
                 "crates/x-controller/src/status.rs",
                 "crates/workload/src/a.rs",
             ] {

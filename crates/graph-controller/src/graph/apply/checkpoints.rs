@@ -6,26 +6,23 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::{
-    tally::Tally,
-    writer::{Writer, Written, unserved},
-};
+use super::writer::{Writer, Written, unserved};
 use crate::graph::{
-    decide::checkpoints::{ComponentCheckpoint, WantedCheckpoint},
+    model::{ComponentCheckpoint, DesiredCheckpoint, Tally},
     observe::{Caches, live_value},
 };
 
 /// Writes the checkpoints.
 pub(super) async fn write(writer: Writer<'_>, caches: &Caches, checkpoints: &[ComponentCheckpoint]) -> Tally {
     let mut tally = Tally::default();
-    for wanted in checkpoints.iter().filter_map(|checkpoint| checkpoint.wanted.as_ref()) {
+    for wanted in checkpoints.iter().filter_map(|checkpoint| checkpoint.desired.as_ref()) {
         tally.take_waiting(write_one(writer, caches, wanted).await);
     }
     tally
 }
 
 /// Writes a checkpoint, and then the claim that belongs to it.
-async fn write_one(writer: Writer<'_>, caches: &Caches, wanted: &WantedCheckpoint) -> Result<Option<String>, Error> {
+async fn write_one(writer: Writer<'_>, caches: &Caches, wanted: &DesiredCheckpoint) -> Result<Option<String>, Error> {
     let (namespace, name) = (wanted.object.namespace().unwrap_or_default(), wanted.object.name_any());
     let live = live_value(&caches.checkpoints, &namespace, &name);
     let now = match writer.write_checkpoint(wanted, live.as_ref()).await? {
@@ -70,9 +67,9 @@ pub(super) async fn prune(writer: Writer<'_>, stale: &[DynamoCheckpoint]) -> Tal
 }
 
 impl Writer<'_> {
-    /// One that is kept when the graph goes has no owner; its labels say whose it is. It loses the owner before anything else is
-    /// said of it: whatever happens in between, it is there still.
-    async fn write_checkpoint(&self, wanted: &WantedCheckpoint, live: Option<&Value>) -> Result<Written, Error> {
+    /// One that is kept when the graph goes has no owner; its labels say whose it is. It loses the owner before
+    /// anything else is said of it: whatever happens in between, it is there still.
+    async fn write_checkpoint(&self, wanted: &DesiredCheckpoint, live: Option<&Value>) -> Result<Written, Error> {
         let object = if wanted.goes_with_graph { self.owned(&wanted.object) } else { wanted.object.clone() };
         let mut desired = Desired::of(&object, self.uid())?;
         for key in [labels::CHECKPOINT_ID, labels::GRAPH] {

@@ -1,4 +1,4 @@
-//! Carries a decision out.
+//! Carries a plan out.
 //!
 //! Order: first what pods need to start, such as their account, because a pod whose account is missing is refused;
 //! then, all at once, what else the graph needs and the wanted components. The account's rights are written from the
@@ -10,14 +10,12 @@ mod checkpoints;
 mod grove;
 mod objects;
 pub mod shared;
-mod tally;
-pub mod topology;
+pub mod tally;
 mod writer;
 
 use std::collections::BTreeSet;
 
 use api_types::{
-    grove::PodCliqueSet,
     labels,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
@@ -31,28 +29,15 @@ use futures::join;
 use kube::{Resource, ResourceExt};
 use tracing::warn;
 
-pub use self::tally::Tally;
 use self::{
     tally::bounded,
     writer::{Writer, Written},
 };
-use super::{
-    decide::Decision,
-    observe::{Caches, Observed, pods::Troubles},
+pub use crate::graph::model::Tally;
+use crate::graph::{
+    model::{Applied, Observed, Plan},
+    observe::Caches,
 };
-
-/// What is live after the writes.
-#[derive(Debug, Default)]
-pub struct Applied {
-    /// The graph's components.
-    pub live: Vec<DynamoComponentDeployment>,
-    /// The graph's PodCliqueSet, if it runs on Grove.
-    pub grove: Option<PodCliqueSet>,
-    /// Why pods do not serve, on Grove and as far as it is known.
-    pub troubles: Troubles,
-    /// What the writes wait for, and those that failed.
-    pub tally: Tally,
-}
 
 /// Writes what differs, as far as the API server lets it.
 pub async fn apply(
@@ -60,25 +45,25 @@ pub async fn apply(
     events: &EventSink,
     caches: &Caches,
     observed: &Observed,
-    decision: &Decision,
+    plan: &Plan,
 ) -> Applied {
     let writer = Writer { applier, events, graph: &observed.graph };
     let mut applied = Applied { live: observed.present().cloned().collect(), ..Applied::default() };
     let rest = async {
-        let (mut tally, accounts_exist) = objects::before_pods(writer, caches, &decision.objects).await;
-        tally.add(checkpoints::write(writer, caches, &decision.checkpoints).await);
+        let (mut tally, accounts_exist) = objects::before_pods(writer, caches, &plan.objects).await;
+        tally.add(checkpoints::write(writer, caches, &plan.checkpoints).await);
         // Pods of what is live run already; those of a new object would be refused.
         let is_live = |d: &DynamoComponentDeployment| caches.components.get(&Key::of(d)).is_some();
         let write = async |d| match accounts_exist || is_live(d) {
             true => Some((d, write_component(writer, caches, observed, d).await)),
             false => None,
         };
-        let components = bounded(decision.components.iter().map(write).collect());
-        let (beside, components) = join!(objects::beside_pods(writer, caches, &decision.objects), components);
+        let components = bounded(plan.components.iter().map(write).collect());
+        let (beside, components) = join!(objects::beside_pods(writer, caches, &plan.objects), components);
         tally.add(beside);
         (tally, accounts_exist, components)
     };
-    let (rights, (tally, accounts_exist, components)) = join!(objects::rights(writer, caches, &decision.objects), rest);
+    let (rights, (tally, accounts_exist, components)) = join!(objects::rights(writer, caches, &plan.objects), rest);
     let mut written = BTreeSet::new();
     for (d, answer) in components.into_iter().flatten() {
         if let Some(answer) = applied.tally.take(answer) {
@@ -89,10 +74,10 @@ pub async fn apply(
     applied.tally.add(tally);
     applied.tally.add(rights);
     let lacks = |d: &&DynamoComponentDeployment| !written.contains(&d.name_any());
-    let lacking: Vec<_> = decision.components.iter().filter(lacks).collect();
+    let lacking: Vec<_> = plan.components.iter().filter(lacks).collect();
     let mut complete = lacking.is_empty();
-    if let Some(decision) = &decision.grove {
-        let (set, tally) = grove::apply(writer, caches, observed, decision, accounts_exist).await;
+    if let Some(plan) = &plan.grove {
+        let (set, tally) = grove::apply(writer, caches, observed, plan, accounts_exist).await;
         complete &= tally.failed.is_empty();
         applied.grove = set;
         applied.tally.add(tally);
@@ -100,17 +85,17 @@ pub async fn apply(
     let lacks_worker = lacking.iter().any(|d| d.spec.component.is_worker());
     // A worker gives way to new workers, another component to whatever the spec has in its place.
     let may_go = |d: &DynamoComponentDeployment| complete || (d.spec.component.is_worker() && !lacks_worker);
-    remove_old(writer, caches, observed, decision, &mut applied, may_go).await;
-    let adapters = objects::prune_adapters(writer, caches, &decision.objects).await;
+    remove_old(writer, caches, observed, plan, &mut applied, may_go).await;
+    let adapters = objects::prune_adapters(writer, caches, &plan.objects).await;
     applied.tally.add(adapters);
-    if complete && !decision.rollout.in_progress() && decision.obstacle.is_none() {
-        // Pods of an old generation may still mount what the new one does without.
-        applied.tally.add(objects::prune(writer, caches, &decision.objects).await);
+    if complete && !plan.rollout.in_progress() && plan.obstacle.is_none() {
+        // Pods of an old revision may still mount what the new one does without.
+        applied.tally.add(objects::prune(writer, caches, &plan.objects).await);
     }
     if complete {
-        applied.tally.add(checkpoints::prune(writer, &decision.stale_checkpoints).await);
+        applied.tally.add(checkpoints::prune(writer, &plan.stale_checkpoints).await);
     }
-    if let Err(error) = applier.patch_metadata(writer.graph, writer.uid(), &decision.bookkeeping).await {
+    if let Err(error) = applier.patch_metadata(writer.graph, writer.uid(), &plan.bookkeeping).await {
         // Nothing that runs depends on a note, so a policy that refuses it changes no status.
         match error.class() {
             Class::Transient => applied.tally.failed.push(error),
@@ -125,17 +110,17 @@ async fn remove_old(
     writer: Writer<'_>,
     caches: &Caches,
     observed: &Observed,
-    decision: &Decision,
+    plan: &Plan,
     applied: &mut Applied,
     may_go: impl Fn(&DynamoComponentDeployment) -> bool,
 ) {
-    for old in decision.old.iter().filter(|old| may_go(old)) {
+    for old in plan.old.iter().filter(|old| may_go(old)) {
         let written = write_component(writer, caches, observed, old).await;
         if let Some(written) = applied.tally.take(written) {
             applied.take(written.typed());
         }
     }
-    for removal in &decision.delete {
+    for removal in &plan.delete {
         let is_it = |d: &DynamoComponentDeployment| d.metadata.uid.as_ref() == Some(&removal.uid) && may_go(d);
         let gone = applied.live.iter().position(is_it);
         let Some(gone) = gone.map(|index| applied.live.remove(index)) else { continue };
@@ -146,8 +131,8 @@ async fn remove_old(
     }
 }
 
-/// Writes one component as it was decided on. Its replicas depend on a picture that may be old: any number can take workers away
-/// that the picture lacks, so the write is refused unless the object is still that of the picture.
+/// Writes one component as it was decided on. Its replicas depend on a picture that may be old: any number can take
+/// workers away that the picture lacks, so the write is refused unless the object is still that of the picture.
 async fn write_component(
     writer: Writer<'_>,
     caches: &Caches,
@@ -172,8 +157,8 @@ impl Applied {
     }
 }
 
-/// Lets a graph go that is being deleted: takes off the finalizer of another operator, and nothing else. Owner references
-/// do the rest, in whichever way the deletion asked for.
+/// Lets a graph go that is being deleted: takes off the finalizer of another operator, and nothing else. Owner
+/// references do the rest, in whichever way the deletion asked for.
 ///
 /// # Errors
 /// What the API server answered.
@@ -182,7 +167,8 @@ pub async fn release(applier: &Applier, graph: &Packed<DynamoGraphDeployment>) -
     Ok(())
 }
 
-/// The graph that an object belongs to: by its controller owner, else by its label. The controller of a pod is a ReplicaSet.
+/// The graph that an object belongs to: by its controller owner, else by its label. The controller of a pod is a
+/// ReplicaSet.
 pub fn graph_of<K: Resource>(object: &K) -> Option<Key> {
     let namespace = object.meta().namespace.as_deref()?;
     let owner = controller_owner(object).filter(|owner| owner.kind == "DynamoGraphDeployment");

@@ -17,11 +17,11 @@ use kube::{Resource, ResourceExt};
 
 use super::{
     shared::{write_binding, write_shared},
-    tally::{Tally, bounded},
+    tally::bounded,
     writer::{Writer, Written},
 };
 use crate::graph::{
-    decide::{accounts::SharedAccount, claims::StorageClaim, objects::Objects},
+    model::{GraphVolume, Objects, SharedAccount, Tally},
     observe::Caches,
 };
 
@@ -37,7 +37,7 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     let claims = writer.write_all(&caches.claim_templates, &objects.claim_templates);
     // Pods look for each other by these names as soon as they start.
     let services = writer.write_all(&caches.services, &objects.services);
-    let storage = objects.storage_claims.iter().map(|claim| storage_claim(writer, claim));
+    let storage = objects.volumes.iter().map(|claim| volume(writer, claim));
     let models = objects.model_services.iter().map(|service| model_service(writer, caches, service));
     let (builds, mut tally, shared, config_maps, claims, services, storage, models) = join!(
         builds,
@@ -97,19 +97,20 @@ async fn write_adapter(writer: Writer<'_>, caches: &Caches, wanted: &Adapter) ->
     if matches!(written, Written::As(_)) {
         let reason = if is_there { "AdapterUpdated" } else { "AdapterCreated" };
         let (name, component) = (wanted.name_any(), &wanted.spec.dgd_ref.component_name);
-        writer.tell(reason, &format!("component {component} is scaled by DynamoGraphDeploymentScalingAdapter {name}"));
+        writer
+            .publish(reason, &format!("component {component} is scaled by DynamoGraphDeploymentScalingAdapter {name}"));
     }
     Ok(written.reason())
 }
 
 /// Deletes the adapters of components that no longer ask for one.
 pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
-    let is_wanted = |name: &str| objects.adapters.wanted.iter().any(|wanted| wanted == name);
-    let tell = |name: &str| {
+    let is_desired = |name: &str| objects.adapters.desired.iter().any(|desired| desired == name);
+    let publish = |name: &str| {
         let note = format!("nothing is scaled by DynamoGraphDeploymentScalingAdapter {name} any more");
-        writer.tell("AdapterDeleted", &note);
+        writer.publish("AdapterDeleted", &note);
     };
-    writer.prune_and_tell(&caches.adapters, is_wanted, tell).await
+    writer.prune_with(&caches.adapters, is_desired, publish).await
 }
 
 /// Deletes what is no longer wanted and nothing runs on.
@@ -155,7 +156,7 @@ async fn model_service(writer: Writer<'_>, caches: &Caches, wanted: &Service) ->
 }
 
 /// Makes a claim that is missing, if that is wanted. What is there stays as it is: it holds data.
-async fn storage_claim(writer: Writer<'_>, claim: &StorageClaim) -> Waits {
+async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> Waits {
     let id = ObjectId::named::<PersistentVolumeClaim>(&writer.graph.namespace().unwrap_or_default(), &claim.name);
     let live = writer.applier.find::<PersistentVolumeClaim>(&id.namespace, &id.name).await?;
     Ok(match (&live, &claim.make) {

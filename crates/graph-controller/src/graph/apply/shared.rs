@@ -14,8 +14,8 @@ use tracing::debug;
 
 use crate::graph::observe::live_value;
 
-/// Applies an object that several share. One of the same name that is somebody else's is used as it is. `parent_uid` is the
-/// object being reconciled. Gives what it waits for.
+/// Applies an object that several share. One of the same name that is somebody else's is used as it is. `parent_uid` is
+/// the object being reconciled. Gives what it waits for.
 ///
 /// # Errors
 /// What the API server answered.

@@ -11,8 +11,11 @@ use kube::{Resource, ResourceExt};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::tally::{Tally, bounded};
-use crate::graph::observe::{MARKS, live_value};
+use super::tally::bounded;
+use crate::graph::{
+    model::{MARKS, Tally},
+    observe::live_value,
+};
 
 /// What became of one child.
 pub(super) enum Written<K = Value> {
@@ -58,8 +61,8 @@ impl Writer<'_> {
         self.graph.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// Says on the graph what was done to a child.
-    pub(super) fn tell(&self, reason: &str, note: &str) {
+    /// Publishes an event on the graph about a child.
+    pub(super) fn publish(&self, reason: &str, note: &str) {
         self.events.publish(&self.graph.object_ref(&()), Event::normal(reason, "Reconcile", note));
     }
 
@@ -149,15 +152,15 @@ impl Writer<'_> {
     where
         K: Resource<DynamicType = ()> + Send + Sync,
     {
-        self.prune_and_tell(store, is_wanted, |_| {}).await
+        self.prune_with(store, is_wanted, |_| {}).await
     }
 
-    /// The same, and tells the name of each that was deleted.
-    pub(super) async fn prune_and_tell<K>(
+    /// The same, and calls `deleted` with each name.
+    pub(super) async fn prune_with<K>(
         &self,
         store: &Store<Packed<K>>,
         is_wanted: impl Fn(&str) -> bool,
-        tell: impl Fn(&str),
+        deleted: impl Fn(&str),
     ) -> Tally
     where
         K: Resource<DynamicType = ()> + Send + Sync,
@@ -168,7 +171,7 @@ impl Writer<'_> {
             if child.metadata.deletion_timestamp.is_none() && !is_wanted(&name) {
                 let removed = tally.take(self.applier.delete(child.as_ref(), self.uid()).await);
                 if removed == Some(Removed::Accepted) {
-                    tell(&name);
+                    deleted(&name);
                 }
             }
         }

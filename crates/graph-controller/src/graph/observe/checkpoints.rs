@@ -1,4 +1,4 @@
-//! The checkpoints that a graph has to do with.
+//! Collects what the caches hold of a graph's checkpoints.
 
 use std::collections::BTreeSet;
 
@@ -13,28 +13,10 @@ use kube::ResourceExt;
 use workload::checkpoint::{StorageLocation, storage_of_agents};
 
 use super::Caches;
-use crate::graph::settings::Settings;
+use crate::graph::{model::LiveCheckpoints, settings::Settings};
 
-/// The checkpoints that a graph has to do with.
-#[derive(Clone, Debug, Default)]
-pub struct LiveCheckpoints {
-    /// Those that are its own or nobody's and bear its name, and those that it names.
-    pub all: Vec<DynamoCheckpoint>,
-    /// Names of those that components of the namespace start from, its own and those of others.
-    pub in_use: BTreeSet<String>,
-    /// Where those of the namespace are kept, as far as pods that are rendered here depend on it.
-    pub place: StorageLocation,
-}
-
-impl LiveCheckpoints {
-    /// The checkpoint of that name.
-    pub fn named(&self, name: &str) -> Option<&DynamoCheckpoint> {
-        self.all.iter().find(|found| found.metadata.name.as_deref() == Some(name))
-    }
-}
-
-/// Reads them. A graph without checkpoints costs one look.
-pub(super) fn observe(
+/// The checkpoints that a graph made or names. Free for a graph without checkpoints.
+pub(super) fn cached(
     caches: &Caches,
     graph: &DynamoGraphDeployment,
     components: &[DynamoComponentDeployment],
@@ -57,8 +39,8 @@ pub(super) fn observe(
     LiveCheckpoints { all, in_use: in_use(caches, graph), place: StorageLocation::Unknown }
 }
 
-/// Where checkpoints of a namespace are kept.
-pub fn place(caches: &Caches, settings: &Settings, namespace: &str) -> StorageLocation {
+/// Storage of the checkpoints of a namespace.
+pub(super) fn place(caches: &Caches, settings: &Settings, namespace: &str) -> StorageLocation {
     let Some(snapshots) = &settings.snapshots else { return StorageLocation::Unknown };
     match snapshots.storage.storage() {
         Err(problem) => StorageLocation::Invalid(problem),

@@ -1,13 +1,14 @@
-//! Everything a decision needs, read from the caches in one go.
+//! Collects what the caches hold of a graph.
 
 pub mod checkpoints;
 pub mod grove;
 pub mod pods;
+pub mod read;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use api_types::{
-    annotations,
+    conversion::preserved::archive::PreservedGraph,
     external::{DestinationRule, InferencePool, VirtualService},
     labels, names,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
@@ -15,10 +16,7 @@ use api_types::{
         ComponentSpec, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
     },
 };
-use controller_kit::{
-    apply::{APPLIED_ANNOTATION, Error},
-    store::{Key, Packed, ServedApi, Store, UnpackError, controller_owner},
-};
+use controller_kit::store::{Key, Packed, Store, UnpackError, controller_owner};
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
     core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
@@ -26,17 +24,12 @@ use k8s_openapi::api::{
     rbac::v1::{Role, RoleBinding},
     resource::v1::ResourceClaimTemplate,
 };
-use kube::{Resource, ResourceExt, core::PartialObjectMeta};
+use kube::{ResourceExt, core::PartialObjectMeta};
 
-use self::{
-    checkpoints::LiveCheckpoints,
-    grove::{GroveCaches, LiveGrove},
-};
-use super::{
-    expand::{Expansion, build_of},
-    program::Program,
+use self::grove::GroveCaches;
+use crate::graph::{
+    model::{Cached, MARKS, RunningPods, Served},
     settings::Settings,
-    validate::Facts,
 };
 
 /// The caches of this controller.
@@ -66,7 +59,7 @@ pub struct Caches {
     pub adapters: Store<Packed<Adapter>>,
     /// Copies of the SSH key for MPI, metadata only.
     pub mpi_keys: Store<PartialObjectMeta<Secret>>,
-    /// Checkpoints, whoever made them.
+    /// All checkpoints, also those of other makers.
     pub checkpoints: Store<Packed<DynamoCheckpoint>>,
     /// DaemonSets of the agents that restore them; none if checkpoints or Grove are switched off.
     pub agents: Option<Store<Packed<DaemonSet>>>,
@@ -84,179 +77,58 @@ pub struct Caches {
     pub grove: GroveCaches,
 }
 
-/// What the cluster serves that a graph may need. Nothing by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
-    /// LeaderWorkerSets, for replicas that span nodes.
-    pub leader_worker_sets: bool,
-    /// Grove.
-    pub grove: bool,
-    /// The KAI scheduler.
-    pub kai: bool,
-    /// The Volcano scheduler.
-    pub volcano: bool,
-    /// Checkpoints, as the operator's configuration says.
-    pub checkpoints: bool,
-    /// The cluster topology that the graph names may not be read.
-    pub topology_hidden: bool,
-}
-
-/// Pods of one DynamoComponentDeployment that have not ended. The object itself may be gone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunningPods {
-    /// Component of the graph.
-    pub component: String,
-    /// Number of pods.
-    pub count: usize,
-}
-
-/// One graph and all that is live of it, at one moment.
-#[derive(Clone, Debug)]
-pub struct Observed {
-    /// The graph.
-    pub graph: DynamoGraphDeployment,
-    /// Its components: those it owns, and orphans of the same graph name that it may adopt.
-    pub components: Vec<DynamoComponentDeployment>,
-    /// Scaling adapters under the names of those that its components ask for, whoever owns them.
-    pub adapters: Vec<Adapter>,
-    /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
-    pub running_pods: BTreeMap<String, RunningPods>,
-    /// What the cluster serves.
-    pub served: Served,
-    /// The checkpoints that it has to do with.
-    pub checkpoints: LiveCheckpoints,
-    /// What is live of it on Grove.
-    pub grove: LiveGrove,
-    /// The DynamoComponent that builds its image, whoever made it.
-    pub build: Option<DynamoComponent>,
-    /// What it needs as a graph of 2025; nothing for others. The graph itself is an ordinary one then.
-    pub expansion: Expansion,
-    /// The program that runs it.
-    pub program: Program,
-    /// Secret with the SSH key for MPI that its namespace lacks.
-    pub missing_key: Option<String>,
-}
-
-impl Observed {
-    /// A graph of which nothing is live.
-    pub fn of(graph: DynamoGraphDeployment) -> Self {
-        Self {
-            graph,
-            components: Vec::new(),
-            adapters: Vec::new(),
-            running_pods: BTreeMap::new(),
-            served: Served::default(),
-            checkpoints: LiveCheckpoints::default(),
-            grove: LiveGrove::default(),
-            build: None,
-            expansion: Expansion::default(),
-            program: Program::default(),
-            missing_key: None,
-        }
-    }
-
-    /// The components that are not on their way out.
-    pub fn present(&self) -> impl Iterator<Item = &DynamoComponentDeployment> {
-        self.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none())
-    }
-
-    /// What the graph is checked against.
-    pub fn facts(&self) -> Facts<'_> {
-        Facts {
-            program: self.program,
-            served: self.served,
-            missing_queue: self.grove.missing_queue.as_deref(),
-            topology_domains: self.grove.topology_domains.as_deref(),
-            awaited_image: self.expansion.awaited.as_ref(),
-        }
-    }
-
-    /// Whether the graph is the controller of a live component.
-    pub fn owns(&self, d: &DynamoComponentDeployment) -> bool {
-        self.is_owner(d)
-    }
-
-    /// Whether the graph is the controller of an object.
-    pub fn is_owner<K: Resource>(&self, object: &K) -> bool {
-        controller_owner(object).is_some_and(|owner| Some(&owner.uid) == self.graph.metadata.uid.as_ref())
-    }
-}
-
-/// Annotations of which at least one is on everything that an operator made, ours or the Go operator.
-pub const MARKS: [&str; 2] = [APPLIED_ANNOTATION, annotations::LAST_APPLIED_HASH];
-
-/// Asks what the cluster serves.
-#[derive(Clone)]
-pub struct Apis {
-    /// Whether checkpoints are switched on.
-    pub checkpoints: bool,
-    /// LeaderWorkerSets; none if they shall not be used.
-    pub leader_worker_sets: Option<ServedApi>,
-    /// Queues of the KAI scheduler; none if it is not for the cluster to say whether it is used.
-    pub kai_queues: Option<ServedApi>,
-    /// Pod groups of the Volcano scheduler; none unless it shall place pods.
-    pub volcano_groups: Option<ServedApi>,
-}
-
-impl Apis {
-    /// What the cluster serves of what this graph needs. Only graphs that need something ask.
-    ///
-    /// # Errors
-    /// The API server does not answer.
-    pub async fn served_for(&self, graph: &DynamoGraphDeployment, caches: &Caches) -> Result<Served, Error> {
-        let grove = &caches.grove;
-        let mut served = Served {
-            grove: grove.sets.is_served() && grove.cliques.is_served() && grove.groups.is_served(),
-            checkpoints: self.checkpoints,
-            ..Served::default()
-        };
-        if let Some(api) = &self.leader_worker_sets
-            && graph.spec.components.iter().any(|component| component.is_multinode())
-        {
-            served.leader_worker_sets = api.is_served().await?;
-        }
-        if let Some(api) = &self.kai_queues
-            && served.grove
-        {
-            served.kai = api.is_served().await?;
-        }
-        if let Some(api) = &self.volcano_groups
-            && served.grove
-        {
-            served.volcano = api.is_served().await?;
-        }
-        Ok(served)
-    }
-}
-
-/// Reads a graph's children. `served` is what the cluster serves.
+/// Collects what the caches hold of a graph.
 ///
 /// # Errors
-/// If a component that the graph owns has a form that this version does not know. Deciding without it could start its
-/// workers a second time.
-pub fn observe(caches: &Caches, graph: DynamoGraphDeployment, served: Served) -> Result<Observed, UnpackError> {
+/// The graph, or an object that it owns, has a form that this version does not know. Planning without that object could
+/// start its workers a second time.
+pub fn cached(
+    caches: &Caches,
+    settings: &Settings,
+    packed: &Packed<DynamoGraphDeployment>,
+) -> Result<Cached, UnpackError> {
+    let graph = packed.unpack()?;
+    let namespace = graph.namespace().unwrap_or_default();
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
     let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;
     components.extend(orphans(caches, &graph).iter().filter_map(|d| d.unpack().ok()));
-    let adapters = adapters(caches, &graph)?;
-    let mut grove = grove::observe(&caches.grove, &graph)?;
-    if !grove.sets.is_empty() && graph.spec.components.iter().any(|component| component.wanted_replicas() == 0) {
+    let mut checkpoints = checkpoints::cached(caches, &graph, &components);
+    let mut grove = grove::cached(&caches.grove, &graph)?;
+    let has_set = !grove.sets.is_empty();
+    if has_set && graph.spec.components.iter().any(|component| component.wanted_replicas() == 0) {
         grove.running_pods = count_pods(caches, &graph, component_name);
     }
-    let running_pods = match grove.sets.is_empty() && is_changing(&graph, &components) {
+    let served =
+        Served { grove: caches.grove.is_served(), checkpoints: settings.snapshots.is_some(), ..Served::default() };
+    if has_set || served.grove {
+        grove.unknown_types = grove::unknown_types(&packed.value(), graph.annotations());
+        checkpoints.place = checkpoints::place(caches, settings, &namespace);
+    }
+    let running_pods = match !has_set && is_changing(&graph, &components) {
         true => running_pods(caches, &graph),
         false => BTreeMap::new(),
     };
-    let checkpoints = checkpoints::observe(caches, &graph, &components);
-    let build = build_of(graph.annotations())
-        .and_then(|name| caches.builds.get(&Key::new(&graph.namespace().unwrap_or_default(), &name)));
-    let build = build.map(|build| build.unpack()).transpose()?;
-    let nothing = Observed::of(graph);
-    Ok(Observed { components, adapters, running_pods, served, checkpoints, grove, build, ..nothing })
+    let build = build_of(graph.annotations()).and_then(|name| caches.builds.get(&Key::new(&namespace, &name)));
+    Ok(Cached {
+        components,
+        adapters: adapters(caches, &graph)?,
+        running_pods,
+        served,
+        checkpoints,
+        grove,
+        build: build.map(|build| build.unpack()).transpose()?,
+        missing_key: missing_key(caches, settings, &namespace),
+        graph,
+    })
 }
 
-/// Name of the Secret with the SSH key for MPI, if a namespace has none.
-pub fn missing_key(caches: &Caches, settings: &Settings, namespace: &str) -> Option<String> {
+/// Name of the DynamoComponent that builds a graph's image, by the graph's annotations.
+pub fn build_of(annotations: &BTreeMap<String, String>) -> Option<String> {
+    PreservedGraph::of(annotations)?.source.as_deref().map(names::dynamo_component)
+}
+
+/// Name of the Secret with the SSH key for MPI, if the namespace lacks it.
+fn missing_key(caches: &Caches, settings: &Settings, namespace: &str) -> Option<String> {
     let is_missing = |name: &String| caches.mpi_keys.get(&Key::new(namespace, name)).is_none();
     settings.mpi_key.clone().filter(is_missing)
 }
@@ -283,8 +155,8 @@ fn adapters(caches: &Caches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapte
     named.map(|adapter| adapter.unpack()).collect()
 }
 
-/// Whether a component has several objects, none, or one with no replicas or others than the graph's. Only then can pods of
-/// workers that are gone, or go, matter. An object may be deleted before its pods.
+/// Whether a component has several objects, none, or one with no replicas or others than the graph's. Only then can
+/// pods of workers that are gone, or go, matter. An object may be deleted before its pods.
 fn is_changing(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeployment]) -> bool {
     let is_settled = |wanted: &ComponentSpec| {
         let mut live = components.iter().filter(|d| d.spec.component.name == wanted.name);
@@ -297,8 +169,8 @@ fn is_changing(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeplo
     components.len() > graph.spec.components.len() || !graph.spec.components.iter().all(is_settled)
 }
 
-/// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs. `of` reads from
-/// a pod's labels what it is counted for.
+/// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs. `of`
+/// reads from a pod's labels what it is counted for.
 fn count_pods(
     caches: &Caches,
     graph: &DynamoGraphDeployment,

@@ -1,4 +1,4 @@
-//! Which pods of a graph on Grove are looked at when they do not come up, and what is seen.
+//! Diagnoses pods of a graph on Grove that do not become ready.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,8 @@ use api_types::{labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::pods::{PodWatcher, PodsOf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use workload::Diagnosis;
 
-/// Why pods do not serve, by component.
-pub type Troubles = BTreeMap<String, Diagnosis>;
+use crate::graph::model::Troubles;
 
 /// All pods of a graph.
 pub fn pods_of(graph: &DynamoGraphDeployment) -> PodsOf<'_> {
@@ -21,7 +19,7 @@ pub fn pods_of(graph: &DynamoGraphDeployment) -> PodsOf<'_> {
     }
 }
 
-/// Of each component, the pod whose cause is the most telling; `None` if all pods serve.
+/// The most urgent trouble of each component; `None` if all pods serve.
 pub async fn troubles(watcher: &PodWatcher<Troubles>, pods: Vec<Pod>) -> Option<Troubles> {
     let mut by_component: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
     for pod in pods {

@@ -1,6 +1,8 @@
-//! A graph's status, computed from what is live after the writes, never from what was wished.
+//! Computes a graph's status from what is live after the writes, never from the plan alone.
 
 pub mod grove;
+mod ignored_fields;
+pub mod rejection;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,61 +19,69 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::ResourceExt;
+use workload::WorkloadProvider;
 
-use super::{
-    apply::Applied,
-    decide::{Decision, Rollout, is_current, is_stalled},
-    observe::{Observed, Served},
-    program::Program,
-    unserved::unserved_fields,
-    validate::{Kstatus, Refusal},
-};
+use self::ignored_fields::unserved_fields;
+use crate::graph::model::{Applied, Observed, Obstacle, Plan, Progress, Rollout, Served, is_current, is_stalled};
 
-/// Status of a graph that has been decided on. `applied` is what is live after the writes.
-pub fn of_decision(
+/// Status of a graph after the writes of its plan.
+pub fn status(
     observed: &Observed,
-    decision: &Decision,
+    plan: &Plan,
     applied: &Applied,
+    rejection: Option<&Obstacle>,
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
+    if let Some(obstacle) = &plan.obstacle {
+        return of_obstacle(observed, obstacle, now);
+    }
+    let mut status = of_plan(observed, plan, applied, now);
+    if let Some(rejection) = rejection {
+        obstruct(&mut status, &observed.graph, rejection, now);
+    }
+    status
+}
+
+/// Status of a graph without obstacle.
+pub fn of_plan(observed: &Observed, plan: &Plan, applied: &Applied, now: Timestamp) -> DynamoGraphDeploymentStatus {
+    let mut status = carried_over(&observed.graph, observed.provider, observed.served, now);
     tell_of_key(&mut status, observed, now);
-    status.restart = decision.restart.clone();
-    let checkpoints = decision.checkpoints.iter();
+    status.restart = plan.restart.clone();
+    let checkpoints = plan.checkpoints.iter();
     status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
-    if let Some(on_grove) = &decision.grove {
+    if let Some(on_grove) = &plan.grove {
         grove::report(&mut status, observed, on_grove, applied, now);
-        nodes_joined(&mut status, &observed.graph, &decision.unjoined, now);
-        if let Some(message) = checkpoints_awaited(decision) {
-            wait_for_checkpoints(&mut status, &observed.graph, decision, message, now);
+        nodes_joined(&mut status, &observed.graph, &plan.unjoined, now);
+        if let Some(message) = checkpoints_awaited(plan) {
+            wait_for_checkpoints(&mut status, &observed.graph, plan, message, now);
         }
         return status;
     }
     let graph = &observed.graph;
     let by_name: BTreeMap<String, &DynamoComponentDeployment> =
         applied.live.iter().map(|d| (d.name_any(), d)).collect();
-    let wanted: Vec<&DynamoComponentDeployment> =
-        decision.components.iter().filter_map(|d| by_name.get(&d.name_any()).copied()).collect();
+    let desired: Vec<&DynamoComponentDeployment> =
+        plan.components.iter().filter_map(|d| by_name.get(&d.name_any()).copied()).collect();
     let old: Vec<&DynamoComponentDeployment> =
-        decision.rollout.old.iter().filter_map(|name| by_name.get(name).copied()).collect();
+        plan.rollout.old.iter().filter_map(|name| by_name.get(name).copied()).collect();
 
     let unjoined =
-        wanted.iter().filter(|d| condition(d, c::component::NODES_JOINED).is_some_and(|c| c.status == "False"));
+        desired.iter().filter(|d| condition(d, c::component::NODES_JOINED).is_some_and(|c| c.status == "False"));
     let unjoined: Vec<_> = unjoined.map(|d| d.spec.component.name.clone()).collect();
     nodes_joined(&mut status, graph, &unjoined, now);
-    status.components = components(&wanted, &old);
-    status.rolling_update = rolling_update(status.rolling_update.take(), &decision.rollout, now);
+    status.components = components(&desired, &old);
+    status.rolling_update = rolling_update(status.rolling_update.take(), &plan.rollout, now);
 
     let mut waiting = applied.tally.waiting.clone();
-    waiting.extend(waiting_for(decision, &by_name));
-    waiting.extend(decision.rollout.waits.iter().cloned());
-    if let Some(obstacle) = wanted.iter().find_map(|d| obstacle_of(d)) {
+    waiting.extend(waiting_for(plan, &by_name));
+    waiting.extend(plan.rollout.waits.iter().cloned());
+    if let Some(obstacle) = desired.iter().find_map(|d| obstacle_of(d)) {
         obstruct(&mut status, graph, &obstacle, now);
-        // The other components go on, so the graph has not failed.
+        // The other components continue, so the graph has not failed.
         status.state = GraphState::Pending;
-    } else if let Some(message) = checkpoints_awaited(decision) {
-        wait_for_checkpoints(&mut status, graph, decision, message, now);
-    } else if decision.rollout.in_progress() {
+    } else if let Some(message) = checkpoints_awaited(plan) {
+        wait_for_checkpoints(&mut status, graph, plan, message, now);
+    } else if plan.rollout.in_progress() {
         let message = match waiting.is_empty() {
             true => "Rolling update in progress".to_owned(),
             false => format!("Rolling update in progress: {}", waiting.join("; ")),
@@ -89,7 +99,7 @@ pub fn of_decision(
         settle(&mut status, graph, now);
     }
     if status.state == GraphState::Pending
-        && let Some((reason, message)) = trouble_of(&wanted, &old)
+        && let Some((reason, message)) = trouble_of(&desired, &old)
         && find(&status.conditions, c::RECONCILING).is_some_and(|reconciling| reconciling.status == "True")
     {
         set(&mut status, graph, now, c::RECONCILING, true, reason, &message);
@@ -97,8 +107,8 @@ pub fn of_decision(
     status
 }
 
-/// Says which Secret is missing for replicas that span nodes, for its maker to hear: the webhook server makes it. Pods that
-/// mount it wait for it by themselves.
+/// Sets the condition that names the missing SSH key for MPI. The webhook server reads it and creates the Secret; pods
+/// that mount the Secret wait for it.
 fn tell_of_key(status: &mut DynamoGraphDeploymentStatus, observed: &Observed, now: Timestamp) {
     let graph = &observed.graph;
     let namespace = graph.namespace().unwrap_or_default();
@@ -112,7 +122,7 @@ fn tell_of_key(status: &mut DynamoGraphDeploymentStatus, observed: &Observed, no
     set(status, graph, now, c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
 }
 
-/// Only there where it is false: a program may join the nodes by itself, so this stops nothing.
+/// Sets the condition only where it is false. It blocks nothing: the user's program may join the nodes by itself.
 fn nodes_joined(
     status: &mut DynamoGraphDeploymentStatus,
     graph: &DynamoGraphDeployment,
@@ -132,39 +142,39 @@ fn nodes_joined(
     set(status, graph, now, type_, false, c::component::ENGINE_NOT_FOUND, &message);
 }
 
-/// What components wait for before pods of theirs may start.
-fn checkpoints_awaited(decision: &Decision) -> Option<String> {
-    let awaited = decision.checkpoints.iter().filter_map(|one| Some((&one.component, one.awaited.as_ref()?)));
+/// The checkpoints that components wait for.
+fn checkpoints_awaited(plan: &Plan) -> Option<String> {
+    let awaited = plan.checkpoints.iter().filter_map(|one| Some((&one.component, one.awaited.as_ref()?)));
     let lines: Vec<_> = awaited.map(|(component, what)| format!("{component} waits for {what}")).collect();
     (!lines.is_empty()).then(|| format!("Waiting for checkpoints: {}", lines.join("; ")))
 }
 
-/// One that has failed does not come by itself.
+/// A failed checkpoint stalls the graph.
 fn wait_for_checkpoints(
     status: &mut DynamoGraphDeploymentStatus,
     graph: &DynamoGraphDeployment,
-    decision: &Decision,
+    plan: &Plan,
     message: String,
     now: Timestamp,
 ) {
     let reason = c::graph::WAITING_FOR_CHECKPOINT;
-    if decision.checkpoints.iter().any(|one| one.failed && one.awaited.is_some()) {
+    if plan.checkpoints.iter().any(|one| one.failed && one.awaited.is_some()) {
         stall(status, graph, (reason, c::graph::CHECKPOINT_FAILED), &message, now);
-        // The other components go on, so the graph has not failed.
+        // The other components continue, so the graph has not failed.
         status.state = GraphState::Pending;
     } else {
         progress(status, graph, reason, &message, now);
     }
 }
 
-/// Why components do not get on without help: the most urgent reason of all. Of components of an old generation only a
-/// webhook that does not answer counts, which keeps them from being scaled down: their pods go anyway.
+/// The most urgent trouble of the components. Of old revisions only an unavailable webhook counts, because it blocks
+/// their scale-down: their pods are deleted anyway.
 fn trouble_of(
-    wanted: &[&DynamoComponentDeployment],
+    desired: &[&DynamoComponentDeployment],
     old: &[&DynamoComponentDeployment],
 ) -> Option<(&'static str, String)> {
     const WEBHOOK: [&str; 1] = [c::component::WEBHOOK_UNAVAILABLE];
-    let all = wanted.iter().map(|d| (d, &c::component::TROUBLES[..])).chain(old.iter().map(|d| (d, &[][..])));
+    let all = desired.iter().map(|d| (d, &c::component::TROUBLES[..])).chain(old.iter().map(|d| (d, &[][..])));
     let troubled = all.filter(|(d, _)| is_current(d)).filter_map(|(d, troubles)| {
         let reconciling = condition(d, c::RECONCILING).filter(|reconciling| reconciling.status == "True")?;
         let mut reasons = WEBHOOK.iter().chain(troubles).enumerate();
@@ -174,12 +184,12 @@ fn trouble_of(
     troubled.min_by_key(|(urgency, ..)| *urgency).map(|(_, reason, message)| (reason, message))
 }
 
-/// Status of a graph that cannot be carried out. What is live stays as it is and stays in the status.
-pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
+/// Status of a graph with an obstacle. Live objects stay unchanged and in the status.
+pub fn of_obstacle(observed: &Observed, obstacle: &Obstacle, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let graph = &observed.graph;
-    let mut status = carried_over(&observed.graph, observed.program, observed.served, now);
+    let mut status = carried_over(&observed.graph, observed.provider, observed.served, now);
     tell_of_key(&mut status, observed, now);
-    // What is wanted cannot be told, so every object counts, the newest of a component as its present one.
+    // What is desired is unknown, so every object counts, the newest of a component as its current one.
     let mut live: Vec<_> = observed.present().collect();
     live.sort_by_key(|d| std::cmp::Reverse(d.metadata.creation_timestamp.clone()));
     let mut seen = BTreeSet::new();
@@ -190,22 +200,26 @@ pub fn of_obstacle(observed: &Observed, obstacle: &Refusal, now: Timestamp) -> D
     status
 }
 
-/// Status of a graph that cannot even be read. What was said of it before stays.
-pub fn of_unreadable(graph: &DynamoGraphDeployment, obstacle: &Refusal, now: Timestamp) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(graph, Program::Component, Served::default(), now);
+/// Status of a graph that cannot be parsed. The rest of the previous status stays.
+pub fn of_unreadable(
+    graph: &DynamoGraphDeployment,
+    obstacle: &Obstacle,
+    now: Timestamp,
+) -> DynamoGraphDeploymentStatus {
+    let mut status = carried_over(graph, WorkloadProvider::Component, Served::default(), now);
     obstruct(&mut status, graph, obstacle, now);
     status
 }
 
 fn carried_over(
     graph: &DynamoGraphDeployment,
-    program: Program,
+    provider: WorkloadProvider,
     served: Served,
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
     let mut status = graph.status.clone().unwrap_or_default();
     status.observed_generation = graph.metadata.generation;
-    match unserved_fields(graph, program, served) {
+    match unserved_fields(graph, provider, served) {
         fields if fields.is_empty() => status.conditions.retain(|condition| condition.type_ != c::SPEC_SERVED),
         fields => {
             let message = format!("accepted, but not acted on: {}", fields.join(", "));
@@ -215,22 +229,22 @@ fn carried_over(
     status
 }
 
-/// Replica counts by component. In a change of generation old and new workers are summed, only new ones count as updated,
+/// Replica counts by component. In a change of revision old and new workers are summed, only new ones count as updated,
 /// and the Dynamo namespace stays the old one: those who route by it must not lose the workers that serve.
 fn components(
-    wanted: &[&DynamoComponentDeployment],
+    desired: &[&DynamoComponentDeployment],
     old: &[&DynamoComponentDeployment],
 ) -> BTreeMap<String, ComponentReplicaStatus> {
     let reported = |d: &DynamoComponentDeployment| d.status.as_ref().and_then(|s| s.component.clone());
     let mut counts: BTreeMap<String, ComponentReplicaStatus> = BTreeMap::new();
-    for d in wanted {
+    for d in desired {
         counts.extend(reported(d).map(|status| (d.spec.component.name.clone(), status)));
     }
     for d in old {
         let name = &d.spec.component.name;
         let Some(part) = reported(d) else { continue };
         let Some(sum) = counts.get_mut(name) else {
-            // The new generation has no word of its own yet; the old one serves.
+            // The new revision has no status yet; the old one serves.
             counts.insert(name.clone(), ComponentReplicaStatus { updated_replicas: 0, ..part });
             continue;
         };
@@ -253,7 +267,7 @@ fn add(a: Option<i32>, b: Option<i32>) -> Option<i32> {
     }
 }
 
-/// The phase follows from what is live; status only adds the times, which nothing is decided on.
+/// The phase follows from live objects; the previous status only adds times, which no plan depends on.
 fn rolling_update(
     previous: Option<RollingUpdateStatus>,
     rollout: &Rollout,
@@ -283,11 +297,11 @@ fn rolling_update(
     previous
 }
 
-/// What the graph waits for, one entry an object: missing, behind its spec, or not available and why.
-fn waiting_for(decision: &Decision, live: &BTreeMap<String, &DynamoComponentDeployment>) -> Vec<String> {
+/// What the graph waits for, one entry for each object: missing, behind its spec, or not available and why.
+fn waiting_for(plan: &Plan, live: &BTreeMap<String, &DynamoComponentDeployment>) -> Vec<String> {
     let mut waiting = Vec::new();
-    for wanted in &decision.components {
-        let name = wanted.name_any();
+    for desired in &plan.components {
+        let name = desired.name_any();
         let Some(d) = live.get(&name) else {
             waiting.push(format!("{name}: not created yet"));
             continue;
@@ -309,17 +323,17 @@ fn condition<'a>(d: &'a DynamoComponentDeployment, type_: &str) -> Option<&'a Co
     find(&d.status.as_ref()?.conditions, type_)
 }
 
-/// A component that cannot go on stalls its graph, with the component's own words.
-fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Refusal> {
+/// A stalled component stalls its graph, with the component's message.
+fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Obstacle> {
     let stalled = condition(d, c::STALLED).filter(|_| is_stalled(d))?;
     let reason = match stalled.reason.as_str() {
         c::component::NAME_TAKEN => c::graph::NAME_TAKEN,
         c::component::API_MISSING => c::graph::API_MISSING,
         _ => c::graph::INVALID_SPEC,
     };
-    Some(Refusal {
+    Some(Obstacle {
         ready_reason: c::graph::SOME_NOT_READY,
-        kstatus: Kstatus::Stalled(reason),
+        progress: Progress::Stalled(reason),
         message: format!("component {}: {}", d.spec.component.name, stalled.message),
     })
 }
@@ -359,16 +373,16 @@ fn stall(
     set(status, graph, now, c::STALLED, true, stalled, message);
 }
 
-/// Says in the status why the graph is not as its spec asks.
-pub fn obstruct(
+/// Sets the conditions of an obstacle.
+fn obstruct(
     status: &mut DynamoGraphDeploymentStatus,
     graph: &DynamoGraphDeployment,
-    obstacle: &Refusal,
+    obstacle: &Obstacle,
     now: Timestamp,
 ) {
-    match obstacle.kstatus {
-        Kstatus::Stalled(reason) => stall(status, graph, (obstacle.ready_reason, reason), &obstacle.message, now),
-        Kstatus::Reconciling(reason) => {
+    match obstacle.progress {
+        Progress::Stalled(reason) => stall(status, graph, (obstacle.ready_reason, reason), &obstacle.message, now),
+        Progress::Reconciling(reason) => {
             progress(status, graph, obstacle.ready_reason, &obstacle.message, now);
             set(status, graph, now, c::RECONCILING, true, reason, &obstacle.message);
         }

@@ -2,23 +2,24 @@
 
 use super::*;
 use crate::graph::{
-    decide::decide,
     fixtures::{graph, graph_with, live, observed, set_image, valid},
-    validate::{Facts, validate},
+    model::ValidationContext,
+    plan::plan,
+    validate::validate,
 };
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>) -> DynamoGraphDeploymentStatus {
     let valid = valid(graph);
-    let decision = decide(&valid, &observed(graph, live.clone()));
-    of_decision(&observed(graph, vec![]), &decision, &Applied { live, ..Applied::default() }, NOW)
+    let plan = plan(&valid, &observed(graph, live.clone()));
+    of_plan(&observed(graph, vec![]), &plan, &Applied { live, ..Applied::default() }, NOW)
 }
 
 fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {
     let valid = valid(graph);
-    let decision = decide(&valid, &observed(graph, vec![]));
-    decision.components.iter().map(|d| live(d, available(d.spec.component.wanted_replicas()))).collect()
+    let plan = plan(&valid, &observed(graph, vec![]));
+    plan.components.iter().map(|d| live(d, available(d.spec.component.wanted_replicas()))).collect()
 }
 
 fn is(status: &DynamoGraphDeploymentStatus, type_: &str) -> (String, String, String) {
@@ -79,7 +80,7 @@ fn workers_that_serve_never_vanish_from_the_status() {
     let status = status_of(&edited, fresh(&graph(), |n| n));
     assert_eq!(status.components["Decode"].ready_replicas, Some(4));
     assert_eq!(status.components["Decode"].updated_replicas, 0);
-    assert!(is(&status, "Ready").2.contains("4 workers of the old generation"), "{}", is(&status, "Ready").2);
+    assert!(is(&status, "Ready").2.contains("4 workers of the old revision"), "{}", is(&status, "Ready").2);
 }
 
 #[test]
@@ -149,9 +150,9 @@ fn a_refused_spec_keeps_what_is_known_of_the_workers() {
     let mut running = graph();
     running.status = Some(status_of(&graph(), fresh(&graph(), |n| n)));
     running.metadata.generation = Some(2);
-    let refusal = Refusal {
+    let refusal = Obstacle {
         ready_reason: "failed_to_reconcile_the_resources",
-        kstatus: Kstatus::Stalled("InvalidSpec"),
+        progress: Progress::Stalled("InvalidSpec"),
         message: "m".into(),
     };
     let status = of_obstacle(&observed(&running, fresh(&graph(), |n| n)), &refusal, NOW);
@@ -171,9 +172,9 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
         ..crate::graph::fixtures::settings().clone()
     };
     let valid = crate::graph::fixtures::valid_with(&graph, &settings);
-    let decision = decide(&valid, &observed(&graph, vec![]));
-    let live: Vec<_> = decision.components.iter().map(|d| live(d, d.spec.component.wanted_replicas())).collect();
-    let status = of_decision(&observed(&graph, vec![]), &decision, &Applied { live, ..Applied::default() }, NOW);
+    let plan = plan(&valid, &observed(&graph, vec![]));
+    let live: Vec<_> = plan.components.iter().map(|d| live(d, d.spec.component.wanted_replicas())).collect();
+    let status = of_plan(&observed(&graph, vec![]), &plan, &Applied { live, ..Applied::default() }, NOW);
     assert_eq!(status.state, GraphState::Pending);
     let (_, reason, message) = is(&status, "Ready");
     assert_eq!(reason, "waiting_for_checkpoint");
@@ -203,13 +204,13 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         });
         let settings = crate::graph::fixtures::settings();
         let served = Served { leader_worker_sets: true, ..Served::default() };
-        let valid = validate(&graph, settings, Facts { served, ..Facts::default() }).unwrap();
+        let valid = validate(&graph, settings, ValidationContext { served, ..ValidationContext::default() }).unwrap();
         let observed = Observed { missing_key, ..observed(&graph, vec![]) };
-        let decision = decide(&valid, &observed);
-        assert_eq!(decision.components.len(), 2, "{what}");
-        let status = of_decision(&observed, &decision, &Applied::default(), NOW);
+        let plan = plan(&valid, &observed);
+        assert_eq!(plan.components.len(), 2, "{what}");
+        let status = of_plan(&observed, &plan, &Applied::default(), NOW);
         // A graph that no API can run asks for it too, as it does of the reference.
-        let refusal = Refusal { ready_reason: "r", kstatus: Kstatus::Stalled("s"), message: "m".into() };
+        let refusal = Obstacle { ready_reason: "r", progress: Progress::Stalled("s"), message: "m".into() };
         for status in [status, of_obstacle(&observed, &refusal, NOW)] {
             let told = status.conditions.iter().find(|c| c.type_ == "MPIKeyAvailable");
             assert_eq!(told.map(|c| c.message.as_str()), expected, "{what}");

@@ -1,5 +1,5 @@
-//! What profiling costs: GPUs times the time that they were held, by the profiler's own pod and by those of the graphs that it starts to
-//! measure them. Pure.
+//! What profiling costs: GPUs times the time that they were held, by the profiler's own pod and by those of the graphs
+//! that it starts to measure them. Pure.
 
 use std::collections::BTreeSet;
 
@@ -138,8 +138,8 @@ impl Run {
     }
 }
 
-/// Counts the Job as it is now. What the runs before its present one have taken stays: of Jobs that are gone, and of one that was suspended,
-/// whose time begins anew. None if there never was a run to count.
+/// Counts the Job as it is now. What the runs before its present one have taken stays: of Jobs that are gone, and of
+/// one that was suspended, whose time begins anew. None if there never was a run to count.
 ///
 /// A Job that somebody else deletes is counted as far as it was before. One that is deleted in this step does not go on
 /// (`goes_on`), and is counted to this moment.

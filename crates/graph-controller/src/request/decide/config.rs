@@ -1,5 +1,5 @@
-//! The profiler's `--config`: the spec as JSON, field for field in the order in which the Go operator writes it. Its profilers
-//! read nothing but JSON, so the order is a courtesy to those who compare Jobs.
+//! The profiler's `--config`: the spec as JSON, field for field in the order in which the Go operator writes it. Its
+//! profilers read nothing but JSON, so the order is a courtesy to those who compare Jobs.
 
 use serde_json::{Map, Value, json};
 use workload::go_json::fit_for_html;
@@ -87,8 +87,8 @@ pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
     fit_for_html(&text)
 }
 
-/// Values of environment variables of the Job are the Job's, where who may see them is decided: no profiler needs them, and arguments
-/// end in lists of processes and in logs.
+/// Values of environment variables of the Job are the Job's, where who may see them is decided: no profiler needs them,
+/// and arguments end in lists of processes and in logs.
 fn conceal_values(spec: &mut Value) {
     for containers in ["initContainers", "containers"] {
         let path = format!("/overrides/profilingJob/template/spec/{containers}");
@@ -148,7 +148,8 @@ fn number_text(number: &serde_json::Number) -> String {
     }
 }
 
-/// What of a spec decides on the profile; a change of the rest only says whether and with which runtime the graph is made.
+/// What of a spec decides on the profile; a change of the rest only says whether and with which runtime the graph is
+/// made.
 pub fn profiled_spec(spec: &Value) -> String {
     let mut spec = spec.clone();
     if let Some(fields) = spec.as_object_mut() {

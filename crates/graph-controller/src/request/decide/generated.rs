@@ -74,8 +74,8 @@ fn graph(document: Value, name: &str) -> Result<Value, String> {
     Ok(graph)
 }
 
-/// A planner scales workers through their scaling adapters. Where it has proposed none, its graph gets them; graphs of authors
-/// are theirs.
+/// A planner scales workers through their scaling adapters. Where it has proposed none, its graph gets them; graphs of
+/// authors are theirs.
 fn give_adapters(components: &mut [Value]) {
     let type_of = |component: &Value| ComponentType::named(component.get("type")?.as_str()?);
     if !components.iter().any(|component| type_of(component) == Some(ComponentType::Planner)) {

@@ -54,7 +54,8 @@ pub fn render(request: &ValidRequest<'_>, observed: &Observed) -> Job {
     job
 }
 
-/// A profiler that fails once would fail again; one whose node is drained, or that has to give way to others, is started anew.
+/// A profiler that fails once would fail again; one whose node is drained, or that has to give way to others, is
+/// started anew.
 fn disruptions_are_no_failures() -> PodFailurePolicy {
     let disrupted = PodFailurePolicyOnPodConditionsPattern {
         type_: "DisruptionTarget".to_owned(),

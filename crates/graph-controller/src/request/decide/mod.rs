@@ -34,7 +34,7 @@ use super::{
     observe::Observed,
     standing::{Standing, standing},
 };
-use crate::graph::decide::accounts::SharedAccount;
+use crate::graph::model::SharedAccount;
 
 /// What shall be done, in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -160,7 +160,8 @@ pub fn decide(observed: &Observed, now: Timestamp) -> Decision {
     decision
 }
 
-/// Whether a profiler is started now, or would be if nothing were in the way: only then its surroundings have to be looked at.
+/// Whether a profiler is started now, or would be if nothing were in the way: only then its surroundings have to be
+/// looked at.
 pub fn begins(observed: &Observed) -> bool {
     match standing(&observed.request) {
         Standing::New => true,

@@ -1,5 +1,5 @@
-//! The program with which the profiler lays the author's part of a graph over its own. An init container copies it out of the
-//! operator's image, so that the rules are those of the operator.
+//! The program with which the profiler lays the author's part of a graph over its own. An init container copies it out
+//! of the operator's image, so that the rules are those of the operator.
 
 use api_types::env;
 use k8s_openapi::api::{

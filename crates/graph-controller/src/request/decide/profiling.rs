@@ -14,11 +14,12 @@ use workload::JobEnd;
 
 use super::{Decision, Profiling, Stage, at, config::profiled_spec, deployment, generated, job, output};
 use crate::{
-    graph::decide::accounts::shared_account,
+    graph::plan::accounts::shared_account,
     request::{observe::Observed, standing::wanted_graph_name, validate::validate},
 };
 
-/// How long after its Job was first seen complete the output of a profiler may be missing. It is copied before the Job ends.
+/// How long after its Job was first seen complete the output of a profiler may be missing. It is copied before the Job
+/// ends.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts the profiler, as soon as the spec is right and nothing of an earlier one is left.
@@ -78,7 +79,7 @@ fn taken(what: &str) -> Stage {
     Stage::Blocked { reason: reason::NAME_TAKEN, message }
 }
 
-fn account(observed: &Observed) -> Option<crate::graph::decide::accounts::SharedAccount> {
+fn account(observed: &Observed) -> Option<crate::graph::model::SharedAccount> {
     let role = observed.settings.profiling_role.as_deref()?;
     Some(shared_account(&observed.namespace, observed.settings.account(), role))
 }

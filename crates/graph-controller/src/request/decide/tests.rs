@@ -122,7 +122,8 @@ fn a_wrong_spec_fails_with_every_mistake_and_makes_nothing() {
     assert_eq!(told(&observed, decision), (RequestPhase::Failed, "ValidationFailed".into()));
 }
 
-/// An exporter behind a NetworkPolicy, say: it may answer the next time, and somebody must be able to see what is asked.
+/// An exporter behind a NetworkPolicy, say: it may answer the next time, and somebody must be able to see what is
+/// asked.
 #[test]
 fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
     let mut observed = observed_with(|r| r["spec"]["hardware"] = json!({}));
@@ -317,7 +318,8 @@ fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() 
     assert_eq!(follows(&observed), (RequestPhase::Deploying, "Deploying".into()));
 }
 
-/// Somebody's object of the name of the output is told before the profiler runs for hours, and is neither taken nor deleted.
+/// Somebody's object of the name of the output is told before the profiler runs for hours, and is neither taken nor
+/// deleted.
 #[test]
 fn a_config_map_of_somebody_else_keeps_the_profiler_from_starting() {
     let mut observed = observed_with(|_| ());
@@ -330,7 +332,8 @@ fn a_config_map_of_somebody_else_keeps_the_profiler_from_starting() {
     assert!(decision.job.is_none() && decision.delete_output.is_none());
 }
 
-/// In the reference, a change of the spec while profiling stops the request for ever, even if it is taken back (defect 18).
+/// In the reference, a change of the spec while profiling stops the request for ever, even if it is taken back (defect
+/// 18).
 #[test]
 fn a_late_change_of_the_spec_is_told_and_stops_nothing() {
     let mut observed = in_phase("Profiling");

@@ -101,8 +101,8 @@ pub fn of_labels(node: &str, node_labels: &BTreeMap<String, String>) -> Option<N
     })
 }
 
-/// Adds what the labels of nodes say. They win over an exporter, which may be any pod: a tenant cannot write nodes. They do not say
-/// how GPUs are connected.
+/// Adds what the labels of nodes say. They win over an exporter, which may be any pod: a tenant cannot write nodes.
+/// They do not say how GPUs are connected.
 pub fn add_labelled(nodes: &mut Vec<NodeGpus>, labelled: impl Iterator<Item = NodeGpus>) {
     for by_labels in labelled {
         match nodes.iter_mut().find(|node| node.node == by_labels.node) {
@@ -152,7 +152,8 @@ mod tests {
         assert_eq!(fill(given, &found.hardware).total_gpus, Some(72));
     }
 
-    /// Any pod with the label of an exporter can say that it runs on a node with other GPUs. The Go operator believed it.
+    /// Any pod with the label of an exporter can say that it runs on a node with other GPUs. The Go operator believed
+    /// it.
     #[test]
     fn labels_of_nodes_win_over_exporters() {
         let exported = || vec![NodeGpus { interconnect: Some("nvlink"), ..node("a", "NVIDIA B200", 16, 2.0) }];

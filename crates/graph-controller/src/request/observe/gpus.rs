@@ -205,7 +205,8 @@ impl Gpus {
     }
 }
 
-/// Nodes with the address of their exporter: its oldest pod that runs. Nodes that are not `known` have none, unless none is.
+/// Nodes with the address of their exporter: its oldest pod that runs. Nodes that are not `known` have none, unless
+/// none is.
 fn one_for_each_node(mut pods: Vec<Pod>, known: &BTreeSet<String>) -> BTreeMap<String, String> {
     pods.sort_by_key(|pod| pod.metadata.creation_timestamp.clone());
     let mut exporters = BTreeMap::new();

@@ -245,8 +245,8 @@ impl Observer {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The ConfigMap of the name of the profiler's output that no cache shows, because it has not the labels of ours: what counts
-    /// is whose it is.
+    /// The ConfigMap of the name of the profiler's output that no cache shows, because it has not the labels of ours:
+    /// what counts is whose it is.
     async fn hidden_output(&self, observed: &Observed) -> Result<Option<ConfigMap>, Error> {
         let id = ObjectId::named::<ConfigMap>(&observed.namespace, &names::profiling_output(&observed.name));
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &observed.namespace);

@@ -25,7 +25,8 @@ pub(super) async fn failures(client: &Client, observed: &Observed) -> Result<Vec
     Ok(pods.iter().flat_map(|pod| statuses(pod)).filter_map(failure).collect())
 }
 
-/// Graphs that the profiler has started to measure them, which are the request's without being controlled by it, and their pods.
+/// Graphs that the profiler has started to measure them, which are the request's without being controlled by it, and
+/// their pods.
 pub(super) async fn look_at_trials(
     client: &Client,
     graphs: &Store<Packed<DynamoGraphDeployment>>,

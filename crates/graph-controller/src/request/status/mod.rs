@@ -71,7 +71,8 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
     let goes_on = matches!(acted.stage, Stage::Profiling(_));
     status.profiler_runs = cost::profiled(status.profiler_runs.as_ref(), job, goes_on, now);
     if let Some(minutes) = cost::minutes(status.profiler_runs.as_ref(), status.trial_graphs.as_ref()) {
-        // Definitions without a field for the runs, or a version that kept none, have forgotten some; what was told stays.
+        // Definitions without a field for the runs, or a version that kept none, have forgotten some; what was told
+        // stays.
         status.gpu_minutes = status.gpu_minutes.max(Some(minutes));
     }
     match &acted.stage {

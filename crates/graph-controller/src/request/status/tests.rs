@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::request::{decide::decide, fixtures::observed_with};
 
-/// A request over time. Each look at it decides, carries out, and writes its status; what there is beside it comes with the look.
+/// A request over time. Each look at it decides, carries out, and writes its status; what there is beside it comes with
+/// the look.
 struct Life {
     generation: i64,
     status: Value,

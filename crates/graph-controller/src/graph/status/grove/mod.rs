@@ -18,33 +18,32 @@ use workload::{
 
 use super::{progress, settle};
 use crate::graph::{
-    apply::Applied,
-    decide::grove::{Child, GroveDecision, generation_of, is_observed, readiness},
-    observe::Observed,
+    grove_readiness::{is_observed, readiness, revision_of},
+    model::{Applied, Child, GrovePlan, Observed},
 };
 
-/// Whether pods of a graph on Grove exist, or should, and do not serve: then they can tell why.
-pub fn waits_for_pods(observed: &Observed, decision: &GroveDecision) -> bool {
+/// Whether pods of a graph on Grove do not serve and must be diagnosed.
+pub fn waits_for_pods(observed: &Observed, plan: &GrovePlan) -> bool {
     let waits = |readiness: &GroveReadiness| {
         let acted = readiness.not_ready.as_ref().is_some_and(|why| why.classification != Classification::NotLookedAt);
         readiness.lacks_pods || acted
     };
-    all_readiness(observed, &decision.set.name_any()).iter().any(|(_, readiness)| waits(readiness))
+    all_readiness(observed, &plan.set.name_any()).iter().any(|(_, readiness)| waits(readiness))
 }
 
-/// Says how far a graph on Grove is.
+/// Sets the progress of a graph on Grove.
 pub(super) fn report(
     status: &mut DynamoGraphDeploymentStatus,
     observed: &Observed,
-    decision: &GroveDecision,
+    plan: &GrovePlan,
     applied: &Applied,
     now: Timestamp,
 ) {
     let (graph, set) = (&observed.graph, applied.grove.as_ref());
-    let name = decision.set.name_any();
+    let name = plan.set.name_any();
     let mut all = all_readiness(observed, &name);
-    for scale in &decision.scale {
-        // It was asked for just now; the counts are those of before.
+    for scale in &plan.scale {
+        // Just scaled; the counts are older.
         let component = graph.spec.components.iter().find(|component| is_of(&scale.child, &name, component));
         if let Some((_, readiness)) = component.and_then(|c| all.iter_mut().find(|(one, _)| one.name == c.name)) {
             let message = format!("{} replicas become {}", scale.from, scale.to);
@@ -56,7 +55,7 @@ pub(super) fn report(
 
     let mut obstacles: Vec<(Classification, String)> = Vec::new();
     if let Some(set) = set.filter(|set| !is_observed(set)) {
-        // The observed generation lags until an update has ended.
+        // The observed revision lags until an update has ended.
         let updating = set.status.as_ref().and_then(|status| status.update_progress.as_ref());
         let (classification, text) = if updating.is_some_and(UpdateProgress::is_running) {
             (Classification::Updating, "Grove replaces pods of an older template")
@@ -86,7 +85,8 @@ pub(super) fn report(
     }
 }
 
-/// What keeps a component from being ready, with what its pods tell. Grove's count of gated pods may be older than the pods.
+/// Why a component is not ready, with the diagnosis of its pods. Grove's count of gated pods may be older than the
+/// pods.
 fn explained(why: &NotReadyYet, trouble: Option<&Diagnosis>) -> (Classification, String) {
     match trouble {
         None => (why.classification, why.message.clone()),
@@ -99,7 +99,7 @@ fn explained(why: &NotReadyYet, trouble: Option<&Diagnosis>) -> (Classification,
     }
 }
 
-/// Counts of a graph that cannot be decided on.
+/// Counts of a graph with an obstacle.
 pub(super) fn counts(observed: &Observed) -> BTreeMap<String, ComponentReplicaStatus> {
     let Some(set) = observed.grove.set() else { return BTreeMap::new() };
     components(&observed.graph, Some(set), &all_readiness(observed, &set.name_any()))
@@ -127,8 +127,8 @@ fn all_readiness<'a>(observed: &'a Observed, set: &str) -> Vec<(&'a ComponentSpe
     components.map(|component| (component, readiness(observed, set, component))).collect()
 }
 
-/// Counts by component. Those who route by a worker's Dynamo namespace must not lose the workers that serve: it changes for
-/// all workers at once, when all of them run the set's present template.
+/// Counts by component. Those who route by a worker's Dynamo namespace must not lose the workers that serve: it changes
+/// for all workers at once, when all of them run the set's present template.
 fn components(
     graph: &DynamoGraphDeployment,
     set: Option<&PodCliqueSet>,
@@ -149,7 +149,7 @@ fn components(
             let of_component = |clique: &&grove::PodCliqueTemplate| {
                 clique.labels.get(api_types::labels::COMPONENT) == Some(&component.name)
             };
-            let generation = cliques.filter(of_component).find_map(generation_of);
+            let generation = cliques.filter(of_component).find_map(revision_of);
             Some(names::runtime_namespace(&base, generation.as_ref().map(|suffix| suffix.as_str())))
         } else {
             before.and_then(|all| all.get(&component.name)?.runtime_namespace.clone())
@@ -164,7 +164,7 @@ fn errors(set: &PodCliqueSet) -> String {
     errors.map(|error| format!("; {}: {}", error.code, error.description)).collect()
 }
 
-/// Whether the topology that the graph asks for exists, as far as Grove has said.
+/// Sets the condition that says whether the topology exists, as Grove reports it.
 fn topology(
     status: &mut DynamoGraphDeploymentStatus,
     graph: &DynamoGraphDeployment,

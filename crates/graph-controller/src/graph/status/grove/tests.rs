@@ -9,13 +9,12 @@ use workload::{Cause, Diagnosis};
 
 use super::*;
 use crate::graph::{
-    apply::Applied,
     fixtures::{
         graph, graph_with,
-        grove::{clique, decided, group, live_set, observed_with},
+        grove::{clique, group, live_set, observed_with, planned},
     },
-    observe::pods::Troubles,
-    status::of_decision,
+    model::{Applied, Troubles},
+    status::of_plan,
 };
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -32,9 +31,9 @@ fn status_of(observed: &Observed) -> DynamoGraphDeploymentStatus {
 }
 
 fn status_with(observed: &Observed, troubles: Troubles) -> DynamoGraphDeploymentStatus {
-    let decision = decided(observed);
+    let plan = planned(observed);
     let applied = Applied { grove: observed.grove.set().cloned(), troubles, ..Applied::default() };
-    of_decision(observed, &decision, &applied, NOW)
+    of_plan(observed, &plan, &applied, NOW)
 }
 
 fn with(graph: &DynamoGraphDeployment, cliques: Vec<PodClique>) -> Observed {
@@ -129,7 +128,7 @@ fn pods_that_wait_for_their_gang_are_told_of_by_their_gate() {
     assert_eq!(ready(&status_of(&with(&graph, vec![frontend, gated("Decode")]))).1, c::graph::MIXED);
 }
 
-/// A set in the middle of a rolling update, as Grove leaves it: the observed generations lag until the update has ended.
+/// A set in the middle of a rolling update, as Grove leaves it: the observed revisions lag until the update has ended.
 fn rolling(graph: &DynamoGraphDeployment) -> Observed {
     let mut decode = clique("Decode", 4);
     decode.metadata.generation = Some(9);
@@ -149,11 +148,12 @@ fn rolling(graph: &DynamoGraphDeployment) -> Observed {
     observed
 }
 
-/// Defect: "Grove has not looked at the latest spec yet" for the whole of every rollout, and nothing of the pod that stops it.
+/// Defect: "Grove has not looked at the latest spec yet" for the whole of every rollout, and nothing of the pod that
+/// stops it.
 #[test]
 fn a_rollout_that_is_stuck_names_the_pod_that_stops_it() {
     let observed = rolling(&graph());
-    assert!(waits_for_pods(&observed, &decided(&observed).grove.unwrap()), "its pods are not read");
+    assert!(waits_for_pods(&observed, &planned(&observed).grove.unwrap()), "its pods are not read");
     let trouble = Diagnosis { cause: Cause::Unschedulable, message: "pod d-1: 12 Insufficient nvidia.com/gpu".into() };
     let status = status_with(&observed, [("Decode".to_owned(), trouble)].into());
     let expected = "Resources not ready: PodCliqueSet chat: Grove replaces pods of an older template; \
@@ -234,7 +234,7 @@ fn the_pod_that_somebody_can_help_is_named() {
 fn pods_are_looked_at_when_grove_has_made_them_and_they_do_not_serve() {
     let looks = |cliques: Vec<PodClique>| {
         let observed = with(&graph(), cliques);
-        waits_for_pods(&observed, &decided(&observed).grove.unwrap())
+        waits_for_pods(&observed, &planned(&observed).grove.unwrap())
     };
     assert!(!looks(vec![]), "there are none");
     assert!(!looks(vec![clique("Frontend", 1), clique("Decode", 4)]), "all serve");
@@ -268,7 +268,7 @@ fn workers_are_routed_to_their_new_namespace_when_all_of_them_have_changed() {
     let mut observed = with(&graph, vec![clique("Frontend", 1), clique("Decode", 4), late]);
     assert_eq!(namespaces(&observed), ["team-a-chat", "old", "old"]);
     observed.grove.cliques[2] = clique("Prefill", 4);
-    let suffix = generation_of(&observed.grove.sets[0].spec.template.cliques[1]).unwrap();
+    let suffix = revision_of(&observed.grove.sets[0].spec.template.cliques[1]).unwrap();
     let new = format!("team-a-chat-{suffix}");
     assert_eq!(namespaces(&observed), ["team-a-chat", &new, &new]);
 }

@@ -1,0 +1,118 @@
+//! Events of a graph: what changed between two of its statuses. Pure.
+
+use api_types::{
+    conditions,
+    v1beta1::{DynamoGraphDeploymentStatus, RestartPhase, RollingUpdatePhase},
+};
+use controller_kit::{conditions::find, events::Event};
+
+/// Action of every event.
+const ACTION: &str = "Reconcile";
+
+/// The events between two statuses.
+pub(super) fn events(before: Option<&DynamoGraphDeploymentStatus>, after: &DynamoGraphDeploymentStatus) -> Vec<Event> {
+    let mut events = Vec::new();
+    let phase = |s: &DynamoGraphDeploymentStatus| s.rolling_update.as_ref().and_then(|r| r.phase);
+    match (before.and_then(phase), phase(after)) {
+        (was, Some(RollingUpdatePhase::InProgress)) if was != Some(RollingUpdatePhase::InProgress) => {
+            events.push(Event::normal("RollingUpdateStarted", ACTION, "A new worker revision takes over"))
+        }
+        (Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending), Some(RollingUpdatePhase::Completed)) => {
+            events.push(Event::normal("RollingUpdateCompleted", ACTION, "Only the new worker revision is left"));
+        }
+        _ => {}
+    }
+    let superseded = |s: &DynamoGraphDeploymentStatus| {
+        let restart = s.restart.as_ref().filter(|restart| restart.phase == Some(RestartPhase::Superseded));
+        restart.and_then(|restart| restart.observed_id.clone())
+    };
+    let overtaken = superseded(after).filter(|id| before.and_then(superseded).as_ref() != Some(id));
+    events.extend(overtaken.map(|id| {
+        Event::warning(
+            "RestartSuperseded",
+            ACTION,
+            format!("Restart {id} is not carried out: a change of workers is in progress, and starts them anew"),
+        )
+    }));
+    let stalled = |s: &DynamoGraphDeploymentStatus| {
+        find(&s.conditions, conditions::STALLED).filter(|c| c.status == "True").map(|c| c.message.clone())
+    };
+    let now = stalled(after);
+    if let Some(note) = now.filter(|note| before.and_then(stalled).as_ref() != Some(note)) {
+        events.push(Event::warning("Stalled", ACTION, note));
+    }
+    let hindered = |s: &DynamoGraphDeploymentStatus| {
+        let found = find(&s.conditions, conditions::RECONCILING).filter(|c| c.status == "True");
+        found.and_then(|c| Some((conditions::component::trouble(&c.reason)?, c.message.clone())))
+    };
+    if let Some((reason, note)) = hindered(after)
+        && before.and_then(hindered).is_none_or(|(known, _)| known != reason)
+    {
+        events.push(Event::warning(reason, ACTION, note));
+    }
+    let unplaced = |s: &DynamoGraphDeploymentStatus| {
+        let found = find(&s.conditions, conditions::TOPOLOGY_AVAILABLE).filter(|c| c.status == "False");
+        found.map(|c| (c.reason.clone(), c.message.clone()))
+    };
+    if let Some((reason, note)) = unplaced(after)
+        && before.and_then(unplaced).as_ref() != Some(&(reason.clone(), note.clone()))
+    {
+        let levels = reason == conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE;
+        let reason =
+            if levels { conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE } else { conditions::graph::TOPOLOGY_NOT_FOUND };
+        events.push(Event::warning(reason, ACTION, note));
+    }
+    events
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::v1beta1::RollingUpdateStatus;
+
+    use super::*;
+
+    fn in_phase(phase: RollingUpdatePhase) -> DynamoGraphDeploymentStatus {
+        let rolling_update = Some(RollingUpdateStatus { phase: Some(phase), ..RollingUpdateStatus::default() });
+        DynamoGraphDeploymentStatus { rolling_update, ..DynamoGraphDeploymentStatus::default() }
+    }
+
+    #[test]
+    fn a_topology_that_goes_is_published_once() {
+        let mut gone = DynamoGraphDeploymentStatus::default();
+        let (type_, reason) = (conditions::TOPOLOGY_AVAILABLE, conditions::graph::TOPOLOGY_NOT_FOUND);
+        let (status, now) = (controller_kit::conditions::Status::False, k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+        controller_kit::conditions::set_condition(&mut gone.conditions, type_, status, reason, "m", None, now);
+        assert_eq!(reasons(&DynamoGraphDeploymentStatus::default(), &gone), [reason]);
+        assert_eq!(reasons(&gone, &gone), [""; 0]);
+    }
+
+    #[test]
+    fn trouble_with_pods_is_published_when_it_begins() {
+        let status = |reason: &str| {
+            let mut status = DynamoGraphDeploymentStatus::default();
+            let (holds, now) = (controller_kit::conditions::Status::True, k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+            let all = &mut status.conditions;
+            controller_kit::conditions::set_condition(all, conditions::RECONCILING, holds, reason, "m", None, now);
+            status
+        };
+        assert_eq!(reasons(&status("Progressing"), &status("Unschedulable")), ["Unschedulable"]);
+        assert_eq!(reasons(&status("Unschedulable"), &status("Unschedulable")), [""; 0]);
+        assert_eq!(reasons(&status("Unschedulable"), &status("Progressing")), [""; 0]);
+    }
+
+    fn reasons(before: &DynamoGraphDeploymentStatus, after: &DynamoGraphDeploymentStatus) -> Vec<String> {
+        events(Some(before), after).into_iter().map(|event| event.reason).collect()
+    }
+
+    #[test]
+    fn each_transition_is_published_once() {
+        let none = DynamoGraphDeploymentStatus::default();
+        let (running, done) = (in_phase(RollingUpdatePhase::InProgress), in_phase(RollingUpdatePhase::Completed));
+        assert_eq!(reasons(&none, &running), ["RollingUpdateStarted"]);
+        assert_eq!(reasons(&running, &running), [""; 0]);
+        assert_eq!(reasons(&running, &done), ["RollingUpdateCompleted"]);
+        assert_eq!(reasons(&done, &done), [""; 0]);
+        assert_eq!(reasons(&done, &running), ["RollingUpdateStarted"]);
+        assert_eq!(reasons(&none, &none), [""; 0]);
+    }
+}

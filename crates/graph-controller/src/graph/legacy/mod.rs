@@ -1,0 +1,130 @@
+//! Translates a graph of the legacy API, whose image is built from an archive and whose components have volumes of
+//! their own, into an ordinary graph. Pure.
+//!
+//! The component controller builds the image for a DynamoComponent. Until it is built only replicas change; what serves
+//! keeps serving.
+
+use std::collections::BTreeMap;
+
+use api_types::{
+    annotations, conditions,
+    conversion::preserved::archive::PreservedGraph,
+    env as env_names, labels, names,
+    v1alpha1::{DynamoComponent, DynamoComponentSpec},
+    v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec, MAIN_CONTAINER},
+};
+use controller_kit::store::controller_owner;
+use k8s_openapi::api::core::v1::EnvVar;
+use kube::ResourceExt;
+use workload::{
+    Violation,
+    legacy::{self, Awaited, names_image, pull_with, use_image},
+};
+
+use crate::graph::model::{LegacyResources, Obstacle, Progress};
+
+/// Annotations that are copied to the DynamoComponent.
+const HANDED_ON: [&str; 3] = [annotations::FORCE_BUILD, annotations::INSECURE_REGISTRY, annotations::STORAGE_NAMESPACE];
+
+/// The spec of the ordinary graph, and what it needs beside; `None` if the graph is one already. `live`: the
+/// DynamoComponent that builds its image.
+///
+/// # Errors
+/// All violations.
+pub fn translate(
+    graph: &DynamoGraphDeployment,
+    live: Option<&DynamoComponent>,
+) -> Result<Option<(DynamoGraphDeploymentSpec, LegacyResources)>, Obstacle> {
+    let Some(said) = PreservedGraph::of(graph.annotations()) else { return Ok(None) };
+    let (mut spec, mut legacy, mut problems) = (graph.spec.clone(), LegacyResources::default(), Vec::new());
+    let is_run = spec.components.is_empty() || !spec.components.iter().all(names_image);
+    if let Some(source) = said.source.as_ref().filter(|_| is_run) {
+        check(source, &spec, &mut problems);
+        legacy.build = build(graph, source, live);
+        let running = legacy::image(&names::dynamo_component(source), live).or_source(source);
+        legacy.awaited = running.awaited.map(refuse);
+        let env = spec.env.clone().unwrap_or_default();
+        for component in spec.components.iter_mut().filter(|component| !names_image(component)) {
+            let said = said.services.get(&component.name).cloned().unwrap_or_default();
+            use_image(component, &said, &running.image, &env);
+            pull_with(component, &running.pull_secrets);
+            problems.extend(configure(component, &env));
+        }
+    }
+    for component in &mut spec.components {
+        let Some(volume) = said.services.get(&component.name).and_then(|said| said.volume.as_ref()) else { continue };
+        let name = names::component_deployment(&graph.name_any(), &component.name, None);
+        match legacy::mount(component, volume, &name) {
+            Ok(claim) => legacy.claims.push(claim),
+            Err(mistake) => problems.push(below(mistake, &component.name, "pvc.")),
+        }
+    }
+    if problems.is_empty() { Ok(Some((spec, legacy))) } else { Err(Obstacle::of_violations(&problems)) }
+}
+
+/// The spec with `DYN_DEPLOYMENT_CONFIG` applied to its components; `None` if it has none.
+///
+/// # Errors
+/// All violations.
+pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraphDeploymentSpec>, Obstacle> {
+    let inherited = spec.env.as_deref().unwrap_or_default();
+    if !spec.components.iter().any(|component| legacy::is_configured(component, inherited)) {
+        return Ok(None);
+    }
+    let (mut spec, env, mut problems) = (spec.clone(), inherited.to_vec(), Vec::new());
+    for component in &mut spec.components {
+        if let Err(mistake) = legacy::configure(component, &env) {
+            let at = format!("spec.components[{}].podTemplate.spec.containers[{MAIN_CONTAINER}]", component.name);
+            let field = format!("{at}.env[{}]", env_names::DYN_DEPLOYMENT_CONFIG);
+            problems.push(Violation { field, ..mistake });
+        }
+    }
+    if problems.is_empty() { Ok(Some(spec)) } else { Err(Obstacle::of_violations(&problems)) }
+}
+
+fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violation>) {
+    problems.extend(legacy::check_source(source).err());
+    if spec.components.is_empty() {
+        let problem = "names no service, and the manifest in the archive is not read";
+        problems.push(Violation::new("spec.services", "", problem, "name each service that shall run"));
+    }
+}
+
+/// Configures a component that runs a built image. Returns its violations.
+fn configure(component: &mut ComponentSpec, env: &[EnvVar]) -> Vec<Violation> {
+    let checked = [legacy::configure(component, env), legacy::check_told(component, "service")];
+    checked.into_iter().filter_map(Result::err).map(|mistake| below(mistake, &component.name, "")).collect()
+}
+
+fn below(mistake: Violation, service: &str, part: &str) -> Violation {
+    Violation { field: format!("spec.services[{service}].{part}{}", mistake.field), ..mistake }
+}
+
+fn refuse(awaited: Awaited) -> Obstacle {
+    Obstacle {
+        ready_reason: conditions::graph::IMAGE_NOT_READY,
+        progress: awaited.stuck.map_or(Progress::Reconciling(conditions::graph::IMAGE_AWAITED), Progress::Stalled),
+        message: awaited.message,
+    }
+}
+
+/// The DynamoComponent of the graph; `None` if another object owns the live one, which is then used unchanged.
+fn build(graph: &DynamoGraphDeployment, source: &str, live: Option<&DynamoComponent>) -> Option<DynamoComponent> {
+    let is_ours = |live: &DynamoComponent| {
+        controller_owner(live).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
+    };
+    if live.is_some_and(|live| !is_ours(live)) {
+        return None;
+    }
+    let spec = DynamoComponentSpec { dynamo_component: source.to_owned(), ..DynamoComponentSpec::default() };
+    let mut build = DynamoComponent::new(&names::dynamo_component(source), spec);
+    build.metadata.namespace = graph.namespace();
+    build.metadata.labels = Some([(labels::GRAPH.to_owned(), names::label_value(&graph.name_any()))].into());
+    let handed_on =
+        HANDED_ON.into_iter().filter_map(|key| Some((key.to_owned(), graph.annotations().get(key)?.clone())));
+    build.metadata.annotations = Some(handed_on.collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
+    Some(build)
+}
+
+#[cfg(test)]
+mod tests;

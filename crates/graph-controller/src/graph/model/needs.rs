@@ -1,0 +1,71 @@
+//! What a reconcile must read past the caches, and what it read.
+
+use std::collections::BTreeMap;
+
+use api_types::v1beta1::DynamoGraphDeploymentSpec;
+use workload::{WorkloadProvider, device_claims::Claim};
+
+use super::observed::LegacyResources;
+
+/// The graph as it is reconciled.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// The provider of its workloads.
+    pub provider: WorkloadProvider,
+    /// The spec, if it differs from the stored one: translated from the legacy API, configured, scaled by adapters.
+    pub spec: Option<DynamoGraphDeploymentSpec>,
+    /// What a graph of the legacy API needs beside its components.
+    pub legacy: LegacyResources,
+}
+
+/// What must be read past the caches.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// The graph for which it is read.
+    pub target: Target,
+    /// Whether the cluster serves LeaderWorkerSets.
+    pub leader_worker_sets: bool,
+    /// What a graph on Grove needs.
+    pub grove: Option<GroveNeeds>,
+}
+
+/// What must be read of a graph on Grove.
+#[derive(Clone, Debug, Default)]
+pub struct GroveNeeds {
+    /// Whether live pods are placed by the KAI scheduler; `None` if the cluster decides.
+    pub live_kai: Option<bool>,
+    /// The cluster topology of the KV-transfer policy.
+    pub topology: Option<TopologyNeed>,
+    /// Claims whose GPUs must be counted, by component.
+    pub gpu_claims: BTreeMap<String, Vec<Claim>>,
+}
+
+/// A cluster topology that a KV-transfer policy names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyNeed {
+    /// Its name.
+    pub name: String,
+    /// The domain within which caches are exchanged.
+    pub domain: String,
+    /// The domains that live pods were rendered with.
+    pub live_domains: Option<Vec<String>>,
+}
+
+/// What was read past the caches.
+#[derive(Clone, Debug, Default)]
+pub struct Reads {
+    /// Whether the cluster serves LeaderWorkerSets.
+    pub leader_worker_sets: bool,
+    /// Whether the KAI scheduler places the pods.
+    pub kai: bool,
+    /// Whether the cluster serves the Volcano scheduler.
+    pub volcano: bool,
+    /// Whether reading the cluster topology is forbidden.
+    pub topology_hidden: bool,
+    /// The queue of the KAI scheduler, if it does not exist.
+    pub missing_queue: Option<String>,
+    /// Domains of the cluster topology; `None` if it does not exist.
+    pub topology_domains: Option<Vec<String>>,
+    /// GPUs behind claims by component, or why they cannot be counted.
+    pub claimed_gpus: BTreeMap<String, Result<u32, String>>,
+}

@@ -1,0 +1,287 @@
+//! A graph and all objects that belong to it, as they were read at one moment.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use api_types::{
+    annotations, conditions,
+    conversion::preserved::PreservedClaim,
+    grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate},
+    labels,
+    v1alpha1::{DynamoCheckpoint, DynamoComponent},
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter},
+};
+use controller_kit::{apply::APPLIED_ANNOTATION, conditions::is_true, store::controller_owner};
+use kube::Resource;
+use workload::{PullSecretIndex, WorkloadProvider, checkpoint::StorageLocation};
+
+use super::{
+    needs::{Reads, Target},
+    valid::{Obstacle, ValidationContext},
+};
+
+/// APIs that the cluster serves. None by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// LeaderWorkerSets, for replicas that span nodes.
+    pub leader_worker_sets: bool,
+    /// Grove.
+    pub grove: bool,
+    /// The KAI scheduler.
+    pub kai: bool,
+    /// The Volcano scheduler.
+    pub volcano: bool,
+    /// Checkpoints are enabled in the operator's configuration.
+    pub checkpoints: bool,
+    /// Reading the cluster topology is forbidden.
+    pub topology_hidden: bool,
+}
+
+/// Pods of one DynamoComponentDeployment that have not ended. The object itself may be gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunningPods {
+    /// Component of the graph.
+    pub component: String,
+    /// Number of pods.
+    pub count: usize,
+}
+
+/// What the caches hold of a graph.
+#[derive(Clone, Debug)]
+pub struct Cached {
+    /// The graph as it is stored.
+    pub graph: DynamoGraphDeployment,
+    /// Its components: those it owns, and orphans of the same graph name that it may adopt.
+    pub components: Vec<DynamoComponentDeployment>,
+    /// Scaling adapters under the names of those that its components ask for, whoever owns them.
+    pub adapters: Vec<Adapter>,
+    /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
+    pub running_pods: BTreeMap<String, RunningPods>,
+    /// What the cluster serves, as far as caches show it.
+    pub served: Served,
+    /// Checkpoints that the graph made or names.
+    pub checkpoints: LiveCheckpoints,
+    /// Its objects on Grove.
+    pub grove: LiveGrove,
+    /// The DynamoComponent that builds its image, whoever made it.
+    pub build: Option<DynamoComponent>,
+    /// Secret with the SSH key for MPI that its namespace lacks.
+    pub missing_key: Option<String>,
+}
+
+impl Cached {
+    /// A graph without any other object.
+    pub fn new(graph: DynamoGraphDeployment) -> Self {
+        Self {
+            graph,
+            components: Vec::new(),
+            adapters: Vec::new(),
+            running_pods: BTreeMap::new(),
+            served: Served::default(),
+            checkpoints: LiveCheckpoints::default(),
+            grove: LiveGrove::default(),
+            build: None,
+            missing_key: None,
+        }
+    }
+
+    /// Whether the graph is the controller of an object.
+    pub fn is_owner<K: Resource>(&self, object: &K) -> bool {
+        is_controller(&self.graph, object)
+    }
+}
+
+/// A graph and all objects that belong to it, at one moment. Everything after the reads is computed from this.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The graph as it is reconciled; see [`Target`].
+    pub graph: DynamoGraphDeployment,
+    /// Its components: those it owns, and orphans of the same graph name that it may adopt.
+    pub components: Vec<DynamoComponentDeployment>,
+    /// Scaling adapters under the names of those that its components ask for, whoever owns them.
+    pub adapters: Vec<Adapter>,
+    /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
+    pub running_pods: BTreeMap<String, RunningPods>,
+    /// What the cluster serves.
+    pub served: Served,
+    /// Checkpoints that the graph made or names.
+    pub checkpoints: LiveCheckpoints,
+    /// Its objects on Grove.
+    pub grove: LiveGrove,
+    /// What it needs as a graph of the legacy API; nothing for others.
+    pub legacy: LegacyResources,
+    /// The provider of its workloads.
+    pub provider: WorkloadProvider,
+    /// GPUs behind claims by component, or why they cannot be counted.
+    pub claimed_gpus: BTreeMap<String, Result<u32, String>>,
+    /// Secret with the SSH key for MPI that its namespace lacks.
+    pub missing_key: Option<String>,
+}
+
+impl Observed {
+    /// A graph without any other object.
+    pub fn new(graph: DynamoGraphDeployment) -> Self {
+        Self::complete(Cached::new(graph), Target::default(), Reads::default())
+    }
+
+    /// Joins what the caches hold and what was read past them.
+    pub fn complete(cached: Cached, target: Target, reads: Reads) -> Self {
+        let Cached {
+            mut graph,
+            components,
+            adapters,
+            running_pods,
+            served,
+            checkpoints,
+            mut grove,
+            build: _,
+            missing_key,
+        } = cached;
+        graph.spec = target.spec.unwrap_or(graph.spec);
+        (grove.missing_queue, grove.topology_domains) = (reads.missing_queue, reads.topology_domains);
+        Self {
+            graph,
+            components,
+            adapters,
+            running_pods,
+            served: Served {
+                leader_worker_sets: reads.leader_worker_sets,
+                kai: reads.kai,
+                volcano: reads.volcano,
+                topology_hidden: reads.topology_hidden,
+                ..served
+            },
+            checkpoints,
+            grove,
+            legacy: target.legacy,
+            provider: target.provider,
+            claimed_gpus: reads.claimed_gpus,
+            missing_key,
+        }
+    }
+
+    /// Components that are not being deleted.
+    pub fn present(&self) -> impl Iterator<Item = &DynamoComponentDeployment> {
+        self.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none())
+    }
+
+    /// Input of validation beside the graph.
+    pub fn validation_context(&self) -> ValidationContext<'_> {
+        ValidationContext {
+            provider: self.provider,
+            served: self.served,
+            missing_queue: self.grove.missing_queue.as_deref(),
+            topology_domains: self.grove.topology_domains.as_deref(),
+            awaited_image: self.legacy.awaited.as_ref(),
+            claimed_gpus: Some(&self.claimed_gpus),
+        }
+    }
+
+    /// Whether the graph is the controller of a live component.
+    pub fn owns(&self, d: &DynamoComponentDeployment) -> bool {
+        self.is_owner(d)
+    }
+
+    /// Whether the graph is the controller of an object.
+    pub fn is_owner<K: Resource>(&self, object: &K) -> bool {
+        is_controller(&self.graph, object)
+    }
+}
+
+fn is_controller<K: Resource>(graph: &DynamoGraphDeployment, object: &K) -> bool {
+    controller_owner(object).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
+}
+
+/// Checkpoints that a graph made or names.
+#[derive(Clone, Debug, Default)]
+pub struct LiveCheckpoints {
+    /// Those that it owns, orphans with its label, and those that its spec names.
+    pub all: Vec<DynamoCheckpoint>,
+    /// Names of those that any component of the namespace uses.
+    pub in_use: BTreeSet<String>,
+    /// Storage of checkpoints of the namespace; for graphs on Grove.
+    pub place: StorageLocation,
+}
+
+impl LiveCheckpoints {
+    /// The checkpoint of that name.
+    pub fn named(&self, name: &str) -> Option<&DynamoCheckpoint> {
+        self.all.iter().find(|found| found.metadata.name.as_deref() == Some(name))
+    }
+}
+
+/// Objects of a graph on Grove.
+#[derive(Clone, Debug, Default)]
+pub struct LiveGrove {
+    /// The graph's PodCliqueSets: those it owns, and orphans of its name that it may adopt. There should be one at
+    /// most.
+    pub sets: Vec<PodCliqueSet>,
+    /// Cliques that Grove made for components that are one clique.
+    pub cliques: Vec<PodClique>,
+    /// Groups that Grove made for components that are several.
+    pub groups: Vec<PodCliqueScalingGroup>,
+    /// Worker pods that have not ended, by component; counted where a component has no desired replicas.
+    pub running_pods: BTreeMap<String, usize>,
+    /// Component types that no API version defines, by component: v1alpha1 accepted any text.
+    pub unknown_types: BTreeMap<String, String>,
+    /// Image pull secrets of the namespace by registry.
+    pub pull_secrets: Arc<PullSecretIndex>,
+    /// The queue of the KAI scheduler that the graph names, if it does not exist.
+    pub missing_queue: Option<String>,
+    /// Domains of the cluster topology that the KV-transfer policy names; `None` if it does not exist.
+    pub topology_domains: Option<Vec<String>>,
+}
+
+impl LiveGrove {
+    /// The PodCliqueSet that runs the graph.
+    pub fn set(&self) -> Option<&PodCliqueSet> {
+        self.sets.iter().find(|set| set.metadata.deletion_timestamp.is_none())
+    }
+
+    /// Whether the KAI scheduler places the live pods; `None` if there are none.
+    pub fn uses_kai(&self) -> Option<bool> {
+        let has_queue = |clique: &PodCliqueTemplate| clique.labels.contains_key(labels::KAI_QUEUE);
+        self.set().map(|set| set.spec.template.cliques.iter().any(has_queue))
+    }
+
+    /// Whether all live pods wait in that queue of the KAI scheduler.
+    pub fn waits_in(&self, queue: &str) -> bool {
+        let cliques = self.set().into_iter().flat_map(|set| &set.spec.template.cliques);
+        let queues: Vec<_> = cliques.filter_map(|clique| clique.labels.get(labels::KAI_QUEUE)).collect();
+        !queues.is_empty() && queues.iter().all(|found| *found == queue)
+    }
+
+    /// Domains of the cluster topology that live pods were rendered with.
+    pub fn rendered_domains(&self) -> Option<Vec<String>> {
+        let cliques = &self.set()?.spec.template.cliques;
+        cliques.iter().find_map(|clique| workload::topology_domains(&clique.spec.pod_spec))
+    }
+}
+
+/// What a graph of the legacy API needs beside its components.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LegacyResources {
+    /// The DynamoComponent that builds the image, without owner; none if no image is built, or by one that is not the
+    /// graph's.
+    pub build: Option<DynamoComponent>,
+    /// Volumes of single components.
+    pub claims: Vec<PreservedClaim>,
+    /// Why the image is not built yet.
+    pub awaited: Option<Obstacle>,
+}
+
+/// Annotations of which every object of an operator has at least one: of ours, or of the upstream operator.
+pub const MARKS: [&str; 2] = [APPLIED_ANNOTATION, annotations::LAST_APPLIED_HASH];
+
+/// Whether the component controller reports `Stalled` for the current spec.
+pub fn is_stalled(d: &DynamoComponentDeployment) -> bool {
+    is_current(d) && d.status.as_ref().is_some_and(|s| is_true(&s.conditions, conditions::STALLED))
+}
+
+/// Whether the status of a live object is of its current spec.
+pub fn is_current(d: &DynamoComponentDeployment) -> bool {
+    let observed = d.status.as_ref().and_then(|s| s.observed_generation).unwrap_or(0);
+    observed >= d.metadata.generation.unwrap_or(0)
+}

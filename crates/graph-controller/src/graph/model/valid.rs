@@ -1,0 +1,110 @@
+//! A valid graph, and the obstacles of one that cannot be reconciled.
+
+use std::collections::BTreeMap;
+
+use api_types::{
+    conditions,
+    v1beta1::{BackendFramework, ComponentSpec, ComponentType, DynamoGraphDeploymentSpec},
+};
+use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
+use workload::{DiscoveryBackend, Violation, WorkloadProvider, device_claims::Claim};
+
+use super::observed::Served;
+use crate::graph::settings::Settings;
+
+/// A graph whose spec has no violation.
+#[derive(Clone, Debug)]
+pub struct ValidGraph<'a> {
+    /// Kubernetes namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Annotations of the graph itself.
+    pub annotations: &'a BTreeMap<String, String>,
+    /// The spec.
+    pub spec: &'a DynamoGraphDeploymentSpec,
+    /// Engine: the user's, else the one of the workers' command lines.
+    pub framework: Option<BackendFramework>,
+    /// Discovery of its pods; Kubernetes if any component uses it.
+    pub discovery: DiscoveryBackend,
+    /// Claims of GPUs that the processes of one pod share, without owner.
+    pub claim_templates: Vec<ResourceClaimTemplate>,
+    /// The provider of its workloads.
+    pub provider: WorkloadProvider,
+    /// Domains of the cluster topology that the KV-transfer policy names.
+    pub topology_domains: &'a [String],
+    /// The operator's configuration.
+    pub settings: &'a Settings,
+    /// Why no component can be started although the spec is valid.
+    pub obstacle: Option<Obstacle>,
+    /// Claims whose GPUs must be counted before a component can be rendered, by component.
+    pub gpu_claims: BTreeMap<&'a str, Vec<Claim>>,
+    /// The GPUs behind them. On Grove only: the component controller renders other components.
+    pub claimed_gpus: BTreeMap<&'a str, u32>,
+}
+
+impl ValidGraph<'_> {
+    /// The components that belong to worker revisions.
+    pub fn workers(&self) -> impl Iterator<Item = &ComponentSpec> {
+        self.spec.components.iter().filter(|c| c.is_worker())
+    }
+
+    /// Whether a worker component of that name is desired.
+    pub fn has_worker(&self, name: &str) -> bool {
+        self.workers().any(|c| c.name == name)
+    }
+
+    /// The gateway's endpoint picker, if one belongs to the graph.
+    pub fn endpoint_picker(&self) -> Option<&ComponentSpec> {
+        self.spec.components.iter().find(|c| c.type_ == Some(ComponentType::Epp))
+    }
+}
+
+/// What validation depends on beside the graph.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ValidationContext<'a> {
+    /// The provider of its workloads.
+    pub provider: WorkloadProvider,
+    /// What the cluster serves.
+    pub served: Served,
+    /// The queue of the KAI scheduler that the graph names, if it does not exist.
+    pub missing_queue: Option<&'a str>,
+    /// Domains of the cluster topology that the KV-transfer policy names, if that exists.
+    pub topology_domains: Option<&'a [String]>,
+    /// Why its image is not built yet.
+    pub awaited_image: Option<&'a Obstacle>,
+    /// GPUs behind claims by component, or why they cannot be counted.
+    pub claimed_gpus: Option<&'a BTreeMap<String, Result<u32, String>>>,
+}
+
+/// The kstatus condition of a graph that is not ready, with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Waits for a change by a user or administrator.
+    Stalled(&'static str),
+    /// Continues by itself.
+    Reconciling(&'static str),
+}
+
+/// Why a graph cannot be reconciled: violations of its spec, something that the cluster lacks, or a rejection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Reason of the `Ready` condition.
+    pub ready_reason: &'static str,
+    /// Whether it continues by itself.
+    pub progress: Progress,
+    /// All problems: field path, what is wrong, what to do.
+    pub message: String,
+}
+
+impl Obstacle {
+    /// All violations of a spec.
+    pub fn of_violations(violations: &[Violation]) -> Self {
+        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        Self {
+            ready_reason: conditions::graph::FAILED,
+            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
+            message,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Reads nodes and topologies and sets topology labels on pods.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use api_types::{labels, v1beta1::DynamoGraphDeployment};
+use controller_kit::{
+    apply::{Applier, Error, MetadataPatch},
+    events::{Event, EventSink},
+    failure::Class,
+    store::{Key, Store},
+};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{Resource, ResourceExt, core::PartialObjectMeta};
+use serde_json::Value;
+use tracing::{debug, info};
+
+use super::{
+    labels::{Level, levels},
+    lookup::{Memory, PodTopology, TopologyLookup},
+};
+use crate::graph::{
+    apply::tally::bounded,
+    observe::{grove::topology_bindings, read::get},
+};
+
+/// Reason of the event on a pod whose node lacks a label.
+const MISSING: &str = "TopologyLabelMissing";
+
+/// Retry interval for a cluster topology or node that does not exist.
+const ABSENT_RETRY: Duration = Duration::from_secs(15);
+
+/// Sets topology labels on worker pods.
+#[derive(Clone)]
+pub struct TopologyLabeler {
+    applier: Applier,
+    events: EventSink,
+    pods: Store<PartialObjectMeta<Pod>>,
+    memory: Arc<Mutex<Memory>>,
+}
+
+/// Key of a graph with a KV-transfer policy.
+#[derive(Debug)]
+pub struct TopologyKey {
+    graph: Key,
+    uid: String,
+}
+
+impl TopologyKey {
+    /// The key of the graph, if it has a KV-transfer policy.
+    pub fn of(graph: &DynamoGraphDeployment) -> Option<Self> {
+        graph.spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
+        Some(Self { graph: Key::of(graph), uid: graph.uid().unwrap_or_default() })
+    }
+}
+
+/// Result of labeling the pods of a graph.
+#[derive(Debug, Default)]
+pub struct LabelingResult {
+    /// When to repeat it because of something that no watch shows.
+    pub again: Option<Duration>,
+    /// The first error. Pods that it does not concern are labeled.
+    pub failed: Option<Error>,
+}
+
+impl LabelingResult {
+    /// Repeats it after this long, or sooner.
+    fn retry_after(&mut self, after: Duration) {
+        self.again = Some(self.again.map_or(after, |sooner| sooner.min(after)));
+    }
+
+    /// Keeps the first error; returns the results.
+    fn collect<T>(&mut self, answers: Vec<Result<T, Error>>) -> Vec<T> {
+        let mut good = Vec::new();
+        for answer in answers {
+            match answer {
+                Ok(answer) => good.push(answer),
+                Err(error) => self.failed = self.failed.take().or(Some(error)),
+            }
+        }
+        good
+    }
+}
+
+impl TopologyLabeler {
+    /// `pods`: those of workers that have not ended.
+    pub fn new(applier: Applier, events: EventSink, pods: Store<PartialObjectMeta<Pod>>) -> Self {
+        Self { applier, events, pods, memory: Arc::default() }
+    }
+
+    /// Labels the pods of a graph.
+    pub async fn label(&self, key: &TopologyKey) -> LabelingResult {
+        let now = Instant::now();
+        let pods: Vec<_> = self.pods.all().into_iter().filter(|pod| is_of(pod, &key.graph)).collect();
+        let mut lookup = TopologyLookup::at(pods.iter().map(|pod| &pod.metadata), &self.memory(), now);
+        let mut labeled = LabelingResult::default();
+        let asked = lookup.topologies();
+        let read = bounded(asked.iter().map(|name| self.levels(name)).collect()).await;
+        let levels: BTreeMap<String, Vec<Level>> = labeled.collect(read).into_iter().flatten().collect();
+        if levels.len() < asked.len() {
+            // It may be created at any time and is not watched.
+            labeled.retry_after(ABSENT_RETRY);
+        }
+        lookup.resolve_levels(&levels, &mut self.memory());
+        let unplaced = lookup.unplaced();
+        let read = bounded(unplaced.iter().map(|pod| self.node_of(&key.graph.namespace, pod)).collect()).await;
+        let placed = labeled.collect(read).into_iter().collect();
+        lookup.resolve_nodes(&placed, &mut self.memory());
+        let asked = lookup.nodes();
+        let read = bounded(asked.iter().map(|node| self.node(node)).collect()).await;
+        let nodes: BTreeMap<String, NodeLabels> = labeled.collect(read).into_iter().flatten().collect();
+        if nodes.len() < asked.len() {
+            labeled.retry_after(ABSENT_RETRY);
+        }
+        let known = nodes.iter().map(|(name, node)| (name.clone(), node.labels.clone())).collect();
+        let topologies = lookup.resolve_labels(&known);
+        let writes = topologies.iter().map(|pod| self.set_labels(pod, nodes.get(&pod.node), &key.uid, now)).collect();
+        labeled.collect(bounded(writes).await);
+        let due = self.memory().due(pods.iter().map(|pod| &pod.metadata), now);
+        if let Some(after) = due {
+            labeled.retry_after(after);
+        }
+        self.evict_deleted();
+        labeled
+    }
+
+    async fn set_labels(
+        &self,
+        topology: &PodTopology<'_>,
+        node: Option<&NodeLabels>,
+        parent: &str,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let pod = PartialObjectMeta::<Pod> { metadata: topology.pod.clone(), ..PartialObjectMeta::default() };
+        if !topology.missing.is_empty() {
+            let note = match node.and_then(|node| node.hidden.as_ref()) {
+                Some(why) => format!("the labels of node {} cannot be read: {why}", topology.node),
+                None => note_on(topology),
+            };
+            let event = Event::warning(MISSING, "Update", note);
+            self.events.publish_once(&pod.object_ref(&()), event, &topology.node);
+        }
+        let none = MetadataPatch::default();
+        let patch = topology.found.iter().fold(none, |patch, (key, value)| patch.label(key, Some(value)));
+        if self.applier.patch_metadata(&pod, parent, &patch).await? {
+            info!(pod = %pod.name_any(), node = topology.node, labels = topology.found.len(), "set topology labels");
+        }
+        self.memory().settle(topology, now);
+        Ok(())
+    }
+
+    /// The levels of a cluster topology; `None` if it does not exist or must not be read, which the graph's status
+    /// says.
+    async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<Level>)>, Error> {
+        let binding = match get(&self.applier, &topology_bindings(), topology).await {
+            Err(error) if error.class() == Class::Forbidden => None,
+            other => other?,
+        };
+        if binding.is_none() {
+            debug!(topology, "cluster topology not found or not readable");
+        }
+        Ok(binding.map(|binding| (topology.to_owned(), levels(&binding))))
+    }
+
+    /// The node of a pod, from its spec, which no cache holds.
+    async fn node_of(&self, namespace: &str, pod: &str) -> Result<(String, Option<String>), Error> {
+        let live = self.applier.find::<Pod>(namespace, pod).await?;
+        let node = live.as_ref().and_then(|live| live.pointer("/spec/nodeName")?.as_str());
+        Ok((pod.to_owned(), node.filter(|name| !name.is_empty()).map(str::to_owned)))
+    }
+
+    /// The labels of a node; `None` if it does not exist.
+    async fn node(&self, name: &str) -> Result<Option<(String, NodeLabels)>, Error> {
+        let labels = match self.applier.find::<Node>("", name).await {
+            Ok(None) => return Ok(None),
+            Ok(Some(node)) => NodeLabels { labels: labels_of(&node), hidden: None },
+            Err(error) if error.class() == Class::Forbidden => {
+                NodeLabels { labels: BTreeMap::new(), hidden: Some(error.to_string()) }
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Some((name.to_owned(), labels)))
+    }
+
+    fn evict_deleted(&self) {
+        if self.memory().exceeds(self.pods.len()) {
+            let live: BTreeSet<_> = self.pods.all().iter().filter_map(|pod| pod.uid()).collect();
+            self.memory().keep(|uid| live.contains(uid));
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Labels of a node.
+struct NodeLabels {
+    labels: BTreeMap<String, String>,
+    /// Why it could not be read.
+    hidden: Option<String>,
+}
+
+fn is_of(pod: &PartialObjectMeta<Pod>, graph: &Key) -> bool {
+    pod.metadata.namespace.as_ref() == Some(&graph.namespace) && pod.labels().get(labels::GRAPH) == Some(&graph.name)
+}
+
+fn note_on(topology: &PodTopology<'_>) -> String {
+    let list = |each: Vec<&str>| each.join(", ");
+    let from = list(topology.missing.iter().map(|copy| copy.from.as_str()).collect());
+    let to = list(topology.missing.iter().map(|copy| copy.to.as_str()).collect());
+    format!("node {} has no label {from}; {to} stays unknown to the pod", topology.node)
+}
+
+fn labels_of(object: &Value) -> BTreeMap<String, String> {
+    let labels = object.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
+    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}

@@ -1,0 +1,106 @@
+//! Scaling adapters: one for each component that asks for one.
+//!
+//! An adapter is the component's replica count in the hands of whoever scales it. The graph makes it, with the author's
+//! count, and from then on never writes that count again.
+
+use std::collections::BTreeMap;
+
+use api_types::{
+    labels, names,
+    v1beta1::{
+        ComponentSpec, DynamoGraphDeploymentScalingAdapter as Adapter, DynamoGraphDeploymentScalingAdapterSpec,
+        ScalingTarget,
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
+
+use crate::graph::model::{Adapters, Observed, ValidGraph};
+
+/// Decides on the adapters of a graph.
+pub fn adapters(graph: &ValidGraph<'_>, observed: &Observed) -> Adapters {
+    let asking = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
+    let all: Vec<_> = asking.map(|component| adapter(graph, component)).collect();
+    let desired = all.iter().map(ResourceExt::name_any).collect();
+    let write = all.into_iter().filter_map(|desired| to_write(observed, desired)).collect();
+    Adapters { write, desired }
+}
+
+fn adapter(graph: &ValidGraph<'_>, component: &ComponentSpec) -> Adapter {
+    Adapter {
+        metadata: ObjectMeta {
+            name: Some(names::scaling_adapter(&graph.name, &component.name)),
+            namespace: Some(graph.namespace.clone()),
+            labels: Some(BTreeMap::from([
+                (labels::GRAPH.to_owned(), graph.name.clone()),
+                (labels::COMPONENT.to_owned(), names::label_value(&component.name)),
+            ])),
+            ..ObjectMeta::default()
+        },
+        spec: DynamoGraphDeploymentScalingAdapterSpec {
+            replicas: component.wanted_replicas(),
+            dgd_ref: ScalingTarget { name: graph.name.clone(), component_name: component.name.clone() },
+        },
+        status: None,
+    }
+}
+
+/// The adapter as it shall be written; none if the live one is right, whatever its replicas.
+fn to_write(observed: &Observed, mut desired: Adapter) -> Option<Adapter> {
+    let Some(live) = observed.adapters.iter().find(|live| live.metadata.name == desired.metadata.name) else {
+        return Some(desired);
+    };
+    let labelled = desired.labels().iter().all(|(key, value)| live.labels().get(key) == Some(value));
+    if observed.is_owner(live) && labelled && live.spec.dgd_ref == desired.spec.dgd_ref {
+        return None;
+    }
+    desired.spec.replicas = live.spec.replicas;
+    Some(desired)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::graph::fixtures::{graph_with, observed, owner, valid};
+
+    fn planned(live: Vec<Adapter>) -> (Vec<(String, i32)>, Vec<String>) {
+        let graph = graph_with(|g| g["spec"]["components"][1]["scalingAdapter"] = json!({}));
+        let mut observed = observed(&graph, vec![]);
+        observed.adapters = live;
+        let Adapters { write, desired } = adapters(&valid(&graph), &observed);
+        (write.iter().map(|a| (a.name_any(), a.spec.replicas)).collect(), desired)
+    }
+
+    fn live(replicas: i32) -> Adapter {
+        let graph = graph_with(|_| {});
+        let mut live = adapter(&valid(&graph), &graph.spec.components[1]);
+        live.spec.replicas = replicas;
+        live.metadata.owner_references = Some(vec![owner()]);
+        live
+    }
+
+    #[test]
+    fn an_adapter_starts_with_the_authors_count() {
+        assert_eq!(planned(vec![]), (vec![("chat-decode".into(), 4)], vec!["chat-decode".into()]));
+    }
+
+    #[test]
+    fn what_others_set_is_never_written_again() {
+        assert_eq!(planned(vec![live(9)]).0, []);
+        let mut orphan = live(9);
+        orphan.metadata.owner_references = None;
+        assert_eq!(planned(vec![orphan]).0, [("chat-decode".into(), 9)], "it becomes ours with its count");
+        let mut astray = live(9);
+        astray.spec.dgd_ref.component_name = "Other".into();
+        assert_eq!(planned(vec![astray]).0, [("chat-decode".into(), 9)]);
+    }
+
+    #[test]
+    fn a_component_that_does_not_ask_has_none() {
+        let graph = graph_with(|_| {});
+        let Adapters { write, desired } = adapters(&valid(&graph), &observed(&graph, vec![]));
+        assert!(write.is_empty() && desired.is_empty());
+    }
+}

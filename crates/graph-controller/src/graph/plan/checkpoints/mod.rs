@@ -1,0 +1,350 @@
+//! Checkpoints: which one the pods of each component start from, and those that the graph makes.
+//!
+//! A worker has one checkpoint for each revision; its identifier follows from the revision. Once made, only what says
+//! whose it is and what becomes of it changes: its pod is captured once.
+
+use std::collections::BTreeMap;
+
+use api_types::{
+    LEGACY_FINALIZER, annotations, conditions, labels, names,
+    names::GenerationSuffix,
+    v1alpha1::{
+        CheckpointJobSpec, CheckpointPhase, DynamoCheckpoint, DynamoCheckpointSpec, EngineMode, GpuMemoryService,
+    },
+    v1beta1::{
+        CheckpointDeletionPolicy, CheckpointIdentity, CheckpointStartupPolicy, ComponentSpec, DEFAULT_DEVICE_CLASS,
+    },
+};
+use controller_kit::conditions::is_true;
+use k8s_openapi::{
+    api::{core::v1::PodTemplateSpec, resource::v1::ResourceClaimTemplate},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::ResourceExt;
+use workload::{
+    CheckpointUse, RenderInput, ValidatedComponent,
+    checkpoint::{
+        CapturedComponent, FIRST_ARTIFACT, Restore, artifact_version, checkpoint_id, graph_checkpoint_id,
+        render_captured_pod,
+    },
+    validate_on,
+};
+
+use super::objects::mark;
+use crate::graph::{
+    merge::{Placement, checkpoint_engine, component_deployment},
+    model::{Capture, ComponentCheckpoint, DesiredCheckpoint, Observed, ValidGraph},
+};
+
+/// The checkpoint of a component, if it has one.
+pub fn of<'a>(all: &'a [ComponentCheckpoint], component: &str) -> Option<&'a ComponentCheckpoint> {
+    all.iter().find(|checkpoint| checkpoint.component == component)
+}
+
+/// Replicas of a component whose pods wait: no new ones, and those that run go on.
+pub fn held(live: Option<i32>, desired: i32) -> i32 {
+    live.unwrap_or(0).clamp(0, desired.max(0))
+}
+
+/// Decides on the checkpoints of all components. `revision` is the one that workers shall be of.
+pub fn checkpoints(
+    graph: &ValidGraph<'_>,
+    observed: &Observed,
+    revision: Option<&GenerationSuffix>,
+    origin_version: &str,
+) -> Vec<ComponentCheckpoint> {
+    if graph.settings.snapshots.is_none() {
+        return Vec::new();
+    }
+    let components = graph.spec.components.iter();
+    components.filter_map(|author| of_component(graph, observed, author, revision, origin_version)).collect()
+}
+
+/// Checkpoints that the graph made and that nothing starts from any more. While checkpoints are switched off nothing is
+/// known to be desired, and nothing is deleted: what they kept is there when they are switched on again.
+pub fn stale<'a>(
+    graph: &ValidGraph<'_>,
+    observed: &'a Observed,
+    desired: &[ComponentCheckpoint],
+) -> Vec<&'a DynamoCheckpoint> {
+    if graph.settings.snapshots.is_none() {
+        return Vec::new();
+    }
+    let ours = observed.checkpoints.all.iter().filter(|found| observed.is_owner(*found) && is_automatic(found));
+    let in_use =
+        |name: &String| desired.iter().any(|one| one.name == *name) || observed.checkpoints.in_use.contains(name);
+    ours.filter(|found| found.metadata.deletion_timestamp.is_none() && !in_use(&found.name_any())).collect()
+}
+
+fn is_automatic(checkpoint: &DynamoCheckpoint) -> bool {
+    checkpoint.annotations().get(annotations::AUTO_CHECKPOINT).is_some_and(|value| value == labels::TRUE)
+}
+
+fn of_component(
+    graph: &ValidGraph<'_>,
+    observed: &Observed,
+    author: &ComponentSpec,
+    revision: Option<&GenerationSuffix>,
+    origin_version: &str,
+) -> Option<ComponentCheckpoint> {
+    let placement = Placement { origin_version, ..Placement::default() };
+    let mut object = component_deployment(graph, author, placement);
+    object.metadata.uid = observed.graph.uid();
+    let running = validate_on(graph.provider, &object).ok()?;
+    let usage = running.checkpoint()?;
+    if let Some(name) = usage.reference {
+        let live = observed.checkpoints.named(name);
+        return Some(ComponentCheckpoint {
+            component: author.name.clone(),
+            name: name.to_owned(),
+            id: live.map(checkpoint_id),
+            ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
+            awaited: awaited(usage.policy, name, live),
+            failed: live.is_some_and(has_failed),
+            capture: capture(usage.policy, live, Capture::Lost),
+            desired: None,
+        });
+    }
+    let revision = revision.filter(|_| author.is_worker());
+    let live = existing(graph, observed, author, revision);
+    let id = live.map_or_else(|| new_id(graph, observed, author, revision), checkpoint_id);
+    let name = live.map_or_else(|| names::checkpoint(&id), ResourceExt::name_any);
+    let made = Made { graph, observed, author, running: &running, usage, revision, id: &id, name: &name, live };
+    Some(ComponentCheckpoint {
+        component: author.name.clone(),
+        ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
+        failed: live.is_some_and(has_failed),
+        capture: capture(usage.policy, live, Capture::Idle),
+        awaited: match live {
+            Some(_) => awaited(usage.policy, &name, live),
+            None => waits(usage.policy).then(|| format!("DynamoCheckpoint {name}, which is being made")),
+        },
+        desired: Some(made.render(origin_version)?),
+        id: Some(id),
+        name,
+    })
+}
+
+fn waits(policy: CheckpointStartupPolicy) -> bool {
+    policy == CheckpointStartupPolicy::WaitForCheckpoint
+}
+
+fn has_failed(checkpoint: &DynamoCheckpoint) -> bool {
+    phase(checkpoint) == CheckpointPhase::Failed
+}
+
+fn phase(checkpoint: &DynamoCheckpoint) -> CheckpointPhase {
+    checkpoint.status.as_ref().and_then(|status| status.phase).unwrap_or(CheckpointPhase::Pending)
+}
+
+/// How far a capture is; `missing` if there is no checkpoint. Workers give way to what this calls running, so it has to
+/// be sure: one that is being deleted keeps its phase, and one that has begun can be stalled.
+fn capture(policy: CheckpointStartupPolicy, live: Option<&DynamoCheckpoint>, missing: Capture) -> Capture {
+    if !waits(policy) {
+        return Capture::Idle;
+    }
+    let Some(live) = live else { return missing };
+    let stalled = live.status.as_ref().is_some_and(|status| is_true(&status.conditions, conditions::STALLED));
+    match phase(live) {
+        _ if live.metadata.deletion_timestamp.is_some() => Capture::Lost,
+        CheckpointPhase::Ready => Capture::Done,
+        CheckpointPhase::Failed => Capture::Lost,
+        _ if stalled => Capture::Lost,
+        CheckpointPhase::Creating => Capture::Running,
+        CheckpointPhase::Pending => Capture::Idle,
+    }
+}
+
+/// Why pods wait. Without the checkpoint that its author names, no pod starts, whatever the policy.
+fn awaited(policy: CheckpointStartupPolicy, name: &str, live: Option<&DynamoCheckpoint>) -> Option<String> {
+    let Some(live) = live else { return Some(format!("DynamoCheckpoint {name}, which does not exist")) };
+    if !waits(policy) || live.can_be_restored() {
+        return None;
+    }
+    if live.metadata.deletion_timestamp.is_some() {
+        return Some(format!("DynamoCheckpoint {name}, which is being deleted"));
+    }
+    let message = live.status.as_ref().and_then(|status| status.message.as_deref()).filter(|text| !text.is_empty());
+    let message = message.map(|text| format!(": {text}")).unwrap_or_default();
+    Some(format!("DynamoCheckpoint {name}, which is {:?}{message}", phase(live)))
+}
+
+/// The checkpoint that is there for this revision: that of the live component, whose pods may have started from it,
+/// else one that says so. A graph that was deleted and applied again has another identifier, and its pods must not roll
+/// for that.
+fn existing<'a>(
+    graph: &ValidGraph<'_>,
+    observed: &'a Observed,
+    author: &ComponentSpec,
+    revision: Option<&GenerationSuffix>,
+) -> Option<&'a DynamoCheckpoint> {
+    let object = names::component_deployment(&graph.name, &author.name, revision);
+    let live = observed.present().find(|d| d.name_any() == object);
+    let named =
+        live.and_then(|d| d.spec.component.experimental.as_ref()?.checkpoint.as_ref()?.checkpoint_ref.as_deref());
+    let ours = |found: &&DynamoCheckpoint| {
+        let labelled = |key| found.labels().get(key).map(String::as_str);
+        let free = found.metadata.owner_references.iter().flatten().all(|owner| owner.controller != Some(true));
+        is_automatic(found)
+            && (observed.is_owner(*found) || free)
+            && labelled(labels::COMPONENT) == Some(author.name.as_str())
+            && labelled(labels::WORKER_HASH) == revision.map(GenerationSuffix::as_str)
+    };
+    let of_name = |name: &str| observed.checkpoints.named(name).filter(ours);
+    let left = |found: &&DynamoCheckpoint| {
+        found.labels().get(labels::GRAPH) == Some(&graph.name)
+            && found.metadata.deletion_timestamp.is_none()
+            && (observed.is_owner(*found) || !is_retained(found))
+    };
+    let by_label = || {
+        let all = observed.checkpoints.all.iter().filter(ours).filter(left);
+        all.min_by_key(|found| (found.metadata.creation_timestamp.clone(), found.name_any()))
+    };
+    let formula = || of_name(&names::checkpoint(&new_id(graph, observed, author, revision)));
+    named.and_then(of_name).or_else(formula).or_else(by_label)
+}
+
+/// What was kept on purpose belongs to nobody, unless its author names it.
+fn is_retained(checkpoint: &DynamoCheckpoint) -> bool {
+    checkpoint.annotations().get(annotations::CHECKPOINT_DELETION_POLICY).is_some_and(|policy| policy == RETAIN)
+}
+
+const DELETE: &str = "Delete";
+const RETAIN: &str = "Retain";
+
+fn new_id(
+    graph: &ValidGraph<'_>,
+    observed: &Observed,
+    author: &ComponentSpec,
+    revision: Option<&GenerationSuffix>,
+) -> String {
+    let uid = observed.graph.uid().unwrap_or_default();
+    graph_checkpoint_id(&graph.namespace, &graph.name, &uid, &author.name, revision.map(GenerationSuffix::as_str))
+}
+
+/// A checkpoint that the graph makes.
+struct Made<'a> {
+    graph: &'a ValidGraph<'a>,
+    observed: &'a Observed,
+    author: &'a ComponentSpec,
+    running: &'a ValidatedComponent<'a>,
+    usage: CheckpointUse<'a>,
+    revision: Option<&'a GenerationSuffix>,
+    id: &'a str,
+    name: &'a str,
+    live: Option<&'a DynamoCheckpoint>,
+}
+
+impl Made<'_> {
+    fn render(&self, origin_version: &str) -> Option<DesiredCheckpoint> {
+        let experimental = self.author.experimental.as_ref();
+        let checkpoint = experimental.and_then(|experimental| experimental.checkpoint.as_ref())?;
+        let goes_with_graph = checkpoint.deletion_policy == CheckpointDeletionPolicy::Delete;
+        let (template, mut claim) = self.captured_pod(origin_version)?;
+        if let Some(claim) = &mut claim {
+            mark(claim, self.graph);
+        }
+        let mut object = DynamoCheckpoint::new(self.name, self.spec(template)?);
+        if let Some(live) = self.live {
+            object.spec.clone_from(&live.spec);
+        }
+        object.metadata = ObjectMeta {
+            name: Some(self.name.to_owned()),
+            namespace: Some(self.graph.namespace.clone()),
+            labels: Some(self.labels()),
+            annotations: Some(self.annotations(goes_with_graph)),
+            finalizers: Some(vec![LEGACY_FINALIZER.to_owned()]),
+            ..ObjectMeta::default()
+        };
+        Some(DesiredCheckpoint { object, goes_with_graph, claim })
+    }
+
+    fn spec(&self, template: PodTemplateSpec) -> Option<DynamoCheckpointSpec> {
+        let (graph, author) = (self.graph, self.author);
+        let extra = [
+            ("dgdUID", self.observed.graph.uid().unwrap_or_default()),
+            ("component", author.name.clone()),
+            ("checkpointID", self.id.to_owned()),
+        ];
+        Some(DynamoCheckpointSpec {
+            identity: CheckpointIdentity {
+                model: format!("{}/{}", graph.namespace, graph.name),
+                backend_framework: checkpoint_engine(self.running.framework(), graph.framework, self.usage)?,
+                dynamo_version: None,
+                tensor_parallel_size: 1,
+                pipeline_parallel_size: 1,
+                dtype: None,
+                max_model_len: None,
+                extra_parameters: Some(extra.map(|(key, value)| (key.to_owned(), value)).into()),
+            },
+            gpu_memory_service: self.gpu_memory_service(),
+            job: CheckpointJobSpec {
+                pod_template_spec: template,
+                target_container_name: Some(self.usage.target.to_owned()),
+                ..CheckpointJobSpec::default()
+            },
+        })
+    }
+
+    fn gpu_memory_service(&self) -> Option<GpuMemoryService> {
+        let service = self.author.experimental.as_ref()?.gpu_memory_service.as_ref()?;
+        let class = Some(service.device_class_name.clone()).filter(|class| !class.is_empty());
+        Some(GpuMemoryService {
+            enabled: true,
+            mode: EngineMode::IntraPod,
+            device_class_name: class.unwrap_or_else(|| DEFAULT_DEVICE_CLASS.to_owned()),
+            extra_client_containers: Some(self.usage.clients.to_vec()).filter(|clients| !clients.is_empty()),
+            extra_client_pods: None,
+        })
+    }
+
+    /// The component alone: without what other containers, pods and nodes are for.
+    fn captured_pod(&self, origin_version: &str) -> Option<(PodTemplateSpec, Option<ResourceClaimTemplate>)> {
+        let mut alone = self.author.clone();
+        (alone.experimental, alone.frontend_sidecar, alone.multinode) = (None, None, None);
+        let mut alone = component_deployment(self.graph, &alone, Placement { origin_version, ..Placement::default() });
+        alone.metadata.uid = self.observed.graph.uid();
+        let alone = validate_on(self.graph.provider, &alone).ok()?;
+        let input = RenderInput {
+            settings: &self.graph.settings.pods,
+            pull_secrets: &self.observed.grove.pull_secrets,
+            fallback_service_account: None,
+            legacy_type_is_worker: false,
+            restore: Restore::None,
+            // It stands alone, and is told of no other nodes.
+            claimed_gpus: 0,
+        };
+        let mut labels = self.labels();
+        labels.remove(labels::CHECKPOINT_ID);
+        let component =
+            CapturedComponent { author: self.author, alone: &alone, running: self.running, id: self.id, labels };
+        let pod = render_captured_pod(&input, &component)?;
+        Some((pod.template, pod.claim))
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::from([
+            (labels::CHECKPOINT_ID.to_owned(), self.id.to_owned()),
+            (labels::GRAPH.to_owned(), self.graph.name.clone()),
+            (labels::COMPONENT.to_owned(), self.author.name.clone()),
+        ]);
+        all.extend(self.revision.map(|suffix| (labels::WORKER_HASH.to_owned(), suffix.to_string())));
+        all
+    }
+
+    /// The version is whoever asks for another capture: it is said once, at the beginning.
+    fn annotations(&self, goes_with_graph: bool) -> BTreeMap<String, String> {
+        let version = self.live.map_or(FIRST_ARTIFACT, artifact_version);
+        let policy = if goes_with_graph { DELETE } else { RETAIN };
+        [
+            (annotations::AUTO_CHECKPOINT, labels::TRUE),
+            (annotations::CHECKPOINT_DELETION_POLICY, policy),
+            (annotations::ARTIFACT_VERSION, version),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

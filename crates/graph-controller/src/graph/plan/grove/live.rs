@@ -1,0 +1,150 @@
+//! What of a live PodCliqueSet stays as it is, whatever is rendered anew.
+
+use api_types::{
+    annotations,
+    grove::{PodCliqueSet, PodCliqueTemplate},
+    labels,
+    v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec, KvTransferPolicy},
+};
+use controller_kit::apply::covers;
+use k8s_openapi::api::core::v1::LocalObjectReference;
+use serde_json::{Value, json};
+use workload::is_operators_program;
+
+/// The first clique of a component.
+pub(super) fn clique_of<'a>(set: &'a PodCliqueSet, component: &str) -> Option<&'a PodCliqueTemplate> {
+    cliques_of(set, component).next()
+}
+
+/// The cliques of a component.
+pub(super) fn cliques_of<'a>(set: &'a PodCliqueSet, component: &str) -> impl Iterator<Item = &'a PodCliqueTemplate> {
+    let cliques = set.spec.template.cliques.iter();
+    cliques.filter(move |clique| clique.labels.get(labels::COMPONENT).is_some_and(|name| name == component))
+}
+
+/// Takes over what of a live PodCliqueSet stays: its order, its replicas, and pods that would change for nothing that
+/// the author did. `serves` says of a component whether its pods serve.
+pub(super) fn keep(
+    rendered: &mut PodCliqueSet,
+    live: &PodCliqueSet,
+    spec: &DynamoGraphDeploymentSpec,
+    serves: impl Fn(&ComponentSpec) -> bool,
+) {
+    let (template, old) = (&mut rendered.spec.template, &live.spec.template);
+    order_like(&mut template.cliques, &old.cliques, |clique| &clique.name);
+    order_like(&mut template.pod_clique_scaling_groups, &old.pod_clique_scaling_groups, |group| &group.name);
+    order_like(&mut template.resource_claim_templates, &old.resource_claim_templates, |claim| &claim["name"]);
+    keep_constraint(&mut template.topology_constraint, old.topology_constraint.as_ref());
+    for group in &mut template.pod_clique_scaling_groups {
+        let Some(old) = old.pod_clique_scaling_groups.iter().find(|old| old.name == group.name) else { continue };
+        group.replicas = old.replicas;
+        keep_constraint(&mut group.topology_constraint, old.topology_constraint.as_ref());
+    }
+    for clique in &mut template.cliques {
+        let Some(old) = old.cliques.iter().find(|old| old.name == clique.name) else { continue };
+        let in_group = |group: &api_types::grove::ScalingGroupConfig| group.clique_names.contains(&clique.name);
+        if !template.pod_clique_scaling_groups.iter().any(in_group) {
+            clique.spec.replicas = old.spec.replicas;
+        }
+        keep_constraint(&mut clique.topology_constraint, old.topology_constraint.as_ref());
+        let component = clique.labels.get(labels::COMPONENT);
+        let author = spec.components.iter().find(|author| Some(&author.name) == component);
+        if let Some(author) = author {
+            keep_pods(clique, old, author, serves(author));
+        }
+    }
+}
+
+/// Keeps the programs that an operator wrote into live pods, for authors who did not change anything: two operators,
+/// and two versions of one, write different programs for the same.
+pub(super) fn keep_programs(rendered: &mut PodCliqueSet, live: &PodCliqueSet) {
+    for clique in &mut rendered.spec.template.cliques {
+        let Some(old) = live.spec.template.cliques.iter().find(|old| old.name == clique.name) else { continue };
+        for container in &mut clique.spec.pod_spec.containers {
+            let old = old.spec.pod_spec.containers.iter().find(|old| old.name == container.name);
+            let words = container.args.iter_mut().flatten();
+            for (word, old) in words.zip(old.into_iter().flat_map(|old| old.args.iter().flatten())) {
+                if is_operators_program(word) && is_operators_program(old) {
+                    word.clone_from(old);
+                }
+            }
+        }
+    }
+}
+
+/// The domains of the policy's cluster topology that live workers know; none if theirs is another one, or lacks the
+/// domain in which caches are exchanged.
+pub(super) fn known_domains(live: &PodCliqueSet, policy: &KvTransferPolicy) -> Option<Vec<String>> {
+    let topology = policy.cluster_topology_name.as_ref()?;
+    let mut cliques = live.spec.template.cliques.iter();
+    let told = cliques.find(|clique| clique.annotations.get(annotations::TOPOLOGY_NAME) == Some(topology))?;
+    workload::topology_domains(&told.spec.pod_spec).filter(|known| known.contains(&policy.domain))
+}
+
+/// Sorts what is desired as it is live; what is new comes last.
+fn order_like<T, N: PartialEq + ?Sized>(desired: &mut [T], live: &[T], name: impl Fn(&T) -> &N) {
+    desired.sort_by_key(|item| live.iter().position(|old| name(old) == name(item)).unwrap_or(usize::MAX));
+}
+
+/// A constraint in the form of an older Grove, with a domain and without a topology, has to get its topology first.
+/// Grove refuses both changes at once.
+fn keep_constraint(desired: &mut Option<Value>, live: Option<&Value>) {
+    let (Some(desired), Some(live)) = (desired, live) else { return };
+    let given = |constraint: &Value, field: &str| constraint[field].as_str().is_some_and(|text| !text.is_empty());
+    if !given(desired, "topologyName") || given(live, "topologyName") || !given(live, "packDomain") {
+        return;
+    }
+    let name = desired["topologyName"].clone();
+    *desired = live.clone();
+    desired["topologyName"] = name;
+}
+
+/// Keeps the pods of a clique as they are if nothing but discovered pull secrets would change, or what another operator
+/// left out.
+///
+/// A Secret that appears or vanishes must not replace running pods; pods that do not serve may lack just that Secret.
+fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, author: &ComponentSpec, serves: bool) {
+    let mut kept = clique.clone();
+    let secrets = &live.spec.pod_spec.image_pull_secrets;
+    let has = |secret: &LocalObjectReference| secrets.iter().flatten().any(|live| live.name == secret.name);
+    let nothing_new = clique.spec.pod_spec.image_pull_secrets.iter().flatten().all(has);
+    if declared_secrets(author).all(has) && (nothing_new || serves) {
+        kept.spec.pod_spec.image_pull_secrets.clone_from(secrets);
+    }
+    // The Go operator leaves it out on Grove. Those pods get it when they are replaced for another reason.
+    let own = author.type_ == Some(ComponentType::Epp) && !author_says(author, annotations::ISTIO_INJECT);
+    if own && !live.annotations.contains_key(annotations::ISTIO_INJECT) {
+        kept.annotations.remove(annotations::ISTIO_INJECT);
+    }
+    // So for the account of planners, which it leaves to their authors there.
+    if author.type_ == Some(ComponentType::Planner) {
+        let account = &live.spec.pod_spec.service_account_name;
+        if account.is_some() && *account == declared_account(author) {
+            kept.spec.pod_spec.service_account_name.clone_from(account);
+        }
+    }
+    if runs_the_same(&kept, live) {
+        *clique = kept;
+    }
+}
+
+fn declared_secrets(author: &ComponentSpec) -> impl Iterator<Item = &LocalObjectReference> {
+    let pod = author.pod_template.as_ref().and_then(|template| template.spec.as_ref());
+    pod.into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten())
+}
+
+fn declared_account(author: &ComponentSpec) -> Option<String> {
+    author.pod_template.as_ref()?.spec.as_ref()?.service_account_name.clone()
+}
+
+fn author_says(author: &ComponentSpec, annotation: &str) -> bool {
+    let metadata = author.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+    metadata.and_then(|metadata| metadata.annotations.as_ref()).is_some_and(|all| all.contains_key(annotation))
+}
+
+/// Whether the pods of two cliques are the same, in whatever notation.
+pub(super) fn runs_the_same(one: &PodCliqueTemplate, other: &PodCliqueTemplate) -> bool {
+    let pods = |clique: &PodCliqueTemplate| json!({ "labels": clique.labels, "annotations": clique.annotations, "spec": clique.spec.pod_spec });
+    let (one, other) = (pods(one), pods(other));
+    covers(&one, &other) && covers(&other, &one)
+}

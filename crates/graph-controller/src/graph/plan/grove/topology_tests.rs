@@ -1,0 +1,64 @@
+//! What becomes of workers that know a cluster topology when it changes.
+
+use api_types::v1beta1::DynamoGraphDeployment;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::graph::fixtures::{
+    graph_with,
+    grove::{as_live, observed, observed_with, planned},
+    set_image,
+};
+
+/// The graph, its workers exchanging caches within `domain` of `topology`, after a further edit.
+fn exchanging(topology: &str, domain: &str, edit: impl FnOnce(&mut Value)) -> DynamoGraphDeployment {
+    graph_with(|graph| {
+        let policy = json!({ "clusterTopologyName": topology, "domain": domain });
+        graph["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
+        edit(graph);
+    })
+}
+
+fn set_of(mut observed: Observed, domains: &[&str]) -> PodCliqueSet {
+    observed.grove.topology_domains = Some(domains.iter().map(|domain| (*domain).to_owned()).collect());
+    planned(&observed).grove.unwrap().set
+}
+
+fn domains_of(set: &PodCliqueSet) -> Vec<String> {
+    set.spec.template.cliques.iter().find_map(|clique| workload::topology_domains(&clique.spec.pod_spec)).unwrap()
+}
+
+/// Reference: every level that is added to a topology replaces the workers of all graphs that name it.
+#[test]
+fn a_topology_that_gets_a_level_replaces_no_workers() {
+    let graph = exchanging("racks", "rack", |_| {});
+    let live = as_live(set_of(observed(&graph), &["zone", "rack"]));
+    assert_eq!(domains_of(&live), ["zone", "rack"]);
+    let later = |graph: &DynamoGraphDeployment| {
+        let set = set_of(observed_with(graph, live.clone()), &["zone", "rack", "host"]);
+        (set.spec == live.spec && set.metadata.annotations == live.metadata.annotations, domains_of(&set))
+    };
+    let (before, all) = (vec!["zone".to_owned(), "rack".to_owned()], vec!["zone", "rack", "host"]);
+    assert_eq!(later(&graph), (true, before.clone()));
+    let frontend = exchanging("racks", "rack", |graph| graph["spec"]["components"][0]["replicas"] = json!(2));
+    assert_eq!(later(&frontend).1, before, "nothing about the workers has changed");
+    for (changed, why) in [
+        (exchanging("racks", "rack", |graph| set_image(graph, "1.6.0")), "they are replaced anyway"),
+        (exchanging("racks", "host", |_| {}), "they do not know the domain yet"),
+        (exchanging("rows", "rack", |_| {}), "they know of another topology"),
+    ] {
+        let (same, domains) = later(&changed);
+        assert!(!same, "{why}");
+        assert_eq!(domains, all, "{why}");
+    }
+}
+
+/// Whoever made the workers.
+#[test]
+fn a_topology_that_gets_a_level_replaces_no_workers_of_another_operator() {
+    let graph = exchanging("racks", "rack", |_| {});
+    let mut live = as_live(set_of(observed(&graph), &["zone", "rack"]));
+    live.metadata.annotations = None;
+    let set = set_of(observed_with(&graph, live.clone()), &["zone", "rack", "host"]);
+    assert_eq!(set.spec, live.spec);
+}

@@ -1,0 +1,109 @@
+//! Objects that belong to the graph as a whole and not to one of its components.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api_types::{labels, names};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Service},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::Resource;
+use workload::WorkloadProvider;
+
+use super::{
+    accounts::shared_accounts,
+    adapters::adapters,
+    discovery::{DiscoveryAccess, discovery_access},
+    endpoint_picker,
+    volumes::volumes,
+};
+use crate::graph::{
+    model::{Objects, Observed, ValidGraph},
+    validate::DiscoveryBackend,
+};
+
+/// Decides what the graph needs beside its components.
+pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
+    let mut objects = Objects {
+        shared_accounts: shared_accounts(graph),
+        config_maps: endpoint_picker::config_map(graph).into_iter().collect(),
+        volumes: volumes(graph, &observed.legacy.claims),
+        claim_templates: graph.claim_templates.clone(),
+        pool: endpoint_picker::pool(graph),
+        destination_rule: endpoint_picker::destination_rule(graph),
+        adapters: adapters(graph, observed),
+        build: observed.legacy.build.clone(),
+        ..Objects::default()
+    };
+    if graph.provider == WorkloadProvider::Grove {
+        objects.model_services = model_services(graph);
+    }
+    for template in &mut objects.claim_templates {
+        mark(template, graph);
+    }
+    if graph.discovery == DiscoveryBackend::Kubernetes {
+        let DiscoveryAccess { account, role, binding } = discovery_access(graph);
+        (objects.account, objects.role, objects.binding) = (Some(account), Some(role), Some(binding));
+    }
+    if graph.spec.components.iter().any(|component| component.is_multinode()) {
+        objects.config_maps.push(wait_for_leader(graph));
+    }
+    objects
+}
+
+/// One Service for each base model that components of the graph serve.
+fn model_services(graph: &ValidGraph<'_>) -> Vec<Service> {
+    let models = graph.spec.components.iter().filter_map(|component| component.model_ref.as_ref());
+    let models: BTreeSet<_> = models.map(|model| model.name.as_str()).filter(|name| !name.is_empty()).collect();
+    models.into_iter().map(|model| workload::render_model_service(&graph.namespace, model)).collect()
+}
+
+/// The label by which objects are watched that carry none of the reference's.
+pub(super) fn mark<K: Resource>(object: &mut K, graph: &ValidGraph<'_>) {
+    let labels = object.meta_mut().labels.get_or_insert_default();
+    labels.insert(labels::OWN_GRAPH.to_owned(), names::label_value(&graph.name));
+}
+
+fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
+    ConfigMap {
+        metadata: ObjectMeta {
+            name: Some(names::wait_leader_config_map(&graph.name)),
+            namespace: Some(graph.namespace.clone()),
+            labels: Some(BTreeMap::from([(labels::GRAPH.to_owned(), graph.name.clone())])),
+            ..ObjectMeta::default()
+        },
+        data: Some(BTreeMap::from([(names::WAIT_LEADER_SCRIPT.to_owned(), workload::WAIT_FOR_LEADER.to_owned())])),
+        ..ConfigMap::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::ResourceExt;
+    use serde_json::json;
+
+    use super::*;
+    use crate::graph::{
+        fixtures::{graph_with, settings},
+        model::ValidationContext,
+        validate::validate,
+    };
+
+    #[test]
+    fn a_base_model_has_one_service_and_on_components_it_is_theirs() {
+        let graph = graph_with(|g| {
+            g["spec"]["components"][1]["modelRef"] = json!({ "name": "m" });
+            let mut prefill = g["spec"]["components"][1].clone();
+            (prefill["name"], prefill["type"]) = (json!("Prefill"), json!("prefill"));
+            g["spec"]["components"].as_array_mut().unwrap().push(prefill);
+        });
+        let services = |provider| -> Vec<String> {
+            let valid =
+                validate(&graph, settings(), ValidationContext { provider, ..ValidationContext::default() }).unwrap();
+            let all = objects(&valid, &crate::graph::fixtures::observed(&graph, Vec::new())).model_services;
+            all.iter().map(ResourceExt::name_any).collect()
+        };
+        assert_eq!(services(WorkloadProvider::Grove), [names::model_service("m")]);
+        assert_eq!(services(WorkloadProvider::Component), [""; 0]);
+    }
+}

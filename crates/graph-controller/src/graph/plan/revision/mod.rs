@@ -1,0 +1,151 @@
+//! Which worker revision the spec asks for, told from the children alone.
+//!
+//! All workers of a graph change revision together. A revision is known by its suffix (opaque, in names and labels) and
+//! recognised by its fingerprint, which is stored with its objects. Nothing is remembered on the graph itself, so that
+//! nothing is lost when somebody replaces the graph's annotations.
+
+use std::collections::BTreeMap;
+
+use api_types::{
+    annotations, labels,
+    names::GenerationSuffix,
+    v1beta1::{CheckpointDeletionPolicy, ComponentSpec, DynamoComponentDeployment},
+};
+use controller_kit::apply::covers;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::spread;
+use crate::graph::{
+    merge::{Placement, component_deployment},
+    model::ValidGraph,
+};
+
+/// Version of the fingerprint's recipe. A fingerprint of another version tells nothing; contents are compared then.
+const RECIPE: &str = "v1";
+
+/// Stands for the revision while its fingerprint is computed.
+const PLACEHOLDER: &str = "generation";
+
+/// The revision that the spec asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its suffix; `None` is a revision older than suffixes.
+    pub suffix: Option<GenerationSuffix>,
+    /// Its fingerprint.
+    pub fingerprint: String,
+}
+
+/// Suffix of the revision that a live worker belongs to; `None` for workers older than revisions.
+pub fn suffix_of(live: &DynamoComponentDeployment) -> Option<GenerationSuffix> {
+    live.labels().get(labels::WORKER_HASH).filter(|v| *v != labels::LEGACY_GENERATION).map(GenerationSuffix::from_label)
+}
+
+/// Finds the target revision among the live workers, or names a new one.
+///
+/// 1. A revision with our fingerprint is the one.
+/// 2. Else one whose objects hold what the spec asks for: made by another operator, or under another recipe. It keeps
+///    its suffix, so that taking over rolls no pod.
+/// 3. Else a new one, whose suffix follows from the fingerprint and is nobody else's.
+pub fn target(graph: &ValidGraph<'_>, workers: &[&DynamoComponentDeployment]) -> Target {
+    let fingerprint = fingerprint(graph);
+    let mut revisions: BTreeMap<Option<GenerationSuffix>, Vec<&DynamoComponentDeployment>> = BTreeMap::new();
+    for worker in workers {
+        revisions.entry(suffix_of(worker)).or_default().push(worker);
+    }
+    let known = revisions.iter().find(|(_, members)| members.iter().any(|m| fingerprint_in(m) == Some(&fingerprint)));
+    let same = || revisions.iter().find(|(suffix, members)| holds(graph, suffix.as_ref(), members));
+    if let Some((suffix, _)) = known.or_else(same) {
+        return Target { suffix: suffix.clone(), fingerprint };
+    }
+    let free = (0..).map(|attempt| GenerationSuffix::of(&fingerprint, attempt));
+    let suffix = free.into_iter().find(|s| !revisions.contains_key(&Some(s.clone())));
+    Target { suffix, fingerprint }
+}
+
+fn fingerprint_in(live: &DynamoComponentDeployment) -> Option<&String> {
+    live.annotations().get(annotations::GENERATION_FINGERPRINT)
+}
+
+/// Whether a fingerprint is of the present recipe. One of another tells nothing about the spec.
+pub fn is_current_recipe(fingerprint: &str) -> bool {
+    fingerprint.starts_with(&format!("{RECIPE}:"))
+}
+
+/// Digest of everything that makes worker pods what they are.
+pub fn fingerprint(graph: &ValidGraph<'_>) -> String {
+    let placeholder = GenerationSuffix::from_label(PLACEHOLDER);
+    let content: BTreeMap<&str, Value> =
+        graph.workers().map(|c| (c.name.as_str(), identity(&wanted(graph, c, Some(&placeholder))))).collect();
+    format!("{RECIPE}:{}", controller_kit::apply::fingerprint(&json!(content)))
+}
+
+fn wanted(
+    graph: &ValidGraph<'_>,
+    component: &ComponentSpec,
+    revision: Option<&GenerationSuffix>,
+) -> DynamoComponentDeployment {
+    component_deployment(graph, component, Placement { revision, ..Placement::default() })
+}
+
+/// What the spec asks for, with what follows from a live member: the checkpoint that it starts from, whose name follows
+/// from the revision, and the engine that it was stored with.
+fn wanted_like(
+    graph: &ValidGraph<'_>,
+    component: &ComponentSpec,
+    revision: Option<&GenerationSuffix>,
+    member: &DynamoComponentDeployment,
+) -> DynamoComponentDeployment {
+    let reference = |component: &ComponentSpec| -> Option<String> {
+        let experimental = component.experimental.as_ref()?;
+        experimental.checkpoint.as_ref()?.checkpoint_ref.clone().filter(|name| !name.is_empty())
+    };
+    let made = reference(&member.spec.component)
+        .filter(|_| graph.settings.snapshots.is_some() && reference(component).is_none());
+    let placement = Placement { revision, checkpoint: made.as_deref(), ..Placement::default() };
+    let mut desired = component_deployment(graph, component, placement);
+    // It says which engine is told from the command, and stays what it was when the member was made.
+    desired.spec.backend_framework = member.spec.backend_framework;
+    desired
+}
+
+/// What tells two revisions apart: labels and spec, without what may change in place.
+fn identity(object: &DynamoComponentDeployment) -> Value {
+    let mut spec = json!(object.spec);
+    spread::without_scope(&mut spec);
+    if let Some(checkpoint) = spec.pointer_mut("/experimental/checkpoint").and_then(Value::as_object_mut) {
+        // What becomes of a checkpoint is nothing to those who start from it.
+        checkpoint.insert("deletionPolicy".to_owned(), json!(CheckpointDeletionPolicy::default()));
+    }
+    if let Some(fields) = spec.as_object_mut() {
+        for in_place in ["replicas", "minAvailable", "scalingAdapter", "runtimeVersionOverride"] {
+            fields.remove(in_place);
+        }
+    }
+    if let Some(kept) = spec.pointer_mut("/podTemplate/metadata/annotations").and_then(Value::as_object_mut) {
+        // Neither reaches a pod as a change of what it runs: the one is bookkeeping, the other restarts in place.
+        kept.remove(annotations::ORIGIN_VERSION);
+        kept.remove(annotations::RESTART_AT);
+    }
+    let own: BTreeMap<_, _> = object.labels().iter().filter(|(k, _)| *k != labels::WORKER_HASH).collect();
+    json!({ "labels": own, "spec": spec })
+}
+
+/// Whether every member of a live revision of another origin holds exactly what the spec asks for.
+fn holds(graph: &ValidGraph<'_>, suffix: Option<&GenerationSuffix>, members: &[&DynamoComponentDeployment]) -> bool {
+    let current = |m: &&DynamoComponentDeployment| fingerprint_in(m).is_some_and(|f| is_current_recipe(f));
+    if members.iter().any(current) {
+        return false;
+    }
+    members.iter().all(|member| {
+        let Some(component) = graph.workers().find(|c| c.name == member.spec.component.name) else { return false };
+        let asked = wanted_like(graph, component, suffix, member);
+        let (want, live) = (identity(&asked), identity(member));
+        // Others may have put labels on the object; what makes pods what they are stands in the spec.
+        let same_spec = covers(&want["spec"], &live["spec"]) && covers(&live["spec"], &want["spec"]);
+        member.name_any() == asked.name_any() && same_spec && covers(&live, &want)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! What the simulation may not lose with any write.
+
+use api_types::names::GenerationSuffix;
+
+use super::*;
+
+/// The least common multiple of all replica counts: every share is a whole number of these parts.
+const WHOLE: i32 = 840;
+
+/// What may not be lost in one pass.
+pub(super) struct Guard {
+    capacity: i32,
+    each: Vec<i32>,
+    pub(super) ceilings: Vec<i32>,
+}
+
+impl Guard {
+    pub(super) fn of(system: &System, target: Option<&GenerationSuffix>) -> Self {
+        let (graph, each) = system.floors();
+        let (capacity, waste) = system.capacity(target);
+        let each =
+            system.desired.iter().zip(each).map(|(desired, floor)| floor.min(total(&system.serving(desired.name))));
+        let ceilings = system.desired.iter().map(|desired| {
+            let ceiling = desired.replicas + desired.steps.bounds(desired.replicas).0;
+            ceiling.max(system.asked_for(desired.name))
+        });
+        Self { capacity: capacity.min(graph) - waste, each: each.collect(), ceilings: ceilings.collect() }
+    }
+
+    pub(super) fn check(&self, system: &System, target: Option<&GenerationSuffix>) {
+        let (capacity, _) = system.capacity(target);
+        assert!(capacity >= self.capacity, "the graph serves {capacity} of {WHOLE}, and must {}", self.capacity);
+        for (desired, floor) in system.desired.iter().zip(&self.each) {
+            let serving = total(&system.serving(desired.name));
+            assert!(serving >= *floor, "{serving} of {desired:?} serve, and {floor} must");
+        }
+        for (desired, ceiling) in system.desired.iter().zip(&self.ceilings) {
+            let asked_for = system.asked_for(desired.name);
+            assert!(asked_for <= *ceiling, "{asked_for} of {desired:?} are asked for, and {ceiling} may");
+        }
+    }
+}
+
+impl System {
+    /// Serving workers of a component, by revision. A revision without the component has none.
+    pub(super) fn serving(&self, name: &str) -> BTreeMap<Option<GenerationSuffix>, i32> {
+        let of_component = self.components.iter().filter(|d| d.spec.component.name == name);
+        of_component.map(|d| (revision::suffix_of(d), serving(d))).collect()
+    }
+
+    /// What all revisions can serve together, and how much of it may be lost to fragments: each old revision but one
+    /// may waste less than one worker of a component.
+    fn capacity(&self, target: Option<&GenerationSuffix>) -> (i32, i32) {
+        let counted: Vec<_> = self.desired.iter().filter(|desired| desired.replicas > 0).collect();
+        let by_component: Vec<_> = counted.iter().map(|desired| (desired, self.serving(desired.name))).collect();
+        let revisions: BTreeSet<_> = by_component.iter().flat_map(|(_, serving)| serving.keys().cloned()).collect();
+        let share = |revision: &Option<GenerationSuffix>| {
+            let is_target = revision.as_ref() == target;
+            let has_it = |serving: &BTreeMap<Option<GenerationSuffix>, i32>| {
+                is_target || serving.keys().any(|r| r.as_ref() != target)
+            };
+            let parts = by_component.iter().filter(|(_, serving)| has_it(serving)).map(|(desired, serving)| {
+                let serving = serving.get(revision).copied().unwrap_or(0);
+                let useful = if is_target { serving.min(desired.replicas) } else { serving };
+                useful * WHOLE / desired.replicas
+            });
+            parts.min().unwrap_or(0)
+        };
+        let shares: Vec<_> = revisions.iter().map(|r| (r.as_ref() == target, share(r))).collect();
+        let old = shares.iter().filter(|(is_target, share)| !is_target && *share > 0).count();
+        let worker = counted.iter().map(|desired| WHOLE / desired.replicas).max().unwrap_or(0);
+        let waste = worker * i32::try_from(old.saturating_sub(1)).unwrap();
+        (shares.iter().map(|(_, share)| share).sum(), waste)
+    }
+
+    /// What the graph must serve at least, and the serving workers that each component must have.
+    fn floors(&self) -> (i32, Vec<i32>) {
+        let counted = self.desired.iter().filter(|desired| desired.replicas > 0);
+        let lost = counted.map(|desired| desired.steps.bounds(desired.replicas).1 * WHOLE / desired.replicas);
+        let each = self.desired.iter().map(|desired| desired.replicas - desired.steps.bounds(desired.replicas).1);
+        (WHOLE - lost.max().unwrap_or(WHOLE), each.collect())
+    }
+
+    /// Workers of a component that are asked for, of all revisions.
+    pub(super) fn asked_for(&self, name: &str) -> i32 {
+        let of_component = self.components.iter().filter(|d| d.spec.component.name == name);
+        of_component.map(|d| d.spec.component.wanted_replicas()).sum()
+    }
+}
+
+pub(super) fn total(serving: &BTreeMap<Option<GenerationSuffix>, i32>) -> i32 {
+    serving.values().sum()
+}

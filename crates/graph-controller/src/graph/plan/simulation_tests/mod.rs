@@ -1,0 +1,454 @@
+//! Random scripts of rollouts, simulated without a cluster. Worker components are edited, reverted, scaled, renamed,
+//! added and removed, and they come up, lag, fail and flap independently of each other, while the controller dies
+//! between any two writes or decides on an old picture. After every single write, what the revisions can serve together
+//! is at least what is allowed. In the end, the objects are those of a fresh deployment.
+//!
+//! `DYNAMO_ROLLOUT_SCRIPTS` is the number of scripts per provider [default: 1000], `DYNAMO_ROLLOUT_SEED` the first seed.
+
+mod guard_tests;
+
+use api_types::v1beta1::DynamoGraphDeployment;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use serde_json::{Value, json};
+
+use self::guard_tests::{Guard, total};
+use super::*;
+use crate::graph::{
+    fixtures::{graph_with, live, observed, owner, report, set_image},
+    model::{RunningPods, Served, ValidationContext},
+    validate::validate,
+};
+
+const SCRIPTS: u64 = 1000;
+const STEPS: u64 = 40;
+const NAMES: [&str; 4] = ["Decode", "Prefill", "Draft", "Other"];
+
+/// A sequence that looks random and can be repeated.
+struct Dice(u64);
+
+impl Dice {
+    /// A number below `sides`.
+    fn below(&mut self, sides: u64) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((self.0 >> 33) % sides).unwrap()
+    }
+
+    /// A number of replicas from 0 to `most`.
+    fn replicas(&mut self, most: i32) -> i32 {
+        i32::try_from(self.below(u64::try_from(most).unwrap() + 1)).unwrap()
+    }
+}
+
+/// What runs the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Provider {
+    Deployment,
+    LeaderWorkerSet,
+}
+
+/// How a component replaces its workers: as annotations, and as what they allow.
+#[derive(Clone, Copy, Debug)]
+enum Steps {
+    Default,
+    NoSurge,
+    NoSurgeAlone,
+    FullSurge,
+    Mixed,
+    Recreate,
+}
+
+impl Steps {
+    const ALL: [Self; 6] =
+        [Self::Default, Self::NoSurge, Self::NoSurgeAlone, Self::FullSurge, Self::Mixed, Self::Recreate];
+
+    fn annotations(self) -> Value {
+        let (surge, unavailable) =
+            ("nvidia.com/deployment-rolling-update-max-surge", "nvidia.com/deployment-rolling-update-max-unavailable");
+        match self {
+            Self::Default => json!({}),
+            Self::NoSurge => json!({ surge: "0", unavailable: "1" }),
+            Self::NoSurgeAlone => json!({ surge: "0" }),
+            Self::FullSurge => json!({ surge: "100%", unavailable: "0" }),
+            Self::Mixed => json!({ surge: "1", unavailable: "50%" }),
+            Self::Recreate => json!({ "nvidia.com/deployment-strategy": "Recreate" }),
+        }
+    }
+
+    /// Workers above and below the desired count.
+    fn bounds(self, desired: i32) -> (i32, i32) {
+        let (surge, unavailable) = match self {
+            Self::Default => ((desired + 3) / 4, desired / 4),
+            Self::NoSurge => (0, 1),
+            Self::NoSurgeAlone => (0, (desired / 4).max(1)),
+            Self::FullSurge => (desired, 0),
+            Self::Mixed => (1, desired / 2),
+            Self::Recreate => (0, desired),
+        };
+        (surge, unavailable.min(desired))
+    }
+}
+
+/// A worker component in the spec.
+#[derive(Clone, Debug)]
+struct Wanted {
+    name: &'static str,
+    replicas: i32,
+    steps: Steps,
+}
+
+/// The API server refused a write that was decided on another version.
+struct Changed;
+
+struct System {
+    provider: Provider,
+    image: usize,
+    annotated: bool,
+    desired: Vec<Wanted>,
+    components: Vec<DynamoComponentDeployment>,
+    /// Pods of each object, terminating ones included, with their component.
+    pods: BTreeMap<String, RunningPods>,
+    /// Earlier pictures of the components, since the last edit and the last worker that failed by itself.
+    past: Vec<Vec<DynamoComponentDeployment>>,
+    clock: i64,
+}
+
+impl System {
+    fn new(provider: Provider, desired: Vec<Wanted>) -> Self {
+        let (components, pods, past) = (vec![], BTreeMap::new(), vec![]);
+        Self { provider, image: 0, annotated: true, desired, components, pods, past, clock: 1 }
+    }
+
+    fn graph(&self) -> DynamoGraphDeployment {
+        graph_with(|g| {
+            set_image(g, &format!("1.{}.0", self.image));
+            let pattern = g["spec"]["components"].as_array_mut().unwrap().pop().unwrap();
+            for desired in &self.desired {
+                let mut worker = pattern.clone();
+                worker["name"] = json!(desired.name);
+                worker["type"] = json!(if desired.name == "Prefill" { "prefill" } else { "decode" });
+                worker["replicas"] = json!(desired.replicas);
+                worker["podTemplate"]["metadata"] = json!({ "annotations": desired.steps.annotations() });
+                if self.provider == Provider::LeaderWorkerSet {
+                    worker["multinode"] = json!({ "nodeCount": 2 });
+                }
+                g["spec"]["components"].as_array_mut().unwrap().push(worker);
+            }
+            if self.annotated {
+                g["metadata"]["annotations"] = json!({ "nvidia.com/current-worker-hash": "whatever",
+                    "nvidia.com/dynamo-operator-origin-version": "1.4.0" });
+            }
+        })
+    }
+
+    fn component(&self, name: &str) -> Option<&Wanted> {
+        self.desired.iter().find(|desired| desired.name == name)
+    }
+
+    /// One pass on the picture of the cache, which ends after so many writes.
+    fn reconcile(&mut self, picture: &[DynamoComponentDeployment], writes: usize, dice: &mut Dice) {
+        let graph = self.graph();
+        let served = Served { leader_worker_sets: true, ..Served::default() };
+        let facts = ValidationContext { served, ..ValidationContext::default() };
+        let valid = validate(&graph, crate::graph::fixtures::settings(), facts).unwrap();
+        let mut observed = observed(&graph, picture.to_vec());
+        observed.running_pods = self.pods.clone();
+        let mut plan = plan(&valid, &observed);
+        let target = plan.rollout.target.clone();
+        let mut guard = Guard::of(self, target.as_ref());
+        if picture != self.components {
+            // A new object can be one too many for a moment. Only what serves is safe from an old picture.
+            guard.ceilings.clear();
+        }
+        // Wanted components are written at once, so any of them may be the first.
+        let first = dice.below(plan.components.len() as u64);
+        plan.components.rotate_left(first);
+        let mut left = writes;
+        for desired in plan.components.iter().chain(&plan.old) {
+            if left == 0 {
+                return;
+            }
+            match self.write(desired, picture.iter().find(|d| d.name_any() == desired.name_any())) {
+                Ok(written) => left -= usize::from(written),
+                Err(Changed) => return,
+            }
+            guard.check(self, target.as_ref());
+        }
+        for removal in plan.delete.iter().take(left) {
+            let version = |all: &[DynamoComponentDeployment]| {
+                let found = all.iter().find(|d| d.metadata.uid.as_ref() == Some(&removal.uid));
+                found.and_then(|d| d.metadata.resource_version.clone())
+            };
+            if version(picture) != version(&self.components) {
+                return;
+            }
+            self.tick();
+            self.components.retain(|d| d.metadata.uid.as_ref() != Some(&removal.uid));
+            guard.check(self, target.as_ref());
+        }
+    }
+
+    fn tick(&mut self) -> String {
+        self.clock += 1;
+        self.clock.to_string()
+    }
+
+    /// What the apply engine and the API server do with one object. `picture` is the object in the cache.
+    fn write(
+        &mut self,
+        desired: &DynamoComponentDeployment,
+        picture: Option<&DynamoComponentDeployment>,
+    ) -> Result<bool, Changed> {
+        let name = desired.name_any();
+        let is_wanted = |d: &DynamoComponentDeployment| d.spec == desired.spec && d.metadata.owner_references.is_some();
+        if picture.is_some_and(is_wanted) {
+            return Ok(false);
+        }
+        let version = self.tick();
+        let known = self.components.iter_mut().find(|d| d.name_any() == name);
+        let Some(known) = known else {
+            if picture.is_some() {
+                return Err(Changed);
+            }
+            self.start(desired);
+            let mut new = live(desired, 0);
+            new.metadata.uid = Some(format!("uid-{version}"));
+            new.metadata.creation_timestamp = Some(Time(Timestamp::from_second(self.clock).unwrap()));
+            (new.metadata.resource_version, new.status) = (Some(version), None);
+            self.components.push(new);
+            return Ok(true);
+        };
+        if picture.is_none_or(|picture| picture.metadata.resource_version != known.metadata.resource_version) {
+            return Err(Changed);
+        }
+        known.metadata.owner_references = Some(vec![owner()]);
+        known.metadata.resource_version = Some(version);
+        let is_more = desired.spec.component.wanted_replicas() > known.spec.component.wanted_replicas();
+        if known.spec != desired.spec {
+            known.spec = desired.spec.clone();
+            known.metadata.generation = known.metadata.generation.map(|g| g + 1);
+        }
+        if is_more {
+            self.start(desired);
+        }
+        Ok(true)
+    }
+
+    /// Pods of an object start.
+    fn start(&self, d: &DynamoComponentDeployment) {
+        let (name, component) = (d.name_any(), &d.spec.component.name);
+        let recreate = self.component(component).is_some_and(|desired| matches!(desired.steps, Steps::Recreate));
+        if recreate && d.spec.component.wanted_replicas() > 0 {
+            let others = self.pods.iter().filter(|(other, pods)| **other != name && pods.component == *component);
+            let left: Vec<_> = others.filter(|(_, pods)| pods.count > 0).collect();
+            assert!(left.is_empty(), "{name} starts beside {left:?}");
+        }
+    }
+
+    /// The component controller reports one object. Its surplus pods have ended, or not.
+    fn tell(&mut self, which: usize, ready: i32, ended: bool) {
+        let version = self.tick();
+        let Some(d) = self.components.get_mut(which) else { return };
+        let (name, replicas) = (d.name_any(), d.spec.component.wanted_replicas());
+        if ready.min(replicas) < serving(d) {
+            self.past.clear();
+        }
+        report(d, ready.min(replicas));
+        d.metadata.resource_version = Some(version);
+        let component = d.spec.component.name.clone();
+        let pods = self.pods.entry(name.clone()).or_insert(RunningPods { component, count: 0 });
+        let count = usize::try_from(replicas).unwrap();
+        pods.count = if ended { count } else { pods.count.max(count) };
+        let count = pods.count;
+        if let Some(status) = d.status.as_mut().and_then(|status| status.component.as_mut()) {
+            status.replicas = i32::try_from(count).unwrap();
+        }
+        self.pods.retain(|_, pods| pods.count > 0);
+    }
+
+    fn step(&mut self, dice: &mut Dice) {
+        let worker = dice.below(self.desired.len() as u64);
+        let what = dice.below(24);
+        if what < 7 {
+            // A process that sees an edit has seen what was written before it.
+            self.past.clear();
+        }
+        match what {
+            0 | 1 => self.image = dice.below(3),
+            2 => self.annotated = false,
+            3 => self.components.iter_mut().for_each(|d| d.metadata.owner_references = None),
+            4 => self.desired[worker].replicas = dice.replicas(8),
+            5 => match self.desired.len() {
+                1 => self.rename_or_add(dice, None),
+                _ => drop(self.desired.remove(worker)),
+            },
+            6 => self.rename_or_add(dice, Some(worker).filter(|_| self.desired.len() > 1)),
+            7 => {
+                // Pods of deleted objects end, and an object goes by hand.
+                let names: BTreeSet<_> = self.components.iter().map(ResourceExt::name_any).collect();
+                match dice.below(4) {
+                    0 if !self.components.is_empty() => {
+                        self.components.remove(dice.below(self.components.len() as u64));
+                        self.past.clear();
+                    }
+                    _ => self.pods.retain(|name, _| names.contains(name)),
+                }
+            }
+            8..=10 => self.reconcile(&self.components.clone(), dice.below(5), dice),
+            11..=13 => self.reconcile(&self.components.clone(), 99, dice),
+            14 if !self.past.is_empty() => {
+                let old = self.past[dice.below(self.past.len() as u64)].clone();
+                self.reconcile(&old, 99, dice);
+            }
+            _ if !self.components.is_empty() => {
+                let which = dice.below(self.components.len() as u64);
+                let d = &self.components[which];
+                let (replicas, before) = (d.spec.component.wanted_replicas(), serving(d));
+                // Of every third image, one component never comes up.
+                let hopeless = self.image == 2 && d.spec.component.name == NAMES[dice.below(2)];
+                let ready = match dice.below(4) {
+                    _ if hopeless => before,
+                    0 => dice.replicas(replicas.max(0)),
+                    1 => before,
+                    _ => replicas,
+                };
+                self.tell(which, ready, dice.below(3) > 0);
+            }
+            _ => {}
+        }
+        self.past.push(self.components.clone());
+    }
+
+    /// A component that there is not yet, instead of another one if it is given.
+    fn rename_or_add(&mut self, dice: &mut Dice, instead: Option<usize>) {
+        let free: Vec<_> = NAMES.into_iter().filter(|name| self.component(name).is_none()).collect();
+        if free.is_empty() {
+            return;
+        }
+        let name = free[dice.below(free.len() as u64)];
+        match instead {
+            Some(index) => self.desired[index].name = name,
+            None => self.desired.push(Wanted { name, replicas: dice.replicas(8), steps: any_steps(dice) }),
+        }
+    }
+
+    /// From now on nothing fails: everything desired comes up, and pods end.
+    fn settle(&mut self, dice: &mut Dice) {
+        for round in 0..200 {
+            let before = self.clock;
+            self.reconcile(&self.components.clone(), 99, dice);
+            let settled = self.clock == before && round > 0;
+            let names: BTreeSet<_> = self.components.iter().map(ResourceExt::name_any).collect();
+            self.pods.retain(|name, _| names.contains(name));
+            for which in 0..self.components.len() {
+                let replicas = self.components[which].spec.component.wanted_replicas();
+                self.tell(which, replicas, true);
+            }
+            if settled {
+                return;
+            }
+        }
+        panic!("the rollout does not end");
+    }
+
+    fn objects(&self) -> BTreeSet<(String, Option<i32>)> {
+        self.components.iter().map(|d| (d.name_any(), d.spec.component.replicas)).collect()
+    }
+}
+
+/// Workers that can serve by the reports, less those that a written scale-down takes away.
+fn serving(d: &DynamoComponentDeployment) -> i32 {
+    let status = d.status.as_ref().and_then(|s| s.component.as_ref());
+    let available = status.and_then(|c| c.available_replicas).unwrap_or(0);
+    available.min(d.spec.component.wanted_replicas())
+}
+
+fn any_steps(dice: &mut Dice) -> Steps {
+    Steps::ALL[dice.below(Steps::ALL.len() as u64)]
+}
+
+fn play(provider: Provider, seed: u64) {
+    let mut dice = Dice(seed);
+    let mut system = System::new(provider, vec![]);
+    for _ in 0..=dice.below(3) {
+        system.rename_or_add(&mut dice, None);
+    }
+    if dice.below(4) > 0 {
+        system.settle(&mut dice);
+    }
+    for _ in 0..STEPS {
+        system.step(&mut dice);
+    }
+    system.settle(&mut dice);
+    let ended = system.objects();
+    let mut fresh = System { components: vec![], pods: BTreeMap::new(), past: vec![], ..system };
+    fresh.settle(&mut dice);
+    assert_eq!(ended, fresh.objects());
+}
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
+
+fn play_all(provider: Provider) {
+    let (first, count) = (setting("DYNAMO_ROLLOUT_SEED", 1), setting("DYNAMO_ROLLOUT_SCRIPTS", SCRIPTS));
+    for seed in first..first + count {
+        let played = std::panic::catch_unwind(|| play(provider, seed));
+        assert!(played.is_ok(), "DYNAMO_ROLLOUT_SEED={seed} DYNAMO_ROLLOUT_SCRIPTS=1 plays the script that failed");
+    }
+}
+
+#[test]
+fn no_script_takes_away_what_deployments_serve() {
+    play_all(Provider::Deployment);
+}
+
+#[test]
+fn no_script_takes_away_what_leader_worker_sets_serve() {
+    play_all(Provider::LeaderWorkerSet);
+}
+
+fn two_workers(steps: Steps) -> System {
+    let desired = |name| Wanted { name, replicas: 4, steps };
+    System::new(Provider::Deployment, vec![desired("Decode"), desired("Prefill")])
+}
+
+/// A pipeline deploys a broken image under a new tag with every commit, and renames a component now and then.
+#[test]
+fn superseded_generations_are_collected_at_once() {
+    let mut dice = Dice(1);
+    let mut system = two_workers(Steps::Default);
+    system.settle(&mut dice);
+    for image in 1..50 {
+        system.image = image;
+        system.desired[1].name = NAMES[1 + image / 10 % 3];
+        for _ in 0..4 {
+            system.reconcile(&system.components.clone(), 99, &mut dice);
+            for which in 0..system.components.len() {
+                let ready = serving(&system.components[which]);
+                system.tell(which, ready, true);
+            }
+        }
+        // A frontend, the revision that serves, and the target.
+        assert_eq!(system.components.len(), 5, "{:?}", system.objects());
+        assert_eq!(total(&system.serving("Decode")), 3);
+    }
+    system.settle(&mut dice);
+    assert_eq!(system.components.len(), 3);
+}
+
+#[test]
+fn recreate_waits_for_pods_of_a_deleted_object() {
+    let mut dice = Dice(1);
+    let mut system = two_workers(Steps::Recreate);
+    system.settle(&mut dice);
+    system.image = 1;
+    system.components.retain(|d| d.spec.component.name != "Decode");
+    for pods_end in [false, true] {
+        if pods_end {
+            system.pods.retain(|_, pods| pods.component != "Decode");
+        }
+        system.reconcile(&system.components.clone(), 99, &mut dice);
+        let asked_for = NAMES[..2].iter().map(|name| system.asked_for(name)).collect::<Vec<_>>();
+        assert_eq!(asked_for, [if pods_end { 4 } else { 0 }, 0]);
+    }
+}

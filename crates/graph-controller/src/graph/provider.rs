@@ -1,0 +1,182 @@
+//! Chooses the workload provider of a graph: live objects first, then the annotation that admission wrote, then what
+//! the cluster serves. The choice never changes while the graph lives. Pure.
+
+use api_types::{annotations, conditions, grove};
+use kube::ResourceExt;
+use workload::WorkloadProvider;
+
+use crate::graph::{
+    model::{Cached, Obstacle, Progress, ValidationContext},
+    settings::Settings,
+};
+
+/// Chooses the workload provider of a graph.
+///
+/// Live objects take precedence over the annotation, which may have been replaced: a serving graph must not be started
+/// a second time with the other provider.
+///
+/// # Errors
+/// There are live objects of both providers, or the annotation names an unknown one.
+pub fn choose(cached: &Cached, settings: &Settings) -> Result<WorkloadProvider, Obstacle> {
+    match (cached.components.is_empty(), cached.grove.sets.is_empty()) {
+        (false, false) => return Err(both(cached)),
+        (false, true) => return Ok(WorkloadProvider::Component),
+        (true, false) => return Ok(WorkloadProvider::Grove),
+        (true, true) => {}
+    }
+    let given = |key| cached.graph.annotations().get(key).map(String::as_str);
+    match given(annotations::WORKLOAD_PROVIDER) {
+        Some(annotations::PROVIDER_COMPONENT) => Ok(WorkloadProvider::Component),
+        Some(annotations::PROVIDER_GROVE) => Ok(WorkloadProvider::Grove),
+        Some(other) => Err(Obstacle {
+            ready_reason: conditions::graph::PROVIDER_UNSUPPORTED,
+            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
+            message: format!(
+                "metadata.annotations[{}]: {other:?} is no workload provider; use \"component\" or \"grove\"",
+                annotations::WORKLOAD_PROVIDER
+            ),
+        }),
+        None => {
+            let declined = given(annotations::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"));
+            let offered = settings.grove.enabled && cached.served.grove;
+            Ok(if offered && !declined { WorkloadProvider::Grove } else { WorkloadProvider::Component })
+        }
+    }
+}
+
+fn both(cached: &Cached) -> Obstacle {
+    let names = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(", ");
+    Obstacle {
+        ready_reason: conditions::graph::FAILED,
+        progress: Progress::Stalled(conditions::graph::CONFLICTING_PROVIDERS),
+        message: format!(
+            "the graph has DynamoComponentDeployments ({}) as well as PodCliqueSets ({}); nothing is changed until those \
+             of one kind are deleted",
+            names(&mut cached.components.iter().map(ResourceExt::name_any)),
+            names(&mut cached.grove.sets.iter().map(ResourceExt::name_any)),
+        ),
+    }
+}
+
+/// Why a valid graph on Grove cannot be reconciled.
+pub fn lacks_grove(context: ValidationContext<'_>, settings: &Settings) -> Option<Obstacle> {
+    let api = grove::API_VERSION;
+    let message = if !settings.grove.enabled {
+        "the graph runs on Grove, which the operator's configuration switches off (orchestrators.grove.enabled)"
+            .to_owned()
+    } else if !context.served.grove {
+        format!(
+            "the graph runs on Grove, and the cluster does not serve podcliquesets, podcliques and \
+             podcliquescalinggroups of {api}; install Grove"
+        )
+    } else if settings.grove.both_schedulers {
+        "orchestrators.kaiScheduler and orchestrators.volcanoScheduler are both enabled in the operator's configuration, \
+         and a graph can be placed by one of them only"
+            .to_owned()
+    } else if settings.grove.volcano && !context.served.volcano {
+        "orchestrators.volcanoScheduler is enabled in the operator's configuration, and the cluster does not serve podgroups of \
+         scheduling.volcano.sh/v1beta1; install Volcano, or disable it there"
+            .to_owned()
+    } else {
+        let queue = context.missing_queue?;
+        return Some(Obstacle {
+            ready_reason: conditions::graph::FAILED,
+            progress: Progress::Stalled(conditions::graph::QUEUE_MISSING),
+            message: format!(
+                "metadata.annotations[{}]: there is no Queue {queue} of the KAI scheduler (scheduling.run.ai/v2); create it, \
+                 or name another",
+                annotations::KAI_QUEUE
+            ),
+        });
+    };
+    Some(Obstacle {
+        ready_reason: conditions::graph::PROVIDER_UNAVAILABLE,
+        progress: Progress::Stalled(conditions::graph::API_MISSING),
+        message,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::graph::{
+        fixtures::{cached, graph_with, grove, live, observed, valid},
+        model::Served,
+    };
+
+    fn chosen(provider: Option<&str>, enable: Option<&str>, served: bool) -> Result<WorkloadProvider, &'static str> {
+        let graph = graph_with(|g| {
+            g["metadata"]["annotations"] = json!({});
+            let all = [(annotations::WORKLOAD_PROVIDER, provider), (annotations::ENABLE_GROVE, enable)];
+            for (key, value) in all.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+                g["metadata"]["annotations"][key] = json!(value);
+            }
+        });
+        let mut cached = cached(&graph, vec![]);
+        cached.served.grove = served;
+        choose(&cached, grove::settings()).map_err(|refusal| refusal.ready_reason)
+    }
+
+    #[test]
+    fn admission_decides_and_without_it_what_the_cluster_has() {
+        use WorkloadProvider::{Component, Grove};
+        let table = [
+            ((Some("component"), None, true), Ok(Component)),
+            ((Some("grove"), Some("false"), false), Ok(Grove)),
+            ((Some("other"), None, true), Err(conditions::graph::PROVIDER_UNSUPPORTED)),
+            ((None, None, true), Ok(Grove)),
+            ((None, Some("False"), true), Ok(Component)),
+            ((None, Some("true"), true), Ok(Grove)),
+            ((None, None, false), Ok(Component)),
+        ];
+        for ((provider, enable, served), expected) in table {
+            assert_eq!(chosen(provider, enable, served), expected, "{provider:?} {enable:?} {served}");
+        }
+    }
+
+    #[test]
+    fn what_is_live_wins_over_every_annotation() {
+        let pinned = |provider: &str| {
+            graph_with(|g| g["metadata"]["annotations"] = json!({ annotations::WORKLOAD_PROVIDER: provider }))
+        };
+        let (on_grove, as_components) = (pinned("grove"), pinned("component"));
+        let decided = crate::graph::plan::plan(&valid(&as_components), &observed(&as_components, vec![]));
+        let components: Vec<_> = decided.components.iter().map(|d| live(d, 1)).collect();
+        assert_eq!(
+            choose(&cached(&on_grove, components.clone()), grove::settings()).unwrap(),
+            WorkloadProvider::Component
+        );
+
+        let mut with_set = cached(&as_components, vec![]);
+        with_set.grove.sets = vec![grove::live_set(&as_components)];
+        assert_eq!(choose(&with_set, grove::settings()).unwrap(), WorkloadProvider::Grove);
+
+        with_set.components = components;
+        let refusal = choose(&with_set, grove::settings()).unwrap_err();
+        assert_eq!(refusal.progress, Progress::Stalled(conditions::graph::CONFLICTING_PROVIDERS));
+        assert!(refusal.message.contains("chat-frontend") && refusal.message.contains("PodCliqueSets (chat)"));
+    }
+
+    #[test]
+    fn a_missing_api_is_named() {
+        let refusal = lacks_grove(ValidationContext::default(), grove::settings()).unwrap();
+        assert_eq!(refusal.ready_reason, conditions::graph::PROVIDER_UNAVAILABLE);
+        assert!(refusal.message.contains("grove.io/v1alpha1"), "{}", refusal.message);
+
+        let mut settings = grove::settings().clone();
+        settings.grove.volcano = true;
+        let lacks = |volcano| {
+            let served = Served { grove: true, volcano, ..Served::default() };
+            lacks_grove(
+                ValidationContext { provider: WorkloadProvider::Grove, served, ..ValidationContext::default() },
+                &settings,
+            )
+        };
+        let refusal = lacks(false).unwrap();
+        assert_eq!(refusal.progress, Progress::Stalled(conditions::graph::API_MISSING));
+        assert!(refusal.message.contains("scheduling.volcano.sh/v1beta1"), "{}", refusal.message);
+        assert_eq!(lacks(true), None);
+    }
+}
