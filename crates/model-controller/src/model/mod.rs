@@ -6,6 +6,7 @@ pub mod endpoints;
 pub mod events;
 pub mod fallback;
 pub mod finalize;
+#[expect(clippy::module_inception, reason = "the folder has the name of the kind, the file that of its content")]
 pub mod model;
 pub mod note;
 pub mod observe;
