@@ -7,7 +7,7 @@ use controller_kit::{
 use k8s_openapi::Resource;
 use workload::LeaderWorkerSet;
 
-use crate::{component::leftover::PodGroup, image_build::defaults::CONFIG_MAP};
+use crate::{component::model::PodGroup, image_build::defaults::CONFIG_MAP};
 
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
@@ -23,7 +23,7 @@ pub const ACCESS: &[Access] = &[
         resource: "dynamocomponentdeployments",
         subresource: None,
         verbs: &[Verb::Patch],
-        why: "removes the finalizer that the Go operator left on an object that is being deleted",
+        why: "removes the finalizer that the upstream operator left on an object that is being deleted",
     },
     Access {
         group: api_types::GROUP,

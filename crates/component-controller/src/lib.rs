@@ -1,16 +1,20 @@
-//! The controller of `DynamoComponentDeployment`: turns each into a Deployment and a Service, and tells how far it is.
+//! The controller of components: a Deployment or LeaderWorkerSet and a Service for each, checkpoints, and image builds.
 //!
-//! - [`component`]: observe, validate, decide, apply, status; its `mod.rs` reads as their table of contents.
-//! - [`image_build`]: images of DynamoComponents, the API of 2025.
-//! - [`access`]: what the controller may do, as data.
-//! - [`run`](run()): caches, triggers and the loop.
+//! | module | reconciled kind |
+//! |---|---|
+//! | [`component`] | `DynamoComponentDeployment` |
+//! | [`checkpoint`] | `DynamoCheckpoint` |
+//! | [`image_build`] | `DynamoComponent`, of the legacy API |
+//!
+//! Each has the same files: `model` (data), `observe`, `validate`, `plan`, `apply`, `status`, `events`, `requeue`. Its `mod.rs` calls
+//! them, and they depend on `model`. [`access`] has the rights as data, [`run`](run()) the watches and loops.
 
 pub mod access;
 pub mod checkpoint;
+pub mod checkpoint_caches;
 pub mod component;
 pub mod image_build;
 mod run;
-pub mod snapshots;
 
 pub use run::{run, run_with};
 

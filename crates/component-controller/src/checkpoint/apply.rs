@@ -1,8 +1,8 @@
-//! I/O out: carries a decision on a checkpoint out, in an order that has a reason.
+//! Creates and deletes the children of a checkpoint.
 
 use api_types::{conditions::checkpoint as reason, names};
 use controller_kit::{
-    apply::{self, Applier, Desired, ObjectId, Outcome},
+    apply::{self, Applier, Desired, Outcome},
     failure::Class,
     read::Interruption,
 };
@@ -12,70 +12,57 @@ use serde::Serialize;
 use workload::checkpoint::artifact_version;
 
 use super::{
-    decide::{Decision, POD, Stage},
-    deletion::{Cleanup, without_namespace},
-    observe::Observed,
+    model::{Applied, CapturePhase, Cleanup, Observed, Plan},
+    plan::{POD, cleanup::without_namespace},
 };
 
-/// What became of a decision.
-#[derive(Debug, PartialEq)]
-pub struct Acted {
-    /// Where the checkpoint stands.
-    pub stage: Stage,
-    /// What was made, in order.
-    pub made: Vec<ObjectId>,
-    /// Whether the API server refused an object.
-    pub refused: bool,
-}
-
-/// Carries a decision out. The claim comes before the pod that mounts it, deletions come last.
+/// Applies a plan. The volume is created before the pod that mounts it; deletions come last.
 ///
 /// # Errors
-/// What goes away by itself.
-pub async fn apply(applier: &Applier, observed: &Observed, decision: Decision) -> Result<Acted, Interruption> {
-    let mut acted = Acted { stage: decision.stage, made: Vec::new(), refused: false };
-    if let Stage::Failed { reason: reason::JOB_DELETED | reason::JOB_DELETED_EARLY, .. } = acted.stage
+/// Transient failures.
+pub async fn apply(applier: &Applier, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
+    let mut applied = Applied { phase: plan.phase, created: Vec::new(), rejected: false };
+    if let CapturePhase::Failed { reason: reason::JOB_DELETED | reason::JOB_DELETED_EARLY, .. } = applied.phase
         && job_exists(applier, observed).await?
     {
-        // The cache is behind; a checkpoint must not be given up on its word.
-        acted.stage = Stage::Capturing { waits: POD.to_owned(), stalled: None };
-        return Ok(acted);
+        // The cache is stale; a checkpoint is not given up because of it.
+        applied.phase = CapturePhase::Capturing { waits: POD.to_owned(), stalled: None };
+        return Ok(applied);
     }
     let mut blocked = None;
-    if let Some(claim) = &decision.make_claim
-        && let Err(error) = make(applier, claim, observed, &mut acted).await
+    if let Some(volume) = &plan.create_volume
+        && let Err(error) = create(applier, volume, observed, &mut applied).await
     {
-        blocked = claim_refused(error)?;
-        acted.refused = blocked.is_some();
+        blocked = on_rejected_volume(error)?;
+        applied.rejected = blocked.is_some();
     }
-    // The next look tries again.
-    let job = decision.make_job.as_ref().filter(|_| blocked.is_none());
-    acted.stage = blocked.unwrap_or(acted.stage);
+    let job = plan.create_job.as_ref().filter(|_| blocked.is_none());
+    applied.phase = blocked.unwrap_or(applied.phase);
     if let Some(job) = job {
-        match make(applier, job, observed, &mut acted).await {
+        match create(applier, job, observed, &mut applied).await {
             Ok(()) => {}
-            Err(error) => (acted.stage, acted.refused) = (job_refused(error)?, true),
+            Err(error) => (applied.phase, applied.rejected) = (on_rejected_job(error)?, true),
         }
     }
-    if let Some(capture) = &decision.make_capture {
-        match make(applier, capture, observed, &mut acted).await {
+    if let Some(capture) = &plan.create_capture {
+        match create(applier, capture, observed, &mut applied).await {
             Ok(()) => {}
-            Err(error) => (acted.stage, acted.refused) = (capture_refused(error)?, true),
+            Err(error) => (applied.phase, applied.rejected) = (on_rejected_capture(error)?, true),
         }
     }
-    if let Some(capture) = &decision.delete_capture {
+    if let Some(capture) = &plan.delete_capture {
         applier.delete(capture, &observed.uid).await?;
     }
-    for job in &decision.delete_jobs {
+    for job in &plan.delete_jobs {
         applier.delete(job, &observed.uid).await?;
     }
-    Ok(acted)
+    Ok(applied)
 }
 
-/// Carries out what a deletion needs, and returns what came of it: where no Job can be made any more, that is the end.
+/// Applies the next step of a deletion, and returns it. Where no Job can be created any more, the deletion is done.
 ///
 /// # Errors
-/// What the API server answered.
+/// Transient failures, and rejections.
 pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: Cleanup) -> Result<Cleanup, Interruption> {
     match &cleanup {
         Cleanup::Start(job) => match applier.apply(&Desired::of(job.as_ref(), &observed.uid)?, None).await {
@@ -101,47 +88,52 @@ async fn job_exists(applier: &Applier, observed: &Observed) -> Result<bool, Inte
     Ok(applier.find::<Job>(&observed.namespace, &name).await?.is_some())
 }
 
-async fn make<K>(applier: &Applier, object: &K, observed: &Observed, acted: &mut Acted) -> Result<(), apply::Error>
+async fn create<K>(
+    applier: &Applier,
+    object: &K,
+    observed: &Observed,
+    applied: &mut Applied,
+) -> Result<(), apply::Error>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
     let desired = Desired::of(object, &observed.uid)?;
     if let Outcome::Created(_) = applier.apply(&desired, None).await? {
-        acted.made.push(desired.id().clone());
+        applied.created.push(desired.id().clone());
     }
     Ok(())
 }
 
-fn claim_refused(error: apply::Error) -> Result<Option<Stage>, Interruption> {
+fn on_rejected_volume(error: apply::Error) -> Result<Option<CapturePhase>, Interruption> {
     let message = error.to_string();
     match error.class() {
-        // Somebody made one meanwhile.
+        // It was created meanwhile.
         Class::Foreign => Ok(None),
-        Class::Invalid => Ok(Some(Stage::Blocked { reason: reason::NO_STORAGE, message })),
-        Class::Forbidden => Ok(Some(Stage::Blocked { reason: reason::FORBIDDEN, message })),
-        Class::Webhook => Ok(Some(Stage::Waiting(message))),
+        Class::Invalid => Ok(Some(CapturePhase::Blocked { reason: reason::NO_STORAGE, message })),
+        Class::Forbidden => Ok(Some(CapturePhase::Blocked { reason: reason::FORBIDDEN, message })),
+        Class::Webhook => Ok(Some(CapturePhase::Waiting(message))),
         Class::Transient => Err(error.into()),
     }
 }
 
-fn job_refused(error: apply::Error) -> Result<Stage, Interruption> {
+fn on_rejected_job(error: apply::Error) -> Result<CapturePhase, Interruption> {
     let message = error.to_string();
     match error.class() {
-        Class::Foreign => Ok(Stage::Blocked { reason: reason::NAME_TAKEN, message }),
-        Class::Invalid => Ok(Stage::Mistaken { reason: reason::INVALID_SPEC, message }),
-        Class::Forbidden => Ok(Stage::Blocked { reason: reason::FORBIDDEN, message }),
-        Class::Webhook => Ok(Stage::Waiting(message)),
+        Class::Foreign => Ok(CapturePhase::Blocked { reason: reason::NAME_TAKEN, message }),
+        Class::Invalid => Ok(CapturePhase::Invalid { reason: reason::INVALID_SPEC, message }),
+        Class::Forbidden => Ok(CapturePhase::Blocked { reason: reason::FORBIDDEN, message }),
+        Class::Webhook => Ok(CapturePhase::Waiting(message)),
         Class::Transient => Err(error.into()),
     }
 }
 
-fn capture_refused(error: apply::Error) -> Result<Stage, Interruption> {
+fn on_rejected_capture(error: apply::Error) -> Result<CapturePhase, Interruption> {
     let message = error.to_string();
     match error.class() {
-        Class::Foreign => Ok(Stage::Failed { reason: reason::CAPTURE_NAME_TAKEN, message }),
-        Class::Invalid => Ok(Stage::Failed { reason: reason::CAPTURE_REFUSED, message }),
-        Class::Forbidden => Ok(Stage::Capturing { waits: message, stalled: Some(reason::FORBIDDEN) }),
-        Class::Webhook => Ok(Stage::Capturing { waits: message, stalled: None }),
+        Class::Foreign => Ok(CapturePhase::Failed { reason: reason::CAPTURE_NAME_TAKEN, message }),
+        Class::Invalid => Ok(CapturePhase::Failed { reason: reason::CAPTURE_REFUSED, message }),
+        Class::Forbidden => Ok(CapturePhase::Capturing { waits: message, stalled: Some(reason::FORBIDDEN) }),
+        Class::Webhook => Ok(CapturePhase::Capturing { waits: message, stalled: None }),
         Class::Transient => Err(error.into()),
     }
 }

@@ -4,10 +4,9 @@ use api_types::{external::PodSnapshot, v1alpha1::DynamoCheckpoint};
 use controller_kit::pods::JobWaits;
 use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::{Value, json};
-use workload::checkpoint::{CheckpointConfig, CheckpointStorage};
+use workload::checkpoint::{CheckpointConfig, CheckpointStorage, StorageLocation};
 
-use super::observe::Observed;
-use crate::snapshots::StorageLocation;
+use super::model::Observed;
 
 pub const JOB: &str = "checkpoint-job-0123-1";
 
@@ -46,12 +45,12 @@ pub fn observed(status: Value) -> Observed {
         is_captured: false,
         capture: None,
         serves_captures: true,
-        place: StorageLocation::OfAgent(CheckpointStorage {
+        location: StorageLocation::OfAgent(CheckpointStorage {
             claim: "claim".to_owned(),
             folder: "/checkpoints".to_owned(),
         }),
         claimed_gpus: Ok(0),
-        settings: Some(CheckpointConfig::default()),
+        config: Some(CheckpointConfig::default()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! I/O in: one snapshot of everything that a decision on a checkpoint needs.
+//! Reads everything that the plan of a checkpoint depends on.
 
 use api_types::{external::PodSnapshot, labels, names, v1alpha1::DynamoCheckpoint, v1beta1::DEFAULT_DEVICE_CLASS};
 use controller_kit::{
@@ -6,94 +6,52 @@ use controller_kit::{
     claims::spec_of,
     pods::{JobWaits, PodWatcher},
     read::Interruption,
-    store::{Key, Packed, Store, controller_owner},
+    store::{Key, Packed, Store},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{batch::v1::Job, core::v1::Pod},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::{Resource, core::PartialObjectMeta};
+use kube::core::PartialObjectMeta;
 use workload::{
     Diagnosis,
-    checkpoint::{CheckpointConfig, artifact_version, checkpoint_id, claims_of},
+    checkpoint::{artifact_version, checkpoint_id, claims_of},
 };
 
-use crate::snapshots::{Snapshots, StorageLocation};
+use super::model::Observed;
+use crate::checkpoint_caches::CheckpointCaches;
 
-/// Everything that a decision needs.
-#[derive(Debug)]
-pub struct Observed {
-    /// The checkpoint.
-    pub checkpoint: DynamoCheckpoint,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its uid: the mark of what is ours.
-    pub uid: String,
-    /// Its identifier.
-    pub id: String,
-    /// An older checkpoint of the namespace with the same identifier.
-    pub elder: Option<String>,
-    /// Our Job for the present version of the artifact.
-    pub job: Option<Job>,
-    /// Our Jobs for other versions.
-    pub other_jobs: Vec<Job>,
-    /// The Job of the name of our cleanup Job, whoever made it.
-    pub cleanup: Option<Job>,
-    /// What our Job waits for while its pod does not run.
-    pub waits: JobWaits,
-    /// The pod of our Job.
-    pub pod: Option<ObjectMeta>,
-    /// Whether there is a pod, of whichever of its Jobs, whose processes are captured for it.
-    pub is_captured: bool,
-    /// The PodSnapshot of the checkpoint's name.
-    pub capture: Option<PodSnapshot>,
-    /// Whether PodSnapshots can be made.
-    pub serves_captures: bool,
-    /// Where checkpoints are kept.
-    pub place: StorageLocation,
-    /// GPUs that the captured container has through claims; or what is missing to know.
-    pub claimed_gpus: Result<u32, String>,
-    /// `None` if checkpoints are switched off.
-    pub settings: Option<CheckpointConfig>,
-}
-
-impl Observed {
-    /// Whether an object is the checkpoint's.
-    pub fn is_ours<K: Resource>(&self, object: &K) -> bool {
-        controller_owner(object).is_some_and(|owner| owner.uid == self.uid)
-    }
-}
-
-/// The caches that decisions rest on.
+/// The caches.
 pub struct Caches {
     /// Jobs that carry the identifier of a checkpoint.
     pub jobs: Store<Packed<Job>>,
-    /// Pods that are captured and have not ended.
+    /// Pods that are being captured.
     pub pods: Store<PartialObjectMeta<Pod>>,
     /// PodSnapshots.
     pub captures: Store<Packed<PodSnapshot>>,
 }
 
-/// The caches, and who reads what no cache holds.
+/// Reads the caches, and what no cache holds.
 pub struct Observer {
     applier: Applier,
     caches: Caches,
-    snapshots: Snapshots,
+    checkpoints: CheckpointCaches,
     pods: PodWatcher<Diagnosis>,
 }
 
 impl Observer {
-    /// Looks into these caches, and at pods that do not start.
-    pub fn new(applier: Applier, caches: Caches, snapshots: Snapshots, pods: PodWatcher<Diagnosis>) -> Self {
-        Self { applier, caches, snapshots, pods }
+    /// Reads these caches, and diagnoses pods that do not start.
+    pub fn new(applier: Applier, caches: Caches, checkpoints: CheckpointCaches, pods: PodWatcher<Diagnosis>) -> Self {
+        Self { applier, caches, checkpoints, pods }
     }
 
-    /// The snapshot for one checkpoint.
+    /// Observes one checkpoint.
     ///
     /// # Errors
-    /// A cached child that cannot be read, or an API server that does not answer.
+    /// An unreadable cached child, or a failed request.
     pub async fn observe(&self, checkpoint: DynamoCheckpoint) -> Result<Observed, Interruption> {
+        self.checkpoints.wait_until_ready().await;
         let Key { namespace, name } = Key::of(&checkpoint);
         let uid = checkpoint.metadata.uid.clone().unwrap_or_default();
         let id = checkpoint_id(&checkpoint);
@@ -116,14 +74,14 @@ impl Observer {
             cleanup: self.caches.jobs.get(&cleanup).map(|packed| packed.unpack()).transpose()?,
             capture: capture.map(|packed| packed.unpack()).transpose()?,
             serves_captures: self.caches.captures.is_served(),
-            place: self.snapshots.place(&namespace),
+            location: self.checkpoints.storage_location(&namespace),
             claimed_gpus: match job {
                 Some(_) => Ok(0),
-                // No Job comes any more, and nothing that cannot be read may hold up a deletion.
+                // A deletion creates no capturing Job, and does not wait for claims.
                 None if checkpoint.metadata.deletion_timestamp.is_some() => Ok(0),
                 None => self.claimed_gpus(&checkpoint, &namespace).await?,
             },
-            settings: self.snapshots.settings.clone(),
+            config: self.checkpoints.config.clone(),
             checkpoint,
             namespace,
             uid,
@@ -133,11 +91,11 @@ impl Observer {
         })
     }
 
-    /// Of several with one identifier the oldest has it, by name where they are of one age, and until it is gone: what it kept may
-    /// still be on its way out.
+    /// Of several checkpoints with one identifier, the oldest owns it, by name if they have the same age, and until it is deleted: its
+    /// artifact may still be in removal.
     fn elder(&self, checkpoint: &DynamoCheckpoint, namespace: &str, id: &str) -> Option<String> {
         let age = |c: &DynamoCheckpoint| (c.metadata.creation_timestamp.clone(), c.metadata.name.clone());
-        let others = self.snapshots.with_id(namespace, id).into_iter();
+        let others = self.checkpoints.with_id(namespace, id).into_iter();
         let elder = others.filter(|other| age(other) < age(checkpoint)).min_by_key(age)?;
         elder.metadata.name
     }
@@ -162,7 +120,7 @@ impl Observer {
         here.any(|pod| owner(&pod.metadata).as_deref() == Some(name))
     }
 
-    /// Counts the GPUs behind a container's claims. Asked only until the Job is made.
+    /// Counts the GPUs of the device claims of a container. Read only until the Job exists.
     async fn claimed_gpus(
         &self,
         checkpoint: &DynamoCheckpoint,

@@ -1,4 +1,4 @@
-//! I/O out: carries a decision out, in an order that has a reason.
+//! Writes the children of a component.
 
 use controller_kit::{
     apply::{self, Applier, Desired, ObjectId, Outcome, Removed},
@@ -9,110 +9,125 @@ use futures::join;
 use kube::Resource;
 use serde_json::Value;
 
-use super::{
-    acted::{Acted, Cause, Change, Refusal, Verb},
-    decide::{Decision, Step},
-    observe::{Live, Observed},
-    workload::{LiveWorkload, WorkloadKind},
+use super::model::{
+    Applied, Change, Live, LiveWorkload, Observed, ObsoleteObject, Plan, Rejection, RejectionCause, Step, Verb,
+    WorkloadKind,
 };
 
-/// Carries a decision out.
+/// Applies a plan.
 ///
-/// Everything is written at once: pods look for each other by the name of the Service, and take longer to start than it takes
-/// to be written. What is left over goes last, and only when there is something in its place. A refused object does not
-/// hold up the others, so that the author learns everything that is in the way at once; what is in the way of nobody's
-/// doing ends the attempt, and the whole is tried again.
+/// All children are written concurrently: pods find each other by the Service, and start later than it is written. Obsolete
+/// objects are deleted last, and only when the workload exists. A rejected write does not stop the others, so that the user
+/// sees all rejections at once; a transient failure ends the pass.
 ///
 /// # Errors
-/// What goes away by itself.
-pub async fn apply(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Interruption> {
-    let mut acted = Acted { waiting: decision.waiting.clone(), ..Acted::default() };
-    for claim in &decision.storage_claims {
-        make_once(applier, claim, &mut acted).await?;
+/// Transient failures.
+pub async fn apply(applier: &Applier, observed: &Observed, plan: &Plan) -> Result<Applied, Interruption> {
+    let mut applied = Applied {
+        waiting: plan.waiting.clone(),
+        lacks_api: plan.lacks_api,
+        joins_nodes: plan.joins_nodes,
+        runtime_namespace: plan.runtime_namespace.clone(),
+        ..Applied::default()
+    };
+    for volume in &plan.volumes {
+        create_if_missing(applier, volume, &mut applied).await?;
     }
-    let service = step(applier, observed, &decision.service, observed.service.as_ref());
-    let ingress = step(applier, observed, &decision.ingress, observed.ingress.as_ref());
-    let virtual_service = step(applier, observed, &decision.virtual_service, observed.virtual_service.as_ref());
-    let model_service = share(applier, observed, decision);
-    let workload = write_workload(applier, observed, decision);
+    let service = step(applier, observed, &plan.service, observed.service.as_ref());
+    let ingress = step(applier, observed, &plan.ingress, observed.ingress.as_ref());
+    let virtual_service = step(applier, observed, &plan.virtual_service, observed.virtual_service.as_ref());
+    let model_service = write_model_service(applier, observed, plan);
+    let workload = write_workload(applier, observed, plan);
     let (service, ingress, virtual_service, model_service, workload) =
         join!(service, ingress, virtual_service, model_service, workload);
     for part in [service, ingress, virtual_service, model_service, workload] {
-        acted.append(part?);
+        applied.append(part?);
     }
-    acted.workload = acted.workload.or_else(|| observed.own_workload());
-    if acted.workload.is_some() {
-        for leftover in &observed.leftovers {
-            let removed = leftover.delete(applier, &observed.uid).await;
-            gone(leftover.id(), removed, &mut acted)?;
+    applied.workload = applied.workload.or_else(|| observed.own_workload());
+    if applied.workload.is_some() {
+        for object in &observed.obsolete {
+            let removed = delete(applier, object, &observed.uid).await;
+            record_deletion(object.id(), removed, &mut applied)?;
         }
     }
-    Ok(acted)
+    Ok(applied)
 }
 
-/// Makes an object be there, or not.
+/// Applies or deletes a child that is not always desired.
 async fn step<K>(
     applier: &Applier,
     observed: &Observed,
     step: &Step,
     live: Option<&Live<K>>,
-) -> Result<Acted, Interruption>
+) -> Result<Applied, Interruption>
 where
     K: Resource<DynamicType = ()>,
 {
-    let mut acted = Acted::default();
+    let mut applied = Applied::default();
     match (step, live) {
         (Step::Apply(desired), live) => {
-            one(applier, desired, live.map(|live| &live.value), &mut acted).await?;
+            apply_one(applier, desired, live.map(|live| &live.value), &mut applied).await?;
         }
         (Step::Delete, Some(live)) => {
             let removed = applier.delete(&live.object, &observed.uid).await;
-            gone(ObjectId::of(&live.object), removed, &mut acted)?;
+            record_deletion(ObjectId::of(&live.object), removed, &mut applied)?;
         }
         (Step::Delete | Step::Nothing, _) => {}
     }
-    Ok(acted)
+    Ok(applied)
 }
 
-/// Applies what runs the pods.
-async fn write_workload(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Interruption> {
-    let mut acted = Acted::default();
-    let Some(workload) = &decision.workload else { return Ok(acted) };
-    let live = match decision.kind {
+/// Applies the workload.
+async fn write_workload(applier: &Applier, observed: &Observed, plan: &Plan) -> Result<Applied, Interruption> {
+    let mut applied = Applied::default();
+    let Some(workload) = &plan.workload else { return Ok(applied) };
+    let live = match plan.kind {
         WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
         WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| &live.value),
     };
-    let answer = one(applier, workload, live, &mut acted).await?;
-    acted.workload = answer.map(|answer| read(decision.kind, workload, answer)).transpose()?;
-    Ok(acted)
+    let answer = apply_one(applier, workload, live, &mut applied).await?;
+    applied.workload = answer.map(|answer| read_workload(plan.kind, workload, answer)).transpose()?;
+    Ok(applied)
 }
 
-/// Applies the Service of a model, which several share. One that is somebody else's serves as well.
-async fn share(applier: &Applier, observed: &Observed, decision: &Decision) -> Result<Acted, Interruption> {
-    let mut acted = Acted::default();
-    let Some(desired) = &decision.model_service else { return Ok(acted) };
-    let live = observed.model.as_ref().and_then(|facts| facts.service.as_ref()).map(|live| &live.value);
-    one(applier, desired, live, &mut acted).await?;
-    acted.refusals.retain(|refusal| refusal.cause != Cause::NameTaken);
-    Ok(acted)
+/// Applies the Service of a model, which several components share. A Service of another owner serves as well.
+async fn write_model_service(applier: &Applier, observed: &Observed, plan: &Plan) -> Result<Applied, Interruption> {
+    let mut applied = Applied::default();
+    let Some(desired) = &plan.model_service else { return Ok(applied) };
+    let live = observed.model.as_ref().and_then(|model| model.service.as_ref()).map(|live| &live.value);
+    apply_one(applier, desired, live, &mut applied).await?;
+    applied.rejections.retain(|rejection| rejection.cause != RejectionCause::NameTaken);
+    Ok(applied)
 }
 
-/// Takes down that an object was told to go.
-fn gone(object: ObjectId, removed: Result<Removed, apply::Error>, acted: &mut Acted) -> Result<(), Interruption> {
+/// Deletes an object that is no longer desired, if `uid` still controls it.
+async fn delete(applier: &Applier, object: &ObsoleteObject, uid: &str) -> Result<Removed, apply::Error> {
+    match object {
+        ObsoleteObject::Deployment(object) => applier.delete(object.as_ref(), uid).await,
+        ObsoleteObject::LeaderWorkerSet(object) => applier.delete(object.as_ref(), uid).await,
+        ObsoleteObject::PodGroup(object) => applier.delete(object.as_ref(), uid).await,
+    }
+}
+
+fn record_deletion(
+    object: ObjectId,
+    removed: Result<Removed, apply::Error>,
+    applied: &mut Applied,
+) -> Result<(), Interruption> {
     match removed {
-        Ok(Removed::Accepted) => acted.changes.push(Change { verb: Verb::Deleted, object, generation: None }),
+        Ok(Removed::Accepted) => applied.changes.push(Change { verb: Verb::Deleted, object, generation: None }),
         Ok(Removed::Gone) => {}
-        Err(error) => refused(error, acted)?,
+        Err(error) => record_rejection(error, applied)?,
     }
     Ok(())
 }
 
-/// Applies one object; returns it as the API server answered, if it was written.
-async fn one(
+/// Applies one object; returns the API server's answer if it was written.
+async fn apply_one(
     applier: &Applier,
     desired: &Desired,
     live: Option<&Value>,
-    acted: &mut Acted,
+    applied: &mut Applied,
 ) -> Result<Option<Value>, Interruption> {
     let change = |verb, answer: &Value| Change {
         verb,
@@ -121,44 +136,44 @@ async fn one(
     };
     match applier.apply(desired, live).await {
         Ok(Outcome::Created(answer)) => {
-            acted.changes.push(change(Verb::Created, &answer));
+            applied.changes.push(change(Verb::Created, &answer));
             Ok(Some(answer))
         }
         Ok(Outcome::Updated(answer)) => {
-            acted.changes.push(change(Verb::Updated, &answer));
+            applied.changes.push(change(Verb::Updated, &answer));
             Ok(Some(answer))
         }
         Ok(Outcome::Unchanged) => Ok(None),
         Ok(Outcome::Waiting { reason }) => {
-            acted.waiting.push(format!("waiting for {}: {reason}", desired.id()));
+            applied.waiting.push(format!("waiting for {}: {reason}", desired.id()));
             Ok(None)
         }
-        Err(error) => refused(error, acted).map(|()| None),
+        Err(error) => record_rejection(error, applied).map(|()| None),
     }
 }
 
-fn refused(error: apply::Error, acted: &mut Acted) -> Result<(), Interruption> {
-    let Some(cause) = Cause::of(error.class()) else { return Err(error.into()) };
-    acted.refusals.push(Refusal { cause, object: error.object().clone(), message: error.to_string() });
+fn record_rejection(error: apply::Error, applied: &mut Applied) -> Result<(), Interruption> {
+    let Some(cause) = RejectionCause::from_class(error.class()) else { return Err(error.into()) };
+    applied.rejections.push(Rejection { cause, object: error.object().clone(), message: error.to_string() });
     Ok(())
 }
 
-/// Makes an object that belongs to nobody, unless it is there by now.
-async fn make_once(applier: &Applier, desired: &Desired, acted: &mut Acted) -> Result<(), Interruption> {
+/// Creates an object without owner, unless it exists.
+async fn create_if_missing(applier: &Applier, desired: &Desired, applied: &mut Applied) -> Result<(), Interruption> {
     match applier.apply(desired, None).await {
         Ok(Outcome::Created(_)) => {
             let object = desired.id().clone();
-            acted.changes.push(Change { verb: Verb::Created, object, generation: None });
+            applied.changes.push(Change { verb: Verb::Created, object, generation: None });
             Ok(())
         }
         Ok(_) => Ok(()),
         Err(error) if error.class() == Class::Foreign => Ok(()),
-        Err(error) => refused(error, acted),
+        Err(error) => record_rejection(error, applied),
     }
 }
 
-fn read(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Interruption> {
+fn read_workload(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Interruption> {
     let object = desired.id();
     let unreadable = |e: serde_json::Error| apply::Error::Render { object: object.clone(), reason: e.to_string() };
-    Ok(LiveWorkload::read(kind, answer).map_err(unreadable)?)
+    Ok(LiveWorkload::from_value(kind, answer).map_err(unreadable)?)
 }

@@ -1,28 +1,29 @@
-//! Events: what really changed, and what somebody has to change.
+//! Events of a component: writes, rejections, and why pods do not serve.
 
 use api_types::{conditions, v1beta1::DynamoComponentDeploymentStatus};
 use controller_kit::{conditions::find, events::Event};
 
-use super::acted::{Acted, Cause, Change, Refusal, Verb};
+use super::model::{Applied, Blocked, Change, Rejection, RejectionCause, Verb};
 
-/// Reason of the warning that the API server rejects what we made of the spec.
+/// Reason of the warning that the API server rejects a child.
 const REJECTED: &str = "Rejected";
 /// Reason of the warning that a right or a quota is missing.
 const FORBIDDEN: &str = "Forbidden";
 
-/// What was written, all of it in one event, because every event is a write itself; `None` if nothing was.
+/// The event about all writes of a pass; `None` if there were none. It is one event because every event is a write itself.
 ///
-/// The reason is what was done, or `Updated` if that differs from object to object. `told_by_graph`: the component is new and
-/// somebody else's part, who tells how far it is; that its first objects were made is no news then.
-pub fn changes(acted: &Acted, told_by_graph: bool) -> Option<Event> {
-    let first = acted.changes.first()?.verb;
-    let alike = acted.changes.iter().all(|change| change.verb == first);
-    if told_by_graph && alike && first == Verb::Created {
+/// The reason is the operation, or `Updated` if operations differ. The action names the kinds, because events that differ in
+/// their notes alone are counted as one. `reported_by_graph`: the component is new and part of a graph, which reports its
+/// progress; the creation of its first children has no event then.
+pub fn changes(applied: &Applied, reported_by_graph: bool) -> Option<Event> {
+    let first = applied.changes.first()?.verb;
+    let alike = applied.changes.iter().all(|change| change.verb == first);
+    if reported_by_graph && alike && first == Verb::Created {
         return None;
     }
     let (reason, ..) = words(if alike { first } else { Verb::Updated });
     let (mut action, mut note, mut last) = (String::new(), String::new(), None);
-    for Change { verb, object, generation } in &acted.changes {
+    for Change { verb, object, generation } in &applied.changes {
         if last.is_some() {
             action.push_str("And");
             note.push_str(" and ");
@@ -52,37 +53,46 @@ fn words(verb: Verb) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-/// What is in the way. To be told when it is news, not at every attempt.
-pub fn refusals(acted: &Acted) -> Vec<Event> {
-    let tell = |refusal: &Refusal| {
-        let reason = match refusal.cause {
-            Cause::NameTaken => conditions::component::NAME_TAKEN,
-            Cause::Rejected => REJECTED,
-            Cause::Forbidden => FORBIDDEN,
-            Cause::Webhook => conditions::component::WEBHOOK_UNAVAILABLE,
+/// The events about rejected writes, to be recorded when the status changes, not at every attempt.
+fn rejections(applied: &Applied) -> Vec<Event> {
+    let event = |rejection: &Rejection| {
+        let reason = match rejection.cause {
+            RejectionCause::NameTaken => conditions::component::NAME_TAKEN,
+            RejectionCause::Rejected => REJECTED,
+            RejectionCause::Forbidden => FORBIDDEN,
+            RejectionCause::Webhook => conditions::component::WEBHOOK_UNAVAILABLE,
         };
-        let action = format!("Apply{}", refusal.object.kind);
-        Event::warning(reason, action, refusal.message.clone())
+        let action = format!("Apply{}", rejection.object.kind);
+        Event::warning(reason, action, rejection.message.clone())
     };
-    acted.refusals.iter().map(tell).collect()
+    applied.rejections.iter().map(event).collect()
 }
 
-/// The event that tells why nothing was tried.
-pub fn stuck(reason: &'static str, message: &str) -> Event {
-    Event::warning(reason, "Validate", message)
+/// The event that a component cannot be planned.
+pub fn blocked(blocked: &Blocked) -> Event {
+    Event::warning(blocked.reason, "Validate", &blocked.message)
 }
 
-/// The event that pods do not come up and somebody has to help, when it is news.
-pub fn trouble(
+/// The events of a pass whose status was written.
+pub fn of_status(
+    applied: &Applied,
+    before: Option<&DynamoComponentDeploymentStatus>,
+    after: &DynamoComponentDeploymentStatus,
+) -> Vec<Event> {
+    rejections(applied).into_iter().chain(diagnosis(before, after)).collect()
+}
+
+/// The event that pods do not become ready and need a change, when the reason is new.
+fn diagnosis(
     before: Option<&DynamoComponentDeploymentStatus>,
     after: &DynamoComponentDeploymentStatus,
 ) -> Option<Event> {
-    let troubled = |status: &DynamoComponentDeploymentStatus| {
+    let problem = |status: &DynamoComponentDeploymentStatus| {
         let found = find(&status.conditions, conditions::RECONCILING).filter(|c| c.status == "True");
         found.and_then(|c| Some((conditions::component::trouble(&c.reason)?, c.message.clone())))
     };
-    let (reason, note) = troubled(after)?;
-    let known = before.and_then(troubled).is_some_and(|(known, _)| known == reason);
+    let (reason, note) = problem(after)?;
+    let known = before.and_then(problem).is_some_and(|(known, _)| known == reason);
     (!known).then(|| Event::warning(reason, "WatchPods", note))
 }
 
@@ -99,17 +109,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_done_is_nothing_told() {
-        assert!(told(changes(&Acted::default(), false)).is_empty() && told(refusals(&Acted::default())).is_empty());
+    fn a_pass_without_writes_has_no_events() {
+        assert!(
+            texts(changes(&Applied::default(), false)).is_empty() && texts(rejections(&Applied::default())).is_empty()
+        );
     }
 
     fn change(verb: Verb, object: &ObjectId, generation: Option<i64>) -> Change {
         Change { verb, object: object.clone(), generation }
     }
 
-    fn told(events: impl IntoIterator<Item = Event>) -> Vec<String> {
-        let tell = |e: Event| format!("{:?} {} {}: {}", e.type_, e.reason, e.action, e.note);
-        events.into_iter().map(tell).collect()
+    fn texts(events: impl IntoIterator<Item = Event>) -> Vec<String> {
+        let text = |e: Event| format!("{:?} {} {}: {}", e.type_, e.reason, e.action, e.note);
+        events.into_iter().map(text).collect()
     }
 
     fn children() -> (ObjectId, ObjectId) {
@@ -139,24 +151,24 @@ mod tests {
             ),
             (vec![change(Verb::Deleted, &service, None)], "Normal Deleted DeleteService: deleted Service n/w"),
         ] {
-            assert_eq!(told(changes(&Acted { changes: changes_made, ..Acted::default() }, false)), [expected]);
+            assert_eq!(texts(changes(&Applied { changes: changes_made, ..Applied::default() }, false)), [expected]);
         }
     }
 
     #[test]
-    fn the_first_objects_of_a_graphs_component_are_no_news_and_everything_else_is() {
+    fn only_the_first_children_of_a_graphs_component_have_no_event() {
         let (service, deployment) = children();
         let (made, adopted) = (change(Verb::Created, &service, None), change(Verb::Updated, &deployment, Some(2)));
-        let told = |changes_made: &[Change], told_by_graph| {
-            changes(&Acted { changes: changes_made.to_vec(), ..Acted::default() }, told_by_graph).is_some()
+        let has_event = |changes_made: &[Change], reported_by_graph| {
+            changes(&Applied { changes: changes_made.to_vec(), ..Applied::default() }, reported_by_graph).is_some()
         };
-        assert!(!told(std::slice::from_ref(&made), true));
-        assert!(told(std::slice::from_ref(&made), false), "it stands alone, or the object was gone");
-        assert!(told(&[made, adopted], true), "what was there has changed");
+        assert!(!has_event(std::slice::from_ref(&made), true));
+        assert!(has_event(std::slice::from_ref(&made), false), "standalone, or the child was recreated");
+        assert!(has_event(&[made, adopted], true), "a live child has changed");
     }
 
     #[test]
-    fn trouble_with_pods_is_told_when_it_begins_and_only_if_somebody_can_help() {
+    fn a_diagnosis_has_an_event_when_it_is_new_and_needs_a_change() {
         let status = |reason: &str, message: &str| {
             let mut status = DynamoComponentDeploymentStatus::default();
             let (holds, now) = (controller_kit::conditions::Status::True, jiff::Timestamp::UNIX_EPOCH);
@@ -165,22 +177,22 @@ mod tests {
             status
         };
         let (pull, probe) = (status("ImagePullFailed", "pod w-1: no"), status("ProbeNotPassed", "pod w-1: loads"));
-        assert_eq!(told(trouble(None, &pull)), ["Warning ImagePullFailed WatchPods: pod w-1: no"]);
-        assert_eq!(told(trouble(Some(&probe), &pull)).len(), 1);
-        assert!(trouble(Some(&pull), &status("ImagePullFailed", "pod w-2: no")).is_none(), "told already");
-        assert!(trouble(None, &probe).is_none(), "engines take their time");
+        assert_eq!(texts(diagnosis(None, &pull)), ["Warning ImagePullFailed WatchPods: pod w-1: no"]);
+        assert_eq!(texts(diagnosis(Some(&probe), &pull)).len(), 1);
+        assert!(diagnosis(Some(&pull), &status("ImagePullFailed", "pod w-2: no")).is_none(), "recorded already");
+        assert!(diagnosis(None, &probe).is_none(), "loading a model takes time");
     }
 
     #[test]
-    fn every_refusal_is_told() {
+    fn every_refusal_is_texts() {
         let (service, deployment) = children();
-        let refusal = |cause, object, message: &str| Refusal { cause, object, message: message.to_owned() };
-        let refusals_met = vec![
-            refusal(Cause::NameTaken, service, "Service n/w is taken"),
-            refusal(Cause::Forbidden, deployment, "exceeded quota"),
+        let rejection = |cause, object, message: &str| Rejection { cause, object, message: message.to_owned() };
+        let rejected = vec![
+            rejection(RejectionCause::NameTaken, service, "Service n/w is taken"),
+            rejection(RejectionCause::Forbidden, deployment, "exceeded quota"),
         ];
         assert_eq!(
-            told(refusals(&Acted { refusals: refusals_met, ..Acted::default() })),
+            texts(rejections(&Applied { rejections: rejected, ..Applied::default() })),
             [
                 "Warning NameTaken ApplyService: Service n/w is taken",
                 "Warning Forbidden ApplyDeployment: exceeded quota"

@@ -1,28 +1,72 @@
-//! The author's mistakes, in one message. Whoever holds a validated component need not look for mistakes again.
+//! Validates a component. Returns all violations in one message.
 
-use api_types::v1beta1::DynamoComponentDeployment;
-use workload::{LeaderWorkerSet, ValidatedComponent, Violation, validate_leader_worker_set};
+use api_types::{conditions::component as reason, v1beta1::DynamoComponentDeployment};
+use workload::{
+    LeaderWorkerSet, ValidatedComponent, Violation,
+    checkpoint::{Start, start},
+    device_claims::Claim,
+    validate_leader_worker_set,
+};
 
-use super::workload::WorkloadKind;
+use super::{
+    model::{Blocked, Observed, WorkloadKind},
+    requeue,
+};
 
-/// The component without mistakes. `live` is the LeaderWorkerSet of its name, whoever it belongs to.
+/// A component that can be planned.
+#[derive(Debug)]
+pub struct Valid<'a> {
+    /// The component.
+    pub component: ValidatedComponent<'a>,
+    /// How its pods start.
+    pub start: Start,
+}
+
+/// Validates a component and what it depends on.
 ///
 /// # Errors
-/// The message for the author: all mistakes, each with the field, its value and the remedy.
-pub fn validate<'a>(
+/// All violations of one kind, each with field, value and remedy; or what the cluster lacks.
+pub fn validate(observed: &Observed) -> Result<Valid<'_>, Blocked> {
+    if let Err(message) = &observed.legacy_needs {
+        return Err(invalid_spec(message.clone()));
+    }
+    let set = observed.leader_worker_set.as_ref().map(|live| &live.object);
+    let component = validate_spec(&observed.component, set).map_err(invalid_spec)?;
+    if WorkloadKind::of(&observed.component) == WorkloadKind::LeaderWorkerSet && !observed.serves_leader_worker_sets {
+        let message = api_missing(&observed.component);
+        return Err(Blocked { reason: reason::API_MISSING, message, retry: Some(requeue::API) });
+    }
+    let start = start(&component, &observed.checkpoint).map_err(invalid_spec)?;
+    Ok(Valid { component, start })
+}
+
+/// Device claims whose GPUs must be counted before the component can be planned; none of an invalid component.
+pub fn gpu_claims(observed: &Observed) -> Vec<Claim> {
+    validate(observed).map(|valid| valid.component.gpu_claims().to_vec()).unwrap_or_default()
+}
+
+/// Validates the spec alone. `live` is the LeaderWorkerSet of the component's name, whoever owns it.
+///
+/// # Errors
+/// All violations in one message.
+pub fn validate_spec<'a>(
     component: &'a DynamoComponentDeployment,
     live: Option<&LeaderWorkerSet>,
 ) -> Result<ValidatedComponent<'a>, String> {
-    let valid = workload::validate(component).map_err(|mistakes| message(&mistakes))?;
+    let valid = workload::validate(component).map_err(|violations| message(&violations))?;
     if WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet {
         let serves = live.and_then(|set| set.status.as_ref()).is_some_and(|status| status.ready_replicas > 0);
-        validate_leader_worker_set(&valid, serves).map_err(|mistakes| message(&mistakes))?;
+        validate_leader_worker_set(&valid, serves).map_err(|violations| message(&violations))?;
     }
     Ok(valid)
 }
 
-/// The message that replicas cannot span nodes here.
-pub fn api_missing(component: &DynamoComponentDeployment) -> String {
+/// A component whose spec or object is invalid.
+pub fn invalid_spec(message: String) -> Blocked {
+    Blocked { reason: reason::INVALID_SPEC, message, retry: None }
+}
+
+fn api_missing(component: &DynamoComponentDeployment) -> String {
     let nodes = component.spec.component.node_count();
     format!(
         "spec.multinode.nodeCount ({nodes}): needs the API leaderworkerset.x-k8s.io, which this cluster does not serve or \
@@ -30,6 +74,6 @@ pub fn api_missing(component: &DynamoComponentDeployment) -> String {
     )
 }
 
-fn message(mistakes: &[Violation]) -> String {
-    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+fn message(violations: &[Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -1,7 +1,8 @@
-//! I/O out: carries a decision on an image build out.
+//! Creates and deletes the Jobs of image builds.
 
 use std::time::Instant;
 
+use api_types::v1alpha1::DynamoComponent;
 use controller_kit::{
     apply::{Applier, Desired, Error, Outcome},
     failure::Class,
@@ -12,85 +13,70 @@ use k8s_openapi::api::batch::v1::Job;
 use serde_json::Value;
 
 use super::{
-    decide::{Decision, Stage},
-    slots::Slots,
+    build_slots::BuildSlots,
+    model::{Applied, BuildPhase, Plan},
 };
 
-/// What became of a decision.
-#[derive(Debug)]
-pub struct Acted {
-    /// Where the build stands.
-    pub stage: Stage,
-    /// Whether a Job was made.
-    pub made: bool,
-}
-
-/// Who builds.
-#[derive(Clone, Copy, Debug)]
-pub struct Builder<'a> {
-    /// Namespace and name of the component.
-    pub key: &'a Key,
-    /// Its uid.
-    pub uid: &'a str,
-}
-
-/// Carries a decision out. Jobs of earlier specs go first: they would push an image that nobody wants any more.
+/// Applies a plan. Jobs of earlier specs are deleted first: they would push an obsolete image.
 ///
 /// # Errors
-/// What goes away by itself.
+/// Transient failures.
 pub async fn apply(
     applier: &Applier,
-    slots: &Slots,
-    builder: Builder<'_>,
-    decision: Decision,
-) -> Result<Acted, Interruption> {
-    for job in &decision.delete {
-        let deleted = applier.delete(job, builder.uid).await;
-        // Nobody waits for who cannot go on.
-        deleted.inspect_err(|_| slots.leave(builder.key, Instant::now()))?;
+    build_slots: &BuildSlots,
+    component: &DynamoComponent,
+    plan: Plan,
+) -> Result<Applied, Interruption> {
+    let key = Key::of(component);
+    let uid = component.metadata.uid.as_deref().unwrap_or_default();
+    for job in &plan.delete {
+        // A component that fails does not keep its place in the queue.
+        applier.delete(job, uid).await.inspect_err(|_| build_slots.dequeue(&key, Instant::now()))?;
     }
-    let mut acted = Acted { stage: decision.stage, made: false };
-    let Some(job) = decision.make else {
-        slots.leave(builder.key, Instant::now());
-        return Ok(acted);
+    let mut applied = Applied { phase: plan.phase, created: false, backoff: None };
+    let Some(job) = plan.create else {
+        build_slots.dequeue(&key, Instant::now());
+        return Ok(applied);
     };
-    if !slots.take(builder.key, &Key::of(job.as_ref()), Instant::now()) {
-        let most = slots.most();
-        acted.stage = Stage::Queued(format!("at most {most} builds run at a time, and others come first"));
-        return Ok(acted);
+    if !build_slots.try_acquire(&key, &Key::of(job.as_ref()), Instant::now()) {
+        let limit = build_slots.limit();
+        applied.phase = BuildPhase::Queued(format!("at most {limit} builds run at a time, and others come first"));
+        return Ok(applied);
     }
-    match make(applier, slots, builder, &job).await {
-        Ok(outcome) => acted.made = matches!(outcome, Outcome::Created(_)),
+    match create(applier, build_slots, uid, &job).await {
+        Ok(outcome) => applied.created = matches!(outcome, Outcome::Created(_)),
         Err(error) => {
             let message = error.to_string();
-            acted.stage = match error.class() {
-                Class::Foreign | Class::Forbidden => Stage::Blocked(message),
-                Class::Invalid => Stage::Mistaken(message),
-                Class::Webhook => Stage::Unreachable(message),
+            applied.phase = match error.class() {
+                Class::Foreign | Class::Forbidden => BuildPhase::Blocked(message),
+                Class::Invalid => BuildPhase::Invalid(message),
+                Class::Webhook => BuildPhase::Unreachable(message),
                 Class::Transient => return Err(error.into()),
             };
         }
     }
-    Ok(acted)
+    Ok(applied)
 }
 
-/// Makes the Job in the slot that it was given. Where nobody knows whether it is made, it keeps the slot for a while.
-async fn make(applier: &Applier, slots: &Slots, builder: Builder<'_>, job: &Job) -> Result<Outcome, Error> {
+/// Creates the Job in its slot. While it is unknown whether the API server created it, the Job keeps the slot.
+async fn create(applier: &Applier, build_slots: &BuildSlots, uid: &str, job: &Job) -> Result<Outcome, Error> {
     let key = Key::of(job);
-    let desired = Desired::of(job, builder.uid).inspect_err(|_| slots.give_back(&key, Instant::now()))?;
+    let desired = Desired::of(job, uid).inspect_err(|_| build_slots.release(&key, Instant::now()))?;
     let answer = applier.apply(&desired, None).await;
     match &answer {
-        Ok(Outcome::Created(live) | Outcome::Updated(live)) => slots.made(&key, version(live), Instant::now()),
+        Ok(Outcome::Created(live) | Outcome::Updated(live)) => {
+            build_slots.confirm(&key, resource_version(live), Instant::now());
+        }
         Ok(Outcome::Unchanged) => {}
-        Ok(Outcome::Waiting { .. }) => slots.give_back(&key, Instant::now()),
+        Ok(Outcome::Waiting { .. }) => build_slots.release(&key, Instant::now()),
         Err(error) if error.class() != Class::Transient || error.is_not_found() => {
-            slots.give_back(&key, Instant::now());
+            build_slots.release(&key, Instant::now());
         }
         Err(_) => {}
     }
     answer
 }
 
-fn version(live: &Value) -> Option<u64> {
+fn resource_version(live: &Value) -> Option<u64> {
     live.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
 }

@@ -1,10 +1,16 @@
-//! What is built, and what its image is called.
+//! Name of the image of a component, and what the status records about it.
 
-use api_types::{annotations, names::image_tag, v1alpha1::DynamoComponent};
+use api_types::{
+    annotations,
+    conditions::image_build as reason,
+    names::image_tag,
+    v1alpha1::{DynamoComponent, DynamoComponentStatus},
+};
+use controller_kit::conditions::find;
 
 use super::settings::BuildSettings;
 
-/// What is built.
+/// Name and version of what is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source<'a> {
     /// Name in the API store.
@@ -42,6 +48,21 @@ pub fn image(component: &DynamoComponent, namespace: &str, settings: &BuildSetti
     Ok(format!("{}/{}:{tag}", server.trim_end_matches('/'), settings.repository))
 }
 
+/// Whether the status records that an image of this name exists.
+pub fn is_known(live: &DynamoComponentStatus, image: &str) -> bool {
+    find(&live.conditions, reason::EXISTS).is_some_and(|found| found.status == "True" && found.message == image)
+}
+
+/// Whether the status records that the registry had an image of this name.
+pub fn was_found(live: &DynamoComponentStatus, image: &str) -> bool {
+    find(&live.conditions, reason::CHECKED).is_some_and(|found| found.status == "True" && found.message == image)
+}
+
+/// Whether the status records that this Job built the image.
+pub fn was_built_by(live: &DynamoComponentStatus, job: &str) -> bool {
+    find(&live.conditions, reason::BUILDING).is_some_and(|found| found.status == "False" && found.message == job)
+}
+
 #[cfg(test)]
 mod tests {
     use api_types::v1alpha1::DynamoComponentSpec;
@@ -57,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_is_named_as_before() {
+    fn the_image_is_named_as_by_the_upstream_operator() {
         let plain = settings(&[("DOCKER_REGISTRY_SERVER", "nvcr.io/team/")]);
         let name = |component: &DynamoComponent, settings: &BuildSettings| image(component, "ns", settings);
         let chat = named("chat:v1:x");
@@ -76,13 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_fields_are_named() {
         let none = settings(&[]);
         assert!(image(&named("chat"), "ns", &none).unwrap_err().starts_with("spec.dynamoComponent"));
         assert!(image(&named("chat:1"), "ns", &none).unwrap_err().contains("DOCKER_REGISTRY_SERVER"));
     }
 
-    /// Defect of the operator of 2025: it cut 128 characters out of a shorter text and crashed.
+    /// The legacy operator cut 128 characters out of a shorter text and crashed.
     #[test]
     fn a_long_name_becomes_a_short_tag() {
         let plain = settings(&[("DOCKER_REGISTRY_SERVER", "r")]);

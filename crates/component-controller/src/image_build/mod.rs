@@ -1,47 +1,39 @@
-//! A DynamoComponent becomes an image: looked for in its registry, and built by a Job where it is not there. The API of 2025.
-//!
-//! ```text
-//! observe   Jobs; the registry, the API store, pods that do not start and the log of a failed build, each only where it matters
-//! decide    pure
-//! apply     the Job, once there is a slot for it
-//! status    whether the image exists; its name is the message of the condition
-//! ```
+//! Reconciles `DynamoComponent` of the legacy API: an image, which a Job builds if its registry lacks it.
 
 pub mod apply;
-pub mod decide;
+pub mod build_slots;
 pub mod defaults;
+pub mod events;
 pub mod image;
 pub mod job;
+pub mod model;
 pub mod observe;
+pub mod plan;
+pub mod requeue;
 pub mod settings;
-pub mod slots;
 pub mod status;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use api_types::v1alpha1::{DynamoComponent, DynamoComponentStatus};
 use controller_kit::{
     apply::Applier,
     backoff::Backoff,
-    controller::Action,
-    events::{Event, EventSink, EventType},
+    controller::{Action, Conclusion, Reconcile},
+    events::EventSink,
     read::Interruption,
     store::{Key, Packed, UnpackError},
 };
-use decide::{Observed, Stage};
 use jiff::Timestamp;
-use kube::Resource;
-use observe::Observer;
-use slots::Slots;
 
-/// How long after something outside did not answer, or stood in the way, it is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(15);
-
-/// How often a registry is asked whether it still has an image: registries are cleaned up.
-const ASK_AGAIN: Duration = Duration::from_secs(3600);
+use self::{
+    build_slots::BuildSlots,
+    model::{Applied, BuildPhase, Observed, Plan},
+    observe::Observer,
+};
 
 /// Reconciles DynamoComponents.
 pub struct Reconciler {
@@ -49,109 +41,86 @@ pub struct Reconciler {
     pub observer: Observer,
     /// Writes.
     pub applier: Applier,
-    /// Who may build.
-    pub slots: Arc<Slots>,
-    /// Tells.
+    /// Limits concurrent builds.
+    pub build_slots: Arc<BuildSlots>,
+    /// Records events.
     pub events: EventSink,
-    /// How often in a row a registry or an API store did not answer.
-    pub pauses: Mutex<Backoff<Key>>,
+    /// Backoff of registries and API stores that do not answer, by component.
+    pub backoff: Mutex<Backoff<Key>>,
 }
 
-impl Reconciler {
-    /// Brings one component a step further.
-    ///
-    /// # Errors
-    /// What goes away by itself; everything else is told in the status.
-    pub async fn reconcile(&self, packed: Arc<Packed<DynamoComponent>>) -> Result<Action, Interruption> {
-        if packed.metadata.deletion_timestamp.is_some() {
-            self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clear(&Key::of(packed.as_ref()));
-            return Ok(Action::await_change());
-        }
-        let key = Key::of(packed.as_ref());
-        // Nobody waits for who cannot go on.
-        let leave = || self.slots.leave(&key, Instant::now());
-        let component = match packed.unpack() {
-            Ok(component) => component,
-            Err(error) => {
-                leave();
-                return self.report_unreadable(&packed, &error).await;
-            }
-        };
-        let observed = self.observer.observe(&component).await.inspect_err(|_| leave())?;
-        let now = Timestamp::now();
-        let decision = decide::decide(&observed, now);
-        let uid = component.metadata.uid.clone().unwrap_or_default();
-        let builder = apply::Builder { key: &key, uid: &uid };
-        let acted = apply::apply(&self.applier, &self.slots, builder, decision).await?;
-        if acted.made {
-            let note =
-                format!("building {} by Job {}", observed.image.as_deref().unwrap_or_default(), observed.job_name);
-            self.tell(&packed, EventType::Normal, "BuildStarted", &note);
-        }
-        let live = component.status.clone().unwrap_or_default();
-        let status = status::status(&live, component.metadata.generation, &observed, &acted.stage, now);
-        if self.applier.patch_status(&packed, &status).await? {
-            self.tell_stage(&packed, &observed, &acted.stage);
-        }
-        Ok(self.next(&key, &observed, &acted.stage, now))
+impl Reconcile for Reconciler {
+    type Object = DynamoComponent;
+    type Observed = Observed;
+    type Plan = Plan;
+    type Applied = Applied;
+    type Status = DynamoComponentStatus;
+
+    fn applier(&self) -> &Applier {
+        &self.applier
     }
 
-    /// Reports a spec that has not the shape of its kind: the schema admits some of them.
-    async fn report_unreadable(
-        &self,
-        packed: &Packed<DynamoComponent>,
-        error: &UnpackError,
-    ) -> Result<Action, Interruption> {
-        let live: DynamoComponentStatus = serde_json::from_value(packed.status()).unwrap_or_default();
-        let status = status::unreadable(&live, packed.metadata.generation, &error.to_string(), Timestamp::now());
-        if self.applier.patch_status(packed, &status).await? {
-            self.tell(packed, EventType::Warning, "InvalidSpec", &error.to_string());
-        }
+    fn events(&self) -> &EventSink {
+        &self.events
+    }
+
+    async fn finalize(&self, packed: &Packed<DynamoComponent>) -> Result<Action, Interruption> {
+        self.backoff().clear(&Key::of(packed));
         Ok(Action::await_change())
     }
 
-    /// When to reconcile again. A server that does not answer, or not as it should, is asked again after pauses that grow.
-    fn next(&self, key: &Key, observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
-        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(stage, Stage::Unreachable(_)) {
-            return Action::requeue(pauses.next(key).max(LOOK_AGAIN));
-        }
-        pauses.clear(key);
-        next(observed, stage, now)
+    fn unreadable(
+        &self,
+        packed: &Packed<DynamoComponent>,
+        _: &UnpackError,
+        now: Timestamp,
+    ) -> Option<Conclusion<DynamoComponentStatus>> {
+        // An unreadable Job is no violation of the component's.
+        let message = packed.unpack().err()?.to_string();
+        self.build_slots.dequeue(&Key::of(packed), Instant::now());
+        let live: DynamoComponentStatus = serde_json::from_value(packed.status()).unwrap_or_default();
+        let status = Some(status::unreadable(&live, packed.metadata.generation, &message, now));
+        Some(Conclusion { status, status_events: vec![events::invalid_spec(&message)], ..Conclusion::default() })
     }
 
-    fn tell_stage(&self, packed: &Packed<DynamoComponent>, observed: &Observed, stage: &Stage) {
-        match stage {
-            Stage::Available => {
-                let note = format!("the registry has {}", observed.image.as_deref().unwrap_or_default());
-                self.tell(packed, EventType::Normal, "ImageAvailable", &note);
-            }
-            Stage::Failed { message, .. } => self.tell(packed, EventType::Warning, "BuildFailed", message),
-            Stage::Mistaken(message) => self.tell(packed, EventType::Warning, "InvalidSpec", message),
-            // It is over with the Job's deadline, and its pod with it: what it waited for is told before.
-            Stage::Building { trouble: Some(trouble), .. } if !trouble.cause.is_expected() => {
-                self.tell(packed, EventType::Warning, trouble.cause.reason(), &trouble.message);
-            }
-            Stage::Unreachable(_) | Stage::Blocked(_) | Stage::Queued(_) | Stage::Building { .. } => {}
-        }
+    async fn observe(
+        &self,
+        packed: &Packed<DynamoComponent>,
+        component: DynamoComponent,
+    ) -> Result<Observed, Interruption> {
+        let observed = self.observer.observe(component).await;
+        observed.inspect_err(|_| self.build_slots.dequeue(&Key::of(packed), Instant::now()))
     }
 
-    fn tell(&self, packed: &Packed<DynamoComponent>, type_: EventType, reason: &'static str, note: &str) {
-        let event = Event { type_, reason: reason.to_owned(), action: "Build".to_owned(), note: note.to_owned() };
-        self.events.publish(&packed.object_ref(&()), event);
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+        plan::plan(observed, now)
+    }
+
+    async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
+        let mut applied = apply::apply(&self.applier, &self.build_slots, &observed.component, plan).await?;
+        let key = Key::of(&observed.component);
+        match applied.phase {
+            BuildPhase::Unreachable(_) => applied.backoff = Some(self.backoff().next(&key)),
+            _ => self.backoff().clear(&key),
+        }
+        Ok(applied)
+    }
+
+    fn conclude(&self, observed: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<DynamoComponentStatus> {
+        let live = observed.component.status.clone().unwrap_or_default();
+        let generation = observed.component.metadata.generation;
+        Conclusion {
+            status: Some(status::status(&live, generation, observed, &applied.phase, now)),
+            events: events::started(observed, applied).into_iter().collect(),
+            status_events: events::of_phase(observed, &applied.phase).into_iter().collect(),
+            next: requeue::next(observed, applied, now),
+            ..Conclusion::default()
+        }
     }
 }
 
-fn next(observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
-    match stage {
-        Stage::Unreachable(_) | Stage::Blocked(_) | Stage::Queued(_) | Stage::Mistaken(_) => {
-            Action::requeue(LOOK_AGAIN)
-        }
-        Stage::Failed { .. } => {
-            let rest = observed.job.as_ref().and_then(|job| decide::retry_after(job, now));
-            Action::requeue(rest.and_then(|rest| Duration::try_from(rest).ok()).unwrap_or(LOOK_AGAIN))
-        }
-        Stage::Available => Action::requeue(ASK_AGAIN),
-        Stage::Building { .. } => observed.waits.look_again.map_or_else(Action::await_change, Action::requeue),
+impl Reconciler {
+    fn backoff(&self) -> MutexGuard<'_, Backoff<Key>> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The operator's settings for image builds: environment variables under the names of 2025, with their defaults.
+//! The operator's settings for image builds: environment variables under the names of the legacy operator, with their defaults.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -16,9 +16,9 @@ const BUILDKIT_ROOTLESS: &str = "moby/buildkit:v0.20.2-rootless";
 const GOOGLE: &str = "google/cloud-sdk:slim";
 /// Repository of the images.
 const REPOSITORY: &str = "dynamo-components";
-/// How many builds run at a time unless the operator is told.
-pub const MOST_BUILDS: usize = 4;
-/// How long a build may take, in seconds. Large images take their time.
+/// Default of concurrent builds.
+pub const DEFAULT_CONCURRENCY: usize = 4;
+/// Default deadline of a build, in seconds.
 const TIMEOUT: i64 = 2 * 60 * 60;
 
 /// The program that builds.
@@ -53,7 +53,7 @@ impl KnownRegistries {
 /// The operator's settings for image builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildSettings {
-    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `buildkit-rootless` (default), `buildkit` or `kaniko`; as given if it is none of them. The Go operator
+    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `buildkit-rootless` (default), `buildkit` or `kaniko`; as given if it is none of them. The upstream operator
     /// built with kaniko where nothing was said, and its chart said `buildkit`; kaniko is no longer maintained.
     pub engine: Result<Engine, String>,
     /// `DOCKER_REGISTRY_SERVER`.
@@ -67,10 +67,10 @@ pub struct BuildSettings {
     /// `DOCKER_REGISTRY_SECURE`, default true.
     pub secure: bool,
     /// `DOCKER_REGISTRY_CA_FILE`: authorities in PEM form that are trusted beside those of the machine when a registry is asked. Ours,
-    /// unknown to the reference.
+    /// unknown to the upstream operator.
     pub authorities: Option<PathBuf>,
     /// `DOCKER_REGISTRY_INSECURE_HOSTS`, and the registry of `DOCKER_REGISTRY_SERVER` where `DOCKER_REGISTRY_SECURE` is false. Ours,
-    /// unknown to the reference.
+    /// unknown to the upstream operator.
     pub known: KnownRegistries,
     /// `DOCKER_REGISTRY_SECRET_NAME`.
     pub secret: Option<String>,
@@ -84,7 +84,7 @@ pub struct BuildSettings {
     pub kaniko_snapshots: Option<String>,
     /// `INTERNAL_IMAGES_DYNAMO_COMPONENTS_DOWNLOADER`.
     pub downloader_image: String,
-    /// `INTERNAL_IMAGES_GOOGLE_CLOUD_SDK`. Ours, unknown to the reference.
+    /// `INTERNAL_IMAGES_GOOGLE_CLOUD_SDK`. Ours, unknown to the upstream operator.
     pub google_image: String,
     /// The engine's image: `INTERNAL_IMAGES_KANIKO`, `INTERNAL_IMAGES_BUILDKIT`, `INTERNAL_IMAGES_BUILDKIT_ROOTLESS`.
     pub engine_image: String,
@@ -92,19 +92,19 @@ pub struct BuildSettings {
     pub api_store: Option<String>,
     /// `DYNAMO_IMAGE_BUILDER_NAMESPACE`: where the ConfigMap with defaults for builds is.
     pub defaults_namespace: Option<String>,
-    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time; default [`MOST_BUILDS`]; as given if it is no such count. Ours,
-    /// unknown to the reference.
-    pub most_builds: Result<usize, String>,
+    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time; default [`DEFAULT_CONCURRENCY`]; as given if it is no such count. Ours,
+    /// unknown to the upstream operator.
+    pub concurrency: Result<usize, String>,
     /// `DYNAMO_IMAGE_BUILD_TIMEOUT`: how long a build may take whose component does not say, in seconds; default two hours; as given if it
-    /// cannot be read. Without an end, a build that never starts would keep others from theirs. Ours, unknown to the reference.
+    /// cannot be read. Without an end, a build that never starts would keep others from theirs. Ours, unknown to the upstream operator.
     pub timeout: Result<i64, String>,
     /// `DYNAMO_IMAGE_BUILD_MAX_TIMEOUT`: the most that a component may ask for, in seconds; default eight hours; as given if it cannot be
-    /// read. Ours, unknown to the reference.
-    pub most_timeout: Result<i64, String>,
+    /// read. Ours, unknown to the upstream operator.
+    pub max_timeout: Result<i64, String>,
 }
 
 /// The longest build that a component may ask for, in seconds.
-const MOST_TIMEOUT: i64 = 8 * 60 * 60;
+const MAX_TIMEOUT: i64 = 8 * 60 * 60;
 
 /// A duration in whole seconds; none if there is not one of them.
 pub fn whole_seconds(duration: Duration) -> Option<i64> {
@@ -139,8 +139,8 @@ impl BuildSettings {
         let own = server.as_deref().filter(|_| !secure).and_then(|server| server.split('/').next()).unwrap_or_default();
         let listed = given("DOCKER_REGISTRY_INSECURE_HOSTS").unwrap_or_default();
         let known = KnownRegistries::read(&format!("{listed},{own}"));
-        let most_builds = given("DYNAMO_IMAGE_BUILD_CONCURRENCY")
-            .map_or(Ok(MOST_BUILDS), |text| text.parse().ok().filter(|most| *most > 0).ok_or(text));
+        let concurrency = given("DYNAMO_IMAGE_BUILD_CONCURRENCY")
+            .map_or(Ok(DEFAULT_CONCURRENCY), |text| text.parse().ok().filter(|most| *most > 0).ok_or(text));
         Self {
             engine,
             server,
@@ -160,9 +160,9 @@ impl BuildSettings {
             engine_image,
             api_store: given("API_STORE_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
             defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE"),
-            most_builds,
+            concurrency,
             timeout: seconds("DYNAMO_IMAGE_BUILD_TIMEOUT", TIMEOUT),
-            most_timeout: seconds("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", MOST_TIMEOUT),
+            max_timeout: seconds("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", MAX_TIMEOUT),
         }
     }
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_those_of_2025_but_for_the_engine() {
+    fn defaults_are_those_of_the_legacy_operator_but_for_the_engine() {
         let defaults = BuildSettings::read(|_| Some(String::new()));
         assert_eq!(defaults, BuildSettings::read(|_| None));
         assert_eq!(
@@ -180,7 +180,7 @@ mod tests {
             (Ok(Engine::BuildkitRootless), BUILDKIT_ROOTLESS)
         );
         assert_eq!(
-            (defaults.repository.as_str(), defaults.secure, defaults.most_builds.clone()),
+            (defaults.repository.as_str(), defaults.secure, defaults.concurrency.clone()),
             ("dynamo-components", true, Ok(4))
         );
         let read = |name: &'static str, value: &'static str| {
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "make").engine, Err("make".to_owned()));
         assert_eq!(read("API_STORE_ENDPOINT", "http://store/").api_store.as_deref(), Some("http://store"));
         assert!(!read("DOCKER_REGISTRY_SECURE", "false").secure);
-        let most = |value: &'static str| read("DYNAMO_IMAGE_BUILD_CONCURRENCY", value).most_builds;
+        let most = |value: &'static str| read("DYNAMO_IMAGE_BUILD_CONCURRENCY", value).concurrency;
         assert_eq!((most("1"), most("four"), most("0")), (Ok(1), Err("four".to_owned()), Err("0".to_owned())));
         let pairs = [
             ("DOCKER_REGISTRY_SERVER", "Plain.io:5000/team"),
@@ -207,8 +207,8 @@ mod tests {
         {
             assert_eq!(known.lists(host), listed, "{host}");
         }
-        assert!(!read("DOCKER_REGISTRY_SERVER", "r.io").known.lists("r.io"), "it is asked by TLS");
-        assert_eq!(read("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", "3h").most_timeout, Ok(10_800));
+        assert!(!read("DOCKER_REGISTRY_SERVER", "r.io").known.lists("r.io"), "it is asked with TLS");
+        assert_eq!(read("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", "3h").max_timeout, Ok(10_800));
         let timeout = |value: &'static str| read("DYNAMO_IMAGE_BUILD_TIMEOUT", value).timeout;
         assert_eq!((timeout(""), timeout("90m")), (Ok(7200), Ok(5400)));
         assert_eq!((timeout("soon"), timeout("0s")), (Err("soon".to_owned()), Err("0s".to_owned())));

@@ -1,21 +1,20 @@
-//! The status of an image build: computed from what was done, never from what was wished.
+//! Computes the status of an image build from what was applied, never from what is desired.
 
 use api_types::{
     conditions::{self, image_build as reason},
     v1alpha1::DynamoComponentStatus,
 };
-use controller_kit::conditions::{Progress, Status, find, is_true, set_condition, set_progress};
+use controller_kit::conditions::{Progress, Status, is_true, set_condition, set_progress};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::decide::{Observed, Stage};
+use super::model::{BuildPhase, Observed};
 
-/// The whole status.
+/// Computes the whole status.
 pub fn status(
     live: &DynamoComponentStatus,
     generation: Option<i64>,
     observed: &Observed,
-    stage: &Stage,
+    phase: &BuildPhase,
     now: Timestamp,
 ) -> DynamoComponentStatus {
     let mut all = live.conditions.clone();
@@ -27,44 +26,46 @@ pub fn status(
     if let Some(Ok(exists)) = observed.exists {
         set(reason::CHECKED, Status::from(exists), plain, image);
     }
-    let (building, exists) = match stage {
-        Stage::Building { active: true, .. } => (Status::True, Status::False),
-        Stage::Building { active: false, .. } | Stage::Queued(_) => (Status::Unknown, Status::False),
-        Stage::Available => (Status::False, Status::True),
-        Stage::Failed { .. } => (Status::False, Status::False),
-        Stage::Mistaken(_) | Stage::Unreachable(_) | Stage::Blocked(_) => (Status::False, Status::Unknown),
+    let (building, exists) = match phase {
+        BuildPhase::Building { active: true, .. } => (Status::True, Status::False),
+        BuildPhase::Building { active: false, .. } | BuildPhase::Queued(_) => (Status::Unknown, Status::False),
+        BuildPhase::Available => (Status::False, Status::True),
+        BuildPhase::Failed { .. } => (Status::False, Status::False),
+        BuildPhase::Invalid(_) | BuildPhase::Unreachable(_) | BuildPhase::Blocked(_) => {
+            (Status::False, Status::Unknown)
+        }
     };
-    let why = reason_of(stage);
+    let why = reason_of(phase);
     let job = if observed.job.is_some() { observed.job_name.as_str() } else { "" };
-    match stage {
-        // Remembered for as long as the image is wanted: by which Job it was built.
-        Stage::Available if job.is_empty() => {
+    match phase {
+        // The Job that built the image stays recorded.
+        BuildPhase::Available if job.is_empty() => {
             if !is_true(&live.conditions, reason::EXISTS) {
                 set(reason::BUILDING, building, plain, "");
             }
         }
-        Stage::Failed { message, .. } => set(reason::BUILDING, building, why, message),
-        Stage::Building { trouble: Some(trouble), .. } => {
-            set(reason::BUILDING, building, why, &format!("Job {job}: {}", trouble.message));
+        BuildPhase::Failed { message, .. } => set(reason::BUILDING, building, why, message),
+        BuildPhase::Building { diagnosis: Some(diagnosis), .. } => {
+            set(reason::BUILDING, building, why, &format!("Job {job}: {}", diagnosis.message));
         }
         _ => set(reason::BUILDING, building, plain, job),
     }
     set(reason::EXISTS, exists, plain, image);
-    let (available, message) = match stage {
-        Stage::Available => (Status::True, String::new()),
-        Stage::Building { trouble: None, .. } => (Status::Unknown, format!("building {image}")),
-        Stage::Building { trouble: Some(trouble), .. } => {
-            (Status::Unknown, format!("building {image}; {}", trouble.message))
+    let (available, message) = match phase {
+        BuildPhase::Available => (Status::True, String::new()),
+        BuildPhase::Building { diagnosis: None, .. } => (Status::Unknown, format!("building {image}")),
+        BuildPhase::Building { diagnosis: Some(diagnosis), .. } => {
+            (Status::Unknown, format!("building {image}; {}", diagnosis.message))
         }
-        Stage::Queued(message) | Stage::Unreachable(message) => (Status::Unknown, message.clone()),
-        Stage::Mistaken(message) | Stage::Blocked(message) | Stage::Failed { message, .. } => {
+        BuildPhase::Queued(message) | BuildPhase::Unreachable(message) => (Status::Unknown, message.clone()),
+        BuildPhase::Invalid(message) | BuildPhase::Blocked(message) | BuildPhase::Failed { message, .. } => {
             (Status::False, message.clone())
         }
     };
     set(reason::AVAILABLE, available, why, &message);
-    let ready = Status::from(*stage == Stage::Available);
+    let ready = Status::from(*phase == BuildPhase::Available);
     set(conditions::READY, ready, why, &message);
-    set_progress(&mut all, &progress(stage, message), generation, now);
+    set_progress(&mut all, &progress(phase, message), generation, now);
     DynamoComponentStatus { observed_generation: generation, conditions: all }
 }
 
@@ -84,56 +85,47 @@ pub fn unreadable(
     DynamoComponentStatus { observed_generation: generation, conditions: all }
 }
 
-fn reason_of(stage: &Stage) -> &'static str {
-    match stage {
-        Stage::Building { trouble: Some(trouble), .. } => trouble.cause.reason(),
-        Stage::Available | Stage::Building { trouble: None, .. } => reason::RECONCILING,
-        Stage::Queued(_) => reason::QUEUED,
-        Stage::Unreachable(_) => reason::UNREACHABLE,
-        Stage::Mistaken(_) => reason::INVALID,
-        Stage::Blocked(_) => reason::BLOCKED,
-        Stage::Failed { late: true, .. } => reason::TIMEOUT,
-        Stage::Failed { late: false, .. } => reason::BUILD_FAILED,
+fn reason_of(phase: &BuildPhase) -> &'static str {
+    match phase {
+        BuildPhase::Building { diagnosis: Some(diagnosis), .. } => diagnosis.cause.reason(),
+        BuildPhase::Available | BuildPhase::Building { diagnosis: None, .. } => reason::RECONCILING,
+        BuildPhase::Queued(_) => reason::QUEUED,
+        BuildPhase::Unreachable(_) => reason::UNREACHABLE,
+        BuildPhase::Invalid(_) => reason::INVALID,
+        BuildPhase::Blocked(_) => reason::BLOCKED,
+        BuildPhase::Failed { late: true, .. } => reason::TIMEOUT,
+        BuildPhase::Failed { late: false, .. } => reason::BUILD_FAILED,
     }
 }
 
-fn progress(stage: &Stage, message: String) -> Progress {
-    let reason = reason_of(stage).to_owned();
-    match stage {
-        Stage::Available => Progress::Current,
-        Stage::Building { .. } | Stage::Queued(_) | Stage::Unreachable(_) => Progress::Working { reason, message },
-        Stage::Mistaken(_) | Stage::Blocked(_) | Stage::Failed { .. } => Progress::Stuck { reason, message },
+fn progress(phase: &BuildPhase, message: String) -> Progress {
+    let reason = reason_of(phase).to_owned();
+    match phase {
+        BuildPhase::Available => Progress::Current,
+        BuildPhase::Building { .. } | BuildPhase::Queued(_) | BuildPhase::Unreachable(_) => {
+            Progress::Working { reason, message }
+        }
+        BuildPhase::Invalid(_) | BuildPhase::Blocked(_) | BuildPhase::Failed { .. } => {
+            Progress::Stuck { reason, message }
+        }
     }
-}
-
-/// Whether an image of this name was told to exist.
-pub fn is_known(live: &DynamoComponentStatus, image: &str) -> bool {
-    told(&live.conditions, reason::EXISTS).is_some_and(|told| told.status == "True" && told.message == image)
-}
-
-/// Whether the registry was the one that told of an image of this name.
-pub fn was_found(live: &DynamoComponentStatus, image: &str) -> bool {
-    told(&live.conditions, reason::CHECKED).is_some_and(|told| told.status == "True" && told.message == image)
-}
-
-/// Whether the image that is known was built by this Job.
-pub fn was_built_by(live: &DynamoComponentStatus, job: &str) -> bool {
-    told(&live.conditions, reason::BUILDING).is_some_and(|told| told.status == "False" && told.message == job)
-}
-
-fn told<'a>(all: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    find(all, type_)
 }
 
 #[cfg(test)]
 mod tests {
-    use controller_kit::pods::JobWaits;
+    use api_types::v1alpha1::DynamoComponent;
+    use controller_kit::{conditions::find, pods::JobWaits};
     use workload::{Cause, Diagnosis};
 
-    use super::{super::decide::Hindrance, *};
+    use super::*;
+    use crate::image_build::{
+        image::{is_known, was_built_by},
+        model::Obstacle,
+    };
 
-    fn observed(exists: Option<Result<bool, Hindrance>>) -> Observed {
+    fn observed(exists: Option<Result<bool, Obstacle>>) -> Observed {
         Observed {
+            component: DynamoComponent::new("c", Default::default()),
             image: Ok("r/i:t".to_owned()),
             exists,
             job_name: "j".to_owned(),
@@ -145,8 +137,8 @@ mod tests {
         }
     }
 
-    fn told(stage: &Stage, exists: Option<Result<bool, Hindrance>>) -> DynamoComponentStatus {
-        status(&DynamoComponentStatus::default(), Some(2), &observed(exists), stage, Timestamp::UNIX_EPOCH)
+    fn status_of(phase: &BuildPhase, exists: Option<Result<bool, Obstacle>>) -> DynamoComponentStatus {
+        status(&DynamoComponentStatus::default(), Some(2), &observed(exists), phase, Timestamp::UNIX_EPOCH)
     }
 
     fn one(status: &DynamoComponentStatus, type_: &str) -> String {
@@ -157,7 +149,7 @@ mod tests {
     /// Components find the image's name in the message.
     #[test]
     fn the_message_of_a_true_condition_is_the_image() {
-        let done = told(&Stage::Available, Some(Ok(true)));
+        let done = status_of(&BuildPhase::Available, Some(Ok(true)));
         assert_eq!(one(&done, reason::EXISTS), "True Reconciling r/i:t");
         assert_eq!(one(&done, reason::CHECKED), "True Reconciling r/i:t");
         assert_eq!(one(&done, conditions::READY), "True Reconciling ");
@@ -168,48 +160,49 @@ mod tests {
     /// A component whose spec could not be read had no status at all.
     #[test]
     fn a_spec_that_cannot_be_read_is_reported() {
-        let before = told(&Stage::Available, Some(Ok(true)));
+        let before = status_of(&BuildPhase::Available, Some(Ok(true)));
         let status = unreadable(&before, Some(3), "spec.imageBuildTimeout: invalid", Timestamp::UNIX_EPOCH);
         assert_eq!(one(&status, conditions::READY), "False InvalidSpec spec.imageBuildTimeout: invalid");
         assert_eq!(one(&status, conditions::STALLED), "True InvalidSpec spec.imageBuildTimeout: invalid");
-        assert!(is_known(&status, "r/i:t"), "what was built is not forgotten");
+        assert!(is_known(&status, "r/i:t"), "the built image stays recorded");
         assert_eq!(status.observed_generation, Some(3));
     }
 
     #[test]
     fn a_failed_build_is_false_and_not_unknown() {
-        let failed = told(&Stage::Failed { late: true, message: "Job j: late".to_owned() }, None);
+        let failed = status_of(&BuildPhase::Failed { late: true, message: "Job j: late".to_owned() }, None);
         assert_eq!(one(&failed, reason::BUILDING), "False Timeout Job j: late");
         assert_eq!(one(&failed, reason::AVAILABLE), "False Timeout Job j: late");
         assert_eq!(one(&failed, conditions::STALLED), "True Timeout Job j: late");
     }
 
     #[test]
-    fn what_the_pod_of_a_build_waits_for_is_told() {
+    fn the_diagnosis_of_a_pod_is_reported() {
         let message = "pod j-1: container builder: image r/engine:1 cannot be pulled: not found".to_owned();
-        let trouble = Some(Diagnosis { cause: Cause::ImagePull, message: message.clone() });
+        let diagnosis = Some(Diagnosis { cause: Cause::ImagePull, message: message.clone() });
         let mut building = observed(None);
         building.job = Some(Default::default());
-        let stage = Stage::Building { active: true, trouble };
-        let waits = status(&DynamoComponentStatus::default(), None, &building, &stage, Timestamp::UNIX_EPOCH);
+        let phase = BuildPhase::Building { active: true, diagnosis };
+        let waits = status(&DynamoComponentStatus::default(), None, &building, &phase, Timestamp::UNIX_EPOCH);
         assert_eq!(one(&waits, reason::BUILDING), format!("True ImagePullFailed Job j: {message}"));
-        let told = format!("ImagePullFailed building r/i:t; {message}");
-        assert_eq!(one(&waits, reason::AVAILABLE), format!("Unknown {told}"));
-        assert_eq!(one(&waits, conditions::READY), format!("False {told}"));
-        assert_eq!(one(&waits, conditions::RECONCILING), format!("True {told}"));
-        let stage = Stage::Building { active: true, trouble: None };
-        let runs = status(&waits, None, &building, &stage, Timestamp::UNIX_EPOCH);
+        let text = format!("ImagePullFailed building r/i:t; {message}");
+        assert_eq!(one(&waits, reason::AVAILABLE), format!("Unknown {text}"));
+        assert_eq!(one(&waits, conditions::READY), format!("False {text}"));
+        assert_eq!(one(&waits, conditions::RECONCILING), format!("True {text}"));
+        let phase = BuildPhase::Building { active: true, diagnosis: None };
+        let runs = status(&waits, None, &building, &phase, Timestamp::UNIX_EPOCH);
         assert_eq!(one(&runs, reason::BUILDING), "True Reconciling j");
         assert_eq!(one(&runs, reason::AVAILABLE), "Unknown Reconciling building r/i:t");
     }
 
     #[test]
-    fn the_job_that_built_is_remembered() {
+    fn the_job_that_built_the_image_is_recorded() {
         let mut built = observed(None);
         built.job = Some(Default::default());
-        let first = status(&DynamoComponentStatus::default(), None, &built, &Stage::Available, Timestamp::UNIX_EPOCH);
+        let first =
+            status(&DynamoComponentStatus::default(), None, &built, &BuildPhase::Available, Timestamp::UNIX_EPOCH);
         assert!(was_built_by(&first, "j"));
-        let later = status(&first, None, &observed(None), &Stage::Available, Timestamp::UNIX_EPOCH);
+        let later = status(&first, None, &observed(None), &BuildPhase::Available, Timestamp::UNIX_EPOCH);
         assert!(was_built_by(&later, "j"));
         assert_eq!(first, later);
     }

@@ -21,14 +21,14 @@ use crate::{
         Reconciler,
         observe::{Caches, Observer},
     },
-    snapshots::Snapshots,
+    checkpoint_caches::CheckpointCaches,
 };
 
 /// Follows checkpoints until the process is to stop.
 pub(super) async fn run(
     context: &Context,
     apis: &ServedApis,
-    snapshots: Snapshots,
+    caches: CheckpointCaches,
     root: Watch<Packed<DynamoCheckpoint>>,
 ) {
     let (client, scope) = (context.client.clone(), &context.scope);
@@ -40,13 +40,12 @@ pub(super) async fn run(
         client.clone(),
         NAME,
         context.metrics.clone(),
-        vec![Arc::new(snapshots.checkpoints.clone()), Arc::new(jobs.clone()), Arc::new(captures.clone())],
+        vec![Arc::new(caches.checkpoints.clone()), Arc::new(jobs.clone()), Arc::new(captures.clone())],
     )
     .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
-    let checkpoints = snapshots.checkpoints.clone();
-    let (root, twins) = root.and_keys(twins(&snapshots));
+    let checkpoints = caches.checkpoints.clone();
+    let (root, twins) = root.and_keys(twins(&caches));
     let controller = Controller::new(root)
-        .writes_with(&applier)
         .also(twins)
         .triggered_by(job_watch, move |job| keys_of_job(&checkpoints, job))
         .triggered_by(pod_watch, keys_of_pod)
@@ -55,29 +54,21 @@ pub(super) async fn run(
         observer: Observer::new(
             applier.clone(),
             Caches { jobs, pods, captures },
-            snapshots.clone(),
+            caches,
             PodWatcher::new(client.clone()),
         ),
         applier,
         events: EventSink::new(client, NAME),
     });
-    controller
-        .run(context, move |checkpoint| {
-            let (reconciler, snapshots) = (Arc::clone(&reconciler), snapshots.clone());
-            async move {
-                snapshots.complete().await;
-                reconciler.reconcile(checkpoint).await
-            }
-        })
-        .await;
+    controller.drive(context, reconciler).await;
 }
 
 /// The other checkpoints with the identifier of one: when that goes, it is their turn.
-fn twins(snapshots: &Snapshots) -> impl Fn(&Packed<DynamoCheckpoint>) -> Vec<Key> + Send + use<> {
-    let snapshots = snapshots.clone();
+fn twins(caches: &CheckpointCaches) -> impl Fn(&Packed<DynamoCheckpoint>) -> Vec<Key> + Send + use<> {
+    let caches = caches.clone();
     move |packed| {
         let (own, Ok(checkpoint)) = (Key::of(packed), packed.unpack()) else { return Vec::new() };
-        let all = snapshots.with_id(&own.namespace, &checkpoint_id(&checkpoint));
+        let all = caches.with_id(&own.namespace, &checkpoint_id(&checkpoint));
         all.iter().map(Key::of).filter(|key| *key != own).collect()
     }
 }

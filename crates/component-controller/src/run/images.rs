@@ -22,9 +22,9 @@ use crate::{
     NAME,
     image_build::{
         Reconciler,
+        build_slots::BuildSlots,
         observe::{Caches, Observer, Registries},
-        settings::{BuildSettings, MOST_BUILDS},
-        slots::Slots,
+        settings::{BuildSettings, DEFAULT_CONCURRENCY},
     },
 };
 
@@ -37,7 +37,7 @@ pub(super) async fn run(
 ) {
     let outbound = match Outbound::new(&Trust::default()) {
         Ok(outbound) => outbound,
-        Err(error) => return error!(%error, "images are not built"),
+        Err(error) => return error!(%error, "failed to start image builds"),
     };
     let (client, scope) = (context.client.clone(), &context.scope);
     let is_builder = format!("{}={}", labels::IMAGE_BUILDER, labels::TRUE);
@@ -46,17 +46,16 @@ pub(super) async fn run(
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&for_builders));
     let fence = context.fence.clone();
     let taken = move |namespace: &str| fence.is_taken(namespace);
-    // No Job is made while nobody knows how many there may be.
-    let most = settings.most_builds.clone().unwrap_or(MOST_BUILDS);
-    let slots = Arc::new(Slots::new(most, jobs.clone(), components.clone(), taken));
+    // No Job is created while the setting is invalid.
+    let limit = settings.concurrency.clone().unwrap_or(DEFAULT_CONCURRENCY);
+    let build_slots = Arc::new(BuildSlots::new(limit, jobs.clone(), components.clone(), taken));
     let applier =
         Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(components), Arc::new(jobs.clone())]);
-    let waiting = Arc::clone(&slots);
+    let waiting = Arc::clone(&build_slots);
     let controller = Controller::new(component_watch)
-        .writes_with(&applier)
         .triggered_by(job_watch, move |job| {
             let owner = owner_key::<DynamoComponent, _>(job);
-            owner.into_iter().chain(waiting.next(Instant::now())).collect()
+            owner.into_iter().chain(waiting.next_in_turn(Instant::now())).collect()
         })
         // Another account counts from the next build on.
         .triggered_by(account_watch, |_| Vec::new());
@@ -78,13 +77,9 @@ pub(super) async fn run(
             outbound,
         },
         applier,
-        slots,
+        build_slots,
         events: EventSink::new(client, NAME),
-        pauses: Mutex::default(),
+        backoff: Mutex::default(),
     });
-    let reconcile = move |component| {
-        let reconciler = Arc::clone(&reconciler);
-        async move { reconciler.reconcile(component).await }
-    };
-    controller.run(context, reconcile).await;
+    controller.drive(context, reconciler).await;
 }

@@ -16,12 +16,11 @@ use api_types::{
 };
 use controller_kit::{
     apply::Applier,
-    controller::{Action, Controller, owner_key},
+    controller::{Controller, owner_key},
     events::EventSink,
     pods::PodWatcher,
     process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
-    read::Interruption,
     store::{
         CacheView, Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata, watch_metadata_by,
     },
@@ -37,17 +36,17 @@ use workload::{LeaderWorkerSet, checkpoint::CheckpointConfig};
 
 use crate::{
     NAME,
+    checkpoint_caches::CheckpointCaches,
     component::{
         Reconciler,
-        leftover::PodGroup,
+        model::PodGroup,
         observe::{Caches, Observer, components_of_model},
     },
     image_build::settings::BuildSettings,
-    snapshots::Snapshots,
 };
 
-/// Claims, of which only names are kept.
-type Claim = PartialObjectMeta<PersistentVolumeClaim>;
+/// PersistentVolumeClaims, by their metadata.
+type Volume = PartialObjectMeta<PersistentVolumeClaim>;
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
@@ -88,9 +87,9 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let (build_watch, of_builds) = build_watch.and_keys(running(&components));
     let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
     let (agents, agent_watch) = watch::<DaemonSet>(client.clone(), scope, Some(&agent));
-    let settings = context.settings.checkpoint.snapshots();
-    let (claims, claim_watch) = settings.as_ref().and_then(|settings| claim_of(&context, settings)).unzip();
-    let snapshots = Snapshots { settings, checkpoints, agents, claims };
+    let config = context.settings.checkpoint.snapshots();
+    let (volumes, volume_watch) = config.as_ref().and_then(|config| volumes_of(&context, config)).unzip();
+    let checkpoints = CheckpointCaches { config, checkpoints, agents, volumes };
     let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
     let (sets, set_watch) =
         uses_sets.then(|| watch_if_served::<LeaderWorkerSet>(&apis, scope, Some(labels::COMPONENT))).unzip();
@@ -110,7 +109,6 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
         .with_first_word_after(FIRST_WORD_AFTER)
         .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let mut controller = Controller::new(component_watch)
-        .writes_with(&applier)
         .triggered_by(deployment_watch, child_keys)
         .triggered_by(service_watch, child_keys)
         .owns(ingress_watch)
@@ -121,7 +119,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
         .also(of_checkpoints)
         .also(of_builds)
         .triggered_by(agent_watch, in_namespace(&components));
-    controller = woken_by(controller, claim_watch, in_namespace(&components));
+    controller = woken_by(controller, volume_watch, in_namespace(&components));
     controller = woken_by(controller, set_watch, set_keys);
     controller = woken_by(controller, group_watch, group_keys);
 
@@ -150,16 +148,14 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
         accounts,
     };
     let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(client.clone(), caches, secrets, snapshots.clone()),
+        observer: Observer::new(client.clone(), caches, secrets, checkpoints.clone()),
         pods: PodWatcher::new(client.clone()),
         applier,
         events: EventSink::new(client, NAME),
         settings: context.settings.pods(),
     });
-    let waited_for = snapshots.clone();
-    let running =
-        controller.run(&context, move |component| reconcile(Arc::clone(&reconciler), waited_for.clone(), component));
-    let checkpoints = checkpoints::run(&context, &apis, snapshots, checkpoint_watch);
+    let running = controller.drive(&context, reconciler);
+    let checkpoints = checkpoints::run(&context, &apis, checkpoints, checkpoint_watch);
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
     // in between.
     join4(running, checkpoints, images::run(&context, image_builds, builds, build_watch), async {
@@ -167,16 +163,6 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     })
     .await;
     Ok(())
-}
-
-/// Reconciles once the caches that checkpoints need are complete.
-async fn reconcile(
-    reconciler: Arc<Reconciler>,
-    snapshots: Snapshots,
-    component: Arc<Packed<DynamoComponentDeployment>>,
-) -> Result<Action, Interruption> {
-    snapshots.complete().await;
-    reconciler.reconcile(component).await
 }
 
 fn group_keys(group: &Packed<PodGroup>) -> Vec<Key> {
@@ -195,9 +181,9 @@ fn woken_by<O: Resource + Send + Sync + 'static>(
     }
 }
 
-/// The claim that keeps checkpoints, if it is one by name.
-fn claim_of(context: &Context, settings: &CheckpointConfig) -> Option<(Store<Claim>, Watch<Claim>)> {
-    let named = settings.storage.storage().ok().flatten()?;
+/// Watches the PersistentVolumeClaims of the configured name, if there is one.
+fn volumes_of(context: &Context, config: &CheckpointConfig) -> Option<(Store<Volume>, Watch<Volume>)> {
+    let named = config.storage.storage().ok().flatten()?;
     let fields = format!("metadata.name={}", named.claim);
     Some(watch_metadata_by::<PersistentVolumeClaim>(context.client.clone(), &context.scope, None, Some(&fields)))
 }

@@ -10,7 +10,7 @@ use std::{
 
 use api_types::v1alpha1::DynamoComponent;
 use axum::{Router, extract::Request, http::StatusCode, routing::any};
-use component_controller::image_build::decide::has_ended;
+use component_controller::image_build::model::has_ended;
 use controller_kit::conditions::find;
 use futures::StreamExt;
 use k8s_openapi::api::batch::v1::Job;

@@ -4,7 +4,7 @@ use api_types::{
     annotations, labels,
     v1beta1::{ComponentKind, DynamoComponentDeployment},
 };
-use component_controller::{NAME, component::leftover::PodGroup};
+use component_controller::{NAME, component::model::PodGroup};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     rbac::v1::{ClusterRole, ClusterRoleBinding},
@@ -282,7 +282,7 @@ where
 }
 
 /// An object of the component that nothing needs any more.
-fn leftover<K: Resource<DynamicType = ()>>(owner: &DynamoComponentDeployment, name: &str, rest: &Value) -> Value {
+fn obsolete<K: Resource<DynamicType = ()>>(owner: &DynamoComponentDeployment, name: &str, rest: &Value) -> Value {
     let mut object = json!({
         "apiVersion": K::api_version(&()), "kind": K::kind(&()),
         "metadata": {
@@ -297,19 +297,19 @@ fn leftover<K: Resource<DynamicType = ()>>(owner: &DynamoComponentDeployment, na
 /// A set and a pod group for each replica; a Deployment where the API of sets was missing.
 #[tokio::test]
 async fn what_other_operators_made_for_the_same_pods_goes() {
-    let Some(mut bed) = bed("nodes-leftover").await else { return };
+    let Some(mut bed) = bed("nodes-obsolete").await else { return };
     bed.stop().await;
     let owner = bed.apply::<DynamoComponentDeployment>(&spanning()).await;
     let pod = json!({ "containers": [{ "name": "main", "image": "i" }] });
     let set = json!({ "spec": { "leaderWorkerTemplate": { "workerTemplate": { "spec": pod }, "size": 2 } } });
-    bed.apply::<LeaderWorkerSet>(&leftover::<LeaderWorkerSet>(&owner, "chat-worker-1", &set)).await;
-    bed.apply::<PodGroup>(&leftover::<PodGroup>(&owner, "chat-worker-1", &json!({}))).await;
+    bed.apply::<LeaderWorkerSet>(&obsolete::<LeaderWorkerSet>(&owner, "chat-worker-1", &set)).await;
+    bed.apply::<PodGroup>(&obsolete::<PodGroup>(&owner, "chat-worker-1", &json!({}))).await;
     let app = json!({ "app": "x" });
     let deployment = json!({ "spec": {
         "replicas": 0, "selector": { "matchLabels": app },
         "template": { "metadata": { "labels": app }, "spec": pod },
     } });
-    bed.apply::<Deployment>(&leftover::<Deployment>(&owner, NAME_OF_COMPONENT, &deployment)).await;
+    bed.apply::<Deployment>(&obsolete::<Deployment>(&owner, NAME_OF_COMPONENT, &deployment)).await;
     bed.start();
     until_set(&bed, "made", |_| true).await;
     bed.gone::<Deployment>().await;

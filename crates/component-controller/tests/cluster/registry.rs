@@ -3,7 +3,7 @@
 use std::{env, fs, process, sync::Arc};
 
 use component_controller::image_build::{
-    observe::{Named, Registries},
+    observe::{ImageName, Registries},
     settings::KnownRegistries,
 };
 use oci_client::{
@@ -62,7 +62,7 @@ async fn before(plain: String, keys: &Keys) -> u16 {
 async fn a_registry_has_what_was_put_there_and_nothing_else() {
     let server = Server::registry().await.unwrap();
     let (there, registries) = (format!("{}/team/there:v1", server.address), registries());
-    let ask = async |image: String| registries.has(&Named::read(image).unwrap(), false, None).await;
+    let ask = async |image: String| registries.has(&ImageName::read(image).unwrap(), false, None).await;
     assert_eq!(ask(there.clone()).await, Ok(false));
     push(&there).await;
     assert_eq!(ask(there).await, Ok(true));
@@ -76,7 +76,7 @@ async fn a_registry_is_trusted_by_the_authority_that_is_given() {
     push(&format!("{}/there:v1", server.address)).await;
     let keys = Keys::new().unwrap();
     let image = format!("localhost:{}/there:v1", before(server.address.clone(), &keys).await);
-    let image = Named::read(image).unwrap();
+    let image = ImageName::read(image).unwrap();
     let file = env::temp_dir().join(format!("registry-ca-{}.crt", process::id()));
     fs::write(&file, &keys.authority).unwrap();
     let given = Registries { authorities: Some(file.clone()), ..registries() };

@@ -1,4 +1,4 @@
-//! The status of a checkpoint: computed from what was done, never from what was wished.
+//! Computes the status of a checkpoint from what was applied, never from what is desired.
 
 use api_types::{
     conditions::{self, checkpoint as reason},
@@ -10,39 +10,39 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use workload::checkpoint::artifact_version;
 
-use super::{apply::Acted, decide::Stage, observe::Observed};
+use super::model::{Applied, CapturePhase, Observed};
 
-/// The whole status.
-pub fn status(observed: &Observed, acted: &Acted, now: Timestamp) -> DynamoCheckpointStatus {
+/// Computes the whole status.
+pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoCheckpointStatus {
     let live = observed.checkpoint.status.clone().unwrap_or_default();
-    let phase = phase(&acted.stage, &live);
-    let wanted = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
-    let begun = live.job_name.as_ref() == Some(&wanted) || observed.job.is_some();
-    let job_name = match &acted.stage {
-        Stage::Capturing { .. } | Stage::Ready(_) => Some(wanted),
-        Stage::Settled => live.job_name.clone(),
-        // Its turn comes when the elder is gone.
-        Stage::Failed { reason: reason::DUPLICATE, .. } => None,
-        Stage::Failed { .. } => Some(wanted).filter(|_| begun),
-        Stage::Blocked { .. } | Stage::Waiting(_) | Stage::Mistaken { .. } => None,
+    let summary = summary(&applied.phase, &live);
+    let expected = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
+    let begun = live.job_name.as_ref() == Some(&expected) || observed.job.is_some();
+    let job_name = match &applied.phase {
+        CapturePhase::Capturing { .. } | CapturePhase::Ready(_) => Some(expected),
+        CapturePhase::Settled => live.job_name.clone(),
+        // The capture starts when the elder is deleted.
+        CapturePhase::Failed { reason: reason::DUPLICATE, .. } => None,
+        CapturePhase::Failed { .. } => Some(expected).filter(|_| begun),
+        CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) | CapturePhase::Invalid { .. } => None,
     };
-    let made = |kind: &str| acted.made.iter().any(|object| object.kind == kind);
-    let captured = observed.capture.as_ref().is_some_and(|capture| observed.is_ours(capture)) || made("PodSnapshot");
+    let created = |kind: &str| applied.created.iter().any(|object| object.kind == kind);
+    let captured = observed.capture.as_ref().is_some_and(|capture| observed.is_ours(capture)) || created("PodSnapshot");
     let mut all = live.conditions.clone();
-    set_conditions(&mut all, observed, &acted.stage, phase, job_name.as_deref(), now);
+    set_conditions(&mut all, observed, &applied.phase, summary, job_name.as_deref(), now);
     DynamoCheckpointStatus {
         observed_generation: observed.checkpoint.metadata.generation,
-        phase: Some(phase),
+        phase: Some(summary),
         checkpoint_id: Some(observed.id.clone()),
         identity_hash: Some(observed.id.clone()),
         pod_snapshot_name: observed.checkpoint.metadata.name.clone().filter(|_| captured && job_name.is_some()),
         job_name,
-        created_at: match (&acted.stage, phase) {
-            (Stage::Ready(_), _) => Some(Time(whole_seconds(now))),
+        created_at: match (&applied.phase, summary) {
+            (CapturePhase::Ready(_), _) => Some(Time(whole_seconds(now))),
             (_, CheckpointPhase::Ready) => live.created_at.clone(),
             _ => None,
         },
-        message: message(&acted.stage, &live),
+        message: message(&applied.phase, &live),
         conditions: all,
         ..live
     }
@@ -52,57 +52,57 @@ fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-fn phase(stage: &Stage, live: &DynamoCheckpointStatus) -> CheckpointPhase {
-    match stage {
-        Stage::Blocked { .. } | Stage::Waiting(_) => CheckpointPhase::Pending,
-        Stage::Mistaken { .. } | Stage::Failed { .. } => CheckpointPhase::Failed,
-        Stage::Capturing { .. } => CheckpointPhase::Creating,
-        Stage::Ready(_) => CheckpointPhase::Ready,
-        Stage::Settled => live.phase.unwrap_or(CheckpointPhase::Pending),
+fn summary(phase: &CapturePhase, live: &DynamoCheckpointStatus) -> CheckpointPhase {
+    match phase {
+        CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) => CheckpointPhase::Pending,
+        CapturePhase::Invalid { .. } | CapturePhase::Failed { .. } => CheckpointPhase::Failed,
+        CapturePhase::Capturing { .. } => CheckpointPhase::Creating,
+        CapturePhase::Ready(_) => CheckpointPhase::Ready,
+        CapturePhase::Settled => live.phase.unwrap_or(CheckpointPhase::Pending),
     }
 }
 
-fn message(stage: &Stage, live: &DynamoCheckpointStatus) -> Option<String> {
-    match stage {
-        Stage::Blocked { message, .. } | Stage::Mistaken { message, .. } | Stage::Failed { message, .. } => {
-            Some(message.clone())
-        }
-        Stage::Waiting(waits) | Stage::Capturing { waits, stalled: Some(_) } => Some(waits.clone()),
-        Stage::Capturing { stalled: None, .. } | Stage::Ready(_) => None,
-        Stage::Settled => live.message.clone(),
+fn message(phase: &CapturePhase, live: &DynamoCheckpointStatus) -> Option<String> {
+    match phase {
+        CapturePhase::Blocked { message, .. }
+        | CapturePhase::Invalid { message, .. }
+        | CapturePhase::Failed { message, .. } => Some(message.clone()),
+        CapturePhase::Waiting(waits) | CapturePhase::Capturing { waits, stalled: Some(_) } => Some(waits.clone()),
+        CapturePhase::Capturing { stalled: None, .. } | CapturePhase::Ready(_) => None,
+        CapturePhase::Settled => live.message.clone(),
     }
 }
 
 fn set_conditions(
     all: &mut Vec<Condition>,
     observed: &Observed,
-    stage: &Stage,
-    phase: CheckpointPhase,
+    phase: &CapturePhase,
+    summary: CheckpointPhase,
     job: Option<&str>,
     now: Timestamp,
 ) {
     let generation = observed.checkpoint.metadata.generation;
-    if !matches!(stage, Stage::Settled | Stage::Ready(_) | Stage::Failed { .. }) {
-        // What was said of an earlier version does not hold for this one.
+    if !matches!(phase, CapturePhase::Settled | CapturePhase::Ready(_) | CapturePhase::Failed { .. }) {
+        // The condition is of an earlier version.
         all.retain(|condition| condition.type_ != reason::JOB_COMPLETED);
     }
     let mut set = |type_, value: bool, reason: &str, message: &str| {
         set_condition(all, type_, Status::from(value), reason, message, generation, now);
     };
-    match stage {
-        Stage::Capturing { .. } => {
+    match phase {
+        CapturePhase::Capturing { .. } => {
             let created = format!("Checkpoint job {} created", job.unwrap_or_default());
             set(reason::JOB_CREATED, true, reason::CREATED, &created);
         }
-        Stage::Mistaken { reason, message } => set(reason::JOB_CREATED, false, reason, message),
-        Stage::Failed { reason: reason::JOB_DELETED, message } => {
+        CapturePhase::Invalid { reason, message } => set(reason::JOB_CREATED, false, reason, message),
+        CapturePhase::Failed { reason: reason::JOB_DELETED, message } => {
             set(reason::JOB_CREATED, false, reason::JOB_DELETED, message);
         }
-        Stage::Failed { reason, message } => set(reason::JOB_COMPLETED, false, reason, message),
-        Stage::Ready(message) => set(reason::JOB_COMPLETED, true, reason::CAPTURED, message),
-        Stage::Blocked { .. } | Stage::Waiting(_) | Stage::Settled => {}
+        CapturePhase::Failed { reason, message } => set(reason::JOB_COMPLETED, false, reason, message),
+        CapturePhase::Ready(message) => set(reason::JOB_COMPLETED, true, reason::CAPTURED, message),
+        CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) | CapturePhase::Settled => {}
     }
-    let progress = progress(stage, phase, observed);
+    let progress = progress(phase, summary, observed);
     let (ready, why, message) = match &progress {
         Progress::Current => (true, reason::CAPTURED, ""),
         Progress::Working { message, .. } => (false, reason::CAPTURING, message.as_str()),
@@ -112,19 +112,19 @@ fn set_conditions(
     set_progress(all, &progress, generation, now);
 }
 
-fn progress(stage: &Stage, phase: CheckpointPhase, observed: &Observed) -> Progress {
+fn progress(phase: &CapturePhase, summary: CheckpointPhase, observed: &Observed) -> Progress {
     let stuck =
         |reason: &str, message: &str| Progress::Stuck { reason: reason.to_owned(), message: message.to_owned() };
     let working = |waits: &str| Progress::Working { reason: reason::CAPTURING.to_owned(), message: waits.to_owned() };
-    match stage {
-        Stage::Blocked { reason, message } => stuck(reason, message),
-        Stage::Mistaken { message, .. } => stuck(reason::INVALID_SPEC, message),
-        Stage::Failed { message, .. } => stuck(reason::FAILED, message),
-        Stage::Waiting(waits) | Stage::Capturing { waits, stalled: None } => working(waits),
-        Stage::Capturing { waits, stalled: Some(reason) } => stuck(reason, waits),
-        Stage::Ready(_) => Progress::Current,
-        Stage::Settled if phase == CheckpointPhase::Ready => Progress::Current,
-        Stage::Settled => {
+    match phase {
+        CapturePhase::Blocked { reason, message } => stuck(reason, message),
+        CapturePhase::Invalid { message, .. } => stuck(reason::INVALID_SPEC, message),
+        CapturePhase::Failed { message, .. } => stuck(reason::FAILED, message),
+        CapturePhase::Waiting(waits) | CapturePhase::Capturing { waits, stalled: None } => working(waits),
+        CapturePhase::Capturing { waits, stalled: Some(reason) } => stuck(reason, waits),
+        CapturePhase::Ready(_) => Progress::Current,
+        CapturePhase::Settled if summary == CheckpointPhase::Ready => Progress::Current,
+        CapturePhase::Settled => {
             let live = observed.checkpoint.status.as_ref();
             stuck(reason::FAILED, live.and_then(|live| live.message.as_deref()).unwrap_or_default())
         }

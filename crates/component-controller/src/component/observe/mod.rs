@@ -1,6 +1,7 @@
-//! I/O in: one snapshot of everything that a decision needs.
+//! Reads everything that the plan of a component depends on.
 
 pub mod pods;
+mod pull_secrets;
 
 use std::{
     collections::HashSet,
@@ -19,13 +20,10 @@ use controller_kit::{
     read::{Interruption, find},
     store::{Key, Packed, Store, UnpackError, controller_owner},
 };
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        core::v1::{PersistentVolumeClaim, Secret, Service, ServiceAccount},
-        networking::v1::Ingress,
-    },
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{PersistentVolumeClaim, Secret, Service, ServiceAccount},
+    networking::v1::Ingress,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -34,118 +32,28 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use tracing::warn;
-pub use workload::checkpoint::CheckpointFacts;
-use workload::{LeaderWorkerSet, PullSecretIndex, checkpoint::identity_id};
-
-use super::{
-    archive::{ArchiveFacts, Expansion, claim_name},
-    forbidden::Forbidden,
-    leftover::{Leftover, PodGroup, others},
-    pull_secrets::{self, NamedPullSecrets},
-    workload::{LiveWorkload, WorkloadKind},
+use workload::{
+    LeaderWorkerSet,
+    checkpoint::{CheckpointFacts, identity_id},
 };
-use crate::snapshots::Snapshots;
 
-/// Everything that a decision needs.
-#[derive(Debug)]
-pub struct Observed {
-    /// The component.
-    pub component: DynamoComponentDeployment,
-    /// Its uid: the mark of what is ours.
-    pub uid: String,
-    /// The Deployment of its name, whoever it belongs to.
-    pub deployment: Option<Live<Deployment>>,
-    /// The LeaderWorkerSet of its name, whoever it belongs to.
-    pub leader_worker_set: Option<Live<LeaderWorkerSet>>,
-    /// Whether LeaderWorkerSets can be made.
-    pub serves_leader_worker_sets: bool,
-    /// Its namespace.
-    pub namespace: String,
-    /// The Service of its name, whoever it belongs to.
-    pub service: Option<Live<Service>>,
-    /// The Ingress of that name, likewise.
-    pub ingress: Option<Live<Ingress>>,
-    /// The VirtualService of that name, likewise.
-    pub virtual_service: Option<Live<VirtualService>>,
-    /// Whether VirtualServices can be made.
-    pub serves_virtual_services: bool,
-    /// Who serves its base model; `None` if it serves none.
-    pub model: Option<ModelFacts>,
-    /// What is ours and needed no more.
-    pub leftovers: Vec<Leftover>,
-    /// Image pull secrets of the namespace by registry.
-    pub pull_secrets: Arc<PullSecretIndex>,
-    /// The image pull secrets that the author names.
-    pub named_pull_secrets: NamedPullSecrets,
-    /// ServiceAccounts of the namespace that are labelled for component pods, sorted by name.
-    pub accounts: Vec<String>,
-    /// What is known about its checkpoint.
-    pub checkpoint: CheckpointFacts,
-    /// What is known of it as a component of 2025.
-    pub archive: ArchiveFacts,
-    /// What it needs as a component of 2025. The component itself is an ordinary one then.
-    pub expansion: Expansion,
-}
+use self::pull_secrets::ForbiddenNamespaces;
+use super::{
+    legacy::volume_name,
+    model::{
+        LegacyNeeds, Live, NamedPullSecrets, Observed, ObservedLegacy, ObservedModel, ObsoleteObject, PodGroup,
+        WorkloadKind,
+    },
+};
+use crate::checkpoint_caches::CheckpointCaches;
 
-/// Who serves a base model in a namespace.
-#[derive(Debug, Default)]
-pub struct ModelFacts {
-    /// The model's Service, whoever it belongs to.
-    pub service: Option<Live<Service>>,
-    /// All components of the namespace that serve it, the oldest first.
-    pub owners: Vec<OwnerReference>,
-}
-
-impl Observed {
-    /// The live workload of the kind that the component needs, if it is ours.
-    pub fn own_workload(&self) -> Option<LiveWorkload> {
-        match WorkloadKind::of(&self.component) {
-            WorkloadKind::LeaderWorkerSet => {
-                let live = self.leader_worker_set.as_ref().map(|live| &live.object)?;
-                self.is_ours(live).then(|| LiveWorkload::LeaderWorkerSet(Box::new(live.clone())))
-            }
-            WorkloadKind::Deployment => {
-                let live = self.deployment.as_ref().map(|live| &live.object)?;
-                self.is_ours(live).then(|| LiveWorkload::Deployment(Box::new(live.clone())))
-            }
-        }
-    }
-
-    fn is_ours<K: Resource>(&self, live: &K) -> bool {
-        controller_owner(live).is_some_and(|owner| owner.uid == self.uid)
-    }
-}
-
-/// A live object, typed for decisions and as JSON for comparisons.
-#[derive(Debug)]
-pub struct Live<K> {
-    /// Typed.
-    pub object: K,
-    /// As the API server sent it.
-    pub value: Value,
-}
-
-impl<K> Live<K>
-where
-    K: Resource + DeserializeOwned,
-    K::DynamicType: Default,
-{
-    /// Reads a cached object.
-    ///
-    /// # Errors
-    /// If it does not have the shape of its kind.
-    pub fn of(packed: &Packed<K>) -> Result<Self, UnpackError> {
-        Ok(Self { object: packed.unpack()?, value: packed.value() })
-    }
-}
-
-/// The caches that decisions rest on.
+/// The caches.
 pub struct Caches {
     /// Deployments.
     pub deployments: Store<Packed<Deployment>>,
-    /// LeaderWorkerSets; `None` if they shall not be used.
+    /// LeaderWorkerSets; `None` if the configuration excludes them.
     pub leader_worker_sets: Option<Store<Packed<LeaderWorkerSet>>>,
-    /// Pod groups that older operators made.
+    /// Pod groups of older operators.
     pub pod_groups: Option<Store<Packed<PodGroup>>>,
     /// Services.
     pub services: Store<Packed<Service>>,
@@ -157,35 +65,43 @@ pub struct Caches {
     pub model_services: Store<Packed<Service>>,
     /// All components.
     pub components: Store<Packed<DynamoComponentDeployment>>,
-    /// Builds of images.
+    /// DynamoComponents, which build images.
     pub builds: Store<Packed<DynamoComponent>>,
     /// ServiceAccounts that are labelled for component pods.
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
 }
 
-/// The caches, and a client for what no cache holds.
+/// Reads the caches, and with a client what no cache holds.
 pub struct Observer {
     client: Client,
     caches: Caches,
-    /// `None` if none are looked for.
+    /// `None` if the discovery of pull secrets is switched off.
     secrets: Option<PullSecrets>,
-    snapshots: Snapshots,
-    forbidden: Forbidden,
-    /// Kinds of exposure and uids of components that are known to own none of that kind outside the caches.
+    checkpoints: CheckpointCaches,
+    forbidden: ForbiddenNamespaces,
+    /// Kinds of exposure and uids of components that own no object of the kind outside the caches.
     unexposed: Mutex<HashSet<(String, String)>>,
 }
 
 impl Observer {
-    /// Looks into these caches. No `secrets`: none are looked for by registry.
-    pub fn new(client: Client, caches: Caches, secrets: Option<PullSecrets>, snapshots: Snapshots) -> Self {
-        Self { client, caches, secrets, snapshots, forbidden: Forbidden::default(), unexposed: Mutex::default() }
+    /// Reads these caches. Without `secrets`, no pull secrets are discovered.
+    pub fn new(client: Client, caches: Caches, secrets: Option<PullSecrets>, checkpoints: CheckpointCaches) -> Self {
+        Self {
+            client,
+            caches,
+            secrets,
+            checkpoints,
+            forbidden: ForbiddenNamespaces::default(),
+            unexposed: Mutex::default(),
+        }
     }
 
-    /// The snapshot for one component.
+    /// Observes one component. A legacy component is not converted yet, and no GPUs are counted.
     ///
     /// # Errors
-    /// A cached child that cannot be read, or an API server that does not answer.
+    /// An unreadable cached child, or a failed request.
     pub async fn observe(&self, component: DynamoComponentDeployment) -> Result<Observed, Interruption> {
+        self.checkpoints.wait_until_ready().await;
         let Key { namespace, name } = Key::of(&component);
         let uid = component.metadata.uid.clone().unwrap_or_default();
         let sets = self.caches.leader_worker_sets.as_ref();
@@ -200,11 +116,12 @@ impl Observer {
             virtual_service: self.exposure(&self.caches.virtual_services, &component).await?,
             serves_virtual_services: self.caches.virtual_services.is_served(),
             model: self.model(&namespace, &component)?,
-            leftovers: self.leftovers(&component, &uid)?,
+            obsolete: self.obsolete(&component, &uid)?,
             uid,
             checkpoint: self.checkpoint(&namespace, &component)?,
-            archive: self.archive(&namespace, &component).await?,
-            expansion: Expansion::default(),
+            legacy: self.legacy(&namespace, &component).await?,
+            legacy_needs: Ok(LegacyNeeds::NONE),
+            claimed_gpus: Ok(0),
             component,
             pull_secrets: self.secrets.as_ref().map(|secrets| secrets.index(&namespace)).unwrap_or_default(),
             named_pull_secrets,
@@ -213,8 +130,8 @@ impl Observer {
         })
     }
 
-    /// The object of this kind that exposes a component. Those of the upstream operator lack the label by which caches
-    /// select: for a component with its finalizer, the API server is asked until it has answered that there is none.
+    /// The object of this kind that exposes a component. Objects of the upstream operator lack the label by which caches select:
+    /// for a component with its finalizer, the API server is read until it has answered that there is none.
     async fn exposure<K>(
         &self,
         store: &Store<Packed<K>>,
@@ -233,7 +150,7 @@ impl Observer {
             return Ok(cached);
         }
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
-        let what = || format!("look for {} {namespace}/{name}", K::kind(&()));
+        let what = || format!("get {} {namespace}/{name}", K::kind(&()));
         let found = find(&name, what, api.get_opt(&name)).await?;
         if let Some(object) = found
             && controller_owner(&object).is_some_and(|owner| owner.uid == uid)
@@ -253,7 +170,11 @@ impl Observer {
         self.unexposed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn model(&self, namespace: &str, component: &DynamoComponentDeployment) -> Result<Option<ModelFacts>, UnpackError> {
+    fn model(
+        &self,
+        namespace: &str,
+        component: &DynamoComponentDeployment,
+    ) -> Result<Option<ObservedModel>, UnpackError> {
         let Some(model) = component.spec.component.model_ref.as_ref().map(|model| model.name.as_str()) else {
             return Ok(None);
         };
@@ -263,7 +184,7 @@ impl Observer {
             serving.into_iter().filter(|component| component.metadata.deletion_timestamp.is_none()).collect();
         serving.sort_by_key(|c| (c.metadata.creation_timestamp.clone(), c.metadata.uid.clone()));
         let owners = serving.iter().filter_map(|component| component.owner_ref(&())).collect();
-        Ok(Some(ModelFacts { service, owners }))
+        Ok(Some(ObservedModel { service, owners }))
     }
 
     fn checkpoint(
@@ -276,64 +197,66 @@ impl Observer {
         let Some(usage) = usage.filter(|usage| usage.enabled) else { return Ok(CheckpointFacts::default()) };
         let named = usage.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
         let live = match (named, &usage.identity) {
-            (Some(name), _) => self.snapshots.checkpoint(namespace, name)?,
+            (Some(name), _) => self.checkpoints.checkpoint(namespace, name)?,
             (None, Some(identity)) => {
-                let all = self.snapshots.with_id(namespace, &identity_id(identity));
+                let all = self.checkpoints.with_id(namespace, &identity_id(identity));
                 all.into_iter().min_by_key(|found| found.metadata.name.clone())
             }
             (None, None) => None,
         };
         Ok(CheckpointFacts {
             namespace: namespace.to_owned(),
-            settings: self.snapshots.settings.clone(),
+            settings: self.checkpoints.config.clone(),
             live,
-            place: self.snapshots.place(namespace),
+            place: self.checkpoints.storage_location(namespace),
         })
     }
 
-    /// Only components of 2025 cost something.
-    async fn archive(
+    /// Reads only for legacy components.
+    async fn legacy(
         &self,
         namespace: &str,
         component: &DynamoComponentDeployment,
-    ) -> Result<ArchiveFacts, Interruption> {
-        let Some(said) = PreservedService::of_component_deployment(component.annotations()) else {
-            return Ok(ArchiveFacts::default());
+    ) -> Result<ObservedLegacy, Interruption> {
+        let Some(fields) = PreservedService::of_component_deployment(component.annotations()) else {
+            return Ok(ObservedLegacy::default());
         };
-        let name = said.source.as_deref().map(names::dynamo_component);
+        let name = fields.source.as_deref().map(names::dynamo_component);
         let build = name.and_then(|name| self.caches.builds.get(&Key::new(namespace, &name)));
-        let claim_exists = match claim_name(component, &said) {
+        let volume_exists = match volume_name(component, &fields) {
             Some(name) => {
                 let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
-                let what = || format!("look for PersistentVolumeClaim {namespace}/{name}");
+                let what = || format!("get PersistentVolumeClaim {namespace}/{name}");
                 find(&name, what, api.get_metadata_opt(&name)).await?.is_some()
             }
             None => false,
         };
-        Ok(ArchiveFacts { said, build: build.map(|build| build.unpack()).transpose()?, claim_exists })
+        Ok(ObservedLegacy { fields, build: build.map(|build| build.unpack()).transpose()?, volume_exists })
     }
 
-    /// Workloads of the kind that the component no longer needs, and what older operators made for each replica.
-    fn leftovers(&self, component: &DynamoComponentDeployment, uid: &str) -> Result<Vec<Leftover>, UnpackError> {
+    /// Owned workloads of the other kind, and objects that older operators made for each replica.
+    fn obsolete(&self, component: &DynamoComponentDeployment, uid: &str) -> Result<Vec<ObsoleteObject>, UnpackError> {
         let mut all = Vec::new();
         let name = component.metadata.name.as_deref().unwrap_or_default();
         let set = names::leader_worker_set(name);
         let is_set = WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet;
         if is_set {
-            for packed in others(&self.caches.deployments, uid, None) {
-                all.push(Leftover::Deployment(Box::new(packed.unpack()?)));
+            for packed in children_but(&self.caches.deployments, uid, None) {
+                all.push(ObsoleteObject::Deployment(Box::new(packed.unpack()?)));
             }
         }
-        for packed in self.caches.leader_worker_sets.iter().flat_map(|sets| others(sets, uid, is_set.then_some(&set))) {
-            all.push(Leftover::LeaderWorkerSet(Box::new(packed.unpack()?)));
+        for packed in
+            self.caches.leader_worker_sets.iter().flat_map(|sets| children_but(sets, uid, is_set.then_some(&set)))
+        {
+            all.push(ObsoleteObject::LeaderWorkerSet(Box::new(packed.unpack()?)));
         }
-        for packed in self.caches.pod_groups.iter().flat_map(|groups| others(groups, uid, None)) {
-            all.push(Leftover::PodGroup(Box::new(packed.unpack()?)));
+        for packed in self.caches.pod_groups.iter().flat_map(|groups| children_but(groups, uid, None)) {
+            all.push(ObsoleteObject::PodGroup(Box::new(packed.unpack()?)));
         }
         Ok(all)
     }
 
-    /// Asks the API server only for what nothing else tells, and only whether it exists.
+    /// Reads from the API server only Secrets that no cache shows, by their metadata.
     async fn named_pull_secrets(
         &self,
         namespace: &str,
@@ -348,16 +271,16 @@ impl Observer {
         Ok(NamedPullSecrets { any: !pull_secrets::named(component).is_empty(), missing })
     }
 
-    /// Without the right to look, a Secret counts as there: nobody shall be told of a lack that cannot be seen.
+    /// Without the right to read, a Secret counts as existing: it may exist.
     async fn secret_exists(&self, namespace: &str, name: &str) -> Result<bool, Interruption> {
         if self.forbidden.is_marked(namespace, Instant::now()) {
             return Ok(true);
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        match find(name, || format!("look for Secret {namespace}/{name}"), api.get_metadata_opt(name)).await {
+        match find(name, || format!("get Secret {namespace}/{name}"), api.get_metadata_opt(name)).await {
             Err(error) if error.error_type() == ErrorType::Forbidden => {
                 self.forbidden.mark(namespace, Instant::now());
-                warn!(namespace, "no right to read Secrets: missing image pull secrets are not reported");
+                warn!(namespace, "cannot read Secrets: missing image pull secrets are not reported");
                 Ok(true)
             }
             answer => Ok(answer?.is_some()),
@@ -396,5 +319,16 @@ where
     K: Resource + DeserializeOwned,
     K::DynamicType: Default,
 {
-    store.get(&Key::new(namespace, name)).as_deref().map(Live::of).transpose()
+    store.get(&Key::new(namespace, name)).as_deref().map(Live::from_packed).transpose()
+}
+
+/// The children of `uid` of a kind, without the one of a name and those that are being deleted.
+fn children_but<K>(store: &Store<Packed<K>>, uid: &str, name: Option<&str>) -> Vec<Arc<Packed<K>>>
+where
+    K: Resource,
+    K::DynamicType: Default,
+{
+    let mut all = store.children_of(uid);
+    all.retain(|one| one.metadata.deletion_timestamp.is_none() && one.metadata.name.as_deref() != name);
+    all
 }

@@ -1,149 +1,216 @@
-//! The status of a component: computed from what was done and what is live, never from what was wished.
+//! Computes the status of a component from what was applied and what is live, never from what is desired.
+
+mod shortfall;
 
 use api_types::{
     conditions::{self, component as reason},
-    v1beta1::{ComponentReplicaStatus, DynamoComponentDeploymentStatus, MAIN_CONTAINER},
+    v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoComponentDeploymentStatus, MAIN_CONTAINER},
 };
 use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use workload::{Diagnosis, device_claims::GpuCountError};
 
-use super::{
-    acted::{Acted, Cause, Refusal},
-    pull_secrets::NamedPullSecrets,
-    rollout,
-    workload::WorkloadKind,
-};
+use super::model::{Applied, Blocked, NamedPullSecrets, Observed, Rejection, RejectionCause, WorkloadKind};
 
-/// What the status shall say.
+/// Everything that the status depends on.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
-    /// Generation of the spec that was decided on.
+pub struct StatusInputs<'a> {
+    /// Generation of the observed spec.
     pub generation: Option<i64>,
-    /// How far the component is.
-    pub standing: Standing,
-    /// Kind of what runs the pods.
+    /// Phase of the component.
+    pub phase: ComponentPhase,
+    /// Kind of the workload.
     pub kind: WorkloadKind,
-    /// The replicas that the workload was told to have, while its own controller has yet to see that; `None` once it has.
-    pub untold: Option<i32>,
-    /// Replica counts, if a workload of ours is there.
+    /// [`Applied::unobserved_replicas`].
+    pub unobserved_replicas: Option<i32>,
+    /// Replica counts of the owned workload.
     pub replicas: Option<ComponentReplicaStatus>,
-    /// The image pull secrets that the author names.
+    /// Image pull secrets that the pod template names.
     pub pull_secrets: &'a NamedPullSecrets,
-    /// Whether the engine could be told how the nodes of a replica find each other.
+    /// [`Applied::joins_nodes`].
     pub joins_nodes: bool,
 }
 
-/// How far a component is.
+/// Phase of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// All wanted pods serve.
+pub enum ComponentPhase {
+    /// All desired pods serve.
     Ready,
-    /// Pods are coming up or changing; the message says what is waited for.
-    Underway(String),
-    /// Pods do not come up, and it is known why.
-    Hindered {
+    /// Pods are starting or being replaced; the message says what is awaited.
+    Progressing(String),
+    /// Pods do not become ready, and the cause is known.
+    Failing {
         /// Reason of the condition `Reconciling`.
         reason: &'static str,
-        /// What is missing, the pod, and what Kubernetes says of it.
+        /// What is missing, the pod, and the message of Kubernetes.
         message: String,
     },
-    /// Somebody has to change something.
-    Stuck {
+    /// The spec or the cluster must be changed.
+    Stalled {
         /// Reason of the condition `Stalled`.
         reason: &'static str,
-        /// What, and how.
+        /// What is wrong, and what to do.
         message: String,
     },
 }
 
-impl Standing {
-    /// The spec cannot be used as it is.
-    pub fn invalid(message: String) -> Self {
-        Self::Stuck { reason: reason::INVALID_SPEC, message }
+impl ComponentPhase {
+    fn from_blocked(blocked: &Blocked) -> Self {
+        Self::Stalled { reason: blocked.reason, message: blocked.message.clone() }
     }
 
-    /// How far a component is whose spec was acted upon. What is in the way comes first, all of it in one message.
-    pub fn of(acted: &Acted) -> Self {
+    /// The phase of a component whose plan was applied. Rejections come first, all of them in one message.
+    pub fn from_applied(applied: &Applied) -> Self {
         let message =
-            |refusals: &[&Refusal]| refusals.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; ");
-        let mut refusals: Vec<&Refusal> = acted.refusals.iter().collect();
-        refusals.sort_by_key(|refusal| refusal.cause);
-        match refusals.first().map(|first| first.cause) {
-            Some(Cause::NameTaken) => Self::Stuck { reason: reason::NAME_TAKEN, message: message(&refusals) },
-            Some(Cause::Rejected) => Self::Stuck { reason: reason::INVALID_SPEC, message: message(&refusals) },
-            // Quotas and rights come back without a change of the spec, and it is tried again.
-            Some(Cause::Forbidden) => Self::Underway(message(&refusals)),
-            Some(Cause::Webhook) => Self::Hindered { reason: reason::WEBHOOK_UNAVAILABLE, message: message(&refusals) },
-            None if !acted.waiting.is_empty() => Self::Underway(acted.waiting.join("; ")),
-            None => acted.workload.as_ref().map_or_else(
-                || Self::Underway("the workload is being created".to_owned()),
-                |workload| match rollout::shortfall(workload) {
+            |rejections: &[&Rejection]| rejections.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; ");
+        let mut rejections: Vec<&Rejection> = applied.rejections.iter().collect();
+        rejections.sort_by_key(|rejection| rejection.cause);
+        match rejections.first().map(|first| first.cause) {
+            Some(RejectionCause::NameTaken) => {
+                Self::Stalled { reason: reason::NAME_TAKEN, message: message(&rejections) }
+            }
+            Some(RejectionCause::Rejected) => {
+                Self::Stalled { reason: reason::INVALID_SPEC, message: message(&rejections) }
+            }
+            // Quotas and rights may be granted without a change of the spec, and the write is tried again.
+            Some(RejectionCause::Forbidden) => Self::Progressing(message(&rejections)),
+            Some(RejectionCause::Webhook) => {
+                Self::Failing { reason: reason::WEBHOOK_UNAVAILABLE, message: message(&rejections) }
+            }
+            None if !applied.waiting.is_empty() => Self::Progressing(applied.waiting.join("; ")),
+            None => applied.workload.as_ref().map_or_else(
+                || Self::Progressing("the workload is being created".to_owned()),
+                |workload| match shortfall::shortfall(workload) {
                     None => Self::Ready,
-                    Some(message) if rollout::refuses_pods(workload) => {
-                        Self::Hindered { reason: reason::PODS_REFUSED, message }
+                    Some(message) if shortfall::pods_are_rejected(workload) => {
+                        Self::Failing { reason: reason::PODS_REFUSED, message }
                     }
-                    Some(message) => Self::Underway(message),
+                    Some(message) => Self::Progressing(message),
                 },
             ),
         }
     }
 
-    /// The same of a component whose command line depends on a number of GPUs that nobody can tell.
+    /// The phase of a component whose command line depends on a number of GPUs that cannot be counted.
     #[must_use]
     pub fn without_gpu_count(&self, why: &GpuCountError) -> Self {
         match self {
-            Self::Stuck { .. } => self.clone(),
-            _ => Self::Hindered {
+            Self::Stalled { .. } => self.clone(),
+            _ => Self::Failing {
                 reason: reason::GPUS_UNKNOWN,
                 message: format!("the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}"),
             },
         }
     }
 
-    /// The same, with the pod that tells why. A refusal to make pods at all says more than those that were made before.
+    /// The phase with the diagnosis of pods, unless the cause is known already.
     #[must_use]
-    pub fn because_of(self, trouble: Option<Diagnosis>) -> Self {
-        match (self, trouble) {
-            (Self::Underway(message), Some(trouble)) => {
-                Self::Hindered { reason: trouble.cause.reason(), message: format!("{message}; {}", trouble.message) }
+    pub fn with_diagnosis(self, diagnosis: Option<&Diagnosis>) -> Self {
+        match (self, diagnosis) {
+            (Self::Progressing(message), Some(Diagnosis { cause, message: found })) => {
+                Self::Failing { reason: cause.reason(), message: format!("{message}; {found}") }
             }
-            (standing, _) => standing,
+            (phase, _) => phase,
         }
     }
 }
 
-/// The whole status. `live` is the present one; transition times and conditions of others stay.
-pub fn status(
-    live: Option<&DynamoComponentDeploymentStatus>,
-    facts: &Facts<'_>,
-    now: Timestamp,
-) -> DynamoComponentDeploymentStatus {
-    let mut all = live.map(|live| live.conditions.clone()).unwrap_or_default();
-    set_readiness(&mut all, facts, now);
-    set_progress(&mut all, &progress(&facts.standing), facts.generation, now);
-    set_pull_secrets(&mut all, facts, now);
-    set_nodes_joined(&mut all, facts, now);
-    DynamoComponentDeploymentStatus {
-        observed_generation: facts.generation,
-        conditions: all,
-        component: facts.replicas.clone().map(|counts| as_known(counts, live, facts)),
+impl<'a> StatusInputs<'a> {
+    /// Of a component whose plan was applied.
+    pub fn from_applied(observed: &'a Observed, applied: &Applied) -> Self {
+        let phase = ComponentPhase::from_applied(applied).with_diagnosis(applied.diagnosis.as_ref());
+        let uncounted = observed.claimed_gpus.as_ref().err();
+        Self {
+            generation: observed.component.metadata.generation,
+            phase: uncounted.map_or_else(|| phase.clone(), |why| phase.without_gpu_count(why)),
+            kind: WorkloadKind::of(&observed.component),
+            unobserved_replicas: applied.unobserved_replicas(),
+            replicas: applied
+                .workload
+                .as_ref()
+                .map(|live| live.get().replica_status(applied.runtime_namespace.clone())),
+            pull_secrets: &observed.named_pull_secrets,
+            joins_nodes: applied.joins_nodes,
+        }
+    }
+
+    /// Of a component that cannot be planned: its live workload, and why.
+    pub fn from_blocked(observed: &'a Observed, blocked: &Blocked) -> Self {
+        let live = observed.component.status.as_ref();
+        let known = live.and_then(|live| live.component.as_ref()?.runtime_namespace.clone());
+        Self {
+            generation: observed.component.metadata.generation,
+            phase: ComponentPhase::from_blocked(blocked),
+            kind: WorkloadKind::of(&observed.component),
+            unobserved_replicas: None,
+            replicas: observed.own_workload().map(|live| live.get().replica_status(known.unwrap_or_default())),
+            pull_secrets: &observed.named_pull_secrets,
+            joins_nodes: true,
+        }
+    }
+
+    /// Of an object that does not have the shape of its kind: its metadata and its last status.
+    pub fn from_unreadable(
+        generation: Option<i64>,
+        live: Option<&DynamoComponentDeploymentStatus>,
+        blocked: &Blocked,
+    ) -> Self {
+        const NO_SECRETS: &NamedPullSecrets = &NamedPullSecrets { any: false, missing: Vec::new() };
+        let counts = live.and_then(|live| live.component.as_ref());
+        let kind = match counts.map(|counts| counts.component_kind) {
+            Some(ComponentKind::LeaderWorkerSet) => WorkloadKind::LeaderWorkerSet,
+            _ => WorkloadKind::Deployment,
+        };
+        Self {
+            generation,
+            phase: ComponentPhase::from_blocked(blocked),
+            kind,
+            unobserved_replicas: None,
+            replicas: counts.cloned(),
+            pull_secrets: NO_SECRETS,
+            joins_nodes: true,
+        }
     }
 }
 
-/// Until a workload's own controller has seen the latest spec, its counts are of before: they may have workers that were told
-/// to go and then to stay after all. Whoever takes workers away on the word of others must not count on those, so no more are
-/// said to serve than were told to, nor than were said to before.
-fn as_known(
+/// Whether pods may show why a component does not serve: it is not stalled.
+pub fn needs_diagnosis(applied: &Applied) -> bool {
+    let phase = ComponentPhase::from_applied(applied);
+    matches!(phase, ComponentPhase::Progressing(_) | ComponentPhase::Failing { .. })
+}
+
+/// Computes the whole status. `live` is the present one; transition times and conditions of others stay.
+pub fn status(
+    live: Option<&DynamoComponentDeploymentStatus>,
+    inputs: &StatusInputs<'_>,
+    now: Timestamp,
+) -> DynamoComponentDeploymentStatus {
+    let mut all = live.map(|live| live.conditions.clone()).unwrap_or_default();
+    set_readiness(&mut all, inputs, now);
+    set_progress(&mut all, &progress(&inputs.phase), inputs.generation, now);
+    set_pull_secrets(&mut all, inputs, now);
+    set_nodes_joined(&mut all, inputs, now);
+    DynamoComponentDeploymentStatus {
+        observed_generation: inputs.generation,
+        conditions: all,
+        component: inputs.replicas.clone().map(|counts| limit_unobserved(counts, live, inputs)),
+    }
+}
+
+/// Until the controller of a workload has observed the latest spec, its counts are of the spec before: they may include
+/// workers that were removed and then kept after all. A rollout must not remove others because of them, so at most the desired
+/// replicas are reported as serving, and at most those of the last status.
+fn limit_unobserved(
     counts: ComponentReplicaStatus,
     live: Option<&DynamoComponentDeploymentStatus>,
-    facts: &Facts<'_>,
+    inputs: &StatusInputs<'_>,
 ) -> ComponentReplicaStatus {
-    let (Some(told), Some(before)) = (facts.untold, live.and_then(|live| live.component.as_ref())) else {
+    let (Some(desired), Some(before)) = (inputs.unobserved_replicas, live.and_then(|live| live.component.as_ref()))
+    else {
         return counts;
     };
-    let least = |counted: Option<i32>, before: Option<i32>| counted.map(|n| n.min(told).min(before.unwrap_or(n)));
+    let least = |counted: Option<i32>, before: Option<i32>| counted.map(|n| n.min(desired).min(before.unwrap_or(n)));
     ComponentReplicaStatus {
         ready_replicas: least(counts.ready_replicas, before.ready_replicas),
         available_replicas: least(counts.available_replicas, before.available_replicas),
@@ -151,20 +218,20 @@ fn as_known(
     }
 }
 
-fn set_readiness(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
-    let (ready, message) = match &facts.standing {
-        Standing::Ready => (true, "all wanted pods are available"),
-        Standing::Underway(message) | Standing::Hindered { message, .. } | Standing::Stuck { message, .. } => {
-            (false, message.as_str())
-        }
+fn set_readiness(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Timestamp) {
+    let (ready, message) = match &inputs.phase {
+        ComponentPhase::Ready => (true, "all wanted pods are available"),
+        ComponentPhase::Progressing(message)
+        | ComponentPhase::Failing { message, .. }
+        | ComponentPhase::Stalled { message, .. } => (false, message.as_str()),
     };
-    let main = match &facts.standing {
-        Standing::Stuck { reason, .. } => reason,
-        Standing::Underway(_) | Standing::Hindered { .. } => reason::NOT_READY,
-        Standing::Ready => reason::READY,
+    let main = match &inputs.phase {
+        ComponentPhase::Stalled { reason, .. } => reason,
+        ComponentPhase::Progressing(_) | ComponentPhase::Failing { .. } => reason::NOT_READY,
+        ComponentPhase::Ready => reason::READY,
     };
     let pick = |yes, no| if ready { yes } else { no };
-    let available = match facts.kind {
+    let available = match inputs.kind {
         WorkloadKind::LeaderWorkerSet => pick(reason::LEADER_WORKER_SET_READY, reason::LEADER_WORKER_SET_NOT_READY),
         WorkloadKind::Deployment => pick(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_NOT_READY),
     };
@@ -173,28 +240,28 @@ fn set_readiness(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
         (conditions::COMPONENT_READY, pick(reason::READY, reason::NOT_READY)),
         (conditions::READY, main),
     ] {
-        set_condition(all, type_, Status::from(ready), reason, message, facts.generation, now);
+        set_condition(all, type_, Status::from(ready), reason, message, inputs.generation, now);
     }
 }
 
-fn progress(standing: &Standing) -> Progress {
-    match standing {
-        Standing::Ready => Progress::Current,
-        Standing::Underway(message) => {
+fn progress(phase: &ComponentPhase) -> Progress {
+    match phase {
+        ComponentPhase::Ready => Progress::Current,
+        ComponentPhase::Progressing(message) => {
             Progress::Working { reason: reason::PROGRESSING.to_owned(), message: message.clone() }
         }
-        Standing::Hindered { reason, message } => {
+        ComponentPhase::Failing { reason, message } => {
             Progress::Working { reason: (*reason).to_owned(), message: message.clone() }
         }
-        Standing::Stuck { reason, message } => {
+        ComponentPhase::Stalled { reason, message } => {
             Progress::Stuck { reason: (*reason).to_owned(), message: message.clone() }
         }
     }
 }
 
-/// Only there where the author names pull secrets.
-fn set_pull_secrets(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
-    let NamedPullSecrets { any, missing } = facts.pull_secrets;
+/// The condition exists only if the pod template names pull secrets.
+fn set_pull_secrets(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Timestamp) {
+    let NamedPullSecrets { any, missing } = inputs.pull_secrets;
     if !any {
         all.retain(|condition| condition.type_ != reason::PULL_SECRETS_FOUND);
         return;
@@ -212,12 +279,12 @@ fn set_pull_secrets(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp)
         )
     };
     let found = Status::from(missing.is_empty());
-    set_condition(all, reason::PULL_SECRETS_FOUND, found, reason, &message, facts.generation, now);
+    set_condition(all, reason::PULL_SECRETS_FOUND, found, reason, &message, inputs.generation, now);
 }
 
-/// Only there where it is false: a program may join the nodes by itself, so this stops nothing.
-fn set_nodes_joined(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp) {
-    if facts.joins_nodes {
+/// The condition exists only if it is false. It blocks nothing: a program may join the nodes by itself.
+fn set_nodes_joined(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Timestamp) {
+    if inputs.joins_nodes {
         all.retain(|condition| condition.type_ != reason::NODES_JOINED);
         return;
     }
@@ -226,7 +293,7 @@ fn set_nodes_joined(all: &mut Vec<Condition>, facts: &Facts<'_>, now: Timestamp)
          nodes of a replica; a program that joins them by itself, by LWS_LEADER_ADDRESS and LWS_WORKER_INDEX, needs none"
     );
     let why = reason::ENGINE_NOT_FOUND;
-    set_condition(all, reason::NODES_JOINED, Status::False, why, &message, facts.generation, now);
+    set_condition(all, reason::NODES_JOINED, Status::False, why, &message, inputs.generation, now);
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The Job that builds an image. Pure.
+//! Renders the Job that builds an image. Pure.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -40,10 +40,10 @@ const USER: i64 = 1000;
 /// Where a daemon in the pod keeps layers. A volume of the image is mounted without devices on some nodes.
 const LAYERS: (&str, &str) = ("buildkit", "/home/user/.local/share/buildkit");
 
-/// Everything that a Job is made from.
+/// Everything that a Job is rendered from.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// What is built.
+    /// The component.
     pub component: &'a DynamoComponent,
     /// Name of the Job.
     pub name: &'a str,
@@ -51,7 +51,7 @@ pub struct Input<'a> {
     pub namespace: &'a str,
     /// Name of the image.
     pub image: &'a str,
-    /// Where the archive is.
+    /// Address of the archive.
     pub download: &'a str,
     /// ServiceAccount that administrators labelled for builds.
     pub account: Option<&'a str>,
@@ -88,7 +88,7 @@ pub fn timeout(component: &DynamoComponent) -> Result<Option<i64>, String> {
     Ok(whole_seconds(duration))
 }
 
-/// When a build is given up, in seconds after it began. Every Job has such an end: one that hangs holds up others.
+/// Deadline of a build, in seconds. Every Job has one: a build that hangs would block others.
 fn deadline(input: Input<'_>) -> Result<i64, String> {
     let all = || {
         let all = input.settings.timeout.clone();
@@ -96,23 +96,23 @@ fn deadline(input: Input<'_>) -> Result<i64, String> {
             format!("DYNAMO_IMAGE_BUILD_TIMEOUT is {given:?}; give for example 90m, and no less than 1s")
         })
     };
-    let most = input.settings.most_timeout.clone().map_err(|given| {
+    let most = input.settings.max_timeout.clone().map_err(|given| {
         format!("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT is {given:?}; give for example 8h, and no less than 1s")
     })?;
     timeout(input.component)?.map_or_else(all, |own| Ok(own.min(most)))
 }
 
-/// The number of builds at a time is no matter of this Job, and nothing else would tell of the mistake.
+/// Validates the concurrency here, because nothing else would report the violation.
 fn check_concurrency(settings: &BuildSettings) -> Result<(), String> {
-    settings.most_builds.as_ref().map(drop).map_err(|given| {
+    settings.concurrency.as_ref().map(drop).map_err(|given| {
         format!("DYNAMO_IMAGE_BUILD_CONCURRENCY is {given:?}; give a number of builds at a time, 1 or more")
     })
 }
 
-/// The Job.
+/// Renders the Job.
 ///
 /// # Errors
-/// The mistake in the spec or in the operator's settings.
+/// The violation in the spec or in the operator's settings.
 pub fn render(input: Input<'_>) -> Result<Job, String> {
     check_concurrency(input.settings)?;
     let pod = pod(input)?;
@@ -198,7 +198,7 @@ fn pod(input: Input<'_>) -> Result<PodTemplateSpec, String> {
     Ok(PodTemplateSpec { metadata: Some(metadata), spec: Some(pod) })
 }
 
-/// Layers may still be on the node of an earlier build.
+/// The node of an earlier build may still have its layers.
 fn near_earlier_builds(input: Input<'_>) -> Affinity {
     let name = input.component.metadata.name.as_deref().unwrap_or_default();
     let selector = BTreeMap::from([(labels::COMPONENT.to_owned(), api_types::names::label_value(name))]);
@@ -293,7 +293,7 @@ fn init_containers(input: Input<'_>) -> Vec<Container> {
     [Some(downloader), login].into_iter().flatten().collect()
 }
 
-/// One word of a shell command, whatever is in it.
+/// Quotes one word of a shell command.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

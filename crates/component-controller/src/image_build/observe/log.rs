@@ -1,4 +1,4 @@
-//! What a build that failed said last.
+//! Log of a failed build.
 
 use api_types::labels;
 use controller_kit::read::read;
@@ -8,13 +8,13 @@ use kube::{
     api::{ListParams, LogParams},
 };
 
-use super::super::{decide::Log, job::BUILDER};
+use crate::image_build::{job::BUILDER, model::Log};
 
-/// How much of a log is shown.
+/// Last lines and bytes of a log that are shown.
 const LINES: i64 = 20;
 const BYTES: usize = 2000;
 
-/// The end of the log of a Job's newest pod, as far as it can be had.
+/// The end of the log of a Job's newest pod, if it can be read.
 pub(super) async fn of_failed(client: &Client, namespace: &str, job: &str) -> Option<Log> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let selector = ListParams::default().labels(&format!("{}={job}", labels::JOB_NAME));
@@ -28,7 +28,7 @@ pub(super) async fn of_failed(client: &Client, namespace: &str, job: &str) -> Op
     Some(Log { container, text: text.get(from..)?.to_owned() })
 }
 
-/// The container because of which a pod failed. Those of before it ended well, and those of after it never began.
+/// The container that failed. Containers before it succeeded, and containers after it never started.
 fn failed_container(pod: &Pod) -> &str {
     let status = pod.status.as_ref();
     let before = status.and_then(|status| status.init_container_statuses.as_ref()).into_iter().flatten();
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(named(ended(22), later(), later()), "dynamocomponent-downloader");
         assert_eq!(named(ended(0), ended(1), later()), "gcp-init-docker-config");
         assert_eq!(named(ended(0), ended(0), ended(42)), "builder");
-        assert_eq!(named(ended(0), ended(0), json!({ "running": {} })), "builder", "nobody has failed");
+        assert_eq!(named(ended(0), ended(0), json!({ "running": {} })), "builder", "none has failed");
         assert_eq!(failed_container(&Pod::default()), "builder");
     }
 }

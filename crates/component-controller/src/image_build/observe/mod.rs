@@ -1,4 +1,4 @@
-//! I/O in: one snapshot of everything that a decision on an image build needs.
+//! Reads everything that an image build depends on: Jobs, the registry, the API store, and pods and logs of builds.
 
 mod log;
 pub mod registry;
@@ -22,24 +22,23 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
-pub use registry::{Named, Registries};
-use registry::{Unanswered, answer::login};
+pub use registry::{ImageName, Registries};
+use registry::{RegistryError, answer::login};
 use serde_json::{Value, json};
 use workload::{Diagnosis, RegistryHost};
 
 use super::{
-    decide::{Hindrance, Observed, has_failed, has_succeeded},
     defaults::{CONFIG_MAP, Defaults},
-    image::{image, source},
+    image::{image, is_known, source, was_built_by, was_found},
     job::{self, docker_secret},
+    model::{Observed, Obstacle, has_failed, has_succeeded},
     settings::BuildSettings,
-    status::{is_known, was_built_by, was_found},
 };
 
-/// For one question to an API store.
+/// Limits of a request to an API store.
 const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 1 << 20 };
 
-/// The caches that decisions rest on.
+/// The caches.
 #[derive(Clone)]
 pub struct Caches {
     /// Jobs that build images.
@@ -48,34 +47,36 @@ pub struct Caches {
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
 }
 
-/// The caches, and what reads elsewhere.
+/// Reads the caches, the API server, registries and API stores.
 pub struct Observer {
-    /// Reads what no cache holds.
+    /// For what no cache holds.
     pub client: Client,
     /// The caches.
     pub caches: Caches,
     /// The operator's settings.
     pub settings: Arc<BuildSettings>,
-    /// Asks API stores.
+    /// For API stores.
     pub outbound: Outbound,
-    /// Asks registries.
+    /// For registries.
     pub registries: Registries,
-    /// Looks at pods that do not start.
+    /// Diagnoses pods that do not start.
     pub pods: PodWatcher<Diagnosis>,
 }
 
 impl Observer {
-    /// The snapshot for one component.
+    /// Observes one component.
     ///
     /// # Errors
-    /// A cached child that cannot be read, or an API server that does not answer.
-    pub async fn observe(&self, component: &DynamoComponent) -> Result<Observed, Interruption> {
+    /// An unreadable cached Job, or a failed request to the API server.
+    pub async fn observe(&self, component: DynamoComponent) -> Result<Observed, Interruption> {
         let (namespace, uid) = (component.namespace().unwrap_or_default(), component.uid().unwrap_or_default());
-        let image = image(component, &namespace, &self.settings);
-        let named = image.and_then(Named::read).and_then(|named| job::timeout(component).map(|_| named));
+        let image = image(&component, &namespace, &self.settings);
+        let named = image.and_then(ImageName::read).and_then(|named| job::timeout(&component).map(|_| named));
         let image = named.as_ref().map(|named| named.image.clone()).map_err(Clone::clone);
-        let job_name = names::image_build_job(&uid, &self.fingerprint(component, image.as_deref().unwrap_or_default()));
+        let job_name =
+            names::image_build_job(&uid, &self.fingerprint(&component, image.as_deref().unwrap_or_default()));
         let mut observed = Observed {
+            component,
             image,
             exists: None,
             job: None,
@@ -101,15 +102,16 @@ impl Observer {
         let Ok(named) = named else { return Ok(observed) };
         let built = observed.job.as_ref().is_some_and(has_succeeded);
         if observed.job.is_none() || built {
-            observed.exists = self.exists(component, &namespace, &named, &observed.job_name, built).await?;
+            observed.exists = self.exists(&observed.component, &namespace, &named, &observed.job_name, built).await?;
         }
         if observed.job.is_none() && observed.exists == Some(Ok(false)) {
-            observed.rendered = Some(self.render(component, &namespace, &named.image, &observed.job_name).await?);
+            let rendered = self.render(&observed.component, &namespace, &named.image, &observed.job_name).await?;
+            observed.rendered = Some(rendered);
         }
         Ok(observed)
     }
 
-    /// What decides which image comes out. Another one of it makes another Job.
+    /// Everything that the built image depends on. Another fingerprint makes another Job.
     fn fingerprint(&self, component: &DynamoComponent, image: &str) -> String {
         let annotations = component.annotations();
         let annotations =
@@ -118,45 +120,45 @@ impl Observer {
         json!([component.spec, annotations, forced, image]).to_string()
     }
 
-    /// Asks the registry, unless an image is wanted in any case. `built` says that its Job is there and succeeded. What is known stays known while nobody answers, and where the registry
-    /// never showed what was built: only one that had the image, and has it no longer, unmakes it.
+    /// Asks the registry, unless a build is forced. `built` says that the Job exists and succeeded. A recorded image counts while the
+    /// registry does not answer, and where it never reported the image: only an image that it had reported can be gone.
     async fn exists(
         &self,
         component: &DynamoComponent,
         namespace: &str,
-        named: &Named,
+        named: &ImageName,
         job: &str,
         built: bool,
-    ) -> Result<Option<Result<bool, Hindrance>>, Interruption> {
+    ) -> Result<Option<Result<bool, Obstacle>>, Interruption> {
         let live = component.status.clone().unwrap_or_default();
         let known = built || is_known(&live, &named.image);
         if is_forced(component) {
             return Ok(if built || (known && was_built_by(&live, job)) { None } else { Some(Ok(false)) });
         }
-        let before = Before {
+        let before = Known {
             known,
             found: was_found(&live, &named.image),
             nodes_log_in: job::nodes_log_in(component, &named.image, &self.settings),
         };
-        Ok(weigh(self.ask_registry(component, namespace, named).await?, before))
+        Ok(evaluate(self.ask_registry(component, namespace, named).await?, before))
     }
 
     async fn ask_registry(
         &self,
         component: &DynamoComponent,
         namespace: &str,
-        named: &Named,
-    ) -> Result<Result<bool, Hindrance>, Interruption> {
+        named: &ImageName,
+    ) -> Result<Result<bool, Obstacle>, Interruption> {
         let login = match docker_secret(component, &self.settings) {
             None => None,
             Some(name) => match self.docker_config(namespace, name).await? {
                 Ok(config) => config.and_then(|config| login(&config, &RegistryHost::of_image(&named.image))),
-                Err(hindrance) => return Ok(Err(hindrance)),
+                Err(obstacle) => return Ok(Err(obstacle)),
             },
         };
         let secure = !job::is_insecure(component, &self.settings);
         let answer = self.registries.has(named, secure, login).await;
-        Ok(answer.map_err(Hindrance::from))
+        Ok(answer.map_err(Obstacle::from))
     }
 
     /// What a docker configuration Secret holds.
@@ -164,10 +166,10 @@ impl Observer {
         &self,
         namespace: &str,
         name: &str,
-    ) -> Result<Result<Option<Vec<u8>>, Hindrance>, Interruption> {
+    ) -> Result<Result<Option<Vec<u8>>, Obstacle>, Interruption> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match find(name, || format!("read Secret {namespace}/{name}"), api.get_opt(name)).await {
-            Ok(None) => Ok(Err(Hindrance::Blocked(format!("Secret {namespace}/{name} does not exist; create it")))),
+            Ok(None) => Ok(Err(Obstacle::Blocked(format!("Secret {namespace}/{name} does not exist; create it")))),
             Ok(Some(secret)) => Ok(Ok(secret.data.and_then(|mut data| data.remove(DATA_KEY)).map(|data| data.0))),
             Err(error) if error.error_type() == ErrorType::Forbidden => {
                 let text = format!(
@@ -175,7 +177,7 @@ impl Observer {
                      component controller's ServiceAccount get it by a Role in namespace {namespace}, or install the chart with \
                      dynamo-operator.imagePullSecretDiscovery.enabled=true"
                 );
-                Ok(Err(Hindrance::Blocked(text)))
+                Ok(Err(Obstacle::Blocked(text)))
             }
             Err(error) => Err(error.into()),
         }
@@ -187,14 +189,14 @@ impl Observer {
         namespace: &str,
         image: &str,
         name: &str,
-    ) -> Result<Result<Job, Hindrance>, Interruption> {
+    ) -> Result<Result<Job, Obstacle>, Interruption> {
         let defaults = match self.defaults().await? {
             Ok(defaults) => defaults,
-            Err(mistake) => return Ok(Err(Hindrance::Mistake(mistake))),
+            Err(violation) => return Ok(Err(Obstacle::Invalid(violation))),
         };
         let download = match self.download(component).await {
             Ok(download) => download,
-            Err(hindrance) => return Ok(Err(hindrance)),
+            Err(obstacle) => return Ok(Err(obstacle)),
         };
         let accounts = self.caches.accounts.all();
         let accounts = accounts.iter().filter(|account| account.namespace().as_deref() == Some(namespace));
@@ -209,7 +211,7 @@ impl Observer {
             defaults: &defaults,
             settings: &self.settings,
         };
-        Ok(job::render(input).map_err(Hindrance::Mistake))
+        Ok(job::render(input).map_err(Obstacle::Invalid))
     }
 
     /// Defaults of all builds. Without the ConfigMap, or a namespace to look for it in, there are none.
@@ -221,23 +223,23 @@ impl Observer {
     }
 
     /// Where the archive is: the author says, or the API store does.
-    async fn download(&self, component: &DynamoComponent) -> Result<String, Hindrance> {
+    async fn download(&self, component: &DynamoComponent) -> Result<String, Obstacle> {
         if let Some(url) = component.spec.download_url.as_ref().filter(|url| !url.is_empty()) {
             return Ok(url.clone());
         }
         let (Some(source), Some(store)) = (source(component), self.settings.api_store.as_deref()) else {
             let text = "spec.downloadUrl is not set, and the operator has no API store; set spec.downloadUrl, or API_STORE_ENDPOINT";
-            return Err(Hindrance::Mistake(text.to_owned()));
+            return Err(Obstacle::Invalid(text.to_owned()));
         };
         let version = format!("{store}/api/v1/dynamo_components/{}/versions/{}", source.name, source.version);
-        let unreachable = |why: String| Hindrance::Unreachable(format!("API store: {why}"));
-        let told = self.ask_store(Method::GET, &version).await.map_err(unreachable)?;
-        if told.get("transmission_strategy").and_then(Value::as_str) != Some("presigned_url") {
+        let unreachable = |why: String| Obstacle::Unreachable(format!("API store: {why}"));
+        let answer = self.ask_store(Method::GET, &version).await.map_err(unreachable)?;
+        if answer.get("transmission_strategy").and_then(Value::as_str) != Some("presigned_url") {
             return Ok(format!("{version}/download"));
         }
         let address = format!("{version}/presign_download_url");
-        let told = self.ask_store(Method::PATCH, &address).await.map_err(unreachable)?;
-        let url = told.get("presigned_download_url").and_then(Value::as_str).filter(|url| !url.is_empty());
+        let answer = self.ask_store(Method::PATCH, &address).await.map_err(unreachable)?;
+        let url = answer.get("presigned_download_url").and_then(Value::as_str).filter(|url| !url.is_empty());
         url.map(str::to_owned).ok_or_else(|| unreachable(format!("{} gave no address", without_login(&address))))
     }
 
@@ -265,30 +267,30 @@ fn without_login(url: &str) -> String {
     }
 }
 
-impl From<Unanswered> for Hindrance {
-    fn from(why: Unanswered) -> Self {
+impl From<RegistryError> for Obstacle {
+    fn from(why: RegistryError) -> Self {
         let text = why.to_string();
         match why {
-            Unanswered::Unauthorised { .. } | Unanswered::Unlisted { .. } => Self::Blocked(text),
-            Unanswered::Unreachable { .. } => Self::Unreachable(text),
+            RegistryError::Unauthorized { .. } | RegistryError::Unlisted { .. } => Self::Blocked(text),
+            RegistryError::Unreachable { .. } => Self::Unreachable(text),
         }
     }
 }
 
-/// What stands before a registry answers.
+/// What is known before a registry answers.
 #[derive(Clone, Copy, Debug)]
-struct Before {
-    /// Whether the image was told to exist.
+struct Known {
+    /// Whether the status records that the image exists.
     known: bool,
-    /// Whether the registry was the one that told.
+    /// Whether the registry reported it.
     found: bool,
     /// Whether nodes may push it without a Secret, and the operator, which asks without one, need not be let in.
     nodes_log_in: bool,
 }
 
-/// What an answer means. Nobody can tell where nodes alone are let in: it is built, and an image that is there becomes the same again.
-fn weigh(answer: Result<bool, Hindrance>, before: Before) -> Option<Result<bool, Hindrance>> {
-    if before.nodes_log_in && matches!(answer, Err(Hindrance::Blocked(_))) {
+/// The meaning of an answer. Where only nodes may log in, the image is built: an existing one is replaced by an equal one.
+fn evaluate(answer: Result<bool, Obstacle>, before: Known) -> Option<Result<bool, Obstacle>> {
+    if before.nodes_log_in && matches!(answer, Err(Obstacle::Blocked(_))) {
         return (!before.known).then_some(Ok(false));
     }
     let gone = answer == Ok(false) && before.found;

@@ -56,15 +56,15 @@ async fn the_api_store_says_where_the_archive_is() {
     let proxied = format!("http://me:secret@{host}/api/v1/dynamo_components/chat/versions/v1/download");
     assert_eq!(place("chat:v1").await, Ok(proxied));
     assert_eq!(place("chat:v2").await, Ok("s3://b/k".to_owned()));
-    let Err(Hindrance::Unreachable(why)) = place("chat:v3").await else { panic!("it answers 404") };
+    let Err(Obstacle::Unreachable(why)) = place("chat:v3").await else { panic!("it answers 404") };
     assert!(why.contains("404") && !why.contains("secret"), "conditions show no password: {why}");
 }
 
 /// In a registry that lets nodes in by who they are, the operator sees nothing.
 #[test]
 fn where_nodes_log_in_by_themselves_a_refusal_is_no_hindrance() {
-    let refused = || Err(Hindrance::Blocked("no".to_owned()));
-    let away = || Err(Hindrance::Unreachable("no".to_owned()));
+    let refused = || Err(Obstacle::Blocked("no".to_owned()));
+    let away = || Err(Obstacle::Unreachable("no".to_owned()));
     let table = [
         // answer, known, found, nodes log in: what it means
         (refused(), false, false, true, Some(Ok(false))),
@@ -79,7 +79,7 @@ fn where_nodes_log_in_by_themselves_a_refusal_is_no_hindrance() {
         (Ok(false), true, true, false, Some(Ok(false))),
     ];
     for (answer, known, found, nodes_log_in, expected) in table {
-        let before = Before { known, found, nodes_log_in };
-        assert_eq!(weigh(answer.clone(), before), expected, "{answer:?} {before:?}");
+        let before = Known { known, found, nodes_log_in };
+        assert_eq!(evaluate(answer.clone(), before), expected, "{answer:?} {before:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Reads answers of registries and of token servers. Pure.
+//! Parses answers of registries and of token servers. Pure.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
@@ -6,38 +6,38 @@ use http::{HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::Value;
 use workload::RegistryHost;
 
-/// Codes for what is not there. Not all registries keep those for manifests to manifests.
+/// Error codes of missing objects. Not all registries use those of manifests for manifests.
 const ABSENT: [&str; 5] = ["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "NOT_FOUND", "MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN"];
-/// Codes for what may not be seen.
-const REFUSED: [&str; 2] = ["UNAUTHORIZED", "DENIED"];
+/// Error codes of denied access.
+const DENIED: [&str; 2] = ["UNAUTHORIZED", "DENIED"];
 
-/// What an answer says of an image.
+/// Answer of a registry about an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The registry has it.
+pub enum ManifestAnswer {
+    /// The registry has the image.
     Present,
-    /// The registry does not have it.
+    /// The registry does not have the image.
     Absent,
-    /// The login may not see it; with the registry's reason.
-    Unauthorised(String),
+    /// The login may not see the image; with the registry's message.
+    Unauthorized(String),
     /// Any other status.
     Unclear(u16),
 }
 
-/// What an answer to a request for a manifest says of the image.
-pub fn verdict(answer: &Response<Bytes>) -> Verdict {
+/// Parses the answer to a request for a manifest.
+pub fn manifest_answer(answer: &Response<Bytes>) -> ManifestAnswer {
     let errors = errors(answer.body());
     let has = |codes: &[&str]| errors.iter().any(|(code, _)| codes.contains(&code.as_str()));
     match answer.status() {
-        status if status.is_success() => Verdict::Present,
-        StatusCode::NOT_FOUND => Verdict::Absent,
-        _ if has(&ABSENT) => Verdict::Absent,
-        _ if has(&REFUSED) => {
+        status if status.is_success() => ManifestAnswer::Present,
+        StatusCode::NOT_FOUND => ManifestAnswer::Absent,
+        _ if has(&ABSENT) => ManifestAnswer::Absent,
+        _ if has(&DENIED) => {
             let messages: Vec<&str> = errors.iter().map(|(_, message)| message.as_str()).collect();
-            Verdict::Unauthorised(messages.join("; "))
+            ManifestAnswer::Unauthorized(messages.join("; "))
         }
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Verdict::Unauthorised(String::new()),
-        status => Verdict::Unclear(status.as_u16()),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ManifestAnswer::Unauthorized(String::new()),
+        status => ManifestAnswer::Unclear(status.as_u16()),
     }
 }
 
@@ -67,7 +67,7 @@ pub fn token_address(realm: &str, service: Option<&str>, repository: &str) -> Op
     Some((uri, address))
 }
 
-/// Where an answer leads, if it is a redirect.
+/// Target of a redirect.
 pub fn redirect(answer: &Response<Bytes>) -> Option<&str> {
     let moved = matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308);
     moved.then(|| answer.headers().get(header::LOCATION)?.to_str().ok()).flatten()

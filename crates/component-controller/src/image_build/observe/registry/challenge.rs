@@ -1,8 +1,8 @@
-//! What a registry wants to be shown: the header `WWW-Authenticate`.
+//! Parses the header `WWW-Authenticate` of registries.
 
 use http::{HeaderMap, header};
 
-/// What a registry wants to be shown.
+/// Credentials that a registry demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// User and password.

@@ -1,14 +1,14 @@
-//! Asks a registry whether it has an image: one question to a server outside.
+//! Asks a registry whether it has an image.
 //!
 //! A tenant names the registry, and the registry names the server of tokens, so neither is trusted: answers are bounded, redirects stay
-//! on their host, and addresses that reach the operator's own machine or the cluster's internals are refused.
+//! on their host, and addresses of the operator's node or of the cluster's internals are rejected.
 
 pub mod answer;
 pub mod challenge;
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use answer::{Verdict, on_same_host, redirect, token, token_address, verdict};
+use answer::{ManifestAnswer, manifest_answer, on_same_host, redirect, token, token_address};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use challenge::Challenge;
@@ -16,16 +16,16 @@ use http::{HeaderValue, Method, Request, Response, Uri, header};
 use oci_spec::distribution::Reference;
 use outbound::{Limits, Outbound, Trust};
 
-use super::super::settings::KnownRegistries;
+use crate::image_build::settings::KnownRegistries;
 
-/// For all that one question takes.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// For all requests of one question.
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// For each answer. Manifests are smaller.
-const LIMITS: Limits = Limits { patience: PATIENCE, longest: 1 << 20 };
-/// Redirects that are followed, all of them on one host.
+const LIMITS: Limits = Limits { patience: TIMEOUT, longest: 1 << 20 };
+/// Most redirects that are followed, all of them on one host.
 const REDIRECTS: usize = 3;
-/// How much is shown of what a server says.
-const LONGEST_WORDS: usize = 300;
+/// Most characters of a server's message that are shown.
+const MAX_MESSAGE: usize = 300;
 /// Kinds of manifests.
 const MANIFESTS: &str = "application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
@@ -33,22 +33,22 @@ const MANIFESTS: &str = "application/vnd.docker.distribution.manifest.v2+json, \
 
 /// Why it is not known whether a registry has an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unanswered {
-    /// Whoever asked may not see it.
+pub enum RegistryError {
+    /// The login may not see the image.
     #[error(
         "registry {registry} does not let the operator see {repository}{}; name a docker configuration Secret with a login for \
          {registry} in spec.dockerConfigJsonSecretName, or DOCKER_REGISTRY_SECRET_NAME for all",
         said(reason)
     )]
-    Unauthorised {
+    Unauthorized {
         /// Host.
         registry: String,
-        /// What was asked for.
+        /// Repository of the image.
         repository: String,
-        /// What the registry says, if anything.
+        /// Message of the registry, if any.
         reason: String,
     },
-    /// Only registries that the cluster administrator lists are asked without TLS.
+    /// Only listed registries are asked without TLS.
     #[error(
         "registry {registry} is not asked without TLS; a cluster administrator can allow it by DOCKER_REGISTRY_INSECURE_HOSTS"
     )]
@@ -56,12 +56,12 @@ pub enum Unanswered {
         /// Host.
         registry: String,
     },
-    /// There is no answer, or none that helps.
+    /// There is no usable answer.
     #[error("registry {registry}: {reason}")]
     Unreachable {
         /// Host.
         registry: String,
-        /// Why not.
+        /// The cause.
         reason: String,
     },
 }
@@ -70,19 +70,19 @@ fn said(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(" ({reason})") }
 }
 
-/// An image that can be asked for: its name as given, and as registries read it.
+/// Name of an image, as given and parsed.
 #[derive(Debug)]
-pub struct Named {
+pub struct ImageName {
     /// As given.
     pub image: String,
     reference: Reference,
 }
 
-impl Named {
+impl ImageName {
     /// Reads the name of an image.
     ///
     /// # Errors
-    /// It is none, with the reason.
+    /// Why it is no name of an image.
     pub fn read(image: String) -> Result<Self, String> {
         let read: Result<Reference, _> = image.parse();
         let reference = read.map_err(|error| format!("{image:?} is not the name of an image: {error}"))?;
@@ -106,20 +106,25 @@ impl Registries {
     ///
     /// # Errors
     /// If it is not known.
-    pub async fn has(&self, image: &Named, secure: bool, login: Option<(String, String)>) -> Result<bool, Unanswered> {
+    pub async fn has(
+        &self,
+        image: &ImageName,
+        secure: bool,
+        login: Option<(String, String)>,
+    ) -> Result<bool, RegistryError> {
         let reference = &image.reference;
         let registry = reference.registry().to_owned();
         if !secure && !self.known.lists(reference.resolve_registry()) {
-            return Err(Unanswered::Unlisted { registry });
+            return Err(RegistryError::Unlisted { registry });
         }
-        let unreachable = |reason: String| Unanswered::Unreachable { registry: registry.clone(), reason };
+        let unreachable = |reason: String| RegistryError::Unreachable { registry: registry.clone(), reason };
         let authorities = self.authorities.clone();
         // Reads files, and authorities take their time.
         let client = tokio::task::spawn_blocking(move || client(authorities)).await;
         let client = client.unwrap_or_else(|error| Err(error.to_string())).map_err(unreachable)?;
         let question = Question { registries: self, client, reference, secure, login };
-        let answer = tokio::time::timeout(PATIENCE, question.ask()).await;
-        answer.unwrap_or_else(|_| Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))))
+        let answer = tokio::time::timeout(TIMEOUT, question.ask()).await;
+        answer.unwrap_or_else(|_| Err(unreachable(format!("no answer within {} s", TIMEOUT.as_secs()))))
     }
 }
 
@@ -142,8 +147,8 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    async fn ask(&self) -> Result<bool, Unanswered> {
-        let authorization = self.enter().await?;
+    async fn ask(&self) -> Result<bool, RegistryError> {
+        let authorization = self.authorize().await?;
         let name = self.reference.digest().or(self.reference.tag()).unwrap_or("latest");
         let manifest = format!("{}/v2/{}/manifests/{name}", self.host(), self.reference.repository());
         let answer = self.send(Method::HEAD, &manifest, authorization.as_ref()).await?;
@@ -152,11 +157,11 @@ impl Question<'_> {
         }
         // The answer to HEAD has no body, which would say why.
         let answer = self.send(Method::GET, &manifest, authorization.as_ref()).await?;
-        self.judge(&answer)
+        self.evaluate(&answer)
     }
 
-    /// What the registry wants to be shown, by its version endpoint.
-    async fn enter(&self) -> Result<Option<HeaderValue>, Unanswered> {
+    /// The credentials that the version endpoint of the registry demands.
+    async fn authorize(&self) -> Result<Option<HeaderValue>, RegistryError> {
         let answer = self.send(Method::GET, &format!("{}/v2/", self.host()), None).await?;
         match Challenge::of(answer.headers()) {
             None => Ok(None),
@@ -165,7 +170,7 @@ impl Question<'_> {
         }
     }
 
-    async fn token(&self, realm: &str, service: Option<&str>) -> Result<HeaderValue, Unanswered> {
+    async fn token(&self, realm: &str, service: Option<&str>) -> Result<HeaderValue, RegistryError> {
         let address = token_address(realm, service, self.reference.repository());
         let (uri, address) = address.ok_or_else(|| self.unreachable("its token server has no address"))?;
         if uri.scheme_str() != Some(self.scheme()) {
@@ -173,13 +178,13 @@ impl Question<'_> {
         }
         let answer = self.send(Method::GET, &address, self.basic()?.as_ref()).await?;
         if !answer.status().is_success() {
-            // What the token server says is not shown: the registry may name any server.
-            return Err(self.unauthorised(""));
+            // The message of the token server is not shown: the registry may name any server.
+            return Err(self.unauthorized(""));
         }
         token(answer.body()).ok_or_else(|| self.unreachable("its token server gave no token"))
     }
 
-    fn basic(&self) -> Result<Option<HeaderValue>, Unanswered> {
+    fn basic(&self) -> Result<Option<HeaderValue>, RegistryError> {
         let Some((user, password)) = &self.login else { return Ok(None) };
         let value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))));
         value.map(Some).map_err(|_| self.unreachable("the login cannot be sent"))
@@ -191,7 +196,7 @@ impl Question<'_> {
         method: Method,
         address: &str,
         authorization: Option<&HeaderValue>,
-    ) -> Result<Response<Bytes>, Unanswered> {
+    ) -> Result<Response<Bytes>, RegistryError> {
         let mut address: Uri = address.parse().map_err(|_| self.unreachable("its address cannot be used"))?;
         for _ in 0..=REDIRECTS {
             let mut request = Request::builder().method(method.clone()).uri(&address).header(header::ACCEPT, MANIFESTS);
@@ -213,13 +218,13 @@ impl Question<'_> {
         Err(self.unreachable("it redirects again and again"))
     }
 
-    /// What an answer says of the image.
-    fn judge(&self, answer: &Response<Bytes>) -> Result<bool, Unanswered> {
-        match verdict(answer) {
-            Verdict::Present => Ok(true),
-            Verdict::Absent => Ok(false),
-            Verdict::Unauthorised(reason) => Err(self.unauthorised(&reason)),
-            Verdict::Unclear(status) => Err(self.unreachable(&format!("it answered {status}"))),
+    /// Whether the registry has the image, by its answer.
+    fn evaluate(&self, answer: &Response<Bytes>) -> Result<bool, RegistryError> {
+        match manifest_answer(answer) {
+            ManifestAnswer::Present => Ok(true),
+            ManifestAnswer::Absent => Ok(false),
+            ManifestAnswer::Unauthorized(reason) => Err(self.unauthorized(&reason)),
+            ManifestAnswer::Unclear(status) => Err(self.unreachable(&format!("it answered {status}"))),
         }
     }
 
@@ -231,22 +236,22 @@ impl Question<'_> {
         format!("{}://{}", self.scheme(), self.reference.resolve_registry())
     }
 
-    fn unreachable(&self, reason: &str) -> Unanswered {
-        Unanswered::Unreachable { registry: self.reference.registry().to_owned(), reason: shown(reason) }
+    fn unreachable(&self, reason: &str) -> RegistryError {
+        RegistryError::Unreachable { registry: self.reference.registry().to_owned(), reason: one_line(reason) }
     }
 
-    fn unauthorised(&self, reason: &str) -> Unanswered {
-        Unanswered::Unauthorised {
+    fn unauthorized(&self, reason: &str) -> RegistryError {
+        RegistryError::Unauthorized {
             registry: self.reference.registry().to_owned(),
             repository: self.reference.repository().to_owned(),
-            reason: shown(reason),
+            reason: one_line(reason),
         }
     }
 }
 
-/// What others say, in one line that is not too long.
-fn shown(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(LONGEST_WORDS).collect()
+/// A message of a server in one line of limited length.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_MESSAGE).collect()
 }
 
 #[cfg(test)]

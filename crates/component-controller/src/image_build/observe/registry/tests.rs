@@ -54,7 +54,7 @@ fn user() -> Option<(String, String)> {
     Some(("u".to_owned(), "p".to_owned()))
 }
 
-async fn ask(host: &str, name: &str, login: Option<(String, String)>) -> Result<bool, Unanswered> {
+async fn ask(host: &str, name: &str, login: Option<(String, String)>) -> Result<bool, RegistryError> {
     known(host).has(&named(&format!("{host}/{name}:v1")), false, login).await
 }
 
@@ -63,8 +63,8 @@ fn known(host: &str) -> Registries {
     Registries { known: KnownRegistries::read(host), ..Registries::default() }
 }
 
-fn named(image: &str) -> Named {
-    Named::read(image.to_owned()).unwrap()
+fn named(image: &str) -> ImageName {
+    ImageName::read(image.to_owned()).unwrap()
 }
 
 fn none() -> String {
@@ -90,7 +90,7 @@ async fn a_registry_may_ask_for_a_token() {
     assert_eq!(ask(&host, "team/gone", user()).await, Ok(false));
     let refused = ask(&host, "team/there", None).await.unwrap_err();
     // The realm may be anybody's: what it answers is not shown.
-    assert!(matches!(&refused, Unanswered::Unauthorised { reason, .. } if reason.is_empty()), "{refused}");
+    assert!(matches!(&refused, RegistryError::Unauthorized { reason, .. } if reason.is_empty()), "{refused}");
     let text = refused.to_string();
     assert!(text.contains("team/there") && text.contains("dockerConfigJsonSecretName"), "{text}");
 }
@@ -111,8 +111,8 @@ async fn a_registry_may_ask_for_a_password() {
     assert_eq!(ask(&host, "there", user()).await, Ok(true));
     assert_eq!(ask(&host, "gone", user()).await, Ok(false));
     let refused = ask(&host, "secret", user()).await.unwrap_err();
-    assert!(matches!(&refused, Unanswered::Unauthorised { reason, .. } if reason == "not for you"), "{refused}");
-    assert!(matches!(ask(&host, "there", None).await, Err(Unanswered::Unauthorised { .. })));
+    assert!(matches!(&refused, RegistryError::Unauthorized { reason, .. } if reason == "not for you"), "{refused}");
+    assert!(matches!(ask(&host, "there", None).await, Err(RegistryError::Unauthorized { .. })));
 }
 
 /// Credentials are kept for no longer than a question takes.
@@ -126,28 +126,28 @@ async fn nobody_asks_with_the_login_of_another() {
     let registries = known(&host);
     let image = named(&format!("{host}/there:v1"));
     assert_eq!(registries.has(&image, false, user()).await, Ok(true));
-    assert!(matches!(registries.has(&image, false, None).await, Err(Unanswered::Unauthorised { .. })));
+    assert!(matches!(registries.has(&image, false, None).await, Err(RegistryError::Unauthorized { .. })));
 }
 
 #[tokio::test]
 async fn what_does_not_answer_is_not_taken_for_absent() {
     let broken = server(|path, _, _| if path == "/v2/" { (200, none(), "") } else { (500, none(), "oops") }).await;
     let error = ask(&broken, "there", None).await.unwrap_err();
-    assert_eq!(error, Unanswered::Unreachable { registry: broken, reason: "it answered 500".to_owned() });
+    assert_eq!(error, RegistryError::Unreachable { registry: broken, reason: "it answered 500".to_owned() });
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let error = ask(&gone, "there", None).await.unwrap_err();
-    assert!(matches!(&error, Unanswered::Unreachable { registry, .. } if *registry == gone), "{error}");
+    assert!(matches!(&error, RegistryError::Unreachable { registry, .. } if *registry == gone), "{error}");
     assert!(error.to_string().contains("refused"), "the cause is told: {error}");
     // A registry whose tokens cannot be had is not one that refuses.
     let alone = server(|_, _, _| (401, "Bearer realm=\"http://127.0.0.1:1/token\"".to_owned(), "")).await;
     let error = ask(&alone, "there", None).await.unwrap_err();
-    assert!(matches!(error, Unanswered::Unreachable { .. }), "{error}");
+    assert!(matches!(error, RegistryError::Unreachable { .. }), "{error}");
 }
 
 #[test]
 fn a_name_that_no_registry_knows_is_a_mistake() {
     for image in ["r.io/", "r.io/Team/x:v1", "r.io/x:v1:v2", ""] {
-        let error = Named::read(image.to_owned()).unwrap_err();
+        let error = ImageName::read(image.to_owned()).unwrap_err();
         assert!(error.starts_with(&format!("{image:?} is not the name of an image: ")), "{error}");
     }
 }
@@ -199,7 +199,7 @@ async fn a_registry_leads_to_no_other_server() {
     let by_scheme = server(|_, _, _| (401, "Bearer realm=\"https://r.io/t\"".to_owned(), "")).await;
     for host in [by_redirect, by_realm, by_scheme] {
         let error = ask(&host, "there", user()).await.unwrap_err();
-        assert!(matches!(&error, Unanswered::Unreachable { .. }), "{error}");
+        assert!(matches!(&error, RegistryError::Unreachable { .. }), "{error}");
     }
     assert_eq!(asked.load(Ordering::SeqCst), 0, "{} was asked", other());
 }
@@ -238,7 +238,7 @@ async fn an_answer_without_end_is_cut_off() {
     });
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await });
     let error = ask(&host, "there", None).await.unwrap_err();
-    assert!(matches!(&error, Unanswered::Unreachable { .. }), "{error}");
+    assert!(matches!(&error, RegistryError::Unreachable { .. }), "{error}");
     let sent = sent.load(Ordering::SeqCst);
     assert!(sent < 32 << 20, "{sent} bytes were sent, most of them into buffers of the sockets");
 }
@@ -249,7 +249,7 @@ async fn only_listed_registries_are_asked_without_tls_or_inside_the_machine() {
     let (internal, asked) = internal_service().await;
     let image = named(&format!("{internal}/x:v1"));
     let error = Registries::default().has(&image, false, user()).await.unwrap_err();
-    assert_eq!(error, Unanswered::Unlisted { registry: internal.clone() });
+    assert_eq!(error, RegistryError::Unlisted { registry: internal.clone() });
     assert!(error.to_string().contains("DOCKER_REGISTRY_INSECURE_HOSTS"), "{error}");
     let error = Registries::default().has(&image, true, user()).await.unwrap_err();
     assert!(error.to_string().contains("inside the machine"), "{error}");

@@ -1,0 +1,81 @@
+//! Plans the deletion of a checkpoint: its artifact is removed by a Job, within a deadline.
+
+use std::collections::BTreeMap;
+
+use api_types::{annotations, labels};
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use workload::{JobEnd, checkpoint::render_cleanup_job};
+
+use crate::checkpoint::{
+    model::{Cleanup, Observed},
+    plan::not_deleted,
+    requeue::cleanup_is_late,
+};
+
+/// Plans the next step of a deletion. Only the artifact of a checkpoint that a graph created is removed: a checkpoint of a user may
+/// be one of several for the same artifact. A checkpoint with an elder of its identifier has no artifact; that of the elder stays.
+pub fn plan(observed: &Observed, now: Timestamp) -> Cleanup {
+    let metadata = &observed.checkpoint.metadata;
+    let automatic = metadata.annotations.as_ref().and_then(|all| all.get(annotations::AUTO_CHECKPOINT));
+    if automatic.map(String::as_str) != Some(labels::TRUE) || observed.elder.is_some() {
+        return Cleanup::Done { finished: None, left: None };
+    }
+    let left = |why: String| Cleanup::Done { finished: None, left: Some(left_behind(observed, &why)) };
+    let Some(storage) = observed.location.storage() else {
+        return left(observed.location.hindrance(&observed.namespace).unwrap_or_default());
+    };
+    let image = observed.config.as_ref().map(|config| config.cleanup_image.as_str()).unwrap_or_default();
+    let Some(mut job) = render_cleanup_job(&observed.checkpoint, &observed.id, storage, image) else {
+        return left("its identifier is not the name of a folder".to_owned());
+    };
+    // Without an owner: a foreground deletion would remove the Job before it has ended.
+    job.metadata.annotations = Some(BTreeMap::from([(annotations::CLEANUP_FOR.to_owned(), observed.uid.clone())]));
+    let captures = not_deleted(observed.job.iter().chain(&observed.other_jobs));
+    if !cleanup_is_late(observed, now) && (observed.is_captured || !captures.is_empty()) {
+        return Cleanup::Stop(captures);
+    }
+    let Some(live) = &observed.cleanup else {
+        return if cleanup_is_late(observed, now) {
+            left("it could not be removed in time".to_owned())
+        } else {
+            Cleanup::Start(Box::new(job))
+        };
+    };
+    if live.metadata.labels.as_ref().and_then(|all| all.get(labels::CHECKPOINT_ID)) != Some(&observed.id) {
+        let name = live.metadata.name.as_deref().unwrap_or_default();
+        return left(format!("Job {name} belongs to somebody else"));
+    }
+    let mine = live.metadata.annotations.as_ref().and_then(|all| all.get(annotations::CLEANUP_FOR));
+    let mine = mine.is_some_and(|uid| *uid == observed.uid);
+    match (ended(live), mine) {
+        (Some(true), true) => Cleanup::Done { finished: Some(Box::new(live.clone())), left: None },
+        (None, _) if !cleanup_is_late(observed, now) => Cleanup::Wait,
+        (Some(_), _) if !cleanup_is_late(observed, now) => Cleanup::Retry(Box::new(live.clone())),
+        _ => {
+            let name = live.metadata.name.as_deref().unwrap_or_default();
+            let left = left_behind(observed, &format!("Job {name} did not remove it in time"));
+            // It must not continue: another checkpoint of this identifier may be created.
+            Cleanup::Done { finished: Some(Box::new(live.clone())), left: Some(left) }
+        }
+    }
+}
+
+/// The end of a deletion in a namespace that is being deleted, where no Job can be created.
+pub fn without_namespace(observed: &Observed) -> Cleanup {
+    let why = format!("namespace {} is being deleted, and nothing can run in it any more", observed.namespace);
+    Cleanup::Done { finished: None, left: Some(left_behind(observed, &why)) }
+}
+
+fn left_behind(observed: &Observed, why: &str) -> String {
+    format!("artifact {}: {why}", observed.id)
+}
+
+/// Whether a Job succeeded; `None` if it has not ended.
+fn ended(job: &Job) -> Option<bool> {
+    let well = JobEnd::Complete.of(job).map(|_| true);
+    well.or_else(|| JobEnd::Failed.of(job).map(|_| false))
+}
+
+#[cfg(test)]
+mod tests;

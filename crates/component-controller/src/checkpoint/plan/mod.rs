@@ -1,0 +1,294 @@
+//! Plans a checkpoint. Pure: no I/O, no clock.
+//!
+//! ```text
+//!            Job made            PodSnapshot made, captured, Job complete
+//! Pending ──────────────► Creating ──────────────────────────────────────► Ready
+//!    ▲                       │ Job or capture failed, or the Job was deleted
+//!    └── another version ◄── Failed
+//! ```
+//!
+//! The status is the memory of `Ready` and `Failed`: their Jobs are deleted.
+
+pub mod cleanup;
+
+use std::collections::BTreeMap;
+
+use api_types::{
+    annotations,
+    conditions::checkpoint as reason,
+    external::{CapturedPod, PodSnapshot, PodSnapshotSource, PodSnapshotSpec},
+    labels, names, owner,
+    v1alpha1::{CheckpointPhase, DynamoCheckpoint, DynamoCheckpointStatus},
+};
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::PersistentVolumeClaim},
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
+};
+use workload::{
+    Diagnosis, JobEnd, Violation,
+    checkpoint::{
+        CaptureSettings, StorageLocation, artifact_version, check_shared_gpu_memory, render_capture_job,
+        render_storage_claim,
+    },
+};
+
+use super::model::{CapturePhase, Observed, Plan};
+
+/// Awaited before the capture.
+pub(super) const POD: &str = "waiting for the pod of the Job";
+/// Awaited after the PodSnapshot.
+const CAPTURED: &str = "waiting for the processes to be captured";
+
+/// Plans the children of a checkpoint that is not being deleted.
+pub fn plan(observed: &Observed) -> Plan {
+    let status = observed.checkpoint.status.as_ref();
+    let job_name = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
+    let begun = status.is_some_and(|status| status.job_name.as_ref() == Some(&job_name) && !is_duplicate(status));
+    let phase = status.and_then(|status| status.phase).filter(|_| begun).unwrap_or(CheckpointPhase::Pending);
+    match (phase, &observed.job) {
+        (CheckpointPhase::Ready, _) => settled(observed, is_recorded_as_captured(observed)),
+        (CheckpointPhase::Failed, _) => settled(observed, true),
+        _ if observed.elder.is_some() => {
+            let elder = observed.elder.as_deref().unwrap_or_default();
+            let message = format!("checkpoint ID {} is already owned by {elder}", observed.id);
+            fail(observed, reason::DUPLICATE, message)
+        }
+        // The Job of a failed capture is being deleted.
+        (CheckpointPhase::Pending, Some(job)) if job.metadata.deletion_timestamp.is_some() => {
+            let phase = CapturePhase::Waiting("waiting for an earlier Job to go".to_owned());
+            Plan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..Plan::default() }
+        }
+        (_, Some(job)) => capture(observed, job),
+        (CheckpointPhase::Creating, None) => without_job(observed),
+        (CheckpointPhase::Pending, None) => begin(observed),
+    }
+}
+
+/// Whether it failed because of an older checkpoint of the same identifier. The status may still name a Job, if it is of another
+/// operator.
+fn is_duplicate(status: &DynamoCheckpointStatus) -> bool {
+    let says_so = |condition: &Condition| {
+        condition.type_ == reason::JOB_COMPLETED && condition.reason == reason::DUPLICATE && condition.status == "False"
+    };
+    status.phase == Some(CheckpointPhase::Failed) && status.conditions.iter().any(says_so)
+}
+
+/// Older operators did not record how a checkpoint became ready, and kept its Job.
+fn is_recorded_as_captured(observed: &Observed) -> bool {
+    let conditions = observed.checkpoint.status.as_ref().map(|status| status.conditions.as_slice());
+    let completed = conditions.unwrap_or_default().iter().find(|condition| condition.type_ == reason::JOB_COMPLETED);
+    completed.is_some_and(|condition| condition.status == "True" && condition.reason == reason::CAPTURED)
+}
+
+/// Every pass over a recorded end deletes the Job, if it still exists.
+fn settled(observed: &Observed, job_may_go: bool) -> Plan {
+    let jobs = observed.job.iter().filter(|_| job_may_go).chain(&observed.other_jobs);
+    Plan { delete_jobs: not_deleted(jobs), phase: CapturePhase::Settled, ..Plan::default() }
+}
+
+/// The Job shows the reason, so it is deleted only when the status is stored. The status of a duplicate names no Job, and its
+/// elder shows the reason: its Job is deleted at once.
+fn fail(observed: &Observed, reason: &'static str, message: String) -> Plan {
+    let now = observed.job.iter().filter(|_| reason == reason::DUPLICATE);
+    let jobs = not_deleted(now.chain(&observed.other_jobs));
+    Plan { delete_jobs: jobs, phase: CapturePhase::Failed { reason, message }, ..Plan::default() }
+}
+
+/// The Jobs that are not being deleted.
+pub fn not_deleted<'a>(jobs: impl Iterator<Item = &'a Job>) -> Vec<Job> {
+    jobs.filter(|job| job.metadata.deletion_timestamp.is_none()).cloned().collect()
+}
+
+/// Plans the Job, once everything exists that its pod needs.
+fn begin(observed: &Observed) -> Plan {
+    let at = |phase| Plan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..Plan::default() };
+    let Some(config) = &observed.config else {
+        return at(CapturePhase::Blocked { reason: reason::DISABLED, message: disabled() });
+    };
+    let create_volume = match missing_volume(observed) {
+        Ok(volume) => volume,
+        Err(message) => return at(CapturePhase::Blocked { reason: reason::NO_STORAGE, message }),
+    };
+    let claimed_gpus = match &observed.claimed_gpus {
+        Ok(gpus) => *gpus,
+        Err(missing) => return at(CapturePhase::Waiting(missing.clone())),
+    };
+    let capture_settings = CaptureSettings {
+        seccomp_profile: config.seccomp_profile.as_deref(),
+        storage: observed.location.named(),
+        claimed_gpus,
+    };
+    match render_capture_job(&observed.checkpoint, &observed.id, capture_settings) {
+        Err(violations) => at(invalid(observed, &violations)),
+        Ok(job) => {
+            let waits = POD.to_owned();
+            let create_job = Some(Job { metadata: owned(job.metadata, observed), ..job });
+            Plan { create_volume, create_job, ..at(CapturePhase::Capturing { waits, stalled: None }) }
+        }
+    }
+}
+
+fn disabled() -> String {
+    "checkpoints are switched off; an administrator switches them on with checkpoint.enabled in the operator's \
+     configuration"
+        .to_owned()
+}
+
+/// The PersistentVolumeClaim for checkpoints, if it is missing and the configuration says to create it.
+fn missing_volume(observed: &Observed) -> Result<Option<PersistentVolumeClaim>, String> {
+    let config = observed.config.clone().unwrap_or_default();
+    match &observed.location {
+        StorageLocation::Named { exists: false, .. } => {
+            let claim = render_storage_claim(&observed.namespace, &config.storage);
+            let claim = claim.map_err(|problem| problem.to_string())?;
+            claim.map(Some).ok_or_else(|| observed.location.hindrance(&observed.namespace).unwrap_or_default())
+        }
+        StorageLocation::Invalid(problem) => Err(problem.to_string()),
+        // Without a configured storage, the agent of the pod's node chooses it.
+        StorageLocation::Named { exists: true, .. } | StorageLocation::OfAgent(_) | StorageLocation::Unknown => {
+            Ok(None)
+        }
+    }
+}
+
+fn invalid(observed: &Observed, violations: &[Violation]) -> CapturePhase {
+    let prepared = check_shared_gpu_memory(&observed.checkpoint).is_ok();
+    let reason = if prepared { reason::INVALID_SPEC } else { reason::NOT_PREPARED };
+    let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    CapturePhase::Invalid { reason, message }
+}
+
+/// Plans the capture of the Job's pod. Capture and Job both have to succeed.
+fn capture(observed: &Observed, job: &Job) -> Plan {
+    let at = |phase| Plan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..Plan::default() };
+    let wait = |waits: &str| at(CapturePhase::Capturing { waits: waits.to_owned(), stalled: None });
+    if observed.config.is_none() {
+        return at(CapturePhase::Capturing { waits: disabled(), stalled: Some(reason::DISABLED) });
+    }
+    let capture = match &observed.capture {
+        Some(capture) if !observed.is_ours(capture) => {
+            let message = format!("{} belongs to somebody else", name_of_capture(observed));
+            return fail(observed, reason::CAPTURE_NAME_TAKEN, message);
+        }
+        Some(capture) if is_of_other_version(observed, capture) => {
+            let delete_capture = Some(capture.clone()).filter(|it| it.metadata.deletion_timestamp.is_none());
+            return Plan { delete_capture, ..wait("waiting for the capture of another version to go") };
+        }
+        found => found.as_ref(),
+    };
+    if let Some(message) = capture.and_then(|capture| message_of(&capture_conditions(capture), "Failed")) {
+        return fail(observed, reason::CAPTURE_FAILED, message);
+    }
+    if let Some(failed) = JobEnd::Failed.of(job) {
+        let message = match failed.message.as_deref().unwrap_or_default() {
+            "" => "checkpoint job failed".to_owned(),
+            message => format!("checkpoint job failed: {message}"),
+        };
+        return fail(observed, reason::JOB_FAILED, message);
+    }
+    let Some(capture) = capture else { return request_capture(observed, at) };
+    let Some(message) = captured(capture) else { return at(waiting_for(observed, CAPTURED)) };
+    if JobEnd::Complete.of(job).is_none() {
+        return wait("the processes are captured; waiting for the Job to end");
+    }
+    // The Job is deleted once the status is stored: without both, a complete checkpoint would count as one without its Job.
+    at(CapturePhase::Ready(message))
+}
+
+fn request_capture(observed: &Observed, at: impl Fn(CapturePhase) -> Plan) -> Plan {
+    let Some(pod) = &observed.pod else { return at(waiting_for(observed, POD)) };
+    if !observed.serves_captures {
+        let waits = "the cluster does not serve PodSnapshots of nvidia.com; install the snapshot operator".to_owned();
+        return at(CapturePhase::Capturing { waits, stalled: Some(reason::API_MISSING) });
+    }
+    Plan { create_capture: Some(render_capture(observed, pod)), ..at(waiting_for(observed, CAPTURED)) }
+}
+
+/// What is awaited, with the diagnosis of the Job's pod.
+fn waiting_for(observed: &Observed, what: &str) -> CapturePhase {
+    match &observed.waits.trouble {
+        None => CapturePhase::Capturing { waits: what.to_owned(), stalled: None },
+        Some(Diagnosis { cause, message }) => CapturePhase::Capturing {
+            waits: format!("{what}: {message}"),
+            stalled: cause.needs_action().then(|| cause.reason()),
+        },
+    }
+}
+
+fn render_capture(observed: &Observed, pod: &ObjectMeta) -> PodSnapshot {
+    let checkpoint = &observed.checkpoint;
+    let pairs = |all: [(&str, &str); 2]| -> BTreeMap<String, String> {
+        all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    };
+    let name = checkpoint.metadata.name.clone().unwrap_or_default();
+    let version = BTreeMap::from([(annotations::ARTIFACT_VERSION.to_owned(), artifact_version(checkpoint).to_owned())]);
+    let metadata = ObjectMeta {
+        name: Some(name.clone()),
+        namespace: Some(observed.namespace.clone()),
+        labels: Some(pairs([(labels::SNAPSHOT_OWNER, &name), (labels::CHECKPOINT_ID, &observed.id)])),
+        annotations: Some(version),
+        ..ObjectMeta::default()
+    };
+    let pod_ref = CapturedPod {
+        name: pod.name.clone().unwrap_or_default(),
+        uid: pod.uid.clone().unwrap_or_default(),
+        containers: vec![checkpoint.spec.job.target_container().to_owned()],
+    };
+    PodSnapshot {
+        metadata: owned(metadata, observed),
+        spec: PodSnapshotSpec { source: PodSnapshotSource { pod_ref } },
+        status: None,
+    }
+}
+
+/// Whether a capture is of another pod than the present Job's. A capture of the upstream operator has no version.
+fn is_of_other_version(observed: &Observed, capture: &PodSnapshot) -> bool {
+    let version = capture.metadata.annotations.as_ref().and_then(|all| all.get(annotations::ARTIFACT_VERSION));
+    let other_version = version.is_some_and(|version| version != artifact_version(&observed.checkpoint));
+    let uid = Some(&capture.spec.source.pod_ref.uid).filter(|uid| !uid.is_empty());
+    let pod = observed.pod.as_ref().and_then(|pod| pod.uid.as_ref());
+    other_version || uid.zip(pod).is_some_and(|(captured, present)| captured != present)
+}
+
+fn capture_conditions(capture: &PodSnapshot) -> Vec<Condition> {
+    capture.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
+}
+
+/// The message of a true condition.
+fn message_of(all: &[Condition], type_: &str) -> Option<String> {
+    let found = all.iter().find(|condition| condition.type_ == type_ && condition.status == "True")?;
+    Some(found.message.clone())
+}
+
+/// The message of a complete capture.
+fn captured(capture: &PodSnapshot) -> Option<String> {
+    let bound = capture.status.as_ref().and_then(|status| status.bound_snapshot_content_name.as_ref());
+    bound.and_then(|_| message_of(&capture_conditions(capture), "Ready"))
+}
+
+/// Plans for a deleted Job. A capture without the end of its Job may be incomplete.
+fn without_job(observed: &Observed) -> Plan {
+    let capture = observed.capture.as_ref().filter(|capture| observed.is_ours(*capture));
+    let Some(capture) = capture.filter(|capture| !is_of_other_version(observed, capture)) else {
+        return fail(observed, reason::JOB_DELETED, "checkpoint job was deleted".to_owned());
+    };
+    if let Some(message) = message_of(&capture_conditions(capture), "Failed") {
+        return fail(observed, reason::CAPTURE_FAILED, message);
+    }
+    let message = "checkpoint job was deleted before its end was seen".to_owned();
+    fail(observed, reason::JOB_DELETED_EARLY, message)
+}
+
+fn name_of_capture(observed: &Observed) -> String {
+    let name = observed.checkpoint.metadata.name.as_deref().unwrap_or_default();
+    format!("PodSnapshot {}/{name}", observed.namespace)
+}
+
+fn owned(metadata: ObjectMeta, observed: &Observed) -> ObjectMeta {
+    let name = observed.checkpoint.metadata.name.as_deref().unwrap_or_default();
+    let owner = owner::controller::<DynamoCheckpoint>(name, &observed.uid);
+    ObjectMeta { owner_references: Some(vec![owner]), ..metadata }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,430 @@
+//! Data of a pass over a component.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use api_types::{
+    conversion::preserved::archive::PreservedService, external::VirtualService, v1alpha1::DynamoComponent,
+    v1beta1::DynamoComponentDeployment,
+};
+use controller_kit::{
+    apply::{Desired, ObjectId},
+    failure::Class,
+    store::{Packed, UnpackError, controller_owner},
+};
+use k8s_openapi::{
+    Metadata, NamespaceResourceScope,
+    api::{
+        apps::v1::Deployment,
+        core::v1::{PersistentVolumeClaim, Service},
+        networking::v1::Ingress,
+    },
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use kube::Resource;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use workload::{
+    Diagnosis, LeaderWorkerSet, NotReady, PullSecretIndex, Readiness, Workload, checkpoint::CheckpointFacts,
+    device_claims::GpuCountError,
+};
+
+/// A component, its children, and what they depend on, at one moment.
+#[derive(Debug)]
+pub struct Observed {
+    /// The component. A legacy one is converted: its image and its volume are in the pod template.
+    pub component: DynamoComponentDeployment,
+    /// Uid of the component, by which its children are recognized.
+    pub uid: String,
+    /// Namespace of the component.
+    pub namespace: String,
+    /// Deployment of the component's name, whoever owns it.
+    pub deployment: Option<Live<Deployment>>,
+    /// LeaderWorkerSet of the component's name, whoever owns it.
+    pub leader_worker_set: Option<Live<LeaderWorkerSet>>,
+    /// Whether the cluster serves LeaderWorkerSets and the configuration allows them.
+    pub serves_leader_worker_sets: bool,
+    /// Service of the component's name, whoever owns it.
+    pub service: Option<Live<Service>>,
+    /// Ingress of the component's name, whoever owns it.
+    pub ingress: Option<Live<Ingress>>,
+    /// VirtualService of the component's name, whoever owns it.
+    pub virtual_service: Option<Live<VirtualService>>,
+    /// Whether the cluster serves VirtualServices.
+    pub serves_virtual_services: bool,
+    /// The base model that the component serves.
+    pub model: Option<ObservedModel>,
+    /// Owned objects that are no longer desired.
+    pub obsolete: Vec<ObsoleteObject>,
+    /// Image pull secrets of the namespace by registry.
+    pub pull_secrets: Arc<PullSecretIndex>,
+    /// Image pull secrets that the pod template names.
+    pub named_pull_secrets: NamedPullSecrets,
+    /// ServiceAccounts of the namespace that are labelled for component pods, sorted by name.
+    pub accounts: Vec<String>,
+    /// The checkpoint of the component.
+    pub checkpoint: CheckpointFacts,
+    /// What a legacy component depends on.
+    pub legacy: ObservedLegacy,
+    /// What a legacy component needs beside its children, or the violations in its legacy fields.
+    pub legacy_needs: Result<LegacyNeeds, String>,
+    /// GPUs that the engine has through device claims, where its command line depends on them.
+    pub claimed_gpus: Result<u32, GpuCountError>,
+}
+
+impl Observed {
+    /// The live workload of the desired kind, if the component owns it.
+    pub fn own_workload(&self) -> Option<LiveWorkload> {
+        match WorkloadKind::of(&self.component) {
+            WorkloadKind::LeaderWorkerSet => {
+                let live = self.leader_worker_set.as_ref().map(|live| &live.object)?;
+                self.is_ours(live).then(|| LiveWorkload::LeaderWorkerSet(Box::new(live.clone())))
+            }
+            WorkloadKind::Deployment => {
+                let live = self.deployment.as_ref().map(|live| &live.object)?;
+                self.is_ours(live).then(|| LiveWorkload::Deployment(Box::new(live.clone())))
+            }
+        }
+    }
+
+    fn is_ours<K: Resource>(&self, live: &K) -> bool {
+        controller_owner(live).is_some_and(|owner| owner.uid == self.uid)
+    }
+}
+
+/// The components that serve a base model in a namespace, and the Service that they share.
+#[derive(Debug, Default)]
+pub struct ObservedModel {
+    /// Service of the model, whoever owns it.
+    pub service: Option<Live<Service>>,
+    /// All components of the namespace that serve the model, oldest first.
+    pub owners: Vec<OwnerReference>,
+}
+
+/// Image and volume of a legacy component; empty for others.
+#[derive(Debug, Default)]
+pub struct ObservedLegacy {
+    /// Legacy fields of the component.
+    pub fields: PreservedService,
+    /// The DynamoComponent that builds its image, whoever owns it.
+    pub build: Option<DynamoComponent>,
+    /// Whether the PersistentVolumeClaim of its volume exists.
+    pub volume_exists: bool,
+}
+
+/// What a legacy component needs beside its children.
+#[derive(Debug, Default, PartialEq)]
+pub struct LegacyNeeds {
+    /// Why its image is not available yet.
+    pub awaited_image: Option<String>,
+    /// The PersistentVolumeClaim to create for its volume.
+    pub volume: Option<PersistentVolumeClaim>,
+    /// The message that its volume does not exist, and that the operator does not create it.
+    pub missing_volume: Option<String>,
+}
+
+impl LegacyNeeds {
+    /// Of a component that is not a legacy one.
+    pub const NONE: Self = Self { awaited_image: None, volume: None, missing_volume: None };
+}
+
+/// Image pull secrets that a pod template names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedPullSecrets {
+    /// Whether there are any.
+    pub any: bool,
+    /// Those that do not exist, in the order of the spec.
+    pub missing: Vec<String>,
+}
+
+/// A live object, typed for planning and as JSON for comparison.
+#[derive(Debug)]
+pub struct Live<K> {
+    /// The typed object.
+    pub object: K,
+    /// The object as the API server sent it.
+    pub value: Value,
+}
+
+impl<K> Live<K>
+where
+    K: Resource + DeserializeOwned,
+    K::DynamicType: Default,
+{
+    /// Reads a cached object.
+    ///
+    /// # Errors
+    /// If it does not have the shape of its kind.
+    pub fn from_packed(packed: &Packed<K>) -> Result<Self, UnpackError> {
+        Ok(Self { object: packed.unpack()?, value: packed.value() })
+    }
+}
+
+/// The desired children of a component.
+#[derive(Debug)]
+pub struct Plan {
+    /// The Service.
+    pub service: Step,
+    /// The Ingress.
+    pub ingress: Step,
+    /// The VirtualService of Istio.
+    pub virtual_service: Step,
+    /// The Service of the base model, if the component serves one.
+    pub model_service: Option<Desired>,
+    /// Kind of the workload.
+    pub kind: WorkloadKind,
+    /// The workload; `None` leaves the live one unchanged.
+    pub workload: Option<Desired>,
+    /// PersistentVolumeClaims to create if missing: for checkpoints, and for a legacy volume.
+    pub volumes: Vec<Desired>,
+    /// Whether a child needs an API that the cluster does not serve.
+    pub lacks_api: bool,
+    /// What pods wait for, as sentences.
+    pub waiting: Vec<String>,
+    /// Whether the flags that join the nodes of a replica could be added to the engine's command line.
+    pub joins_nodes: bool,
+    /// Dynamo namespace under which pods register.
+    pub runtime_namespace: String,
+}
+
+/// Why nothing can be planned for a component. Its children stay as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Reason of the condition `Stalled`.
+    pub reason: &'static str,
+    /// What is wrong, where, and what to do.
+    pub message: String,
+    /// When to try again, if not on the next change.
+    pub retry: Option<Duration>,
+}
+
+/// The plan for a child that is not always desired.
+#[derive(Debug)]
+pub enum Step {
+    /// Create or update it.
+    Apply(Box<Desired>),
+    /// Delete it.
+    Delete,
+    /// None is desired, and the component owns none.
+    Nothing,
+}
+
+/// What was written, and what the API server rejected.
+#[derive(Clone, Debug, Default)]
+pub struct Applied {
+    /// Writes, in order.
+    pub changes: Vec<Change>,
+    /// What pods or writes wait for, as sentences.
+    pub waiting: Vec<String>,
+    /// Rejected writes.
+    pub rejections: Vec<Rejection>,
+    /// The live workload after the writes, if the component owns one.
+    pub workload: Option<LiveWorkload>,
+    /// Why pods do not serve.
+    pub diagnosis: Option<Diagnosis>,
+    /// When to diagnose pods again.
+    pub diagnose_after: Option<Duration>,
+    /// [`Plan::lacks_api`].
+    pub lacks_api: bool,
+    /// [`Plan::joins_nodes`].
+    pub joins_nodes: bool,
+    /// [`Plan::runtime_namespace`].
+    pub runtime_namespace: String,
+}
+
+impl Applied {
+    /// Adds the result of another part of the plan.
+    pub fn append(&mut self, part: Self) {
+        self.changes.extend(part.changes);
+        self.waiting.extend(part.waiting);
+        self.rejections.extend(part.rejections);
+        self.workload = part.workload.or(self.workload.take());
+    }
+
+    /// Whether the workload has fewer ready replicas than desired.
+    pub fn lacks_replicas(&self) -> bool {
+        let lacks = |workload: &LiveWorkload| {
+            let workload = workload.get();
+            workload.desired_replicas() > 0 && !workload.readiness().is_ready()
+        };
+        self.workload.as_ref().is_some_and(lacks)
+    }
+
+    /// Desired replicas of the workload while its controller has not observed its latest spec; then `None`.
+    pub fn unobserved_replicas(&self) -> Option<i32> {
+        let workload = self.workload.as_ref()?.get();
+        let is_unobserved = workload.readiness() == Readiness::NotReady(NotReady::NotObserved);
+        is_unobserved.then(|| workload.desired_replicas())
+    }
+}
+
+/// A write of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The operation.
+    pub verb: Verb,
+    /// The object.
+    pub object: ObjectId,
+    /// Generation of the object after the write, of kinds that have one.
+    pub generation: Option<i64>,
+}
+
+/// The operation of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// Created.
+    Created,
+    /// Updated.
+    Updated,
+    /// Deleted.
+    Deleted,
+}
+
+/// A write that the API server rejected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The cause.
+    pub cause: RejectionCause,
+    /// The object.
+    pub object: ObjectId,
+    /// The object, the reason and the remedy.
+    pub message: String,
+}
+
+/// Cause of a rejection, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RejectionCause {
+    /// An object of that name has another owner.
+    NameTaken,
+    /// The API server rejects the content.
+    Rejected,
+    /// A right or a quota is missing.
+    Forbidden,
+    /// An admission webhook does not answer.
+    Webhook,
+}
+
+impl RejectionCause {
+    /// The cause behind an error; `None` if it is transient.
+    pub fn from_class(class: Class) -> Option<Self> {
+        match class {
+            Class::Foreign => Some(Self::NameTaken),
+            Class::Invalid => Some(Self::Rejected),
+            Class::Forbidden => Some(Self::Forbidden),
+            Class::Webhook => Some(Self::Webhook),
+            Class::Transient => None,
+        }
+    }
+}
+
+/// Kind of the workload of a component.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkloadKind {
+    /// Each replica is a pod.
+    Deployment,
+    /// Each replica is a group of pods.
+    LeaderWorkerSet,
+}
+
+impl WorkloadKind {
+    /// The kind that a component needs.
+    pub fn of(component: &DynamoComponentDeployment) -> Self {
+        if component.spec.component.is_multinode() { Self::LeaderWorkerSet } else { Self::Deployment }
+    }
+}
+
+impl fmt::Display for WorkloadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Deployment => "Deployment",
+            Self::LeaderWorkerSet => "LeaderWorkerSet",
+        })
+    }
+}
+
+/// A live workload.
+#[derive(Clone, Debug)]
+pub enum LiveWorkload {
+    /// Each replica is a pod.
+    Deployment(Box<Deployment>),
+    /// Each replica is a group of pods.
+    LeaderWorkerSet(Box<LeaderWorkerSet>),
+}
+
+impl LiveWorkload {
+    /// Reads an object of a kind.
+    ///
+    /// # Errors
+    /// If it does not have the shape of the kind.
+    pub fn from_value(kind: WorkloadKind, object: Value) -> serde_json::Result<Self> {
+        match kind {
+            WorkloadKind::LeaderWorkerSet => serde_json::from_value(object).map(Self::LeaderWorkerSet),
+            WorkloadKind::Deployment => serde_json::from_value(object).map(Self::Deployment),
+        }
+    }
+
+    /// The workload, whatever its kind.
+    pub fn get(&self) -> &dyn Workload {
+        match self {
+            Self::Deployment(deployment) => deployment.as_ref(),
+            Self::LeaderWorkerSet(set) => set.as_ref(),
+        }
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> WorkloadKind {
+        match self {
+            Self::Deployment(_) => WorkloadKind::Deployment,
+            Self::LeaderWorkerSet(_) => WorkloadKind::LeaderWorkerSet,
+        }
+    }
+}
+
+/// An owned object that is no longer desired.
+#[derive(Clone, Debug)]
+pub enum ObsoleteObject {
+    /// The component has become multinode.
+    Deployment(Box<Deployment>),
+    /// The component is not multinode any more; or the set is one of those that older operators made for each replica.
+    LeaderWorkerSet(Box<LeaderWorkerSet>),
+    /// It belonged to a set that an older operator made.
+    PodGroup(Box<PodGroup>),
+}
+
+impl ObsoleteObject {
+    /// The identity of the object.
+    pub fn id(&self) -> ObjectId {
+        match self {
+            Self::Deployment(object) => ObjectId::of(object.as_ref()),
+            Self::LeaderWorkerSet(object) => ObjectId::of(object.as_ref()),
+            Self::PodGroup(object) => ObjectId::of(object.as_ref()),
+        }
+    }
+}
+
+/// A pod group of Volcano, by its metadata: it is only listed and deleted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PodGroup {
+    /// Metadata.
+    pub metadata: ObjectMeta,
+}
+
+impl k8s_openapi::Resource for PodGroup {
+    const API_VERSION: &'static str = "scheduling.volcano.sh/v1beta1";
+    const GROUP: &'static str = "scheduling.volcano.sh";
+    const KIND: &'static str = "PodGroup";
+    const VERSION: &'static str = "v1beta1";
+    const URL_PATH_SEGMENT: &'static str = "podgroups";
+    type Scope = NamespaceResourceScope;
+}
+
+impl Metadata for PodGroup {
+    type Ty = ObjectMeta;
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}

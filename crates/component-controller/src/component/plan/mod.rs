@@ -1,0 +1,130 @@
+//! Plans the children of a component. Pure: no I/O, no clock.
+
+mod account;
+mod deployment;
+mod desired;
+mod leader_worker_set;
+mod model_service;
+#[cfg(test)]
+mod tests;
+
+use controller_kit::{apply::Desired, read::Interruption, store::controller_owner};
+use kube::Resource;
+use workload::{
+    LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload,
+    checkpoint::{CheckpointFacts, Start, StorageLocation, render_storage_claim},
+    legacy_type_is_worker, render_ingress, render_service, render_virtual_service,
+};
+
+use super::model::{LegacyNeeds, Live, Observed, Plan, Step, WorkloadKind};
+
+/// Plans the children of a valid component. `claimed_gpus` is [`RenderInput::claimed_gpus`]; `None` if they cannot be counted.
+///
+/// # Errors
+/// An object that cannot be written as JSON; never for what validation accepts.
+pub fn plan(
+    observed: &Observed,
+    valid: &ValidatedComponent<'_>,
+    settings: &PodSettings,
+    start: &Start,
+    claimed_gpus: Option<u32>,
+) -> Result<Plan, Interruption> {
+    let kind = WorkloadKind::of(&observed.component);
+    let live_deployment = observed.deployment.as_ref().map(|live| &live.object);
+    let live_set = observed.leader_worker_set.as_ref().map(|live| &live.object);
+    let live_workload = match kind {
+        WorkloadKind::LeaderWorkerSet => live_set.map(|set| set as &dyn Workload),
+        WorkloadKind::Deployment => live_deployment.map(|deployment| deployment as &dyn Workload),
+    };
+    let live_service = observed.service.as_ref().map(|live| &live.object);
+    let input = RenderInput {
+        settings,
+        pull_secrets: &observed.pull_secrets,
+        fallback_service_account: observed.accounts.first().map(String::as_str),
+        legacy_type_is_worker: legacy_type_is_worker(valid, live_workload, live_service),
+        restore: start.as_restore(),
+        claimed_gpus: claimed_gpus.unwrap_or_default(),
+    };
+    let desired = observed.component.spec.component.wanted_replicas();
+    let serves = desired > 0 && live_workload.is_some_and(|live| live.desired_replicas() > 0);
+    let known = (observed.uid.as_str(), observed.accounts.as_slice());
+    let workload = || match kind {
+        WorkloadKind::LeaderWorkerSet => leader_worker_set::plan(&input, valid, known, live_set),
+        WorkloadKind::Deployment => deployment::plan(&input, valid, known, live_deployment),
+    };
+    let (checkpoint_volume, mut waiting) = checkpoint_volume(observed, valid)?;
+    let legacy = observed.legacy_needs.as_ref().unwrap_or(&LegacyNeeds::NONE);
+    let mut volumes: Vec<Desired> = checkpoint_volume.into_iter().collect();
+    if let Some(volume) = &legacy.volume {
+        volumes.push(Desired::of(volume, &observed.uid)?);
+    }
+    waiting.extend(legacy.missing_volume.clone());
+    let mut virtual_service = render_virtual_service(&input, valid);
+    let unserved = virtual_service.take_if(|_| !observed.serves_virtual_services);
+    waiting.extend(unserved.iter().map(needs_api));
+    let model_service = match (valid.model(), &observed.model) {
+        (Some(model), Some(live)) => model_service::plan(&observed.namespace, model, live)?,
+        _ => None,
+    };
+    let workload = match start {
+        // No pod can start without its image. Live pods run an earlier one and stay.
+        _ if legacy.awaited_image.is_some() => {
+            waiting.extend(legacy.awaited_image.clone());
+            None
+        }
+        // The flags that join the nodes of a replica depend on the count. The live workload stays and can be scaled.
+        _ if claimed_gpus.is_none() => {
+            let is_ours = |set: &LeaderWorkerSet| controller_owner(set).is_some_and(|owner| owner.uid == observed.uid);
+            let own = live_set.filter(|set| is_ours(set) && set.spec.replicas != Some(desired));
+            own.map(|live| leader_worker_set::scaled(&input, valid, &observed.uid, live)).transpose()?
+        }
+        // Serving pods stay while another checkpoint is made.
+        Start::Awaited(why) => {
+            waiting.push(why.clone());
+            (!serves).then(workload).transpose()?
+        }
+        Start::Cold | Start::AtAdmission(_) | Start::Restored(_) => Some(workload()?),
+    };
+    Ok(Plan {
+        service: Step::new(render_service(&input, valid), live_service, &observed.uid)?,
+        ingress: Step::new(render_ingress(&input, valid), typed(&observed.ingress), &observed.uid)?,
+        virtual_service: Step::new(virtual_service, typed(&observed.virtual_service), &observed.uid)?,
+        model_service,
+        kind,
+        workload,
+        volumes,
+        lacks_api: unserved.is_some(),
+        waiting,
+        joins_nodes: claimed_gpus.is_none_or(|gpus| valid.joins_nodes(gpus)),
+        runtime_namespace: valid.runtime_namespace(),
+    })
+}
+
+fn typed<K>(live: &Option<Live<K>>) -> Option<&K> {
+    live.as_ref().map(|live| &live.object)
+}
+
+/// The message that the cluster does not serve the API of an object.
+fn needs_api<K: Resource<DynamicType = ()>>(object: &K) -> String {
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    format!("{} {name} needs the API {}, which the cluster does not serve", K::kind(&()), K::api_version(&()))
+}
+
+/// The PersistentVolumeClaim for checkpoints if it is missing: to create it, or to wait for it.
+fn checkpoint_volume(
+    observed: &Observed,
+    valid: &ValidatedComponent<'_>,
+) -> Result<(Option<Desired>, Vec<String>), Interruption> {
+    let CheckpointFacts { namespace, settings, place, .. } = &observed.checkpoint;
+    let Some(settings) = settings.as_ref().filter(|_| valid.checkpoint().is_some()) else {
+        return Ok((None, Vec::new()));
+    };
+    if !matches!(place, StorageLocation::Named { exists: false, .. } | StorageLocation::Invalid(_)) {
+        return Ok((None, Vec::new()));
+    }
+    match render_storage_claim(namespace, &settings.storage) {
+        Ok(Some(claim)) => Ok((Some(Desired::of(&claim, &observed.uid)?), Vec::new())),
+        Ok(None) => Ok((None, place.hindrance(namespace).into_iter().collect())),
+        Err(problem) => Ok((None, vec![problem.to_string()])),
+    }
+}

@@ -1,0 +1,39 @@
+//! Events of an image build.
+
+use controller_kit::events::Event;
+
+use super::model::{Applied, BuildPhase, Observed};
+
+const ACTION: &str = "Build";
+
+/// The event that a build was started.
+pub fn started(observed: &Observed, applied: &Applied) -> Option<Event> {
+    let image = observed.image.as_deref().unwrap_or_default();
+    applied
+        .created
+        .then(|| Event::normal("BuildStarted", ACTION, format!("building {image} by Job {}", observed.job_name)))
+}
+
+/// The event about the phase of a build whose status has changed.
+pub fn of_phase(observed: &Observed, phase: &BuildPhase) -> Option<Event> {
+    match phase {
+        BuildPhase::Available => {
+            let note = format!("the registry has {}", observed.image.as_deref().unwrap_or_default());
+            Some(Event::normal("ImageAvailable", ACTION, note))
+        }
+        BuildPhase::Failed { message, .. } => Some(Event::warning("BuildFailed", ACTION, message)),
+        BuildPhase::Invalid(message) => Some(invalid_spec(message)),
+        // The pod is deleted with its Job at the deadline, so the diagnosis is recorded before.
+        BuildPhase::Building { diagnosis: Some(diagnosis), .. } if !diagnosis.cause.is_expected() => {
+            Some(Event::warning(diagnosis.cause.reason(), ACTION, &diagnosis.message))
+        }
+        BuildPhase::Unreachable(_) | BuildPhase::Blocked(_) | BuildPhase::Queued(_) | BuildPhase::Building { .. } => {
+            None
+        }
+    }
+}
+
+/// The event that the spec is invalid.
+pub fn invalid_spec(message: &str) -> Event {
+    Event::warning("InvalidSpec", ACTION, message)
+}

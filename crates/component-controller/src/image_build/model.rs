@@ -1,0 +1,128 @@
+//! Data of a pass over an image build.
+
+use std::time::Duration;
+
+use api_types::v1alpha1::DynamoComponent;
+use controller_kit::pods::JobWaits;
+use k8s_openapi::api::batch::v1::Job;
+use workload::{Diagnosis, JobEnd};
+
+/// A DynamoComponent, its image and its Jobs, at one moment.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The component.
+    pub component: DynamoComponent,
+    /// Name of the image, or the violation in the spec.
+    pub image: Result<String, String>,
+    /// Whether the registry has the image; `None` if it is not asked, or its answer changes nothing.
+    pub exists: Option<Result<bool, Obstacle>>,
+    /// Name of the Job that builds the present spec.
+    pub job_name: String,
+    /// The owned Job of that name.
+    pub job: Option<Job>,
+    /// Other owned Jobs: of earlier specs.
+    pub other_jobs: Vec<Job>,
+    /// The rendered Job; only if none exists and one is needed.
+    pub rendered: Option<Result<Job, Obstacle>>,
+    /// End of the log of a failed build.
+    pub log: Option<Log>,
+    /// Why the pod of the build does not run.
+    pub waits: JobWaits,
+}
+
+/// End of a container's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Name of the container.
+    pub container: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Why the registry cannot be asked, or no Job rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The spec or the settings are invalid.
+    Invalid(String),
+    /// A login or a right is missing.
+    Blocked(String),
+    /// A server does not answer.
+    Unreachable(String),
+}
+
+impl Obstacle {
+    /// The phase of a build with this obstacle.
+    pub fn phase(&self) -> BuildPhase {
+        match self.clone() {
+            Self::Invalid(text) => BuildPhase::Invalid(text),
+            Self::Blocked(text) => BuildPhase::Blocked(text),
+            Self::Unreachable(text) => BuildPhase::Unreachable(text),
+        }
+    }
+}
+
+/// What shall be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The Job to create.
+    pub create: Option<Box<Job>>,
+    /// Jobs to delete.
+    pub delete: Vec<Job>,
+    /// Phase after the writes.
+    pub phase: BuildPhase,
+}
+
+/// Phase of a build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuildPhase {
+    /// The spec or the settings are invalid.
+    Invalid(String),
+    /// The registry, the API store or an admission webhook does not answer; retried with backoff.
+    Unreachable(String),
+    /// An object of another owner has the Job's name, or a right or a login is missing.
+    Blocked(String),
+    /// Other builds come first.
+    Queued(String),
+    /// The Job exists, or is being created.
+    Building {
+        /// Whether it has an active pod.
+        active: bool,
+        /// Why the pod does not run.
+        diagnosis: Option<Diagnosis>,
+    },
+    /// The build failed.
+    Failed {
+        /// Whether it exceeded its deadline.
+        late: bool,
+        /// The Job, the cause, and the end of its log.
+        message: String,
+    },
+    /// The registry has the image.
+    Available,
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// Phase of the build.
+    pub phase: BuildPhase,
+    /// Whether a Job was created.
+    pub created: bool,
+    /// Backoff of a server that does not answer.
+    pub backoff: Option<Duration>,
+}
+
+/// Whether a Job has completed or failed.
+pub fn has_ended(job: &Job) -> bool {
+    has_succeeded(job) || has_failed(job)
+}
+
+/// Whether a Job has completed.
+pub fn has_succeeded(job: &Job) -> bool {
+    JobEnd::Complete.of(job).is_some()
+}
+
+/// Whether a Job has failed.
+pub fn has_failed(job: &Job) -> bool {
+    JobEnd::Failed.of(job).is_some()
+}
