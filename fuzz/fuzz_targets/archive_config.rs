@@ -5,7 +5,7 @@
 use api_types::conversion::preserved::archive::{PreservedGraph, PreservedService};
 use api_types::env::DYN_DEPLOYMENT_CONFIG;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use component_controller::component::archive::{ArchiveFacts, expand as expand_component};
+use component_controller::component::{legacy::convert as convert_component, model::ObservedLegacy};
 use graph_controller::graph::expand::{build_of, configured, expand};
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
             panic!("a component is a component")
         };
         let said = single.metadata.annotations.as_ref().and_then(PreservedService::of_component_deployment);
-        let facts = ArchiveFacts { said: said.unwrap_or_default(), ..ArchiveFacts::default() };
-        let _ = expand_component(&mut single, &facts);
+        let live = ObservedLegacy { fields: said.unwrap_or_default(), ..ObservedLegacy::default() };
+        let _ = convert_component(&mut single, &live);
     }
 });

@@ -3,9 +3,9 @@
 #![no_main]
 
 use bytes::Bytes;
-use component_controller::image_build::observe::Named;
+use component_controller::image_build::observe::ImageName;
 use component_controller::image_build::observe::registry::answer::{
-    login, on_same_host, redirect, token, token_address, verdict,
+    login, manifest_answer, on_same_host, redirect, token, token_address,
 };
 use component_controller::image_build::observe::registry::challenge::Challenge;
 use http::{HeaderMap, HeaderValue, Response, Uri, header};
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
         for status in [status, 200, 307, 401, 404] {
             let answer = Response::builder().status(status).header(header::LOCATION, value.clone()).body(body.clone());
             let Ok(answer) = answer else { continue };
-            let _ = verdict(&answer);
+            let _ = manifest_answer(&answer);
             if let Some(next) = redirect(&answer).and_then(|next| on_same_host(&address, next)) {
                 assert_eq!((next.scheme(), next.authority()), (address.scheme(), address.authority()));
             }
@@ -41,7 +41,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = token(&body);
     let _ = RegistryHosts::parse(&body);
     let name = String::from_utf8_lossy(line);
-    if let Ok(named) = Named::read(name.to_string()) {
+    if let Ok(named) = ImageName::read(name.to_string()) {
         let _ = login(&body, &RegistryHost::of_image(&named.image));
     }
 });
