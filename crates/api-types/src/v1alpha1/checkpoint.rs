@@ -36,8 +36,8 @@ pub struct DynamoCheckpointSpec {
 }
 
 impl DynamoCheckpoint {
-    /// Whether new pods may start from it: it is ready, and what it kept is not being removed. One that is being deleted keeps
-    /// its phase.
+    /// Whether new pods may start from it: it is ready, and what it kept is not being removed. One that is being
+    /// deleted keeps its phase.
     pub fn can_be_restored(&self) -> bool {
         let phase = self.status.as_ref().and_then(|status| status.phase);
         self.metadata.deletion_timestamp.is_none() && phase == Some(CheckpointPhase::Ready)
@@ -79,7 +79,7 @@ pub struct CheckpointJobSpec {
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
-/// Longest time that the Job of a checkpoint may run where its author does not say, in seconds.
+/// Default of the longest time that the Job of a checkpoint may run, in seconds.
 pub const DEFAULT_DEADLINE: i64 = 3600;
 
 impl CheckpointJobSpec {
@@ -99,7 +99,7 @@ impl CheckpointJobSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoCheckpointStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Where the checkpoint is in its life, in one word.

@@ -28,9 +28,9 @@ use serde::{Deserialize, Serialize};
     status = "DynamoComponentStatus"
 )]
 pub struct DynamoComponentSpec {
-    /// What is built: `name:version`, as the API store knows it.
+    /// Archive to build: `name:version` in the API store.
     pub dynamo_component: String,
-    /// Where the archive is; the API store is not asked then.
+    /// Address of the archive; if set, the API store is not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub download_url: Option<String>,
     /// Name of the service; without effect on the build.
@@ -49,7 +49,7 @@ pub struct DynamoComponentSpec {
     /// Metadata of the build's pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_builder_extra_pod_metadata: Option<BuilderPodMetadata>,
-    /// Where and as whom the build's pod runs.
+    /// Scheduling and ServiceAccount of the build's pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
     pub image_builder_extra_pod_spec: Option<BuilderPodSpec>,
@@ -65,7 +65,7 @@ pub struct DynamoComponentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<BTreeMap<String, String>>>"))]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
-    /// Docker configuration Secret with which the image is looked for and pushed; the operator's setting if unset.
+    /// Docker configuration Secret for the registry of the image; the operator's setting if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub docker_config_json_secret_name: Option<String>,
     /// Environment of the container that downloads the archive, from Secrets and ConfigMaps.
@@ -97,7 +97,7 @@ pub struct BuilderPodMetadata {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// Where and as whom a build's pod runs.
+/// Scheduling and ServiceAccount of a build's pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BuilderPodSpec {
@@ -135,11 +135,11 @@ pub struct BuilderPodSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoComponentStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `ImageBuilding`, `ImageExists`, `ImageExistsChecked`, `DynamoComponentAvailable`, and kstatus' own. The message of a true
-    /// `ImageExists` is the name of the image.
+    /// `ImageBuilding`, `ImageExists`, `ImageExistsChecked`, `DynamoComponentAvailable`, and kstatus' own. The message
+    /// of a true `ImageExists` is the name of the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
     pub conditions: Vec<Condition>,

@@ -79,16 +79,16 @@ pub struct DynamoModelStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
     pub conditions: Vec<Condition>,
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What the operator has asked workers to load, written before it asks.
+    /// Adapter that workers were requested to load; written before the first request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<AdapterMemory>,
 }
 
-/// What the operator has asked workers to load for a model. It outlives restarts of the operator, so that an adapter under
-/// an earlier name, or from an earlier source, is not left behind.
+/// Adapter that workers were requested to load for a model. It outlives restarts of the operator, so that an adapter
+/// under an earlier name, or from an earlier source, is not left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -111,7 +111,7 @@ fn is_zero(count: &i32) -> bool {
     *count == 0
 }
 
-/// A worker that serves, or shall serve, a model.
+/// A worker that serves, or will serve, a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

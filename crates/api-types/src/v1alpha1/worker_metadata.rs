@@ -5,7 +5,7 @@
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-/// What a worker says of itself.
+/// Metadata that a worker publishes about itself.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -14,7 +14,7 @@ use crate::limits;
 /// Name of the container that the operator completes with its defaults.
 pub const MAIN_CONTAINER: &str = "main";
 
-/// One component: what it is, how its pods look, how many there are.
+/// One component: its type, its pods, their number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(
@@ -36,7 +36,7 @@ pub struct ComponentSpec {
     /// Fragment of the component's primary Grove unit; only in graphs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_override: Option<ProviderOverride>,
-    /// Dynamo version in the main image, `MAJOR.MINOR.PATCH`, when the image's tag does not tell.
+    /// Dynamo version in the main image, `MAJOR.MINOR.PATCH`, if the tag of the image is no version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::VERSION)))]
     pub runtime_version_override: Option<String>,
@@ -151,7 +151,7 @@ impl ComponentType {
         Self::ALL.into_iter().find(|known| known.as_str() == name)
     }
 
-    /// The name as it stands in specs, labels and environments.
+    /// The name in specs, labels and environments.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Frontend => "frontend",
@@ -230,7 +230,7 @@ pub struct ScalingAdapterMarker {}
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::EPP_CONFIG)))]
 #[serde(rename_all = "camelCase")]
 pub struct EppConfig {
-    /// Key of a ConfigMap that the author keeps.
+    /// Key of a ConfigMap with the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::config_map_key_selector"))]
     pub config_map_ref: Option<ConfigMapKeySelector>,

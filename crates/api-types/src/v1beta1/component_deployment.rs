@@ -31,8 +31,8 @@ pub struct DynamoComponentDeploymentSpec {
     pub component: ComponentSpec,
 }
 
-/// By way of JSON values, from which everything else is read, too. The code that is derived for `flatten` would bring a parser
-/// of its own for all that a component holds, pod templates included, into every program.
+/// By way of JSON values, from which everything else is read, too. The code that is derived for `flatten` would bring a
+/// parser of its own for all that a component holds, pod templates included, into every program.
 impl<'de> Deserialize<'de> for DynamoComponentDeploymentSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for DynamoComponentDeploymentSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoComponentDeploymentStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// `Available`, `DynamoComponentReady`, and kstatus' `Ready`, `Reconciling`, `Stalled`.

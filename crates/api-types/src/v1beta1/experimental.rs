@@ -229,7 +229,7 @@ pub struct CheckpointIdentity {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::TOKENS)))]
     pub max_model_len: Option<i32>,
-    /// Whatever else tells two checkpoints apart.
+    /// Further values that distinguish two checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_parameters: Option<BTreeMap<String, String>>,
 }

@@ -65,7 +65,7 @@ impl GpuSku {
         Self::Mi300,
     ];
 
-    /// The name as it stands in specs.
+    /// The name in specs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gb200Sxm => "gb200_sxm",

@@ -83,7 +83,7 @@ pub enum BackendFramework {
 }
 
 impl BackendFramework {
-    /// The name as it stands in specs and in Python module paths (`dynamo.<name>`).
+    /// The name in specs and in Python module paths (`dynamo.<name>`).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Sglang => "sglang",

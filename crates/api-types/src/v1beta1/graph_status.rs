@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 
-/// What the operator has observed of a graph.
+/// Observed state of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("required" = ["state"])))]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoGraphDeploymentStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Where the graph is in its life, in one word.
+    /// State of the graph; the conditions have the details.
     #[serde(default)]
     pub state: GraphState,
-    /// The same in detail; `Ready`, `Reconciling` and `Stalled` follow kstatus.
+    /// Standard Kubernetes conditions; `Ready`, `Reconciling` and `Stalled` follow kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::conditions"))]
     pub conditions: Vec<Condition>,
     /// Replica counts by component name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub components: BTreeMap<String, ComponentReplicaStatus>,
-    /// Progress of the last restart that was asked for.
+    /// Progress of the last requested restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartStatus>,
     /// Checkpoints by component name.
@@ -38,12 +38,12 @@ pub struct DynamoGraphDeploymentStatus {
     pub placement: Option<PlacementStatus>,
 }
 
-/// Life of a graph in one word.
+/// State of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GraphState {
-    /// Not looked at yet.
+    /// Not reconciled yet.
     // The conversion of the Go operator stores an empty text for graphs that were written in v1alpha1.
     #[default]
     #[serde(alias = "")]
@@ -52,12 +52,12 @@ pub enum GraphState {
     Pending,
     /// Everything is ready at the current generation.
     Successful,
-    /// Cannot go on without somebody changing something.
+    /// Needs a change by the user; the conditions name it.
     Failed,
 }
 
 impl GraphState {
-    /// The name as it stands in a status.
+    /// The name in a status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Initializing => "initializing",
@@ -87,15 +87,15 @@ pub struct ComponentReplicaStatus {
     /// Pods of the current revision.
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub updated_replicas: i32,
-    /// Pods that are ready; absent where the kind does not tell.
+    /// Pods that are ready; absent where the kind does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub ready_replicas: Option<i32>,
-    /// Pods that are available; absent where the kind does not tell.
+    /// Pods that are available; absent where the kind does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub available_replicas: Option<i32>,
-    /// Pods that are scheduled; absent where the kind does not tell.
+    /// Pods that are scheduled; absent where the kind does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub scheduled_replicas: Option<i32>,
@@ -146,7 +146,7 @@ pub enum RestartPhase {
     Failed,
     /// Overtaken by a rolling update.
     Superseded,
-    /// A word that we do not know: nothing is known about the restart.
+    /// An unknown phase: nothing is known about the restart.
     #[serde(untagged)]
     Other(String),
 }

@@ -10,7 +10,7 @@ pub struct GraphTopologyConstraint {
     /// Name of the cluster topology.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub cluster_topology_name: String,
-    /// Level within which components are packed unless they say otherwise.
+    /// Topology level within which components are packed, unless a component names its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::DOMAIN)))]
     pub pack_domain: Option<String>,

@@ -102,7 +102,7 @@ pub enum RequestBackend {
 }
 
 impl RequestBackend {
-    /// The name as it stands in specs.
+    /// The name in specs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",

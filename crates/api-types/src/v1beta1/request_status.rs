@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use super::Hardware;
 
-/// What the operator has observed of a request.
+/// Observed state of a request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoGraphDeploymentRequestStatus {
-    /// Where the request is in its life, in one word.
+    /// Phase of the request; the conditions have the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<RequestPhase>,
-    /// What the profiler is doing; only while the phase is `Profiling`.
+    /// Step of the profiler; only while the phase is `Profiling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiling_phase: Option<ProfilingPhase>,
     /// Name of the graph.
@@ -23,52 +23,53 @@ pub struct DynamoGraphDeploymentRequestStatus {
     /// Name of the profiler's Job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiling_job_name: Option<String>,
-    /// The same in detail, one of each type.
+    /// Standard Kubernetes conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::conditions"))]
     pub conditions: Vec<Condition>,
-    /// What the profiler found.
+    /// Results of the profiler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiling_results: Option<ProfilingResults>,
     /// Replicas of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployment_info: Option<DeploymentInfo>,
-    /// The hardware that is planned for: that of the spec, and what was found in the cluster where the spec names none.
+    /// Hardware that profiling plans for: from the spec, or found in the cluster where the spec has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Hardware>,
-    /// What profiling has cost: minutes times the GPUs that were held by the pod of the profiling Job, and by the pods of graphs that the
-    /// profiler itself starts to measure them; rounded up. It never falls: Jobs that are made again add to it.
+    /// GPU minutes used by profiling: by the pod of the profiling Job, and by the pods of graphs that the profiler
+    /// starts for measurements; rounded up. It never decreases: new Jobs add to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu_minutes: Option<i64>,
-    /// What is known of the runs of profiling Jobs.
+    /// GPU time of profiling Jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profiler_runs: Option<ProfilerRuns>,
-    /// What is known of the graphs that the profiler starts to measure them.
+    /// GPU time of the graphs that the profiler starts for measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial_graphs: Option<TrialGraphs>,
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// What profiling Jobs cost. A Job may be gone before its request is done, so this is remembered.
+/// GPU time of profiling Jobs. A Job may be deleted before its request is complete, so its time is recorded here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ProfilerRuns {
-    /// When the Job started that was counted last.
+    /// Start time of the last Job that was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
     pub started: Option<Time>,
-    /// Seconds times the GPUs that its pod has held since.
+    /// Seconds times GPUs of its pod since then.
     #[serde(default)]
     pub gpu_seconds: i64,
-    /// The same of all that ran before it.
+    /// Seconds times GPUs of all earlier Jobs.
     #[serde(default)]
     pub earlier_gpu_seconds: i64,
 }
 
-/// What graphs cost that a profiler starts to measure them. They are gone when it has ended, so this is remembered.
+/// GPU time of the graphs that a profiler starts for measurements. They are deleted when it ends, so their time is
+/// recorded here.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -76,19 +77,19 @@ pub struct TrialGraphs {
     /// Seconds times the GPUs that their pods have held until `countedUntil`.
     #[serde(default)]
     pub gpu_seconds: i64,
-    /// Until when is counted.
+    /// Time until which `gpuSeconds` is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
     pub counted_until: Option<Time>,
-    /// Those that there are.
+    /// Names of the graphs that exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<String>,
-    /// Those that were deleted and have pods left.
+    /// Names of deleted graphs that still have pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ending: Vec<String>,
 }
 
-/// Life of a request in one word.
+/// Phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum RequestPhase {
@@ -102,12 +103,12 @@ pub enum RequestPhase {
     Deploying,
     /// The graph serves.
     Deployed,
-    /// Cannot go on without somebody changing something.
+    /// Needs a change by the user; the conditions name it.
     Failed,
 }
 
 impl RequestPhase {
-    /// The name as it stands in a status.
+    /// The name in a status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -153,7 +154,7 @@ impl ProfilingPhase {
         Self::Done,
     ];
 
-    /// The name as profilers write it and as it stands in a status.
+    /// The name in the output of profilers and in a status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Initializing => "Initializing",
@@ -167,7 +168,7 @@ impl ProfilingPhase {
     }
 }
 
-/// What the profiler found.
+/// Results of the profiler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -14,7 +14,7 @@ use crate::v1beta1::BackendFramework;
 pub struct DynamoComponentDeploymentSpec {
     /// Engine family; found from the worker's command line if unset.
     pub backend_framework: Option<BackendFramework>,
-    /// The API of 2025: what the image is built from, as `name:version`. An image that is named wins.
+    /// Legacy API: what the image is built from, as `name:version`. An image that is named wins.
     pub dynamo_component: Option<String>,
     /// The component.
     #[schemars(flatten)]
@@ -25,7 +25,7 @@ pub struct DynamoComponentDeploymentSpec {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", extend("required" = ["conditions"]))]
 pub struct DynamoComponentDeploymentStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     pub observed_generation: Option<i64>,
     /// `Available` and `DynamoComponentReady`, and kstatus' `Ready`, `Reconciling`, `Stalled`.
     #[schemars(schema_with = "crate::schema::condition_list")]

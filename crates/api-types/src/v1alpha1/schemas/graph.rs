@@ -20,9 +20,10 @@ pub struct DynamoGraphDeploymentSpec {
     pub labels: Option<BTreeMap<String, String>>,
     /// PriorityClass of the PodCliqueSet; only with Grove.
     pub priority_class_name: Option<String>,
-    /// The API of 2025: what the image of all services is built from, as `name:version`. A service that names an image keeps it.
+    /// Legacy API: what the image of all services is built from, as `name:version`. A service that names an image keeps
+    /// it.
     pub dynamo_component: Option<String>,
-    /// The same under its other name.
+    /// Other name of `dynamoComponent`.
     pub dynamo_graph: Option<String>,
     /// Volumes that services mount by name.
     #[schemars(length(max = 100))]
@@ -69,7 +70,7 @@ pub struct GraphTopologyConstraint {
     /// Name of the cluster topology.
     #[schemars(length(min = 1))]
     pub topology_profile: String,
-    /// Level within which services are packed unless they say otherwise.
+    /// Topology level within which services are packed, unless a service names its own.
     #[schemars(regex(pattern = crate::schema::patterns::DOMAIN))]
     pub pack_domain: Option<String>,
 }

@@ -7,22 +7,22 @@ use serde_json::Value;
 
 use crate::v1beta1::{CheckpointStatus, ComponentKind, GraphState, PlacementStatus, RestartStatus, RollingUpdatePhase};
 
-/// What the operator has observed of a graph.
+/// Observed state of a graph.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", extend("required" = ["state"]))]
 pub struct DynamoGraphDeploymentStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     pub observed_generation: Option<i64>,
-    /// Where the graph is in its life, in one word.
+    /// State of the graph; the conditions have the details.
     #[serde(default)]
     pub state: GraphState,
-    /// The same in detail.
+    /// Standard Kubernetes conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::condition_list")]
     pub conditions: Option<Vec<Value>>,
     /// Replica counts by name of the service.
     pub services: Option<BTreeMap<String, ServiceReplicaStatus>>,
-    /// Progress of the last restart that was asked for.
+    /// Progress of the last requested restart.
     pub restart: Option<RestartStatus>,
     /// Checkpoints by name of the service.
     pub checkpoints: Option<BTreeMap<String, CheckpointStatus>>,
@@ -50,13 +50,13 @@ pub struct ServiceReplicaStatus {
     /// Pods of the current revision.
     #[schemars(range(min = 0))]
     pub updated_replicas: i32,
-    /// Pods that are ready; absent where the kind does not tell.
+    /// Pods that are ready; absent where the kind does not report it.
     #[schemars(range(min = 0))]
     pub ready_replicas: Option<i32>,
-    /// Pods that are available; absent where the kind does not tell.
+    /// Pods that are available; absent where the kind does not report it.
     #[schemars(range(min = 0))]
     pub available_replicas: Option<i32>,
-    /// Pods that are scheduled; absent where the kind does not tell.
+    /// Pods that are scheduled; absent where the kind does not report it.
     #[schemars(range(min = 0))]
     pub scheduled_replicas: Option<i32>,
 }

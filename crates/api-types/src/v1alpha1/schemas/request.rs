@@ -87,22 +87,22 @@ pub struct DeploymentOverrides {
     pub workers_image: Option<String>,
 }
 
-/// What the operator has observed of a request.
+/// Observed state of a request.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", extend("required" = ["state"]))]
 pub struct DynamoGraphDeploymentRequestStatus {
-    /// Where the request is in its life, in one word.
+    /// Phase of the request; the conditions have the details.
     #[schemars(extend("default" = "Initializing"))]
     pub state: RequestState,
     /// Engine family that was found.
     pub backend: Option<String>,
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status describes.
     pub observed_generation: Option<i64>,
-    /// The same in detail.
+    /// Standard Kubernetes conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::condition_list")]
     pub conditions: Option<Vec<Value>>,
-    /// Where the results are: `configmap/<name>`.
+    /// Location of the results: `configmap/<name>`.
     pub profiling_results: Option<String>,
     /// The graph that was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,10 +112,10 @@ pub struct DynamoGraphDeploymentRequestStatus {
     pub deployment: Option<DeploymentStatus>,
 }
 
-/// Life of a request in one word.
+/// Phase of a request.
 #[derive(JsonSchema)]
 pub enum RequestState {
-    /// Not looked at yet.
+    /// Not reconciled yet.
     Initializing,
     /// Not begun.
     Pending,
@@ -127,7 +127,7 @@ pub enum RequestState {
     Ready,
     /// Somebody deleted the graph.
     DeploymentDeleted,
-    /// Cannot go on without somebody changing something.
+    /// Needs a change by the user; the conditions name it.
     Failed,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     v1beta1::{ComponentTopologyConstraint, ProviderOverride},
 };
 
-/// One component: what it is, how its pods look, how many there are.
+/// One component: its type, its pods, their number.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", extend("x-kubernetes-validations" = crate::schema::rules::SERVICE))]
 pub struct Service {
@@ -30,7 +30,7 @@ pub struct Service {
     pub sub_component_type: Option<String>,
     /// Fragment of the service's primary Grove unit; only in graphs.
     pub provider_override: Option<ProviderOverride>,
-    /// Dynamo version in the main image, `MAJOR.MINOR.PATCH`, when the image's tag does not tell.
+    /// Dynamo version in the main image, `MAJOR.MINOR.PATCH`, if the tag of the image is no version.
     #[schemars(regex(pattern = crate::schema::patterns::VERSION))]
     pub runtime_version_override: Option<String>,
     /// Deprecated, without effect.
@@ -87,13 +87,13 @@ pub struct Service {
     pub checkpoint: Option<Checkpoint>,
     /// Placement of the service; only with Grove.
     pub topology_constraint: Option<ComponentTopologyConstraint>,
-    /// The API of 2025: what `dynamo serve` of the built image starts, as `module:Service`.
+    /// Legacy API: what `dynamo serve` of the built image starts, as `module:Service`.
     pub dynamo_tag: Option<String>,
-    /// The API of 2025: a volume of the service's own.
+    /// Legacy API: a volume of this service.
     pub pvc: Option<ServiceVolume>,
-    /// The API of 2025, without effect.
+    /// Legacy API, without effect.
     pub run_mode: Option<RunMode>,
-    /// The API of 2025, without effect.
+    /// Legacy API, without effect.
     pub external_services: Option<BTreeMap<String, ExternalService>>,
     /// GPU memory shared between processes.
     pub gpu_memory_service: Option<GpuMemoryService>,

@@ -79,7 +79,7 @@ pub struct VolumeMount {
     pub use_as_compilation_cache: bool,
 }
 
-/// A volume of one service: the API of 2025.
+/// A volume of one service of the legacy API.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct ServiceVolume {
@@ -197,7 +197,7 @@ pub struct ScalingAdapter {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct EppConfig {
-    /// Key of a ConfigMap that the author keeps.
+    /// Key of a ConfigMap with the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::config_map_key_selector")]
     pub config_map_ref: Option<Value>,
