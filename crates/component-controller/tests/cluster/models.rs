@@ -17,7 +17,7 @@ fn owners(service: &Service) -> Vec<String> {
     owners
 }
 
-/// In the reference it goes with the generation that made it (defect 9 of graphs).
+/// In the reference it goes with the generation that made it.
 #[tokio::test]
 async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it() {
     let bed = Bed::new("models").await;

@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// In the reference nothing leads out of the phase Failed (defect 17).
+    /// In the reference nothing leads out of the phase Failed.
     #[test]
     fn a_failed_request_starts_anew_once_its_spec_changes() {
         assert_eq!(stands(json!({ "phase": "Failed", "observedGeneration": 0 })), Standing::Changed);

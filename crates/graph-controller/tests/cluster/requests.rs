@@ -207,7 +207,7 @@ async fn graphs_that_the_profiler_starts_are_counted_and_not_forgotten() {
     assert!(counts(&[])(&ended), "{:?}", ended.status);
 }
 
-/// The definitions of the Go operator, which does not declare all of our status (api.md §1.9).
+/// The definitions of the Go operator, which does not declare all of our status.
 fn theirs() -> Vec<Value> {
     let mut definitions = own_definitions();
     let requests =

@@ -118,7 +118,7 @@ async fn a_count_that_is_set_on_the_graph_is_brought_back() {
     assert_eq!(after.metadata.generation, scaled.metadata.generation, "workers were taken away meanwhile");
 }
 
-/// The reference sends a deletion for every component without adapter, whosever object has that name (defects 5 and 14).
+/// The reference sends a deletion for every component without adapter, whosever object has that name.
 #[tokio::test]
 async fn an_adapter_goes_with_its_marker_and_others_stay() {
     let bed = Bed::new("marker").await;

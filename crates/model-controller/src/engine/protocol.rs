@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(encode(&list()), (Method::GET, "/v1/loras".to_owned(), None));
     }
 
-    /// component.md §7.14: a name with slashes was several segments, and `..` led out of the path.
+    /// Upstream, a name with slashes was several segments, and `..` led out of the path.
     #[test]
     fn a_name_is_one_segment_whatever_it_holds() {
         for (name, path) in [

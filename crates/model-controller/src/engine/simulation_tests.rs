@@ -27,7 +27,7 @@ fn swap_a_for(simulation: &mut Simulation, adapters: &[&str]) {
     simulation.wish(adapters);
 }
 
-/// component.md §7.13: every adapter was posted again at each reconcile.
+/// Upstream, every adapter was posted again at each reconcile.
 #[test]
 fn an_adapter_is_loaded_once_and_then_only_audited() {
     let mut simulation = Simulation::new(1);
@@ -52,7 +52,7 @@ fn what_the_engine_holds_already_is_not_loaded_again() {
     assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
 }
 
-/// field-reports.md §1.32: an adapter counted as loaded although the engine did not have it.
+/// Upstream, an adapter counted as loaded although the engine did not have it.
 #[test]
 fn an_engine_that_says_yes_and_does_nothing_is_not_believed() {
     let mut simulation = Simulation::new(1);
@@ -66,7 +66,7 @@ fn an_engine_that_says_yes_and_does_nothing_is_not_believed() {
     assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
 }
 
-/// component.md §7.14: the runtime keeps what it has under a name, so another source has to be preceded by an unload.
+/// The runtime keeps what it has under a name, so another source has to be preceded by an unload.
 #[test]
 fn another_source_is_loaded_after_the_old_one_is_gone() {
     let mut simulation = Simulation::new(1);
@@ -195,7 +195,7 @@ fn a_restart_that_nobody_saw_is_found_by_the_audit() {
     assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
 }
 
-/// component.md §7.13: one bad endpoint held up all others, and was tried at a fixed pace for ever.
+/// Upstream, one bad endpoint held up all others, and was tried at a fixed pace for ever.
 #[test]
 fn an_engine_in_trouble_is_tried_later_each_time_and_holds_up_nobody() {
     for mode in [Mode::Gone, Mode::Mute, Mode::Refusing] {

@@ -99,7 +99,7 @@ fn a_model_without_workers_waits_for_them() {
     assert_eq!(decision.status.observed_generation, Some(3));
 }
 
-/// component.md §7.15: endpoints of base models were never ready, and neither were their columns and metrics.
+/// Upstream, endpoints of base models were never ready, and neither were their columns and metrics.
 #[test]
 fn base_models_count_pods_that_are_ready() {
     let decision = decided(&observed(&base(), &[Some(Stand::Unknown), Some(Stand::Unknown)]));
@@ -121,7 +121,7 @@ fn base_models_count_pods_that_are_ready() {
     assert_eq!(message(&decision, "Ready"), "served by 1 of 2 endpoints; pods that are not ready: 1");
 }
 
-/// component.md §7.16: a missing source made the endpoints disappear from the status.
+/// Upstream, a missing source made the endpoints disappear from the status.
 #[test]
 fn a_mistake_hides_no_endpoints() {
     let mut model = lora();

@@ -12,7 +12,7 @@ fn base() -> Value {
     })
 }
 
-/// component.md §7.15: endpoints of base models were never ready, and neither were their columns and metrics.
+/// Upstream, endpoints of base models were never ready, and neither were their columns and metrics.
 #[tokio::test]
 async fn a_base_model_is_ready_where_its_pods_are() {
     let mut bed = Bed::new("base").await;

@@ -11,7 +11,7 @@ fn holding(name: &str, source: &str) -> BTreeMap<String, String> {
     BTreeMap::from([(name.to_owned(), source.to_owned())])
 }
 
-/// component.md §7.14: the adapter of the old name stayed loaded.
+/// Upstream, the adapter of the old name stayed loaded.
 #[tokio::test]
 async fn a_new_name_takes_the_old_adapter_away() {
     let mut bed = Bed::new("rename").await;
@@ -30,7 +30,7 @@ async fn a_new_name_takes_the_old_adapter_away() {
     .await;
 }
 
-/// component.md §7.14: the runtime keeps what it has under a name, and says that all is well.
+/// The runtime keeps what it has under a name, and says that all is well.
 #[tokio::test]
 async fn a_new_source_takes_the_old_adapter_away_first() {
     let mut bed = Bed::new("source").await;

@@ -7,7 +7,7 @@ use crate::{
     engine::Mode,
 };
 
-/// component.md §7.13: one bad endpoint held up all others.
+/// Upstream, one bad endpoint held up all others.
 #[tokio::test]
 async fn bad_engines_hold_up_nobody_and_are_named() {
     let mut bed = Bed::new("bad").await;
@@ -33,7 +33,7 @@ async fn bad_engines_hold_up_nobody_and_are_named() {
     bed.until_served("m", 4).await;
 }
 
-/// field-reports.md §1.32: an adapter counted as loaded although the engine did not have it.
+/// Upstream, an adapter counted as loaded although the engine did not have it.
 #[tokio::test]
 async fn an_engine_that_says_yes_and_does_nothing_is_not_believed() {
     let mut bed = Bed::new("lie").await;

@@ -10,7 +10,7 @@ use crate::{
     engine::Engine,
 };
 
-/// Fields of our status that the Go operator's definition does not declare (api.md §1.11).
+/// Fields of our status that the Go operator's definition does not declare.
 const OURS_ALONE: [&str; 2] = ["adapter", "observedGeneration"];
 const NOTE: &str = "operator.dynamo/adapter";
 

@@ -7,7 +7,7 @@ use crate::{
     engine::{Engine, Mode},
 };
 
-/// component.md §7.13: every adapter was posted again at each reconcile.
+/// Upstream, every adapter was posted again at each reconcile.
 #[tokio::test]
 async fn an_adapter_is_loaded_once_on_every_worker() {
     let mut bed = Bed::new("once").await;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::bed::{Bed, adapter_model, condition};
 
-/// component.md §7.16: a mistake made the endpoints disappear from the status.
+/// Upstream, a mistake made the endpoints disappear from the status.
 #[tokio::test]
 async fn a_mistake_is_named_and_hides_no_endpoints() {
     let mut bed = Bed::new("mistake").await;

@@ -31,8 +31,8 @@ async fn server_side(api: &Api<DynamicObject>, manifest: &Value, dry_run: bool) 
     api.patch("chat", &params, &Patch::Apply(manifest)).await.unwrap()
 }
 
-/// What `kubectl apply` sends without `--server-side`: creation with the manifest in an annotation, later a merge patch that
-/// also removes what the last manifest had and this one has not.
+/// What `kubectl apply` sends without `--server-side`: creation with the manifest in an annotation, later a merge patch
+/// that also removes what the last manifest had and this one has not.
 async fn client_side(api: &Api<DynamicObject>, manifest: &Value, dry_run: bool) -> DynamicObject {
     let mut annotated = manifest.clone();
     annotated["metadata"]["annotations"][LAST_APPLIED] = json!(manifest.to_string());
@@ -109,7 +109,7 @@ async fn server_side_apply_follows_the_manifest_and_changes_nothing_when_it_is_t
     }
 }
 
-/// Defect #12351: server-side apply of a manifest in the other version than the one that was applied last, with pruning of
+/// Server-side apply of a manifest in the other version than the one that was applied last, with pruning of
 /// what the new one leaves out, makes the API server convert parts of objects; the Go operator dropped their metadata.
 #[tokio::test]
 async fn a_manifest_that_moves_to_the_other_version_takes_its_fields_along() {

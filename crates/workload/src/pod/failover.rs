@@ -136,7 +136,7 @@ mod tests {
 
     /// The reference reads `--master-port 1` only, and appends to a shell's arguments what the shell drops.
     #[test]
-    fn defect_23_10_the_master_port_is_found_in_every_form_and_reaches_the_engine() {
+    fn the_master_port_is_found_in_every_form_and_reaches_the_engine() {
         let python = ["python3", "-m", "dynamo.vllm"];
         let table: [(&[&str], &[&str], &[&str]); 7] = [
             (&python, &["--model", "m"], &["--model", "m", "--master-port", "29600"]),

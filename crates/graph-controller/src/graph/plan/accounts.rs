@@ -98,7 +98,7 @@ mod tests {
         all.iter().map(|shared| format!("{}: {}", shared.account.name_any(), shared.binding.role_ref.name)).collect()
     }
 
-    /// Upstream makes the planner's account in the namespace of every graph (defect 14 of the reference).
+    /// Upstream makes the planner's account in the namespace of every graph.
     #[test]
     fn an_account_is_made_only_where_a_pod_runs_under_it() {
         let cluster = settings();
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(accounts(["epp", "planner"], None, &restricted), [""; 0], "the chart has made them");
     }
 
-    /// On Grove, the reference leaves it to the author, whose account has no rights (its defect 8).
+    /// On Grove, the reference leaves it to the author, whose account has no rights.
     #[test]
     fn a_planner_runs_under_the_account_that_has_its_rights_on_grove_too() {
         let planner = |account: Option<&str>| {

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(text, expected);
     }
 
-    /// component.md §7.25: what overrides set for the Job is not spread through its arguments.
+    /// What overrides set for the Job is not spread through its arguments.
     #[test]
     fn values_of_the_jobs_environment_are_not_among_its_arguments() {
         let spec = json!({ "overrides": { "profilingJob": { "template": { "spec": { "containers": [

@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(adapters(&["frontend", "worker"]), [none.clone(), none]);
     }
 
-    /// The reference skips documents that it cannot read, and may read them for ever (defect 21).
+    /// The reference skips documents that it cannot read, and may read them for ever.
     #[test]
     fn a_broken_document_is_told_and_not_skipped() {
         let broken = |text: &str| read(text, "g").unwrap_err();

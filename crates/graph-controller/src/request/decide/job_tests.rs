@@ -22,7 +22,7 @@ fn with_job(spec: Value) -> impl FnOnce(&mut Value) {
 }
 
 /// In the reference, the pods of public models wait for a Secret that nobody has, and an unpinned image copies the
-/// output (defect 24).
+/// output.
 #[test]
 fn a_profiler_needs_no_secret_and_no_image_of_others() {
     let pod = pod(|_| ());

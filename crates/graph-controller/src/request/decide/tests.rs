@@ -289,7 +289,7 @@ fn config_maps_become_the_graphs() {
     assert_eq!(given.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["data"]);
 }
 
-/// In the reference, a Job that cannot be read ends the request (defect 17).
+/// In the reference, a Job that cannot be read ends the request.
 #[test]
 fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() {
     let mut observed = in_phase("Profiling");
@@ -348,7 +348,7 @@ fn a_late_change_of_the_spec_is_told_and_stops_nothing() {
     assert_eq!(decision.learnt.drift, None);
 }
 
-/// In the reference, a Job of an earlier spec is changed, which no Job can be (defect 19).
+/// In the reference, a Job of an earlier spec is changed, which no Job can be.
 #[test]
 fn a_job_of_an_earlier_spec_goes_before_another_is_made() {
     let mut observed = observed_with(|_| ());
@@ -364,7 +364,7 @@ fn a_job_of_an_earlier_spec_goes_before_another_is_made() {
     assert!(decision.delete_output.is_some() && decision.job.is_none(), "nor is its output taken for that of another");
 }
 
-/// In the reference, any graph of the wanted name is taken for the request's (defect 20).
+/// In the reference, any graph of the wanted name is taken for the request's.
 #[test]
 fn a_graph_of_somebody_else_is_not_adopted() {
     let mut observed = known("Deploying", true, |_| ());
@@ -377,7 +377,7 @@ fn a_graph_of_somebody_else_is_not_adopted() {
     assert!(decision.hand_over.is_none() && decision.graph.is_none());
 }
 
-/// In the reference, an unknown word of the profiler is an error without end (defect 21).
+/// In the reference, an unknown word of the profiler is an error without end.
 #[test]
 fn an_unknown_word_of_the_profiler_hinders_nothing() {
     let mut observed =
@@ -388,7 +388,7 @@ fn an_unknown_word_of_the_profiler_hinders_nothing() {
     assert_eq!((profiling.phase, profiling.message.as_str()), (Some(ProfilingPhase::SweepingPrefill), "of sheep"));
 }
 
-/// In the reference, a profile whose output does not arrive is waited for without end (defect 22).
+/// In the reference, a profile whose output does not arrive is waited for without end.
 #[test]
 fn output_that_does_not_arrive_is_given_up() {
     let mut observed = in_phase("Profiling");
@@ -423,7 +423,7 @@ fn an_output_that_comes_late_is_used() {
     assert!(decide(&observed, now()).learnt.graph.is_some(), "{:?}", decide(&observed, now()).stage);
 }
 
-/// The way out of the phase Failed (defect 17): what was profiled for the same spec is used again.
+/// The way out of the phase Failed: what was profiled for the same spec is used again.
 #[test]
 fn a_failed_request_whose_spec_changed_begins_again() {
     let failed = |r: &mut Value| {

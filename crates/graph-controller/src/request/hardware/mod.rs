@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(without_labels, exported(), "the exporter speaks for a node without labels");
     }
 
-    /// The reference writes the maker's text into a field that takes names of a list, and fails (defect 23).
+    /// The reference writes the maker's text into a field that takes names of a list, and fails.
     #[test]
     fn a_gpu_that_nobody_knows_has_no_kind() {
         let found = choose(&[node("a", "Imaginary 9000", 2, 1.0)], None, |_| false).unwrap();

@@ -53,7 +53,7 @@ fn nothing_is_loaded_that_nobody_would_remember() {
     }
 }
 
-/// component.md §7.14: a renamed adapter stayed loaded under its old name for ever.
+/// Upstream, a renamed adapter stayed loaded under its old name for ever.
 #[test]
 fn earlier_names_are_unloaded() {
     let mut model = remembered("m", 0, "new", "s3://1");

@@ -254,7 +254,7 @@ fn deciding_again_on_what_was_applied_writes_nothing() {
     assert_eq!(plan(desired, &observed.service.as_ref().unwrap().value), Write::Skip);
 }
 
-/// component.md §7.10: without a gateway in the settings, what was made for one stayed for ever.
+/// Upstream: without a gateway in the settings, what was made for one stayed for ever.
 #[test]
 fn a_way_in_goes_with_its_setting_and_only_if_it_is_ours() {
     let step = |gateway: Option<&str>, live_one: Option<Value>| {
