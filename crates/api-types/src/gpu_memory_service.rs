@@ -1,4 +1,5 @@
-//! What a pod that shares GPU memory between its containers consists of. The GPU memory service finds its peers by these names.
+//! What a pod that shares GPU memory between its containers consists of. The GPU memory service finds its peers by
+//! these names.
 
 /// Name, within the pod, of the claim for the GPUs that containers share.
 pub const CLAIM: &str = "intrapod-shared-gpu";

@@ -5,13 +5,13 @@
 //! | [`v1beta1`] | graphs, their components, requests and scaling adapters, in the version that is stored |
 //! | [`v1alpha1`] | models, checkpoints and worker metadata, which have this version only |
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
-//! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`], [`gms`] | the vocabulary, each string once |
+//! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`], [`gpu_memory_service`] | the vocabulary, each string once |
 //! | [`limits`] | budgets for what users write |
 //! | [`external`] | kinds of other projects, as far as we write them |
 //! | [`owner`] | the references by which objects belong to others |
 //! | [`grove`] | the kinds of Grove that a graph may run as |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
-//! | [`refusals`] | why objects are refused, in words |
+//! | [`violations`] | texts of violations that schema and admission share |
 //! | `schema`, `crds` (feature `schema`) | CustomResourceDefinitions made from the types |
 //!
 //! This crate does no I/O and depends on no async crate.
@@ -23,7 +23,7 @@ pub mod conversion;
 pub mod crds;
 pub mod env;
 pub mod external;
-pub mod gms;
+pub mod gpu_memory_service;
 pub mod grove;
 pub mod labels;
 pub mod limits;
@@ -31,11 +31,11 @@ pub mod names;
 pub mod owner;
 pub mod ports;
 pub mod quantity;
-pub mod refusals;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod v1alpha1;
 pub mod v1beta1;
+pub mod violations;
 
 /// API group of every kind in this crate.
 pub const GROUP: &str = "nvidia.com";

@@ -1,7 +1,7 @@
-//! Why objects are refused: the texts of rules that the API server holds by itself (`schema::checks`) and the webhook server
-//! holds too. Each stands here once, so that people read the same, whoever refuses.
+//! Texts of violations of rules that are both in the schema (`schema::checks`), where the API server checks them, and
+//! in admission. Each text is here once, so that a user reads the same from both.
 //!
-//! A text says what is wrong with the value and what to do about it; the field and the value stand in front of it.
+//! A text says what is wrong with the value and what to do about it. The field and the value precede it.
 
 use std::fmt::Display;
 
@@ -17,13 +17,13 @@ pub fn immutable(remedy: impl Display) -> String {
     format!("field is immutable; {remedy}")
 }
 
-/// Remedy for whoever changes what stays: `kind` is that of the object.
+/// Remedy for a change of an immutable field; `kind` is that of the object.
 #[must_use]
 pub fn anew(kind: &str) -> String {
     format!("leave it as it was, or delete the {kind} and create it anew")
 }
 
-/// Text for a value that is none of those possible.
+/// Text for a value that is not supported.
 #[must_use]
 pub fn supported<S: AsRef<str>>(values: &[S]) -> String {
     let values: Vec<_> = values.iter().map(|value| format!("{:?}", value.as_ref())).collect();
@@ -42,14 +42,14 @@ pub fn source() -> String {
     format!("say where the adapter is; begin with one of: {}", ModelSource::SCHEMES.join(", "))
 }
 
-/// Text for an adapter from somewhere that workers cannot load from.
+/// Text for an adapter with a source that workers cannot load.
 #[must_use]
 pub fn scheme() -> String {
     format!("is no address that workers can load from; begin with one of: {}", ModelSource::SCHEMES.join(", "))
 }
 
-/// What is wrong with the name of a graph that becomes the value of a label, with the remedy; none if it fits. Of a graph all of whose
-/// components are `global`, only the name itself is a label: the Dynamo namespace is another.
+/// Violation and remedy for the name of a graph that is too long for the label it becomes; none if it fits. If all
+/// components of the graph are `global`, only the name itself is a label value.
 #[must_use]
 pub fn graph_name(namespace: &str, name: &str, global: bool) -> Option<(String, &'static str)> {
     let (label, value, remedy) = if global {
@@ -63,8 +63,8 @@ pub fn graph_name(namespace: &str, name: &str, global: bool) -> Option<(String, 
     (value.len() > max).then(|| (problem(), remedy))
 }
 
-/// What is wrong with a component whose name makes names of `length` characters on Grove. The API server does not hold this rule; the
-/// graph controller does where no webhook server runs.
+/// Text for a component whose name makes names of `length` characters on Grove. The schema has no such rule; the graph
+/// controller checks it where no webhook server runs.
 #[must_use]
 pub fn combined_name(length: usize) -> String {
     format!("makes names on Grove of {length} characters, and it takes {GROVE_COMBINED_MAX}")
@@ -80,15 +80,15 @@ pub const BASE_MODEL_NAME: &str = "name the model that the workers serve";
 /// A search that measures, without an engine to measure.
 pub const THOROUGH: &str = "is not possible with spec.backend auto; set spec.backend to one of: sglang, trtllm, vllm";
 
-/// An order of a restart without order.
+/// An order for a parallel restart.
 pub const PARALLEL_ORDER: &str = "a parallel restart has no order; remove it, or use type Sequential";
 /// A restart while workers change.
 pub const RESTART_IN_UPDATE: &str = "cannot change while a rolling update is under way; wait until it is done";
-/// Components are placed in a topology that nobody names.
+/// Components have topology constraints, and no topology is named.
 pub const TOPOLOGY: &str = "components have constraints; name the topology that they are about";
-/// A topology in which nothing is placed.
+/// A topology without a domain.
 pub const PACK_DOMAIN: &str = "no component has a constraint either; name the domain in which pods are to be packed";
-/// A topology whose name no object can have.
+/// A topology with a name that is not valid.
 pub const OBJECT_NAME: &str =
     "is no name of an object; use lower-case letters, digits, '-' and '.', at most 253 of them";
 /// A volume of v1alpha1 without a name.
@@ -113,7 +113,7 @@ pub const SIDECAR_WITHOUT_POD: &str = "frontendSidecar names a container, and th
 /// A sidecar that is no container.
 pub const SIDECAR_UNKNOWN: &str = "names no container of podTemplate.spec.containers; name a container beside main that \
                                    shall answer HTTP, or remove the field";
-/// Access from outside, to no host.
+/// An ingress without a host.
 pub const INGRESS_HOST: &str = "name the host under which the component is reached, or set enabled to false";
 
 /// A GPU memory service for a component without engine.
@@ -131,17 +131,17 @@ pub const CHECKPOINT_BETWEEN_PODS: &str =
     "checkpoints do not cover GPU memory that is shared between pods; use mode IntraPod";
 /// A checkpoint of several engines.
 pub const CHECKPOINT_FAILOVER: &str = "checkpoints do not cover engines with failover; remove one of the two";
-/// Clients of no GPU memory service.
+/// Clients without a GPU memory service.
 pub const CLIENTS_ALONE: &str =
     "there is no GPU memory service; set experimental.gpuMemoryService, or remove the field";
 /// Clients within a pod of memory between pods.
 pub const CLIENTS_BETWEEN_PODS: &str = "is for GPU memory within a pod; use mode IntraPod, or remove the field";
-/// What only Grove does, for a component of no graph.
+/// A feature of Grove, for a component without a graph.
 pub const ONLY_ON_GROVE: &str = "is for components of graphs that Grove runs; remove it";
 
-/// A component that would move from one node to several, or back.
+/// A change between one node and several.
 pub const NODES_STAY: &str = "one node cannot become several, nor several one";
-/// Memory that would be moved out of the pods, or into them.
+/// A change of GPU memory between `IntraPod` and `InterPod`.
 pub const MEMORY_STAYS: &str = "GPU memory cannot begin or cease to be shared between pods";
-/// Standby engines that would move out of the pods, or into them.
+/// A change of failover between `IntraPod` and `InterPod`.
 pub const FAILOVER_STAYS: &str = "failover between pods cannot be switched on or off";

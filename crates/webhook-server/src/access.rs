@@ -1,6 +1,6 @@
-//! What the webhook server may do, as data. The roles of its ServiceAccount are made from these lists. An install for one
-//! namespace has no right that reaches beyond it, except where it makes its own certificates: webhook configurations belong to
-//! the cluster.
+//! What the webhook server may do, as data. The roles of its ServiceAccount are made from these lists. An install for
+//! one namespace has no right that reaches beyond it, except where it makes its own certificates: webhook
+//! configurations belong to the cluster.
 
 use controller_kit::access::{Access, NamedAccess, Verb};
 
@@ -74,7 +74,8 @@ pub const SERVED: &[Access] = &[
         resource: "dynamographdeployments",
         subresource: None,
         verbs: &[Verb::List, Verb::Watch],
-        why: "learns from their status which namespaces need the SSH key for MPI, and from their names which Dynamo namespaces are in use",
+        why: "reads from their status which namespaces need the SSH key for MPI, and from their names which Dynamo \
+              namespaces are in use",
     },
     Access {
         group: api_types::GROUP,

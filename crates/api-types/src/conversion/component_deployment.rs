@@ -89,18 +89,18 @@ impl Frame {
     }
 }
 
-pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert_component_deployment(source: Source<'_>) -> (Object, Option<Saved>) {
     let (mut frame, component) = split(source.body);
     let name = Name::Object(source.name);
     let (component_saved, frame_saved) = source.saved.map(split_saved).unzip();
     let (alpha, beta) = (Frame { version: ApiVersion::V1Alpha1 }, Frame { version: ApiVersion::V1Beta1 });
     let (from, to) = if source.to == ApiVersion::V1Beta1 { (&alpha, &beta) } else { (&beta, &alpha) };
     let mut saved;
-    (frame, saved) = lens::convert(&frame, frame_saved.as_ref(), from, to);
+    (frame, saved) = lens::convert_part(&frame, frame_saved.as_ref(), from, to);
     let Some(component) = component else { return (frame, saved) };
     let (target, lost) = match source.to {
-        ApiVersion::V1Beta1 => lens::convert(&component, component_saved.as_ref(), &Alpha(name), &Beta(name)),
-        ApiVersion::V1Alpha1 => lens::convert(&component, component_saved.as_ref(), &Beta(name), &Alpha(name)),
+        ApiVersion::V1Beta1 => lens::convert_part(&component, component_saved.as_ref(), &Alpha(name), &Beta(name)),
+        ApiVersion::V1Alpha1 => lens::convert_part(&component, component_saved.as_ref(), &Beta(name), &Alpha(name)),
     };
     if let Some(Value::Object(spec)) = frame.get_mut("spec") {
         spec.extend(target);

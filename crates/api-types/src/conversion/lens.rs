@@ -1,10 +1,37 @@
-//! The one way in which every kind is converted.
+//! The conversion of every kind and part.
 //!
-//! Each version of a kind is a [`Side`] that can project its objects to the other version. A projection loses what the
-//! other version cannot say. What is lost is saved with the target, so that it can be put back later; and it is put back
-//! only as long as it stays invisible: if projecting the object with the saved data again says nothing else than the
-//! live object does. Saved data can therefore never undo an edit. An object that nobody edited comes back exactly: where
-//! that does not follow from what is visible, the saved data says with what it was saved.
+//! Each version of a kind is a [`Side`] that projects its objects to the other version. A projection loses what the
+//! other version cannot express. The lost data is saved with the target and put back on the way back, as long as it
+//! stays invisible: projecting the object with the saved data must give the live object. Saved data can therefore never
+//! undo an edit. An object without edits comes back exactly: where the projection alone cannot ensure that, a seal of
+//! the target is saved, too.
+//!
+//! # Example
+//!
+//! v1beta1 has no `ingress`, and one `sharedMemorySize` in place of two fields. A component in v1alpha1:
+//!
+//! ```json
+//! { "replicas": 1, "ingress": { "enabled": true, "host": "h" }, "sharedMemory": { "disabled": true, "size": "1Gi" } }
+//! ```
+//!
+//! To v1beta1 ([`convert_part`] without saved data):
+//!
+//! | step | value |
+//! |---|---|
+//! | `project` (the target) | `{ "replicas": 1, "sharedMemorySize": "0" }` |
+//! | `project` back (`rebuilt`) | `{ "replicas": 1, "sharedMemory": { "disabled": true, "size": "0" } }` |
+//! | `save`, the groups in which `rebuilt` differs from the source | `ingress` and `sharedMemory`, both whole |
+//!
+//! A user edits the v1beta1 object: `"replicas": 2, "sharedMemorySize": "2Gi"`. Back to v1alpha1 (`restore`):
+//!
+//! | step | value |
+//! |---|---|
+//! | `project` (`bare`) | `{ "replicas": 2, "sharedMemory": { "size": "2Gi" } }` |
+//! | edit `ingress`, projected | equals the live object: invisible, kept |
+//! | edit `sharedMemory`, projected | `"sharedMemorySize": "0"` in place of `"2Gi"`: visible, dropped |
+//! | the target | `{ "replicas": 2, "ingress": { "enabled": true, "host": "h" }, "sharedMemory": { "size": "2Gi" } }` |
+//!
+//! `the_example_of_the_lens` runs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,37 +43,38 @@ use super::{
     value::{Object, name_of},
 };
 
-/// A change of an object, by what is saved.
+/// A function that puts one piece of saved data back into an object.
 pub(super) type Edit<'a> = Box<dyn Fn(&mut Object) + 'a>;
 
 /// One version of a kind, or of a part of it.
 pub(super) trait Side {
-    /// The object in the other version, as far as that can say it. Total: wrong types are left out.
+    /// The object in the other version, as far as that can express it. Total: values of wrong types are left out.
     fn project(&self, object: &Object) -> Object;
 
-    /// What `rebuilt` lacks to be `original`, in the form of the reference's payloads, as far as that can say it.
+    /// The difference from `rebuilt` to `original`, in the form of the upstream operator's payloads, as far as that can
+    /// express it.
     fn save(&self, original: &Object, rebuilt: &Object) -> Object;
 
-    /// How saved data is put back into an object of this version, one change for each thing that may be put back or not.
+    /// The edits that put saved data back into an object of this version; each is kept or dropped by itself.
     fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>>;
 
-    /// Adds the defaults that the API server would add to an object of this version into which saved data was put back. Unlike
-    /// saved data they may be visible in the other version: they come with the next write at the latest.
+    /// Adds the defaults that the API server would add to an object of this version with saved data. Unlike saved data
+    /// they may be visible in the other version: the next write adds them at the latest.
     fn complete(&self, _object: &mut Object) {}
 
-    /// Adds all defaults that the API server adds to a whole object of this version. They come with the next write, so they are
-    /// not saved.
+    /// Adds all defaults that the API server adds to a whole object of this version. The next write adds them, so they
+    /// are not saved.
     fn fill(&self, _object: &mut Object) {}
 }
 
 /// Data of one version that is kept with an object of the other version.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Saved {
-    /// In the form of the reference.
+    /// In the form of the upstream operator.
     pub sparse: Object,
-    /// What the form of the reference cannot hold.
+    /// Data that this form cannot hold.
     pub exact: Vec<Residue>,
-    /// With what this was saved, by part of the object; a part that is still the same gets everything back.
+    /// Seals of the target, by its part; an unchanged part gets all saved data back.
     pub seals: BTreeMap<String, String>,
 }
 
@@ -57,12 +85,12 @@ impl Saved {
     }
 }
 
-/// Under which name the seal of an object, or of what is left of it without its parts, is kept.
+/// Name of the seal of an object, or of its frame: the object without its parts.
 pub(super) const WHOLE: &str = "";
 
-/// Converts `source`. `saved` is data of the target's version that is kept with the source; returned is the target, and
-/// data of the source's version to be kept with it, if any is needed.
-pub(super) fn convert(
+/// Converts `source`. `saved` is data of the target's version, kept with the source. Returns the target, and data of
+/// the source's version to be kept with it, if any is needed.
+pub(super) fn convert_part(
     source: &Object,
     saved: Option<&Saved>,
     from: &dyn Side,
@@ -101,7 +129,8 @@ pub(super) fn convert(
     (target, Some(new))
 }
 
-/// What `live` is in the version of `to`, with saved data put back; and what that looks like in the version of `live`.
+/// Returns `live` in the version of `to`, with saved data put back, and the projection of that to the version of
+/// `live`.
 fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Object, Object) {
     let sparse = to.edits(&saved.sparse);
     let exact =
@@ -129,23 +158,33 @@ fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Obj
     put_back((kept, seen), &exact[..first(&exact, EXACT)], live, to)
 }
 
-/// How much is done to put edits back one by one, in bytes that are copied for it.
+/// Budget for putting edits back one by one, in bytes that are copied for it.
 const EFFORT: usize = 4 << 20;
-/// How many sparse edits are tried one by one at least, however large the object: as many as those of one component can be.
+/// Least number of sparse edits that are tried one by one, for objects of any size: the maximum of one component.
 const SPARSE: usize = 160;
-/// How many exact ones.
+/// Least number of exact edits.
 const EXACT: usize = 32;
-/// How many at most, however small the object.
+/// Greatest number of edits.
 const MOST: usize = 256;
 
-/// How many edits of an object are tried one by one. Each try copies the object, and whoever may write annotations decides how
-/// many there are; no object that was saved by a conversion has as many.
+/// Number of edits of an object that are tried one by one. Each try copies the object, and users can write annotations
+/// with any number of edits; a conversion never saves as many.
 fn tries(live: &Object, least: usize) -> usize {
     let size = serde_json::to_vec(live).map_or(EFFORT, |json| json.len());
     (EFFORT / size.max(1)).clamp(least, MOST)
 }
 
-/// Applies, one by one, the edits that stay invisible in `live`, to an object and what it looks like.
+/// A greater number of edits of one kind is put back all at once or not at all.
+const MANY: usize = 64;
+
+/// The groups that are put back together: each edit alone, unless there are [`MANY`].
+pub(super) fn in_groups<T: Copy>(things: Vec<T>) -> impl Iterator<Item = Vec<T>> {
+    let size = if things.len() > MANY { things.len() } else { 1 };
+    let groups: Vec<Vec<T>> = things.chunks(size).map(<[T]>::to_vec).collect();
+    groups.into_iter()
+}
+
+/// Applies the edits that stay invisible in `live`, one by one, to an object and its projection.
 fn put_back(
     (mut kept, mut seen): (Object, Object),
     edits: &[Edit<'_>],
@@ -163,7 +202,7 @@ fn put_back(
     (kept, seen)
 }
 
-/// Whether `candidate` differs from `current` only where it says what `live` says.
+/// Whether `candidate` differs from `current` only where it equals `live`.
 fn invisible(candidate: &Object, current: &Object, live: &Object) -> bool {
     let keys: BTreeSet<&String> = candidate.keys().chain(current.keys()).collect();
     keys.into_iter().all(|key| invisible_at(key, candidate.get(key), current.get(key), live.get(key)))
@@ -190,7 +229,7 @@ fn invisible_at(key: &str, candidate: Option<&Value>, current: Option<&Value>, l
         }
 }
 
-/// Entries of lists are compared by what tells them apart; a list with an entry that has none, or that of another, only as a whole.
+/// Entries of lists are compared by key; a list with an entry without key, or with a key twice, only as a whole.
 fn invisible_list(candidate: &[Value], current: &[Value], live: &[Value]) -> bool {
     let (Some(candidate), Some(current), Some(live)) = (by_key(candidate), by_key(current), by_key(live)) else {
         return false;
@@ -200,10 +239,10 @@ fn invisible_list(candidate: &[Value], current: &[Value], live: &[Value]) -> boo
     keys.into_iter().all(|key| invisible_at(key.0, entry(&candidate, key), entry(&current, key), entry(&live, key)))
 }
 
-/// What tells the entries of a list apart: their names, and of mounts their places, too.
+/// Key of a list's entry: its name, and of a mount its path, too.
 type Key<'a> = (&'a str, Option<&'a str>);
 
-/// The entries of a list by what tells them apart; none if one has no name, or all that another has.
+/// The entries of a list by key; none if an entry has no name, or two have one key.
 fn by_key(entries: &[Value]) -> Option<BTreeMap<Key<'_>, &Value>> {
     let keyed: BTreeMap<_, _> =
         entries.iter().filter_map(|entry| Some(((name_of(entry)?, place_of(entry)), entry))).collect();
@@ -214,7 +253,7 @@ fn place_of(mount: &Value) -> Option<&str> {
     ["mountPath", "mountPoint"].iter().find_map(|key| mount.get(key)?.as_str())
 }
 
-/// Whether two values say the same. Quantities may be written differently; Go writes them in its own way.
+/// Whether two values are equal. Quantities may be written differently; Go has a form of its own.
 fn equivalent(key: &str, a: &Value, b: &Value) -> bool {
     match (a, b) {
         _ if a == b => true,

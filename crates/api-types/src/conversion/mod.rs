@@ -15,7 +15,28 @@
 //! | [`size`] | saved data that does not fit into annotations |
 //! | [`review`] | the `ConversionReview` that the API server sends |
 //!
-//! Where the Go operator is wrong, this differs:
+//! The concepts, in the order in which a conversion meets them:
+//!
+//! | name | concept |
+//! |---|---|
+//! | `Source`, `Extent` | the object to convert, whole or a part within a merge |
+//! | `Keys` | the annotations of a kind: saved spec, saved status, and retired ones |
+//! | `Saved` | data of the other version, kept in these annotations: `sparse`, `exact`, `seals` |
+//! | `sparse` | saved data in the form of the upstream operator, which reads and writes it |
+//! | `Residue`, `exact` | single places that this form cannot hold; the upstream operator ignores them |
+//! | `seal`, `seals` | a hash of the target; while it matches, the object is unchanged and gets everything back |
+//! | `Frame`, part | an object without its components, and each component: they are converted one by one |
+//! | `WHOLE`, `PART` | names of the seals of a frame and of a component |
+//! | `Side`, `Alpha`, `Beta`, `Name` | one version of a part; a component's name is a key of a map, or that of its object |
+//! | project | to express an object in the other version; loses what that cannot express |
+//! | `Edit`, `GROUPS` | puts one piece of saved data back; fields that depend on each other are one group |
+//! | visible, invisible | whether an edit changes the projection; only invisible edits are kept |
+//! | `bare`, `all`, `kept` | the projection without saved data, with all of it, with the invisible part |
+//! | `EFFORT`, `SPARSE`, `EXACT`, `MOST` | limits for the edits that are tried one by one |
+//! | `Preserved…` | typed access to saved data of v1alpha1 that pods still depend on |
+//! | `Notes` | annotations of an object within a merge; never stored |
+//!
+//! Differences from the upstream operator, where that is wrong:
 //!
 //! - A probe of `mainContainer` that asks in another way replaces the way of the component's own probe.
 //! - A `componentType` that v1beta1 does not know becomes no type; v1alpha1 keeps it.
@@ -125,7 +146,7 @@ pub enum ConversionError {
     Metadata,
 }
 
-/// The parts of an object that are converted: everything but type and metadata. Whoever converts them takes them apart.
+/// The parts of an object that are converted: everything but type and metadata.
 struct Source<'a> {
     body: Object,
     /// `metadata.name`.
@@ -140,8 +161,8 @@ struct Source<'a> {
 enum Extent {
     /// It has. What the target's version has a default for is in the target, too.
     Whole,
-    /// It may not have: within a merge, the source may be a part of an object. The target has only what the source has; a field
-    /// that was added would look like one that another manager has set.
+    /// It may not have: within a merge, the source may be a part of an object. The target has only what the source has;
+    /// a field that was added would look like one that another manager has set.
     Part,
 }
 
@@ -157,22 +178,26 @@ struct Kind {
 /// The kind of that name, if it has two versions.
 fn kind(name: &str) -> Option<Kind> {
     let (spec, status, retired, convert): (_, _, &[_], fn(Source<'_>) -> _) = match name {
-        GRAPH => (preserved::archive::PreservedGraph::ANNOTATION, "nvidia.com/dgd-status", &[], graph::convert),
-        COMPONENT_DEPLOYMENT => {
-            (preserved::PreservedComponent::ANNOTATION, "nvidia.com/dcd-status", &[], component_deployment::convert)
-        }
+        GRAPH => (preserved::archive::PreservedGraph::ANNOTATION, "nvidia.com/dgd-status", &[], graph::convert_graph),
+        COMPONENT_DEPLOYMENT => (
+            preserved::PreservedComponent::ANNOTATION,
+            "nvidia.com/dcd-status",
+            &[],
+            component_deployment::convert_component_deployment,
+        ),
         "DynamoGraphDeploymentRequest" => {
-            ("nvidia.com/dgdr-spec", "nvidia.com/dgdr-status", &request::RETIRED, request::convert)
+            ("nvidia.com/dgdr-spec", "nvidia.com/dgdr-status", &request::RETIRED, request::convert_request)
         }
         "DynamoGraphDeploymentScalingAdapter" => {
-            ("nvidia.com/dgdsa-spec", "nvidia.com/dgdsa-status", &[], scaling_adapter::convert)
+            ("nvidia.com/dgdsa-spec", "nvidia.com/dgdsa-status", &[], scaling_adapter::convert_scaling_adapter)
         }
         _ => return None,
     };
     Some(Kind { keys: Keys { spec, status, retired }, convert })
 }
 
-/// Whether an object holds data in its annotations that only the other version can say. Objects of other kinds hold none.
+/// Whether an object holds data in its annotations that only the other version can say. Objects of other kinds hold
+/// none.
 pub fn has_saved_data(object: &Value) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).and_then(kind);
     let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
@@ -184,10 +209,10 @@ pub fn has_saved_data(object: &Value) -> bool {
 /// # Errors
 /// If the object is not of a kind that has two versions, or not in one of them.
 pub fn convert(object: Value, to: ApiVersion) -> Result<Value, ConversionError> {
-    convert_extent(object, to, Extent::Whole)
+    convert_within(object, to, Extent::Whole)
 }
 
-fn convert_extent(object: Value, to: ApiVersion, extent: Extent) -> Result<Value, ConversionError> {
+fn convert_within(object: Value, to: ApiVersion, extent: Extent) -> Result<Value, ConversionError> {
     let Value::Object(mut object) = object else { return Err(ConversionError::NotAnObject) };
     let from: ApiVersion = text(&object, "apiVersion").unwrap_or_default().parse()?;
     let given = text(&object, "kind").unwrap_or_default().to_owned();

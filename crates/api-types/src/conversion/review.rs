@@ -1,7 +1,7 @@
 //! The `ConversionReview` that the API server sends to have objects converted.
 //!
-//! A review may hold a list of many large objects. Its text is kept as it came; each object becomes a value, is converted and
-//! written before the next one, so that the memory of one object is needed and not that of all.
+//! A review may hold a list of many large objects. Its text is kept as it came; each object becomes a value, is
+//! converted and written before the next one, so that the memory of one object is needed and not that of all.
 
 use std::io::{self, Write};
 
@@ -80,11 +80,11 @@ impl<'a> Review<'a> {
         Ok(Self { api_version, uid, desired, objects })
     }
 
-    /// Writes the answer: every object of the request in the desired version, in the same order, and the reason where one
-    /// cannot be converted. The API server takes all or nothing, and reads the result before the objects.
+    /// Writes the answer: every object of the request in the desired version, in the same order, and the reason where
+    /// one cannot be converted. The API server takes all or nothing, and reads the result before the objects.
     ///
-    /// `enter` is called with the text of each object before it becomes a value; what it returns is kept until the object is
-    /// text again. It may refuse the object.
+    /// `enter` is called with the text of each object before it becomes a value; what it returns is kept until the
+    /// object is text again. It may refuse the object.
     ///
     /// # Errors
     /// If the answer cannot be written.
@@ -102,7 +102,7 @@ impl<'a> Review<'a> {
             Ok((to, objects)) => {
                 out.write_all(br#","convertedObjects":["#)?;
                 for (index, object) in items(objects).enumerate() {
-                    match converted(object, to, &mut enter) {
+                    match convert_text(object, to, &mut enter) {
                         Ok(object) if failures.is_empty() => {
                             out.write_all(if count == 0 { b"" } else { b"," })?;
                             out.write_all(&object)?;
@@ -139,7 +139,7 @@ impl<'a> Review<'a> {
 }
 
 /// An object in another version, as text.
-fn converted<T>(
+fn convert_text<T>(
     text: &str,
     to: ApiVersion,
     enter: &mut impl FnMut(&str) -> Result<T, String>,

@@ -1,4 +1,5 @@
-//! `DynamoGraphDeploymentScalingAdapter`: one field has another name, and v1alpha1 leaves a count of zero out of the status.
+//! `DynamoGraphDeploymentScalingAdapter`: one field has another name, and v1alpha1 leaves a count of zero out of the
+//! status.
 
 use serde_json::{Value, json};
 
@@ -52,11 +53,11 @@ impl Side for Adapter {
     }
 }
 
-pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert_scaling_adapter(source: Source<'_>) -> (Object, Option<Saved>) {
     let (alpha, beta) = (Adapter(ApiVersion::V1Alpha1), Adapter(ApiVersion::V1Beta1));
     let (from, to) = match source.to {
         ApiVersion::V1Beta1 => (alpha, beta),
         ApiVersion::V1Alpha1 => (beta, alpha),
     };
-    lens::convert(&source.body, source.saved.as_ref(), &from, &to)
+    lens::convert_part(&source.body, source.saved.as_ref(), &from, &to)
 }

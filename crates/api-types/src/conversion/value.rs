@@ -46,8 +46,8 @@ pub(super) fn at<'a, S: AsRef<str>>(from: &'a Object, path: &[S]) -> Option<&'a 
     parent.get(last.as_ref())
 }
 
-/// Sets the value at `path`, with the objects on the way to it; removes it if there is no value. A parent that is not an
-/// object is left as it is.
+/// Sets the value at `path`, with the objects on the way to it; removes it if there is no value. A parent that is not
+/// an object is left as it is.
 pub(super) fn put<S: AsRef<str>>(into: &mut Object, path: &[S], value: Option<Value>) {
     match (path, value) {
         ([], _) => {}
@@ -89,13 +89,20 @@ pub(super) fn insert_filled(into: &mut Object, key: &str, value: Object) {
     }
 }
 
+/// Adds the fields that are missing.
+pub(super) fn fill(into: &mut Object, fields: &Object) {
+    for (key, value) in fields {
+        into.entry(key).or_insert_with(|| value.clone());
+    }
+}
+
 /// The name of a list entry.
 pub(super) fn name_of(entry: &Value) -> Option<&str> {
     entry.get("name").and_then(Value::as_str)
 }
 
-/// Where each name stands in a list, the first time. Lists are as long as their author likes: what is done for each entry must
-/// not go through all of them.
+/// Where each name stands in a list, the first time. Lists are as long as their author likes: what is done for each
+/// entry must not go through all of them.
 pub(super) fn places(entries: &[Value]) -> HashMap<&str, usize> {
     let mut places = HashMap::with_capacity(entries.len());
     for (place, entry) in entries.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Objects that break one rule each: the rules that the API server and the webhook server both hold. Tests of both use them.
 
-use api_types::refusals;
+use api_types::violations;
 use serde_json::{Value, json};
 
 pub const GRAPH: &str = "DynamoGraphDeployment";
@@ -29,7 +29,7 @@ impl Text {
     fn of(&self, kind: &str) -> String {
         match self {
             Self::Fixed(text) => text.clone(),
-            Self::Stays(what) => format!("{what}; {}", refusals::anew(kind)),
+            Self::Stays(what) => format!("{what}; {}", violations::anew(kind)),
         }
     }
 }
@@ -198,37 +198,37 @@ fn both(version: &'static str) -> Vec<Row> {
     let frontend = spelling.typed("frontend", &spelling.engine(json!({ "gpuMemoryService": on })));
     let checkpoint = json!({ "enabled": true });
     let clients = json!({ "enabled": false, "job": { "gmsClientContainers": ["main"] } });
-    let gang = row(refusals::ONLY_ON_GROVE, json!({ "minAvailable": 1 }), ".minAvailable");
+    let gang = row(violations::ONLY_ON_GROVE, json!({ "minAvailable": 1 }), ".minAvailable");
     vec![
-        row(refusals::PICKER_NODES, picker(json!({ "multinode": { "nodeCount": 2 } })), ".multinode"),
-        row(refusals::PICKER_REPLICAS, picker(json!({ "replicas": 2 })), ".replicas"),
-        row(refusals::PICKER_CONFIG, picker(json!({ "eppConfig": null })), ".eppConfig"),
+        row(violations::PICKER_NODES, picker(json!({ "multinode": { "nodeCount": 2 } })), ".multinode"),
+        row(violations::PICKER_REPLICAS, picker(json!({ "replicas": 2 })), ".replicas"),
+        row(violations::PICKER_CONFIG, picker(json!({ "eppConfig": null })), ".eppConfig"),
         row(
-            refusals::PICKER_CONFIG_MAP,
+            violations::PICKER_CONFIG_MAP,
             picker(json!({ "eppConfig": { "config": null, "configMapRef": { "key": "k" } } })),
             ".eppConfig.configMapRef.name",
         ),
-        row(refusals::MEMORY_TYPE, frontend, &spelling.at("gpuMemoryService")),
-        engine(refusals::FAILOVER_ALONE, json!({ "failover": on }), "failover"),
-        engine(refusals::FAILOVER_MODE, json!({ "gpuMemoryService": between, "failover": on }), "failover.mode"),
+        row(violations::MEMORY_TYPE, frontend, &spelling.at("gpuMemoryService")),
+        engine(violations::FAILOVER_ALONE, json!({ "failover": on }), "failover"),
+        engine(violations::FAILOVER_MODE, json!({ "gpuMemoryService": between, "failover": on }), "failover.mode"),
         engine(
-            refusals::SHADOWS,
+            violations::SHADOWS,
             json!({ "gpuMemoryService": on, "failover": merged(on.clone(), &json!({ "numShadows": 2 })) }),
             "failover.numShadows",
         ),
         engine(
-            refusals::CHECKPOINT_BETWEEN_PODS,
+            violations::CHECKPOINT_BETWEEN_PODS,
             json!({ "gpuMemoryService": between, "checkpoint": checkpoint }),
             "checkpoint",
         ),
         engine(
-            refusals::CHECKPOINT_FAILOVER,
+            violations::CHECKPOINT_FAILOVER,
             json!({ "gpuMemoryService": on, "failover": on, "checkpoint": checkpoint }),
             "checkpoint",
         ),
-        engine(refusals::CLIENTS_ALONE, json!({ "checkpoint": clients }), "checkpoint.job.gmsClientContainers"),
+        engine(violations::CLIENTS_ALONE, json!({ "checkpoint": clients }), "checkpoint.job.gmsClientContainers"),
         engine(
-            refusals::CLIENTS_BETWEEN_PODS,
+            violations::CLIENTS_BETWEEN_PODS,
             json!({ "gpuMemoryService": between, "checkpoint": clients }),
             "checkpoint.job.gmsClientContainers",
         ),
@@ -251,9 +251,14 @@ fn changes(version: &'static str) -> Vec<Row> {
     };
     let packed = |domain: &str| json!({ "topologyConstraint": { "packDomain": domain } });
     vec![
-        change(Text::Stays(refusals::NODES_STAY), json!({}), json!({ "multinode": { "nodeCount": 2 } }), ".multinode"),
-        engine(Text::Stays(refusals::MEMORY_STAYS), &within, &between, "gpuMemoryService.mode"),
-        engine(Text::Stays(refusals::FAILOVER_STAYS), &between, &failover(1), "failover"),
+        change(
+            Text::Stays(violations::NODES_STAY),
+            json!({}),
+            json!({ "multinode": { "nodeCount": 2 } }),
+            ".multinode",
+        ),
+        engine(Text::Stays(violations::MEMORY_STAYS), &within, &between, "gpuMemoryService.mode"),
+        engine(Text::Stays(violations::FAILOVER_STAYS), &between, &failover(1), "failover"),
         engine(IMMUTABLE, &failover(1), &failover(2), "failover.numShadows"),
         change(IMMUTABLE, packed("rack"), packed("host"), ".topologyConstraint"),
         change(IMMUTABLE, packed("rack"), json!({}), ".topologyConstraint"),
@@ -265,17 +270,17 @@ fn beta() -> Vec<Row> {
     let row = |text: &str, new: Value, tail: &str| row("v1beta1", fixed(text), new, tail);
     let forced = json!({ "experimental": { "grove": { "forceScalingGroup": true } } });
     let forced_field = ".experimental.grove.forceScalingGroup";
-    let negative = refusals::negative(refusals::MEMORY_SIZE);
+    let negative = violations::negative(violations::MEMORY_SIZE);
     vec![
         row(&negative, json!({ "sharedMemorySize": "-8Gi" }), ".sharedMemorySize"),
         row(&negative, json!({ "sharedMemorySize": -1 }), ".sharedMemorySize"),
-        row(refusals::SIDECAR_UNKNOWN, json!({ "frontendSidecar": "" }), ".frontendSidecar"),
+        row(violations::SIDECAR_UNKNOWN, json!({ "frontendSidecar": "" }), ".frontendSidecar"),
         row(
-            refusals::SIDECAR_WITHOUT_POD,
+            violations::SIDECAR_WITHOUT_POD,
             json!({ "frontendSidecar": "front", "podTemplate": null }),
             ".podTemplate.spec.containers",
         ),
-        Row { kinds: &[COMPONENT], ..row(refusals::ONLY_ON_GROVE, forced.clone(), forced_field) },
+        Row { kinds: &[COMPONENT], ..row(violations::ONLY_ON_GROVE, forced.clone(), forced_field) },
         change("v1beta1", IMMUTABLE, json!({}), forced, forced_field),
     ]
 }
@@ -285,8 +290,8 @@ fn alpha() -> Vec<Row> {
     let row = |text: &str, new: Value, tail: &str| row("v1alpha1", fixed(text), new, tail);
     let picker = Spelling::of("v1alpha1").typed("epp", &json!({ "replicas": 1, "eppConfig": {} }));
     vec![
-        row(refusals::PICKER_ONE_CONFIG, picker, ".eppConfig"),
-        row(refusals::INGRESS_HOST, json!({ "ingress": { "enabled": true } }), ".ingress.host"),
+        row(violations::PICKER_ONE_CONFIG, picker, ".eppConfig"),
+        row(violations::INGRESS_HOST, json!({ "ingress": { "enabled": true } }), ".ingress.host"),
     ]
 }
 
@@ -321,15 +326,15 @@ fn graphs(version: &'static str) -> Vec<Example> {
     let constraint = |domain: Value| json!({ "topologyConstraint": { (topology): "fabric", "packDomain": domain } });
     let mut all = vec![
         example(
-            fixed(refusals::PARALLEL_ORDER),
+            fixed(violations::PARALLEL_ORDER),
             Some(json!({})),
             json!({ "restart": parallel }),
             "spec.restart.strategy.order",
         ),
-        example(fixed(refusals::TOPOLOGY), None, nowhere, "spec.topologyConstraint"),
-        example(fixed(refusals::PACK_DOMAIN), None, constraint(Value::Null), "spec.topologyConstraint.packDomain"),
+        example(fixed(violations::TOPOLOGY), None, nowhere, "spec.topologyConstraint"),
+        example(fixed(violations::PACK_DOMAIN), None, constraint(Value::Null), "spec.topologyConstraint.packDomain"),
         example(
-            fixed(refusals::OBJECT_NAME),
+            fixed(violations::OBJECT_NAME),
             None,
             policy(json!({ "clusterTopologyName": "No_Name", "domain": "rack" })),
             "spec.experimental.kvTransferPolicy.clusterTopologyName",
@@ -341,7 +346,7 @@ fn graphs(version: &'static str) -> Vec<Example> {
         example(IMMUTABLE, Some(json!({})), near("rack"), "spec.experimental.kvTransferPolicy"),
     ];
     let mut restart = example(
-        fixed(refusals::RESTART_IN_UPDATE),
+        fixed(violations::RESTART_IN_UPDATE),
         Some(json!({})),
         json!({ "restart": { "id": "2" } }),
         "spec.restart.id",
@@ -351,7 +356,12 @@ fn graphs(version: &'static str) -> Vec<Example> {
     }
     all.push(restart);
     if version == "v1alpha1" {
-        all.push(example(fixed(refusals::CLAIM_NAME), None, json!({ "pvcs": [{ "name": "" }] }), "spec.pvcs[0].name"));
+        all.push(example(
+            fixed(violations::CLAIM_NAME),
+            None,
+            json!({ "pvcs": [{ "name": "" }] }),
+            "spec.pvcs[0].name",
+        ));
     }
     for place in ["", "multinode.leader", "multinode.worker"] {
         let at = |fragment: Value| {
@@ -374,7 +384,7 @@ fn fragments(path: &str, at: impl Fn(Value) -> Value) -> [(Text, Option<Value>, 
     let grove = api_types::grove::API_VERSION;
     [
         (
-            Text::Fixed(refusals::supported(&[grove])),
+            Text::Fixed(violations::supported(&[grove])),
             None,
             of("grove.io/v1", "PodCliqueSet"),
             format!("{path}.apiVersion"),
@@ -397,7 +407,7 @@ fn others() -> Vec<Example> {
     let model = |old, edit: Value, path: &str, text: &str| {
         example("DynamoModel", "v1alpha1", old, lora(edit), path, text.to_owned())
     };
-    let stays = refusals::immutable(refusals::anew("DynamoModel"));
+    let stays = violations::immutable(violations::anew("DynamoModel"));
     let checkpoint = json!({
         "identity": { "model": "m", "backendFramework": "vllm" },
         "job": { "podTemplateSpec": { "spec": { "containers": [{ "name": "main", "image": "vllm:1.5.0" }] } } },
@@ -405,15 +415,15 @@ fn others() -> Vec<Example> {
     });
     let request = json!({ "model": "m", "backend": "auto", "image": "planner:1.5.0", "searchStrategy": "thorough" });
     vec![
-        model(None, json!({ "modelName": "" }), "spec.modelName", refusals::MODEL_NAME),
-        model(None, json!({ "baseModelName": "" }), "spec.baseModelName", refusals::BASE_MODEL_NAME),
-        model(None, json!({ "source": null }), "spec.source", &refusals::source()),
-        model(None, json!({ "source": { "uri": "" } }), "spec.source.uri", &refusals::source()),
+        model(None, json!({ "modelName": "" }), "spec.modelName", violations::MODEL_NAME),
+        model(None, json!({ "baseModelName": "" }), "spec.baseModelName", violations::BASE_MODEL_NAME),
+        model(None, json!({ "source": null }), "spec.source", &violations::source()),
+        model(None, json!({ "source": { "uri": "" } }), "spec.source.uri", &violations::source()),
         model(
             None,
             json!({ "source": { "uri": "https://ann:secret@host/m" } }),
             "spec.source.uri",
-            &refusals::scheme(),
+            &violations::scheme(),
         ),
         model(Some(lora(json!({}))), json!({ "baseModelName": "c" }), "spec.baseModelName", &stays),
         model(Some(lora(json!({}))), json!({ "modelType": "base" }), "spec.modelType", &stays),
@@ -423,7 +433,7 @@ fn others() -> Vec<Example> {
             None,
             checkpoint,
             "spec.gpuMemoryService.mode",
-            refusals::supported(&["intraPod"]),
+            violations::supported(&["intraPod"]),
         ),
         example(
             "DynamoGraphDeploymentRequest",
@@ -431,7 +441,7 @@ fn others() -> Vec<Example> {
             None,
             request,
             "spec.searchStrategy",
-            refusals::THOROUGH.to_owned(),
+            violations::THOROUGH.to_owned(),
         ),
     ]
 }

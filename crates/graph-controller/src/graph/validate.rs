@@ -7,11 +7,11 @@ use api_types::{
     annotations::GRAPH_SAVED,
     conditions,
     conversion::preserved::{MOST_CLAIMS, too_many_claims},
-    refusals,
     v1beta1::{
         BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
         DynamoGraphDeploymentSpec, MAIN_CONTAINER,
     },
+    violations,
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
@@ -163,7 +163,7 @@ fn uncountable_gpus(context: ValidationContext<'_>) -> Option<Obstacle> {
 fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
     let name = graph.name_any();
     let global = graph.spec.components.iter().all(|c| c.global_dynamo_namespace);
-    let refused = refusals::graph_name(&graph.namespace().unwrap_or_default(), &name, global);
+    let refused = violations::graph_name(&graph.namespace().unwrap_or_default(), &name, global);
     problems.extend(refused.map(|(problem, remedy)| Violation::new("metadata.name", name, problem, remedy)));
 }
 

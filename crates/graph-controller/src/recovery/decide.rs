@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use api_types::{gms, grove, labels};
+use api_types::{gpu_memory_service, grove, labels};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::ResourceExt;
 
@@ -77,7 +77,7 @@ pub(super) fn has_lost_its_memory(pod: &Pod) -> bool {
     let restored = pod.labels().get(labels::RESTORE_TARGET).is_some_and(|value| value == labels::TRUE);
     let made = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
     let servers = pod.status.iter().flat_map(|status| status.init_container_statuses.iter().flatten());
-    let mut servers = servers.filter(|container| container.name == gms::SERVER);
+    let mut servers = servers.filter(|container| container.name == gpu_memory_service::SERVER);
     restored && made && pod.metadata.deletion_timestamp.is_none() && servers.any(|server| server.restart_count > 0)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api_types::{env, gms, v1beta1::MAIN_CONTAINER};
+use api_types::{env, gpu_memory_service, v1beta1::MAIN_CONTAINER};
 
 use super::{
     Facts,
@@ -46,15 +46,18 @@ fn prepared_pod(service: &Node<'_>, job: &Node<'_>, out: &mut Findings) {
     for client in clients.items().filter(|client| !names.contains(client.text())) {
         out.invalid(&client, "names no container of job.podTemplateSpec.spec; add the container, or remove the name");
     }
-    if pod.field("volumes").named(gms::SOCKETS).is_none() {
+    if pod.field("volumes").named(gpu_memory_service::SOCKETS).is_none() {
         out.required(
             &pod.field("volumes"),
-            format!("add the volume {} (emptyDir) for the GPU memory service", gms::SOCKETS),
+            format!("add the volume {} (emptyDir) for the GPU memory service", gpu_memory_service::SOCKETS),
         );
     }
-    match servers.named(gms::SERVER) {
+    match servers.named(gpu_memory_service::SERVER) {
         Some(server) => user_of_memory(&server, out),
-        None => out.required(&servers, format!("add the GPU memory service as a sidecar named {}", gms::SERVER)),
+        None => out.required(
+            &servers,
+            format!("add the GPU memory service as a sidecar named {}", gpu_memory_service::SERVER),
+        ),
     }
     let given = job.field("targetContainerName");
     let target = given.given().filter(|name| !name.is_empty()).unwrap_or(MAIN_CONTAINER);
@@ -62,10 +65,10 @@ fn prepared_pod(service: &Node<'_>, job: &Node<'_>, out: &mut Findings) {
     for container in containers.items().filter(|container| users.contains(container.field("name").text())) {
         user_of_memory(&container, out);
     }
-    if pod.field("resourceClaims").named(gms::CLAIM).is_none() {
+    if pod.field("resourceClaims").named(gpu_memory_service::CLAIM).is_none() {
         out.required(
             &pod.field("resourceClaims"),
-            format!("add the claim {} for the GPUs that are shared", gms::CLAIM),
+            format!("add the claim {} for the GPUs that are shared", gpu_memory_service::CLAIM),
         );
     }
     if !names.contains(target) {
@@ -82,18 +85,22 @@ fn prepared_pod(service: &Node<'_>, job: &Node<'_>, out: &mut Findings) {
 fn user_of_memory(container: &Node<'_>, out: &mut Findings) {
     let variables = container.field("env");
     let sockets = variables.named(env::GMS_SOCKET_DIR);
-    if sockets.is_none_or(|sockets| sockets.field("value").text() != gms::SOCKET_DIR) {
-        out.required(&variables, format!("add {}={}", env::GMS_SOCKET_DIR, gms::SOCKET_DIR));
+    if sockets.is_none_or(|sockets| sockets.field("value").text() != gpu_memory_service::SOCKET_DIR) {
+        out.required(&variables, format!("add {}={}", env::GMS_SOCKET_DIR, gpu_memory_service::SOCKET_DIR));
     }
     let claims = container.fields(&["resources", "claims"]);
-    if claims.named(gms::CLAIM).is_none() {
-        out.required(&claims, format!("add the claim {}", gms::CLAIM));
+    if claims.named(gpu_memory_service::CLAIM).is_none() {
+        out.required(&claims, format!("add the claim {}", gpu_memory_service::CLAIM));
     }
     let mounts = container.field("volumeMounts");
     let is_mount = |mount: &Node<'_>| {
-        mount.field("name").text() == gms::SOCKETS && mount.field("mountPath").text() == gms::SOCKET_DIR
+        mount.field("name").text() == gpu_memory_service::SOCKETS
+            && mount.field("mountPath").text() == gpu_memory_service::SOCKET_DIR
     };
     if !mounts.items().any(|mount| is_mount(&mount)) {
-        out.required(&mounts, format!("mount the volume {} at {}", gms::SOCKETS, gms::SOCKET_DIR));
+        out.required(
+            &mounts,
+            format!("mount the volume {} at {}", gpu_memory_service::SOCKETS, gpu_memory_service::SOCKET_DIR),
+        );
     }
 }

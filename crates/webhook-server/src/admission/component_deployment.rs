@@ -2,7 +2,7 @@
 
 use api_types::{
     conversion::preserved::{PreservedComponent, archive::PreservedService},
-    names, refusals,
+    names, violations,
 };
 
 use super::{
@@ -40,15 +40,15 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, request: &Request, fa
         graph::framework_update(
             &new.field("backendFramework"),
             &old.field("backendFramework"),
-            &refusals::anew(KIND),
+            &violations::anew(KIND),
             out,
         );
     }
     shared::check_update(&new, &old, Change { owner: KIND, may_scale: true }, out);
 }
 
-/// Where the component of a v1alpha1 object registers: with the graph that owns it, where its author says if its image is built, or by
-/// its own name.
+/// Where the component of a v1alpha1 object registers: with the graph that owns it, where its author says if its image
+/// is built, or by its own name.
 pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
     let metadata = object.field("metadata");
     let is_graph = |owner: &Node<'_>| owner.field("kind").text() == Kind::Graph.name();

@@ -1,8 +1,8 @@
 //! DynamoGraphDeploymentRequests.
 
 use api_types::{
-    refusals,
     v1beta1::{RequestBackend, RequestPhase, SearchStrategy},
+    violations,
 };
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
     }
     let thorough = spec.field("searchStrategy").parse() == Some(SearchStrategy::Thorough);
     if thorough && spec.field("backend").parse::<RequestBackend>().unwrap_or_default() == RequestBackend::Auto {
-        out.invalid(&spec.field("searchStrategy"), refusals::THOROUGH);
+        out.invalid(&spec.field("searchStrategy"), violations::THOROUGH);
     }
     image(&spec, out);
 }
@@ -61,8 +61,8 @@ fn image(spec: &Node<'_>, out: &mut Findings) {
     }
 }
 
-/// Checks the change of a request. `alphas`: both in v1alpha1, if that is what the user sent; it says some things that v1beta1
-/// does not.
+/// Checks the change of a request. `alphas`: both in v1alpha1, if that is what the user sent; it says some things that
+/// v1beta1 does not.
 pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, alphas: Option<&(Node<'_>, Node<'_>)>, out: &mut Findings) {
     let (spec, before) = (new.field("spec"), old.field("spec"));
     if is_applied(&spec) && !is_applied(&before) {

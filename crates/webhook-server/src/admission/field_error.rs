@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use api_types::refusals;
+use api_types::violations;
 use serde_json::Value;
 
 /// A mistake in a field. Shown as the API server shows its own: `spec.components[0].name: Required value: …`.
@@ -56,7 +56,7 @@ impl FieldError {
     /// A change of a field that stays as it was created.
     #[must_use]
     pub fn immutable(path: impl Into<String>, value: impl Into<Value>, remedy: impl fmt::Display) -> Self {
-        Self::invalid(path, value, refusals::immutable(remedy))
+        Self::invalid(path, value, violations::immutable(remedy))
     }
 
     /// A field that must not be set.
@@ -102,7 +102,7 @@ impl FieldError {
             ErrorKind::Forbidden => "Forbidden".to_owned(),
             ErrorKind::Duplicate(value) => format!("Duplicate value: {value}"),
             ErrorKind::NotSupported { value, supported } => {
-                format!("Unsupported value: {value}: {}", refusals::supported(supported))
+                format!("Unsupported value: {value}: {}", violations::supported(supported))
             }
             ErrorKind::TooMany(count) => format!("Too many: {count}"),
             ErrorKind::TooLong => "Too long".to_owned(),

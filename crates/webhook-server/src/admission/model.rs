@@ -1,6 +1,6 @@
 //! DynamoModels.
 
-use api_types::{refusals, v1alpha1::ModelSource};
+use api_types::{v1alpha1::ModelSource, violations};
 
 use super::{
     field::{Findings, Node},
@@ -12,7 +12,7 @@ const LORA: &str = "lora";
 /// Checks a model as it is.
 pub(super) fn check(object: &Node<'_>, out: &mut Findings) {
     let spec = object.field("spec");
-    for (name, remedy) in [("modelName", refusals::MODEL_NAME), ("baseModelName", refusals::BASE_MODEL_NAME)] {
+    for (name, remedy) in [("modelName", violations::MODEL_NAME), ("baseModelName", violations::BASE_MODEL_NAME)] {
         if spec.field(name).text().is_empty() {
             out.required(&spec.field(name), remedy);
         }
@@ -22,12 +22,12 @@ pub(super) fn check(object: &Node<'_>, out: &mut Findings) {
     }
     let (source, uri) = (spec.field("source"), spec.fields(&["source", "uri"]));
     if !source.is_set() {
-        out.required(&source, refusals::source());
+        out.required(&source, violations::source());
     } else if uri.text().is_empty() {
-        out.required(&uri, refusals::source());
+        out.required(&uri, violations::source());
     } else if !ModelSource::SCHEMES.iter().any(|scheme| uri.text().starts_with(scheme)) {
         // People put credentials into addresses.
-        out.invalid_secret(&uri, refusals::scheme());
+        out.invalid_secret(&uri, violations::scheme());
     }
 }
 
@@ -39,7 +39,7 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, out: &mut Findings) {
     ] {
         let [now, before] = [new, old].map(|object| object.fields(&["spec", name]));
         if now.text() != before.text() {
-            out.immutable(&now, refusals::anew(Kind::Model.name()));
+            out.immutable(&now, violations::anew(Kind::Model.name()));
             out.warn(format!("{}: {consequence}", now.path()));
         }
     }

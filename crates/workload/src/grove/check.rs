@@ -4,8 +4,8 @@ use api_types::{
     annotations::GROVE_UPDATE_STRATEGY,
     limits::MEMORY_RANKS,
     names::GROVE_COMBINED_MAX,
-    refusals,
     v1beta1::{ComponentSpec, DynamoGraphDeployment},
+    violations,
 };
 
 use super::{roles, topology};
@@ -33,8 +33,8 @@ pub fn check(graph: &DynamoGraphDeployment) -> Vec<Violation> {
             mistakes.push(Violation {
                 field: format!("spec.components[{}].name", component.name),
                 value: component.name.clone(),
-                problem: refusals::combined_name(length),
-                remedy: refusals::COMBINED_NAME_REMEDY.to_owned(),
+                problem: violations::combined_name(length),
+                remedy: violations::COMBINED_NAME_REMEDY.to_owned(),
             });
         }
     }

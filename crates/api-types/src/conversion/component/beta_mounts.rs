@@ -4,13 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{
-    MAIN,
-    beta_saved::{fill, in_groups, live_container},
-};
+use super::{MAIN, live_container};
 use crate::conversion::{
-    lens::Edit,
-    value::{Object, list, object},
+    lens::{Edit, in_groups},
+    value::{Object, fill, list, object},
 };
 
 /// What tells mounts apart: name and place.

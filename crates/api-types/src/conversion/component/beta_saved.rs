@@ -7,10 +7,11 @@ use serde_json::{Value, json};
 use super::{
     MAIN, Name, SIDECAR,
     beta_mounts::{cache_mount, mount_edits, sparse_mounts},
+    live_containers,
 };
 use crate::conversion::{
-    lens::Edit,
-    value::{Object, at, copy, is_empty, list, name_of, named, object, places, put, text},
+    lens::{Edit, in_groups},
+    value::{Object, at, copy, fill, is_empty, list, name_of, named, object, places, put, text},
 };
 
 /// What `rebuilt` lacks to be `original`.
@@ -131,23 +132,6 @@ fn fill_object(beta: &mut Object, key: &str, fields: &Object) {
     }
 }
 
-/// Adds the fields that are missing.
-pub(super) fn fill(into: &mut Object, fields: &Object) {
-    for (key, value) in fields {
-        into.entry(key).or_insert_with(|| value.clone());
-    }
-}
-
-/// More things of a kind are put back all at once or not at all.
-const MANY: usize = 64;
-
-/// The things that are put back together: each alone, unless they are many.
-pub(super) fn in_groups<T: Copy>(things: Vec<T>) -> impl Iterator<Item = Vec<T>> {
-    let size = if things.len() > MANY { things.len() } else { 1 };
-    let groups: Vec<Vec<T>> = things.chunks(size).map(<[T]>::to_vec).collect();
-    groups.into_iter()
-}
-
 fn template_edits(saved: &Object) -> Vec<Edit<'_>> {
     let containers = containers_of(saved);
     let mut edits: Vec<Edit<'_>> = Vec::new();
@@ -176,15 +160,6 @@ fn template_edits(saved: &Object) -> Vec<Edit<'_>> {
     edits
 }
 
-fn live_containers(beta: &mut Object) -> Option<&mut Vec<Value>> {
-    beta.get_mut("podTemplate")?.get_mut("spec")?.get_mut("containers")?.as_array_mut()
-}
-
-pub(super) fn live_container<'a>(beta: &'a mut Object, name: &str) -> Option<&'a mut Object> {
-    let containers = live_containers(beta)?.iter_mut();
-    containers.into_iter().find(|container| name_of(container) == Some(name))?.as_object_mut()
-}
-
 /// v1alpha1 always makes a main container; one that says nothing was not there before.
 fn drop_generated_main(beta: &mut Object) {
     let cache = cache_mount(beta);
@@ -209,8 +184,8 @@ fn drop_generated_main(beta: &mut Object) {
     }
 }
 
-/// The containers that v1alpha1 does not know, and the fields of others that it does not know: one edit for each container,
-/// one for all if they are many.
+/// The containers that v1alpha1 does not know, and the fields of others that it does not know: one edit for each
+/// container, one for all if they are many.
 fn container_edits(saved: &[Value]) -> Vec<Edit<'_>> {
     let says_more =
         |container: &&Object| container.len() > 1 && text(container, "name").is_some_and(|name| name != MAIN);

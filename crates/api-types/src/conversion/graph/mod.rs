@@ -26,7 +26,7 @@ fn place(version: ApiVersion) -> &'static str {
     }
 }
 
-pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert_graph(source: Source<'_>) -> (Object, Option<Saved>) {
     let from = match source.to {
         ApiVersion::V1Alpha1 => ApiVersion::V1Beta1,
         ApiVersion::V1Beta1 => ApiVersion::V1Alpha1,
@@ -34,7 +34,7 @@ pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
     let (frame, components) = split(source.body, from);
     let mut saved_for = source.saved.map(|saved| split_saved(saved, source.to));
     let frame_saved = saved_for.as_ref().map(|saved| &saved.frame);
-    let (mut target, saved) = lens::convert(&frame, frame_saved, &Frame(from), &Frame(source.to));
+    let (mut target, saved) = lens::convert_part(&frame, frame_saved, &Frame(from), &Frame(source.to));
     let mut saved = saved.unwrap_or_default();
     let mut converted = Vec::new();
     let mut lost = Vec::new();
@@ -43,8 +43,8 @@ pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
         let known = saved_for.as_mut().and_then(|saved| saved.components.remove(&name));
         let key = Name::Key(&name);
         let (component, missing) = match source.to {
-            ApiVersion::V1Beta1 => lens::convert(&component, known.as_ref(), &Alpha(key), &Beta(key)),
-            ApiVersion::V1Alpha1 => lens::convert(&component, known.as_ref(), &Beta(key), &Alpha(key)),
+            ApiVersion::V1Beta1 => lens::convert_part(&component, known.as_ref(), &Alpha(key), &Beta(key)),
+            ApiVersion::V1Alpha1 => lens::convert_part(&component, known.as_ref(), &Beta(key), &Alpha(key)),
         };
         if !sorted || missing.is_some() {
             lost.push((name.clone(), missing.unwrap_or_default()));

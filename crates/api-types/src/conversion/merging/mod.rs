@@ -3,12 +3,13 @@
 //! To find out what an apply removes, the API server takes the fields away that the manager applied before and does not
 //! apply now, converts the object as it was and as it is then to every other version that has a manager, takes from the
 //! first what the second lacks, and converts the rest back. It compares field paths, never values, and every key of an
-//! annotation is a path. So an object on this way has the values of the first object, saved data included, and the paths of
-//! the second. Saved data alone would put back all that only the other version can say, and would no longer fit the rest.
+//! annotation is a path. So an object on this way has the values of the first object, saved data included, and the
+//! paths of the second. Saved data alone would put back all that only the other version can say, and would no longer
+//! fit the rest.
 //!
-//! Objects on this way therefore carry notes: the source as it was, and one annotation for each of its fields. The API server
-//! removes the annotation with the field; and what is converted back is the source without the fields that lack theirs,
-//! unless something that is still there says the same: that belongs to a manager in the other version.
+//! Objects on this way therefore carry notes: the source as it was, and one annotation for each of its fields. The API
+//! server removes the annotation with the field; and what is converted back is the source without the fields that lack
+//! theirs, unless something that is still there says the same: that belongs to a manager in the other version.
 //!
 //! No note is stored: the API server removes the resource version of objects before it stores them, and adds it after
 //! reading them. An object that is stored has a uid, which the parts of a merge may lack.
@@ -22,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    ApiVersion, ConversionError, Extent, convert_extent, kind,
+    ApiVersion, ConversionError, Extent, convert_within, kind,
     size::{self, ANNOTATION_BYTES, bytes},
     value::Object,
 };
@@ -50,7 +51,8 @@ struct Notes {
     bytes: usize,
 }
 
-/// Converts an object for the API server: as [`super::convert`] does, and with notes where the object is on its way through a merge.
+/// Converts an object for the API server: as [`super::convert`] does, and with notes where the object is on its way
+/// through a merge.
 ///
 /// # Errors
 /// As [`super::convert`].
@@ -64,7 +66,7 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
     let restored = notes.filter(|_| in_request && !same_version).and_then(|notes| notes.restore(&object, to));
     let mut target = match restored {
         Some(target) => target,
-        None => convert_extent(object, to, extent)?,
+        None => convert_within(object, to, extent)?,
     };
     if !same_version {
         size::fit(&mut target, to)?;
@@ -75,9 +77,9 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
     Ok(target)
 }
 
-/// Whether an object is converted within a request, where it may be merged. One that was read from storage has a uid and no resource
-/// version yet, one that is about to be stored has it no more. A merge takes both off, and managed fields, if its manager owns
-/// labels or annotations; new objects have managed fields before they have a uid.
+/// Whether an object is converted within a request, where it may be merged. One that was read from storage has a uid
+/// and no resource version yet, one that is about to be stored has it no more. A merge takes both off, and managed
+/// fields, if its manager owns labels or annotations; new objects have managed fields before they have a uid.
 fn is_in_request(metadata: &Value) -> bool {
     let has = |key: &str| metadata[key].as_str().is_some_and(|text| !text.is_empty());
     has("resourceVersion") || (!has("uid") && metadata.get("managedFields").is_none())
@@ -159,7 +161,7 @@ impl Notes {
         let from: ApiVersion = live["apiVersion"].as_str()?.parse().ok()?;
         let whole = self.object(live, to);
         let there = body(live);
-        let whole_seen = body(&convert_extent(whole.clone(), from, Extent::Part).ok()?);
+        let whole_seen = body(&convert_within(whole.clone(), from, Extent::Part).ok()?);
         if !contains(from, &whole_seen, &there) {
             return None;
         }
@@ -167,7 +169,7 @@ impl Notes {
         let there = fields(from, &there);
         let removed = all.iter().filter(|field| !self.kept.contains(*field)).cloned().collect();
         let pruned = without(to, &whole, &removed);
-        let pruned_seen = fields(from, &body(&convert_extent(pruned.clone(), from, Extent::Part).ok()?));
+        let pruned_seen = fields(from, &body(&convert_within(pruned.clone(), from, Extent::Part).ok()?));
         // Every field that the source still says is still there, or it was not a merge that removed it.
         if fields(from, &whole_seen).iter().any(|field| pruned_seen.contains(field) && !there.contains(field)) {
             return None;
@@ -212,7 +214,7 @@ impl Notes {
         (from, to): (ApiVersion, ApiVersion),
     ) -> Value {
         let says_all = |candidate: &Value| {
-            convert_extent(candidate.clone(), from, Extent::Part)
+            convert_within(candidate.clone(), from, Extent::Part)
                 .is_ok_and(|seen| there.is_subset(&fields(from, &body(&seen))))
         };
         let mut tries = (EFFORT / self.bytes.max(1)).clamp(1, MOST);

@@ -88,10 +88,10 @@ fn each_part(body: &Object, extent: Extent, spec: Projection, status: Projection
     projected
 }
 
-pub(super) fn convert(source: Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert_request(source: Source<'_>) -> (Object, Option<Saved>) {
     let (alpha, beta) = (Alpha(source.extent), Beta(source.extent));
     match source.to {
-        ApiVersion::V1Beta1 => lens::convert(&source.body, source.saved.as_ref(), &alpha, &beta),
-        ApiVersion::V1Alpha1 => lens::convert(&source.body, source.saved.as_ref(), &beta, &alpha),
+        ApiVersion::V1Beta1 => lens::convert_part(&source.body, source.saved.as_ref(), &alpha, &beta),
+        ApiVersion::V1Alpha1 => lens::convert_part(&source.body, source.saved.as_ref(), &beta, &alpha),
     }
 }

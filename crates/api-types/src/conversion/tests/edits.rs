@@ -16,6 +16,24 @@ fn service(graph: &Value) -> Value {
     down(graph)["spec"]["services"]["a"].clone()
 }
 
+/// As the header of `lens.rs` has it.
+#[test]
+fn the_example_of_the_lens() {
+    let ingress = json!({ "enabled": true, "host": "h" });
+    let source = json!({
+        "replicas": 1, "ingress": ingress, "sharedMemory": { "disabled": true, "size": "1Gi" },
+    });
+    let target = up(&alpha(&source));
+    assert_eq!(component(&target), json!({ "replicas": 1, "sharedMemorySize": "0" }));
+    assert_eq!(service(&target), source);
+    let changed = edited(&target, |graph| {
+        graph["spec"]["components"][0]["replicas"] = json!(2);
+        graph["spec"]["components"][0]["sharedMemorySize"] = json!("2Gi");
+    });
+    let expected = json!({ "replicas": 2, "ingress": ingress, "sharedMemory": { "size": "2Gi" } });
+    assert_eq!(service(&changed), expected);
+}
+
 #[test]
 fn edits_in_beta_stay() {
     let beta = up(&alpha(&json!({
@@ -187,8 +205,8 @@ fn components_added_where_alpha_said_null_stay() {
     assert_eq!(up(&down(&added))["spec"], added["spec"]);
 }
 
-/// Defect: one item that was added or removed in v1beta1 moved all of them to another place in v1alpha1, where their manager
-/// there does not have them.
+/// Defect: one item that was added or removed in v1beta1 moved all of them to another place in v1alpha1, where their
+/// manager there does not have them.
 #[test]
 fn what_is_saved_says_where_an_item_goes() {
     let service = json!({
@@ -236,7 +254,8 @@ fn what_is_saved_says_where_an_item_goes() {
     assert_comes_back(&stored_alone(&seen));
 }
 
-/// Defect: an author in v1alpha1 could not mount where an author in v1beta1 did, because the place stood in the list twice.
+/// Defect: an author in v1alpha1 could not mount where an author in v1beta1 did, because the place stood in the list
+/// twice.
 #[test]
 fn a_place_has_one_mount() {
     let service = json!({

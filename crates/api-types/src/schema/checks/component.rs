@@ -1,10 +1,10 @@
-//! Rules of components, in graphs and on their own. v1alpha1 calls those of graphs services. `self` is the component unless a
-//! rule stands below it.
+//! Rules of components, in graphs and on their own. v1alpha1 calls those of graphs services. `self` is the component
+//! unless a rule stands below it.
 
-use super::{Check, engines, graph::same};
+use super::{Check, engines, same};
 use crate::{
     conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH},
-    refusals,
+    violations,
 };
 
 /// Where the components of a kind stand in its schema.
@@ -45,21 +45,21 @@ fn picker(version: ApiVersion) -> Vec<Check> {
         ApiVersion::V1Beta1 => "self.?type.orValue('') != 'epp'",
     };
     vec![
-        Check::new("", format!("{other} || !has(self.multinode)"), refusals::PICKER_NODES)
+        Check::new("", format!("{other} || !has(self.multinode)"), violations::PICKER_NODES)
             .field(".multinode")
             .forbidden()
             .unless_broken(),
-        Check::new("", format!("{other} || self.?replicas.orValue(1) == 1"), refusals::PICKER_REPLICAS)
+        Check::new("", format!("{other} || self.?replicas.orValue(1) == 1"), violations::PICKER_REPLICAS)
             .field(".replicas")
             .unless_broken(),
-        Check::new("", format!("{other} || has(self.eppConfig)"), refusals::PICKER_CONFIG)
+        Check::new("", format!("{other} || has(self.eppConfig)"), violations::PICKER_CONFIG)
             .field(".eppConfig")
             .required()
             .unless_broken(),
         Check::new(
             "eppConfig",
             "!has(self.configMapRef) || self.configMapRef.?name.orValue('') != ''",
-            refusals::PICKER_CONFIG_MAP,
+            violations::PICKER_CONFIG_MAP,
         )
         .field(".configMapRef.name")
         .required()
@@ -70,11 +70,16 @@ fn picker(version: ApiVersion) -> Vec<Check> {
 /// Rules about what only v1alpha1 has, or limits only here.
 fn alpha() -> Vec<Check> {
     vec![
-        Check::new("eppConfig", "has(self.configMapRef) != has(self.config)", refusals::PICKER_ONE_CONFIG).forbidden(),
-        Check::new("ingress", "!self.?enabled.orValue(false) || self.?host.orValue('') != ''", refusals::INGRESS_HOST)
-            .field(".host")
-            .required()
-            .unless_broken(),
+        Check::new("eppConfig", "has(self.configMapRef) != has(self.config)", violations::PICKER_ONE_CONFIG)
+            .forbidden(),
+        Check::new(
+            "ingress",
+            "!self.?enabled.orValue(false) || self.?host.orValue('') != ''",
+            violations::INGRESS_HOST,
+        )
+        .field(".host")
+        .required()
+        .unless_broken(),
     ]
 }
 
@@ -85,10 +90,10 @@ fn beta() -> Vec<Check> {
         Check::new(
             "sharedMemorySize",
             "!string(self).startsWith('-') || self == '-0'",
-            refusals::negative(refusals::MEMORY_SIZE),
+            violations::negative(violations::MEMORY_SIZE),
         ),
-        Check::new("frontendSidecar", "self != ''", refusals::SIDECAR_UNKNOWN),
-        Check::new("", "!has(self.frontendSidecar) || has(self.podTemplate)", refusals::SIDECAR_WITHOUT_POD)
+        Check::new("frontendSidecar", "self != ''", violations::SIDECAR_UNKNOWN),
+        Check::new("", "!has(self.frontendSidecar) || has(self.podTemplate)", violations::SIDECAR_WITHOUT_POD)
             .field(".podTemplate.spec.containers")
             .required()
             .unless_broken(),
@@ -96,12 +101,12 @@ fn beta() -> Vec<Check> {
 }
 
 fn what_stays(kind: &str) -> [Check; 2] {
-    let anew = refusals::anew(kind);
+    let anew = violations::anew(kind);
     let [several, were_several] = ["self", "oldSelf"].map(|of| format!("({of}.?multinode.?nodeCount.orValue(1) > 1)"));
     [
-        Check::new("", format!("{several} == {were_several}"), format!("{}; {anew}", refusals::NODES_STAY))
+        Check::new("", format!("{several} == {were_several}"), format!("{}; {anew}", violations::NODES_STAY))
             .field(".multinode"),
-        Check::new("", same("topologyConstraint"), refusals::immutable(anew)).field(".topologyConstraint"),
+        Check::new("", same("topologyConstraint"), violations::immutable(anew)).field(".topologyConstraint"),
     ]
 }
 
@@ -109,7 +114,7 @@ const FORCED: &str = ".?experimental.?grove.?forceScalingGroup.orValue(false)";
 const FORCED_FIELD: &str = ".experimental.grove.forceScalingGroup";
 
 fn forced_stays(kind: &str) -> Check {
-    Check::new("", format!("self{FORCED} == oldSelf{FORCED}"), refusals::immutable(refusals::anew(kind)))
+    Check::new("", format!("self{FORCED} == oldSelf{FORCED}"), violations::immutable(violations::anew(kind)))
         .field(FORCED_FIELD)
         .shows(format!("(self{FORCED} ? 'true' : 'false')"))
 }
@@ -121,6 +126,7 @@ fn alone(version: ApiVersion) -> Vec<Check> {
     if version == ApiVersion::V1Beta1 {
         absent.push((format!("!self{FORCED}"), FORCED_FIELD));
     }
-    let check = |(rule, field)| Check::new("", rule, refusals::ONLY_ON_GROVE).field(field).forbidden().unless_broken();
+    let check =
+        |(rule, field)| Check::new("", rule, violations::ONLY_ON_GROVE).field(field).forbidden().unless_broken();
     absent.into_iter().map(check).collect()
 }

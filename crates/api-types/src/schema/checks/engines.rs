@@ -1,8 +1,8 @@
-//! Rules of shared GPU memory, standby engines and checkpoints. Both versions have them, in other words: v1alpha1 in the
-//! component itself, where each is switched on; v1beta1 in `experimental`, where what is there is on.
+//! Rules of shared GPU memory, standby engines and checkpoints. Both versions have them, in other words: v1alpha1 in
+//! the component itself, where each is switched on; v1beta1 in `experimental`, where what is there is on.
 
 use super::Check;
-use crate::{conversion::ApiVersion, refusals};
+use crate::{conversion::ApiVersion, violations};
 
 const CHECKPOINT: &str = "self.?checkpoint.?enabled.orValue(false)";
 const CLIENTS: &str = "has(self.checkpoint) && has(self.checkpoint.job) && \
@@ -109,44 +109,44 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
         Check::new(
             "",
             format!("!{component_shares} || {component_type}.orValue('') in {types}"),
-            refusals::MEMORY_TYPE,
+            violations::MEMORY_TYPE,
         )
         .field(words.field("gpuMemoryService"))
         .forbidden()
         .unless_broken(),
-        Check::new(place, format!("!{failover} || {memory}"), refusals::FAILOVER_ALONE)
+        Check::new(place, format!("!{failover} || {memory}"), violations::FAILOVER_ALONE)
             .field(".failover")
             .forbidden()
             .unless_broken(),
-        Check::new(place, format!("!{failover} || !{memory} || {same_mode}"), refusals::FAILOVER_MODE)
+        Check::new(place, format!("!{failover} || !{memory} || {same_mode}"), violations::FAILOVER_MODE)
             .field(".failover.mode")
             .shows(words.shown_mode("self.?failover"))
             .unless_broken(),
-        Check::new(words.field("failover").trim_start_matches('.'), one, refusals::SHADOWS).field(".numShadows"),
-        checkpoint(format!("!{CHECKPOINT} || {not_between}"), refusals::CHECKPOINT_BETWEEN_PODS),
-        checkpoint(format!("!{CHECKPOINT} || !{failover}"), refusals::CHECKPOINT_FAILOVER),
-        clients(format!("!({CLIENTS}) || {memory}"), refusals::CLIENTS_ALONE),
-        clients(format!("!({CLIENTS}) || {not_between}"), refusals::CLIENTS_BETWEEN_PODS),
+        Check::new(words.field("failover").trim_start_matches('.'), one, violations::SHADOWS).field(".numShadows"),
+        checkpoint(format!("!{CHECKPOINT} || {not_between}"), violations::CHECKPOINT_BETWEEN_PODS),
+        checkpoint(format!("!{CHECKPOINT} || !{failover}"), violations::CHECKPOINT_FAILOVER),
+        clients(format!("!({CLIENTS}) || {memory}"), violations::CLIENTS_ALONE),
+        clients(format!("!({CLIENTS}) || {not_between}"), violations::CLIENTS_BETWEEN_PODS),
     ]
 }
 
 /// The rules about what stays as it was created.
 pub(super) fn what_stays(kind: &str, version: ApiVersion) -> [Check; 3] {
-    let (words, anew) = (Words::of(version), refusals::anew(kind));
+    let (words, anew) = (Words::of(version), violations::anew(kind));
     let [memory, old_memory] = ["self", "oldSelf"].map(|of| words.is_between(of, "gpuMemoryService"));
     let [failover, old_failover] = ["self", "oldSelf"].map(|of| words.is_between(of, "failover"));
     let [shadows, old_shadows] =
         ["self", "oldSelf"].map(|of| format!("{}.?numShadows.orValue(1)", words.feature(of, "failover")));
     [
-        Check::new("", format!("{memory} == {old_memory}"), format!("{}; {anew}", refusals::MEMORY_STAYS))
+        Check::new("", format!("{memory} == {old_memory}"), format!("{}; {anew}", violations::MEMORY_STAYS))
             .field(words.field("gpuMemoryService.mode"))
             .shows(words.shown_mode(&words.feature("self", "gpuMemoryService"))),
-        Check::new("", format!("{failover} == {old_failover}"), format!("{}; {anew}", refusals::FAILOVER_STAYS))
+        Check::new("", format!("{failover} == {old_failover}"), format!("{}; {anew}", violations::FAILOVER_STAYS))
             .field(words.field("failover")),
         Check::new(
             "",
             format!("!{failover} || !{old_failover} || {shadows} == {old_shadows}"),
-            refusals::immutable(anew),
+            violations::immutable(anew),
         )
         .field(words.field("failover.numShadows")),
     ]

@@ -1,9 +1,9 @@
 //! Rules of graphs.
 
-use super::{Check, component};
+use super::{Check, component, same};
 use crate::{
     conversion::{ApiVersion, GRAPH},
-    grove, refusals,
+    grove, violations,
 };
 
 const IS_SUBDOMAIN: &str = "size(self) <= 253 && \
@@ -32,18 +32,18 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
                 restarts = restarts("self"),
                 restarted = restarts("oldSelf"),
             ),
-            refusals::RESTART_IN_UPDATE,
+            violations::RESTART_IN_UPDATE,
         )
         .field(".spec.restart.id")
         .shows("(has(self.spec.restart) ? '\"' + self.spec.restart.id + '\"' : 'null')"),
         Check::new(
             "spec.restart.strategy",
             "self.?type.orValue('') != 'Parallel' || !has(self.order) || size(self.order) == 0",
-            refusals::PARALLEL_ORDER,
+            violations::PARALLEL_ORDER,
         )
         .field(".order")
         .forbidden(),
-        Check::new("spec", format!("has(self.topologyConstraint) || !({constrained})"), refusals::TOPOLOGY)
+        Check::new("spec", format!("has(self.topologyConstraint) || !({constrained})"), violations::TOPOLOGY)
             .field(".topologyConstraint")
             .required()
             .unless_broken(),
@@ -52,16 +52,16 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
             format!(
                 "!has(self.topologyConstraint) || self.topologyConstraint.?packDomain.orValue('') != '' || ({constrained})"
             ),
-            refusals::PACK_DOMAIN,
+            violations::PACK_DOMAIN,
         )
         .field(".topologyConstraint.packDomain")
         .required()
         .unless_broken(),
-        Check::new("spec.experimental.kvTransferPolicy.clusterTopologyName", IS_SUBDOMAIN, refusals::OBJECT_NAME),
+        Check::new("spec.experimental.kvTransferPolicy.clusterTopologyName", IS_SUBDOMAIN, violations::OBJECT_NAME),
     ];
     checks.extend(what_stays());
     if version == ApiVersion::V1Alpha1 {
-        checks.push(Check::new("spec.pvcs[].name", "self != ''", refusals::CLAIM_NAME).required());
+        checks.push(Check::new("spec.pvcs[].name", "self != ''", violations::CLAIM_NAME).required());
     }
     let components = component::place(GRAPH, version);
     let fragments = ["", ".multinode.leader", ".multinode.worker"].map(|role| format!("{components}{role}"));
@@ -72,7 +72,7 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
 }
 
 fn what_stays() -> [Check; 3] {
-    let stays = || refusals::immutable(refusals::anew(GRAPH));
+    let stays = || violations::immutable(violations::anew(GRAPH));
     [
         Check::new("spec", same("backendFramework"), stays())
             .field(".backendFramework")
@@ -93,11 +93,6 @@ fn what_stays() -> [Check; 3] {
     ]
 }
 
-/// Whether a field is the same in old and new, or in neither.
-pub(super) fn same(field: &str) -> String {
-    format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})")
-}
-
 /// The rules of a fragment in Grove's API, which stands in the field `providerOverride` of `parent`.
 fn fragment(parent: &str) -> [Check; 2] {
     let at = |field: &str| format!("{parent}.providerOverride.{field}");
@@ -105,8 +100,8 @@ fn fragment(parent: &str) -> [Check; 2] {
         Check::new(
             &at("apiVersion"),
             format!("self == '{}'", grove::API_VERSION),
-            refusals::supported(&[grove::API_VERSION]),
+            violations::supported(&[grove::API_VERSION]),
         ),
-        Check::new(&at("target"), "self == oldSelf", refusals::immutable(refusals::anew(GRAPH))),
+        Check::new(&at("target"), "self == oldSelf", violations::immutable(violations::anew(GRAPH))),
     ]
 }

@@ -1,11 +1,13 @@
-//! Rules of ours that the API server holds by itself, in CEL: what can be told from an object alone, or from it and the one
-//! that it replaces.
+//! Rules of ours that the API server holds by itself, in CEL: what can be told from an object alone, or from it and the
+//! one that it replaces.
 //!
-//! The webhook server holds them as well: it knows both versions at once, tells everything that is wrong and not only what
-//! CEL finds, and shows the way in clusters whose definitions are older. Both say the same ([`crate::refusals`]), and a test
-//! sees that they refuse the same objects at the same fields. Rules of the reference's definitions are in [`super::rules`].
+//! The webhook server holds them as well: it knows both versions at once, tells everything that is wrong and not only
+//! what CEL finds, and shows the way in clusters whose definitions are older. Both say the same
+//! ([`crate::violations`]), and a test sees that they refuse the same objects at the same fields. Rules of the
+//! reference's definitions are in [`super::rules`].
 //!
-//! A rule refuses nothing that was stored before the rule was there, as long as the change leaves alone what it is about:
+//! A rule refuses nothing that was stored before the rule was there, as long as the change leaves alone what it is
+//! about:
 //!
 //! - One about a single value stands at that value. The API server lets it be while the value stays.
 //! - One about several fields stands above them, and is [`When::Broken`]: it holds unless the old object broke it already.
@@ -168,6 +170,11 @@ pub fn add(schema: &mut Value, kind: &str, api_version: &str) -> Result<(), Sche
         }
     }
     Ok(())
+}
+
+/// Whether a field is the same in old and new, or in neither.
+fn same(field: &str) -> String {
+    format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})")
 }
 
 #[cfg(test)]

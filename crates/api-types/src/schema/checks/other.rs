@@ -1,7 +1,7 @@
 //! Rules of kinds that are neither graphs nor components.
 
 use super::Check;
-use crate::{conversion::ApiVersion, refusals, v1alpha1::ModelSource};
+use crate::{conversion::ApiVersion, v1alpha1::ModelSource, violations};
 
 const MODEL: &str = "DynamoModel";
 
@@ -12,7 +12,7 @@ pub(super) fn checks() -> Vec<Check> {
     let checkpoint = Check::new(
         "spec",
         "!self.?gpuMemoryService.?enabled.orValue(false) || self.gpuMemoryService.?mode.orValue('intraPod') == 'intraPod'",
-        refusals::supported(&["intraPod"]),
+        violations::supported(&["intraPod"]),
     )
     .field(".gpuMemoryService.mode")
     .shows("'\"' + self.gpuMemoryService.mode + '\"'")
@@ -20,7 +20,7 @@ pub(super) fn checks() -> Vec<Check> {
     let request = Check::new(
         "spec",
         "self.?searchStrategy.orValue('rapid') != 'thorough' || self.?backend.orValue('auto') != 'auto'",
-        refusals::THOROUGH,
+        violations::THOROUGH,
     )
     .field(".searchStrategy")
     .shows("'\"' + self.searchStrategy + '\"'")
@@ -33,32 +33,33 @@ pub(super) fn checks() -> Vec<Check> {
 
 fn models() -> Vec<Check> {
     let schemes = ModelSource::SCHEMES.map(|scheme| format!("'{scheme}'")).join(", ");
-    let stays = || refusals::immutable(refusals::anew(MODEL));
+    let stays = || violations::immutable(violations::anew(MODEL));
     vec![
-        Check::new("spec.modelName", "self != ''", refusals::MODEL_NAME).required(),
-        Check::new("spec.baseModelName", "self != ''", refusals::BASE_MODEL_NAME).required(),
+        Check::new("spec.modelName", "self != ''", violations::MODEL_NAME).required(),
+        Check::new("spec.baseModelName", "self != ''", violations::BASE_MODEL_NAME).required(),
         Check::new("spec.baseModelName", "self == oldSelf", stays()),
         Check::new("spec.modelType", "self == oldSelf", stays()),
-        Check::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", refusals::source())
+        Check::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", violations::source())
             .field(".source")
             .required()
             .unless_broken(),
         Check::new(
             "spec",
             "self.?modelType.orValue('') != 'lora' || !has(self.source) || self.source.?uri.orValue('') != ''",
-            refusals::source(),
+            violations::source(),
         )
         .field(".source.uri")
         .required()
         .unless_broken(),
-        // At `spec`, because the API server shows the value at which a rule stands, and people put credentials into addresses.
+        // At `spec`, because the API server shows the value at which a rule stands, and people put credentials into
+        // addresses.
         Check::new(
             "spec",
             format!(
                 "self.?modelType.orValue('') != 'lora' || self.?source.?uri.orValue('') == '' || \
                  [{schemes}].exists(scheme, self.source.uri.startsWith(scheme))"
             ),
-            refusals::scheme(),
+            violations::scheme(),
         )
         .field(".source.uri")
         .unless_broken(),

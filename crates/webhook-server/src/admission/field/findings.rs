@@ -56,7 +56,7 @@ impl Findings {
 
     /// The field keeps the value it was created with.
     pub(in crate::admission) fn immutable(&mut self, at: &Node<'_>, remedy: impl Display) {
-        self.invalid(at, api_types::refusals::immutable(remedy));
+        self.invalid(at, api_types::violations::immutable(remedy));
     }
 
     /// The field must not be set, or not by this user.

@@ -1,7 +1,7 @@
 //! Fields that only v1alpha1 has. They live on in objects that are stored as v1beta1, and are looked at in the object's
 //! v1alpha1 form.
 
-use api_types::{annotations, names, refusals};
+use api_types::{annotations, names, violations};
 
 use super::{
     super::field::{Findings, Node},
@@ -16,7 +16,7 @@ pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
     let spec = object.field("spec");
     for claim in spec.field("pvcs").items() {
         if claim.field("name").text().is_empty() {
-            out.required(&claim.field("name"), refusals::CLAIM_NAME);
+            out.required(&claim.field("name"), violations::CLAIM_NAME);
         }
     }
     let metadata = object.field("metadata");
@@ -39,11 +39,11 @@ pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &s
     further_caches(component, out);
     let ingress = component.field("ingress");
     if ingress.field("enabled").is_true() && ingress.field("host").text().is_empty() {
-        out.required(&ingress.field("host"), refusals::INGRESS_HOST);
+        out.required(&ingress.field("host"), violations::INGRESS_HOST);
     }
     let picker = component.field("eppConfig");
     if picker.is_set() && picker.field("configMapRef").is_set() == picker.field("config").is_set() {
-        out.forbidden(&picker, refusals::PICKER_ONE_CONFIG);
+        out.forbidden(&picker, violations::PICKER_ONE_CONFIG);
     }
     if component.field("frontendSidecar").is_set()
         && component.fields(&["extraPodSpec", "containers"]).named(SIDECAR).is_some()

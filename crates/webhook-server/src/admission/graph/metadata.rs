@@ -1,6 +1,6 @@
 //! Name and annotations of a graph.
 
-use api_types::{annotations, refusals, v1beta1::EngineMode};
+use api_types::{annotations, v1beta1::EngineMode, violations};
 
 use super::super::{
     Operation,
@@ -53,7 +53,7 @@ fn one_of(annotation: &Node<'_>, supported: &[&str], out: &mut Findings) {
 /// Names that become values of labels must fit into them.
 fn name(graph: &Graph<'_>, out: &mut Findings) {
     let global = graph.components().iter().all(|c| c.field("globalDynamoNamespace").is_true());
-    if let Some((problem, remedy)) = refusals::graph_name(graph.namespace(), graph.name(), global) {
+    if let Some((problem, remedy)) = violations::graph_name(graph.namespace(), graph.name(), global) {
         out.invalid(&graph.metadata().field("name"), format!("{problem}; {remedy}"));
     }
 }

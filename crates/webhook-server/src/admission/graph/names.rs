@@ -1,6 +1,6 @@
 //! Grove puts the names of a graph and of what is below it into one name, which must not become too long.
 
-use api_types::{names, refusals};
+use api_types::{names, violations};
 
 use super::super::{field::Findings, view::Component};
 
@@ -10,7 +10,7 @@ pub(super) fn check(graph: &str, components: &[Component<'_>], out: &mut Finding
     for component in components {
         let length = set + below(component);
         if length > names::GROVE_COMBINED_MAX {
-            let detail = format!("{}; {}", refusals::combined_name(length), refusals::COMBINED_NAME_REMEDY);
+            let detail = format!("{}; {}", violations::combined_name(length), violations::COMBINED_NAME_REMEDY);
             out.invalid(&component.field("name"), detail);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api_types::{refusals, v1beta1::RestartStrategyType};
+use api_types::{v1beta1::RestartStrategyType, violations};
 
 use super::super::{
     field::{Findings, Node},
@@ -16,7 +16,7 @@ pub(super) fn check(restart: &Node<'_>, components: &[Component<'_>], out: &mut 
         return;
     }
     if strategy.field("type").parse() == Some(RestartStrategyType::Parallel) {
-        return out.forbidden(&order, refusals::PARALLEL_ORDER);
+        return out.forbidden(&order, violations::PARALLEL_ORDER);
     }
     let names: BTreeSet<&str> = components.iter().map(Component::name).collect();
     let items: Vec<Node<'_>> = order.items().collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api_types::refusals;
+use api_types::violations;
 
 use super::super::{
     Facts, Found, Lookup, Operation,
@@ -40,11 +40,11 @@ fn constraints(graph: &Graph<'_>, facts: Option<&Facts>, out: &mut Findings) {
     }
     not_twice(graph, out);
     if !whole.is_set() {
-        return out.required(&whole, refusals::TOPOLOGY);
+        return out.required(&whole, violations::TOPOLOGY);
     }
     let domain = whole.field("packDomain");
     if domain.text().is_empty() && parts.is_empty() {
-        out.required(&domain, refusals::PACK_DOMAIN);
+        out.required(&domain, violations::PACK_DOMAIN);
     }
     let Some(levels) = levels(&whole.field("clusterTopologyName"), facts, out) else { return };
     let widest = if domain.text().is_empty() { None } else { levels.find(&domain, out) };
@@ -86,7 +86,7 @@ fn transfer_policy(graph: &Graph<'_>, pathway: &Pathway, facts: Option<&Facts>, 
         out.forbidden(&name, reason);
     }
     if !is_dns_subdomain(name.text()) {
-        return out.invalid(&name, refusals::OBJECT_NAME);
+        return out.invalid(&name, violations::OBJECT_NAME);
     }
     if let Some(levels) = levels(&name, facts, out) {
         levels.find(&policy.field("domain"), out);

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use api_types::{
-    annotations, refusals,
+    annotations,
     v1beta1::{KvTransferEnforcement, RollingUpdatePhase},
+    violations,
 };
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ pub(in crate::admission) fn check_update(
     facts: &Facts,
     out: &mut Findings,
 ) {
-    let anew = refusals::anew(KIND);
+    let anew = violations::anew(KIND);
     provider(new, old, request, facts, out);
     let (spec, before) = (new.spec(), old.spec());
     shared::provider_override_update(&spec.field("providerOverride"), &before.field("providerOverride"), &anew, out);
@@ -111,6 +112,6 @@ fn restart(new: &Graph<'_>, old: &Graph<'_>, out: &mut Findings) {
     }
     let [now, before] = [new, old].map(|graph| graph.spec().fields(&["restart", "id"]));
     if now.text() != before.text() {
-        out.invalid(&now, refusals::RESTART_IN_UPDATE);
+        out.invalid(&now, violations::RESTART_IN_UPDATE);
     }
 }

@@ -1,6 +1,6 @@
 //! Checkpoints of engine processes.
 
-use api_types::refusals;
+use api_types::violations;
 
 use super::super::{Facts, field::Findings, view::Component};
 
@@ -13,18 +13,18 @@ pub(super) fn check(component: &Component<'_>, facts: &Facts, out: &mut Findings
             out.forbidden(&checkpoint, detail);
         }
         if component.shares_memory_between_pods() {
-            out.forbidden(&checkpoint, refusals::CHECKPOINT_BETWEEN_PODS);
+            out.forbidden(&checkpoint, violations::CHECKPOINT_BETWEEN_PODS);
         }
         if component.failover().is_some() {
-            out.forbidden(&checkpoint, refusals::CHECKPOINT_FAILOVER);
+            out.forbidden(&checkpoint, violations::CHECKPOINT_FAILOVER);
         }
     }
     let clients = checkpoint.fields(&["job", "gmsClientContainers"]);
     if clients.has_entries() {
         if component.memory_service().is_none() {
-            out.forbidden(&clients, refusals::CLIENTS_ALONE);
+            out.forbidden(&clients, violations::CLIENTS_ALONE);
         } else if component.shares_memory_between_pods() {
-            out.forbidden(&clients, refusals::CLIENTS_BETWEEN_PODS);
+            out.forbidden(&clients, violations::CLIENTS_BETWEEN_PODS);
         }
     }
 }

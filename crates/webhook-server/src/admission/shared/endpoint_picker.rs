@@ -1,6 +1,6 @@
 //! The endpoint picker of a gateway.
 
-use api_types::{refusals, v1beta1::ComponentType};
+use api_types::{v1beta1::ComponentType, violations};
 
 use super::{
     super::{field::Findings, view::Component},
@@ -16,17 +16,17 @@ pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &
             out.forbidden(&component.field("type"), detail);
         }
         if component.is_multinode() {
-            out.forbidden(&component.field("multinode"), refusals::PICKER_NODES);
+            out.forbidden(&component.field("multinode"), violations::PICKER_NODES);
         }
         if component.replicas() != 1 {
-            out.invalid(&component.field("replicas"), refusals::PICKER_REPLICAS);
+            out.invalid(&component.field("replicas"), violations::PICKER_REPLICAS);
         }
         if !config.is_set() {
-            out.required(&config, refusals::PICKER_CONFIG);
+            out.required(&config, violations::PICKER_CONFIG);
         }
     }
     let reference = config.field("configMapRef");
     if reference.is_set() && reference.field("name").text().is_empty() {
-        out.required(&reference.field("name"), refusals::PICKER_CONFIG_MAP);
+        out.required(&reference.field("name"), violations::PICKER_CONFIG_MAP);
     }
 }

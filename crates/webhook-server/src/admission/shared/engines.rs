@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use api_types::{
-    refusals,
     v1beta1::{ComponentType, EngineMode},
+    violations,
 };
 
 use super::super::{
@@ -21,7 +21,7 @@ fn memory_service(component: &Component<'_>, out: &mut Findings) {
     let Some(mode) = component.memory_service() else { return };
     let service = component.experimental("gpuMemoryService");
     if !component.is_worker() {
-        out.forbidden(&service, refusals::MEMORY_TYPE);
+        out.forbidden(&service, violations::MEMORY_TYPE);
     }
     match component.gpus() {
         Gpus::Count(1..) => {}
@@ -60,14 +60,14 @@ fn failover(component: &Component<'_>, out: &mut Findings) {
     let Some(mode) = component.failover() else { return };
     let failover = component.experimental("failover");
     match component.memory_service() {
-        None => out.forbidden(&failover, refusals::FAILOVER_ALONE),
+        None => out.forbidden(&failover, violations::FAILOVER_ALONE),
         // A mode that is left out is one too.
-        Some(service) if service != mode => out.invalid(&failover.field("mode"), refusals::FAILOVER_MODE),
+        Some(service) if service != mode => out.invalid(&failover.field("mode"), violations::FAILOVER_MODE),
         Some(_) => {}
     }
     if mode == EngineMode::IntraPod {
         if component.shadows() > 1 {
-            out.invalid(&failover.field("numShadows"), refusals::SHADOWS);
+            out.invalid(&failover.field("numShadows"), violations::SHADOWS);
         }
         return;
     }

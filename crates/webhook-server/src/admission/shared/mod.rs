@@ -8,7 +8,7 @@ mod power;
 mod template;
 mod update;
 
-use api_types::refusals;
+use api_types::violations;
 pub(super) use checkpoint::warn;
 pub(super) use power::{power_limit, power_limit_update};
 pub(super) use template::discovery_backend;
@@ -44,7 +44,7 @@ impl Owner<'_> {
     fn not_grove(&self) -> Option<&str> {
         match self {
             Self::Graph { pathway, .. } => pathway.reason(),
-            Self::Nobody => Some(refusals::ONLY_ON_GROVE),
+            Self::Nobody => Some(violations::ONLY_ON_GROVE),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The pod template, and fields that point into it.
 
 use api_types::{
-    annotations, refusals,
+    annotations,
     v1beta1::{BackendFramework, MAIN_CONTAINER},
+    violations,
 };
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde::Deserialize;
@@ -30,8 +31,8 @@ pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &
     elastic_experts(component, around.framework, out);
 }
 
-/// Whether a value is a pod template. Some templates have no schema that the API server could hold them against, and one
-/// that is none would make the whole object unreadable.
+/// Whether a value is a pod template. Some templates have no schema that the API server could hold them against, and
+/// one that is none would make the whole object unreadable.
 fn is_template(template: &Node<'_>, out: &mut Findings) {
     if !template.is_set() {
         return;
@@ -92,7 +93,7 @@ fn quantities(component: &Component<'_>, out: &mut Findings) {
 
 /// Size of `/dev/shm`.
 pub(super) fn shared_memory(component: &Component<'_>, out: &mut Findings) {
-    quantity(&component.field("sharedMemorySize"), refusals::MEMORY_SIZE, out);
+    quantity(&component.field("sharedMemorySize"), violations::MEMORY_SIZE, out);
 }
 
 fn quantity(node: &Node<'_>, remedy: &str, out: &mut Findings) {
@@ -101,7 +102,7 @@ fn quantity(node: &Node<'_>, remedy: &str, out: &mut Findings) {
     }
     match node.quantity().and_then(|text| api_types::quantity::nanos(&text)) {
         None => out.invalid(node, format!("is no quantity; {remedy}")),
-        Some(value) if value < 0 => out.invalid(node, refusals::negative(remedy)),
+        Some(value) if value < 0 => out.invalid(node, violations::negative(remedy)),
         Some(_) => {}
     }
 }
@@ -122,7 +123,7 @@ fn frontend_sidecar(component: &Component<'_>, out: &mut Findings) {
     let sidecar = component.field("frontendSidecar");
     let Some(name) = sidecar.given() else { return };
     if !component.field("podTemplate").is_set() {
-        out.required(&component.containers(), refusals::SIDECAR_WITHOUT_POD);
+        out.required(&component.containers(), violations::SIDECAR_WITHOUT_POD);
     } else if name == MAIN_CONTAINER {
         let remedy = "name a container beside it that shall answer HTTP, or remove the field";
         out.invalid(
@@ -130,7 +131,7 @@ fn frontend_sidecar(component: &Component<'_>, out: &mut Findings) {
             format!("names the container {MAIN_CONTAINER}, which runs the component itself; {remedy}"),
         );
     } else if name.is_empty() || !component.has_container(name) {
-        out.invalid(&sidecar, refusals::SIDECAR_UNKNOWN);
+        out.invalid(&sidecar, violations::SIDECAR_UNKNOWN);
     }
 }
 

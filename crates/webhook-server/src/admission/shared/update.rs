@@ -1,6 +1,6 @@
 //! What of a component may not change, and who may change the rest.
 
-use api_types::refusals;
+use api_types::violations;
 
 use super::super::{
     field::{Findings, Node},
@@ -19,10 +19,10 @@ pub(in crate::admission) struct Change {
 
 /// Checks the change of a component.
 pub(in crate::admission) fn check_update(new: &Component<'_>, old: &Component<'_>, change: Change, out: &mut Findings) {
-    let anew = refusals::anew(change.owner);
+    let anew = violations::anew(change.owner);
     provider_overrides(new, old, &anew, out);
     if new.is_multinode() != old.is_multinode() {
-        out.invalid(&new.field("multinode"), format!("{}; {anew}", refusals::NODES_STAY));
+        out.invalid(&new.field("multinode"), format!("{}; {anew}", violations::NODES_STAY));
     }
     let adapter = new.field("scalingAdapter").is_set() || old.field("scalingAdapter").is_set();
     if adapter && !change.may_scale && new.replicas() != old.replicas() {
@@ -68,11 +68,11 @@ pub(in crate::admission) fn provider_override(new: &Node<'_>, old: &Node<'_>, an
 fn engines(new: &Component<'_>, old: &Component<'_>, anew: &str, out: &mut Findings) {
     if new.shares_memory_between_pods() != old.shares_memory_between_pods() {
         let mode = new.experimental("gpuMemoryService").field("mode");
-        out.invalid(&mode, format!("{}; {anew}", refusals::MEMORY_STAYS));
+        out.invalid(&mode, format!("{}; {anew}", violations::MEMORY_STAYS));
     }
     let failover = new.experimental("failover");
     if new.fails_over_between_pods() != old.fails_over_between_pods() {
-        out.invalid(&failover, format!("{}; {anew}", refusals::FAILOVER_STAYS));
+        out.invalid(&failover, format!("{}; {anew}", violations::FAILOVER_STAYS));
     } else if new.fails_over_between_pods() && new.shadows() != old.shadows() {
         out.immutable(&failover.field("numShadows"), anew);
     }

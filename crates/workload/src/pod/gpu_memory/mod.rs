@@ -2,7 +2,7 @@
 
 pub(crate) mod inter_pod;
 
-use api_types::{env as names, gms};
+use api_types::{env as names, gpu_memory_service};
 use k8s_openapi::api::core::v1::{
     Container, EmptyDirVolumeSource, PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements, Toleration,
     Volume, VolumeMount,
@@ -12,16 +12,16 @@ use super::{env, find};
 use crate::{SharedGpus, gpus};
 
 /// Name, within a pod, of the claim that its containers share.
-pub(crate) const CLAIM: &str = gms::CLAIM;
+pub(crate) const CLAIM: &str = gpu_memory_service::CLAIM;
 /// Folder with the sockets of the server.
-pub(crate) const SOCKET_DIR: &str = gms::SOCKET_DIR;
+pub(crate) const SOCKET_DIR: &str = gpu_memory_service::SOCKET_DIR;
 /// The server's Python module.
 pub(crate) const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
 
 /// Volume of those sockets.
-pub(crate) const SOCKETS: &str = gms::SOCKETS;
+pub(crate) const SOCKETS: &str = gpu_memory_service::SOCKETS;
 /// Container of the server.
-pub(crate) const SERVER: &str = gms::SERVER;
+pub(crate) const SERVER: &str = gpu_memory_service::SERVER;
 
 /// Gives the first container's GPUs to a claim, and the claim to the server and to everybody who uses the memory.
 pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &str) {
