@@ -49,7 +49,7 @@ fn template_without_discovered_secrets(input: &RenderInput<'_>, valid: &Validate
     }
 }
 
-/// Adds the pull secrets that were found, unless the author wants none looked for.
+/// Adds discovered pull secrets, unless the user switched their discovery off.
 pub(crate) fn add_pull_secrets(
     template: &mut PodTemplateSpec,
     input: &RenderInput<'_>,

@@ -1,20 +1,20 @@
-//! Why pods do not serve, from what Kubernetes says of them.
+//! Diagnoses why pods do not serve, from their status.
 //!
-//! One pod is named: the one whose cause is nearest to something that somebody can change. The words stay the same as long
-//! as the cause does, so that they need to be written only once: no counts of restarts, no times, no back-off.
+//! One pod is named: the one whose cause most needs a change. The message is constant as long as the cause is, so that it is
+//! written only once: no counts of restarts, no times, no backoff.
 
 use api_types::conditions::component as reason;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
 
 use crate::frameworks::WAITS_FOR_LEADER;
 
-/// Longest text of Kubernetes that is passed on.
+/// Most characters of a message of Kubernetes.
 const LONGEST: usize = 400;
 
-/// Why a pod does not serve. The order is that of how surely somebody has to change something.
+/// Why a pod does not serve, in the order of how surely something must be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// No more pods are made: a quota or a policy refuses them.
+    /// The API server rejects pods: a quota or a policy.
     Refused,
     /// A Secret, a ConfigMap or a key of them is missing, or a container cannot be set up as it is written.
     Configuration,
@@ -22,13 +22,13 @@ pub enum Cause {
     Volume,
     /// An image cannot be pulled.
     ImagePull,
-    /// A container was ended because it used more memory than it may.
+    /// A container exceeded its memory limit.
     OutOfMemory,
-    /// A container ends again and again.
+    /// A container exits again and again.
     CrashLoop,
-    /// The pod ended and is not started again.
+    /// The pod ended and is not restarted.
     Failed,
-    /// No node takes the pod.
+    /// No node fits the pod.
     Unschedulable,
     /// The pod waits for the others of its gang.
     Gated,
@@ -58,12 +58,12 @@ impl Cause {
         }
     }
 
-    /// Whether pods may be on their way, with nothing for anybody to do.
+    /// Whether the cause is normal while pods start.
     pub fn is_expected(self) -> bool {
         matches!(self, Self::Gated | Self::Starting | Self::Probe | Self::Preparing)
     }
 
-    /// Whether nothing goes on without somebody's help. A node may yet come, a mount is tried again, and what ended is started anew.
+    /// Whether the cause lasts until something is changed. A node may be added, a mount is retried, and a container restarted.
     pub fn needs_action(self) -> bool {
         matches!(self, Self::Refused | Self::Configuration | Self::ImagePull)
     }
@@ -78,14 +78,14 @@ pub struct Diagnosis {
     pub message: String,
 }
 
-/// Looks for the pod whose cause is the most telling; `None` if all of them serve.
+/// Diagnoses the pod with the first cause in order; `None` if all pods serve.
 pub fn diagnose(pods: &[Pod]) -> Option<Diagnosis> {
-    most_telling(pods).map(|(_, trouble)| trouble)
+    first_cause(pods).map(|(_, trouble)| trouble)
 }
 
-/// The pod that [`diagnose`] names, if all that is known of it is that its containers are being created. Its events say more.
+/// The pod that [`diagnose`] names, if its containers are being created. Its events have the cause.
 pub fn pod_being_created(pods: &[Pod]) -> Option<&Pod> {
-    most_telling(pods).filter(|(_, trouble)| trouble.cause == Cause::Starting).map(|(pod, _)| pod)
+    first_cause(pods).filter(|(_, trouble)| trouble.cause == Cause::Starting).map(|(pod, _)| pod)
 }
 
 impl Diagnosis {
@@ -95,16 +95,16 @@ impl Diagnosis {
         Self { cause: Cause::Volume, message: cut(&format!("pod {name}: {message}")) }
     }
 
-    /// What makes pods, for example `StatefulSet w-0`, gets none; `message` is its controller's.
+    /// The owner of pods, for example `StatefulSet w-0`, cannot create them; `message` is of its controller.
     pub fn from_creation_warning(owner: &str, message: &str) -> Self {
         Self { cause: Cause::Refused, message: cut(&format!("{owner}: {message}")) }
     }
 }
 
-/// A pod that ended has mostly been replaced: it tells of the past as soon as one that is there tells of the present.
-fn most_telling(pods: &[Pod]) -> Option<(&Pod, Diagnosis)> {
+/// A pod that ended has mostly been replaced: it counts only if no live pod has a cause.
+fn first_cause(pods: &[Pod]) -> Option<(&Pod, Diagnosis)> {
     let (ended, live): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| has_ended(pod));
-    most_telling_of(&live).or_else(|| most_telling_of(&ended))
+    first_cause_of(&live).or_else(|| first_cause_of(&ended))
 }
 
 fn has_ended(pod: &Pod) -> bool {
@@ -112,7 +112,7 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-fn most_telling_of<'a>(pods: &[&'a Pod]) -> Option<(&'a Pod, Diagnosis)> {
+fn first_cause_of<'a>(pods: &[&'a Pod]) -> Option<(&'a Pod, Diagnosis)> {
     let mut all: Vec<_> = pods.iter().filter_map(|pod| Some((trouble_of(pod)?, *pod))).collect();
     all.sort_by(|((a, _), one), ((b, _), other)| (a, &one.metadata.name).cmp(&(b, &other.metadata.name)));
     let ((cause, what), pod) = all.first()?;
@@ -134,7 +134,7 @@ fn trouble_of(pod: &Pod) -> Option<(Cause, String)> {
     let mut found: Vec<_> = others.filter_map(of_container).collect();
     found.extend(first.map(preparing));
     found.extend(of_pod(status));
-    // Of two containers in trouble, the one that stands first.
+    // Of two containers with one cause, the first.
     found.into_iter().min_by_key(|(cause, _)| *cause)
 }
 
@@ -259,7 +259,7 @@ mod tests {
         json!({ "phase": "Pending", "conditions": [condition] })
     }
 
-    fn told(statuses: impl IntoIterator<Item = Value>) -> Option<(Cause, String)> {
+    fn diagnosed(statuses: impl IntoIterator<Item = Value>) -> Option<(Cause, String)> {
         let named = statuses.into_iter().enumerate().map(|(index, status)| pod(&format!("w-{index}"), status));
         diagnose(&named.collect::<Vec<_>>()).map(|trouble| (trouble.cause, trouble.message))
     }
@@ -323,7 +323,7 @@ mod tests {
             ),
         ];
         for (status, cause, message) in table {
-            assert_eq!(told([status]), Some((cause, format!("pod w-0: {message}"))));
+            assert_eq!(diagnosed([status]), Some((cause, format!("pod w-0: {message}"))));
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
     fn the_pod_that_somebody_can_help_is_named_and_not_the_one_that_waits() {
         let loading = container(json!({ "state": { "running": {} } }));
         let image = waiting("ImagePullBackOff", "no");
-        let (cause, message) = told([loading, image.clone(), image]).unwrap();
+        let (cause, message) = diagnosed([loading, image.clone(), image]).unwrap();
         assert_eq!(cause, Cause::ImagePull);
         assert!(message.starts_with("pod w-1, and others like it: "), "{message}");
     }
@@ -352,11 +352,11 @@ mod tests {
                 (loading.clone(), Cause::Probe),
                 (waiting("ContainerCreating", ""), Cause::Starting),
             ] {
-                let (told, message) = told([ended.clone(), there]).unwrap();
-                assert_eq!((told, message.starts_with("pod w-1: ")), (cause, true), "{message}");
+                let (found, message) = diagnosed([ended.clone(), there]).unwrap();
+                assert_eq!((found, message.starts_with("pod w-1: ")), (cause, true), "{message}");
             }
-            let (_, message) = told([ended.clone(), serving.clone()]).unwrap();
-            assert!(message.starts_with("pod w-0: "), "nobody else tells: {message}");
+            let (_, message) = diagnosed([ended.clone(), serving.clone()]).unwrap();
+            assert!(message.starts_with("pod w-0: "), "no other pod has a cause: {message}");
         }
     }
 
@@ -374,11 +374,11 @@ mod tests {
             diagnose(&[pod]).map(|trouble| (trouble.cause, trouble.message))
         };
         let running = json!({ "running": {} });
-        let told = of("wait-for-leader-mp", Value::Null, running.clone()).unwrap();
+        let found = of("wait-for-leader-mp", Value::Null, running.clone()).unwrap();
         let text = "pod w: it waits for the leader of its replica to answer (container wait-for-leader-mp)";
-        assert_eq!(told, (Cause::Preparing, text.to_owned()));
-        let told = of("copy", Value::Null, running.clone()).unwrap();
-        assert_eq!(told.1, "pod w: container copy runs, and the others start when it has ended");
+        assert_eq!(found, (Cause::Preparing, text.to_owned()));
+        let found = of("copy", Value::Null, running.clone()).unwrap();
+        assert_eq!(found.1, "pod w: container copy runs, and the others start when it has ended");
         let image = json!({ "waiting": { "reason": "ErrImagePull", "message": "no" } });
         assert_eq!(of("copy", Value::Null, image).unwrap().0, Cause::ImagePull);
         assert_eq!(of("server", json!("Always"), running).unwrap().0, Cause::Starting, "it runs beside the others");
@@ -403,7 +403,7 @@ mod tests {
             "state": { "running": {} } });
         let worker = json!({ "phase": "Pending", "initContainerStatuses": [init] });
         let leader = container(json!({ "state": { "running": {} }, "started": false }));
-        assert_eq!(told([worker, leader]).unwrap().0, Cause::Probe);
+        assert_eq!(diagnosed([worker, leader]).unwrap().0, Cause::Probe);
     }
 
     #[test]
@@ -411,7 +411,7 @@ mod tests {
         let serving = json!({ "phase": "Running", "containerStatuses": [
             { "name": "main", "image": "i", "imageID": "", "ready": true, "restartCount": 1, "state": { "running": {} },
               "lastState": { "terminated": { "exitCode": 1 } } }] });
-        assert_eq!(told([serving, json!({})]), None);
+        assert_eq!(diagnosed([serving, json!({})]), None);
         let mut going = pod("w", waiting("ImagePullBackOff", "no"));
         going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         assert_eq!(diagnose(&[going]), None);

@@ -43,7 +43,7 @@ impl fmt::Display for TemplateDigest {
 /// A Secret that appears or vanishes must not roll running pods. They change with the next template, which rolls pods
 /// anyway. Pods that never came up may lack just that Secret: a workload that never served takes what appears.
 /// A live workload without a digest comes from another operator; there, the same images need the same secrets. Live
-/// secrets that lack one of the author's are never kept.
+/// secrets that lack one of the user's are never kept.
 pub fn keep_live_pull_secrets<W: Workload>(rendered: &mut W, valid: &ValidatedComponent<'_>, live: Option<&W>) {
     let Some(live) = live else { return };
     let same_template = match TemplateDigest::carried_by(live) {

@@ -17,12 +17,12 @@ use k8s_openapi::api::networking::v1::{
 
 use crate::{RenderInput, ValidatedComponent, metadata::Pairs};
 
-/// Domain below which hosts are named when nobody names one.
+/// Default domain of hosts.
 const DEFAULT_SUFFIX: &str = "local";
 /// Istio's reserved gateway: the sidecars of all pods of the mesh.
 const MESH: &str = "mesh";
 
-/// What the operator is told about the way in. Everything unset: there is none, unless a component of v1alpha1 asks for it.
+/// Configuration of the exposure outside the cluster. Without any, only components of v1alpha1 that ask for it are exposed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExposureSettings {
     /// Gateway of VirtualServices.
@@ -207,7 +207,7 @@ pub fn render_virtual_service(input: &RenderInput<'_>, valid: &ValidatedComponen
     })
 }
 
-/// What the component asks for, else what the operator is told; `None` for everything that is no frontend of a graph.
+/// The exposure that the component asks for, else the configured one; `None` for everything that is no frontend of a graph.
 fn exposure(settings: &ExposureSettings, valid: &ValidatedComponent<'_>) -> Option<Exposure> {
     if valid.spec().type_ != Some(ComponentType::Frontend) {
         return None;
@@ -257,7 +257,7 @@ fn wanted(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
 }
 
 impl Exposure {
-    /// The author's labels, and those by which the object is watched: the reference gives it none.
+    /// The user's labels, and those by which the object is watched: the upstream operator gives it none.
     fn labels(&self, valid: &ValidatedComponent<'_>) -> Pairs {
         let mut all = self.labels.clone();
         all.extend(valid.graph().map(|graph| (labels::OWN_GRAPH.to_owned(), names::label_value(graph))));

@@ -1,4 +1,4 @@
-//! JSON as the Go operator writes it: what it has written stays, byte for byte.
+//! JSON as the upstream operator writes it: what it has written stays, byte for byte.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ pub(crate) fn to_string(value: &impl Serialize) -> String {
     fit_for_html(&serde_json::to_string(value).unwrap_or_default())
 }
 
-/// JSON with escapes for the letters that mean something in HTML. None of them stands outside of a string.
+/// JSON with escapes for characters that are special in HTML, which occur in strings only.
 pub fn fit_for_html(text: &str) -> String {
     let mut go = String::with_capacity(text.len());
     for letter in text.chars() {

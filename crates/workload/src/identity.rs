@@ -19,7 +19,7 @@ impl<'a> ValidatedComponent<'a> {
         if spec_name.is_empty() { self.own_label(labels::COMPONENT).unwrap_or(self.name) } else { spec_name }
     }
 
-    /// Graph that owns the component, or that its label names; `None` if it stands alone.
+    /// Graph that owns the component, or that its label names; `None` if it is standalone.
     pub fn graph(&self) -> Option<&'a str> {
         self.owning_graph().or_else(|| self.own_label(labels::GRAPH))
     }
@@ -47,7 +47,7 @@ impl<'a> ValidatedComponent<'a> {
         names::runtime_namespace(&self.dynamo_namespace(), self.generation())
     }
 
-    /// Name that pods know as their graph's: the component's own if it stands alone.
+    /// Name that pods know as their graph's: the component's own if it is standalone.
     ///
     /// A graph that was deleted without its components leaves them its label: they must go on as they are.
     pub(crate) fn graph_for_pods(&self) -> &'a str {

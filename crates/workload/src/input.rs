@@ -1,4 +1,4 @@
-//! What rendering needs to know beside the component itself.
+//! Input of rendering beside the component.
 
 use crate::{ExposureSettings, PullSecretIndex, checkpoint::Restore};
 
@@ -34,7 +34,7 @@ pub struct PodSettings {
     pub model_express_url: Option<String>,
     /// URL of Prometheus.
     pub prometheus_endpoint: Option<String>,
-    /// The way in from outside the cluster.
+    /// Exposure outside the cluster.
     pub exposure: ExposureSettings,
     /// Secret with the key pair of MPI over SSH; `mpi-run-ssh-secret` if `None`.
     pub mpi_secret: Option<String>,
@@ -51,7 +51,7 @@ pub enum DiscoveryBackend {
 }
 
 impl DiscoveryBackend {
-    /// The name as it stands in annotations, labels and the operator's configuration.
+    /// The name in annotations, labels and the operator's configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Kubernetes => "kubernetes",

@@ -1,6 +1,6 @@
 //! Which workers may exchange key-value caches: what a worker's pod has to know about its place and the policy.
 //!
-//! It is part of the author's template and not of the rendering, because a component does not know its graph's policy.
+//! It is part of the user's template and not of the rendering, because a component does not know its graph's policy.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::pod::env;
 const VOLUME: &str = "topology-labels";
 const FOLDER: &str = "/etc/dynamo/topology";
 
-/// The variables that are the policy's alone; an author's of these names go.
+/// The variables that are the policy's alone; an user's of these names go.
 const OWNED: [&str; 5] = [
     names::DYN_KV_TRANSFER_DOMAIN,
     names::DYN_KV_TRANSFER_ENFORCEMENT,
@@ -28,13 +28,13 @@ const OWNED: [&str; 5] = [
 ];
 
 /// Tells a worker's main container the policy, and where the pod is: a file for each domain, which fills when the pod gets
-/// the label. `domains` are those of the policy's cluster topology; with a label key they are not looked at.
+/// the label. `domains` are those of the policy's cluster topology; with a label key they are not used.
 ///
 /// A template without a container `main` is left as it is.
 pub fn apply_kv_transfer_policy(template: &mut PodTemplateSpec, policy: &KvTransferPolicy, domains: &[String]) {
     let Some(pod) = template.spec.as_mut() else { return };
     let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN_CONTAINER) else { return };
-    tell(main, policy);
+    set_environment(main, policy);
     let volumes = pod.volumes.get_or_insert_default();
     volumes.retain(|volume| volume.name != VOLUME);
     volumes.push(volume(policy, domains));
@@ -50,7 +50,7 @@ pub fn kv_transfer_annotations(policy: &KvTransferPolicy) -> BTreeMap<String, St
     given.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-fn tell(main: &mut Container, policy: &KvTransferPolicy) {
+fn set_environment(main: &mut Container, policy: &KvTransferPolicy) {
     let mut own = main.env.take().unwrap_or_default();
     own.retain(|variable| !OWNED.contains(&variable.name.as_str()));
     main.env = Some(env::union(own, environment(policy)));
@@ -80,7 +80,7 @@ fn environment(policy: &KvTransferPolicy) -> Vec<EnvVar> {
     all
 }
 
-/// The domains that a pod was told of; none if it has no such volume.
+/// The domains in the volume of a pod; none if it has no such volume.
 pub fn topology_domains(pod: &PodSpec) -> Option<Vec<String>> {
     let volume = pod.volumes.iter().flatten().find(|volume| volume.name == VOLUME)?;
     let files = volume.downward_api.as_ref()?.items.as_ref()?;

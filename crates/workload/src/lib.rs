@@ -1,14 +1,14 @@
 //! Pure rendering: one `DynamoComponentDeployment` becomes a Deployment or a LeaderWorkerSet, and a Service.
 //!
 //! Nothing here does I/O, reads a clock or draws a random number; the same input gives the same objects, byte for byte.
-//! User mistakes are found once, by [`validate`]; everything after it is infallible.
+//! User violations are found once, by [`validate`]; everything after it is infallible.
 //!
 //! ```text
-//! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Violation>>   all mistakes at once
+//! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Violation>>   all violations at once
 //! render_deployment(&RenderInput, &Validated)      -> Deployment        owner, labels, strategy, template, digest
 //! render_service(&RenderInput, &Validated)         -> Option<Service>   None: there must be none
 //! render_ingress, render_virtual_service           -> Option<…>         the way in from outside
-//! render_model_service(namespace, model)           -> Service           of the pods of a base model, whoever runs them
+//! render_model_service(namespace, model)           -> Service           of the pods of a base model
 //! render_leader_worker_set(&RenderInput, &Validated) -> LeaderWorkerSet   where replicas span nodes
 //! keep_live_pull_secrets(&mut Workload, &Validated, Option<&Workload>)   before the workload is applied
 //! legacy_type_is_worker(&Validated, Option<&…>, …) -> bool              from the live objects
@@ -16,20 +16,20 @@
 //! use_memory_of_rank, hold_memory_of_rank, rank_claim   GPU memory that the pods of a Grove group share
 //! apply_kv_transfer_policy(&mut PodTemplateSpec, …)  before the template becomes a component's
 //! Workload::readiness(), replica_status()          -> Readiness, ComponentReplicaStatus   of what is live
-//! diagnose(&[Pod])                                 -> Option<Diagnosis>  why pods do not serve, and which one to look at
+//! diagnose(&[Pod])                                 -> Option<Diagnosis>  why pods do not serve, and the first of them
 //! PullSecretIndex, RegistryHosts                   docker configuration Secrets by registry, no contents kept
 //! ```
 //!
 //! | module | what |
 //! |---|---|
-//! | `validate` | mistakes of the author, each with field path and remedy |
+//! | `validate` | violations in a component, each with field path and remedy |
 //! | `pod` | the pod template, one file per step |
 //! | `frameworks` | which engine a worker runs, and what that changes |
 //! | [`grove`] | graphs that run on Grove |
 //! | [`checkpoint`] | pods that are captured, pods that are restored |
 //! | [`device_claims`] | devices that containers have through claims (DRA), and how many of them are GPUs |
 //! | [`legacy`] | components of the legacy API: their image is built from an archive |
-//! | [`go_json`] | JSON as the Go operator writes it |
+//! | [`go_json`] | JSON as the upstream operator writes it |
 //! | `lws` | replicas that span nodes, as LeaderWorkerSets |
 //! | `metadata` | labels and annotations of every object |
 

@@ -121,7 +121,7 @@ impl ValidatedComponent<'_> {
         }
     }
 
-    /// An annotation that the author gave the component.
+    /// An annotation that the user gave the component.
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.get(key).map(String::as_str)
     }
@@ -140,7 +140,7 @@ impl ValidatedComponent<'_> {
     }
 }
 
-/// The annotations that an author gave a component: those of its pod template, over those that only v1alpha1 could say.
+/// The annotations that an user gave a component: those of its pod template, over those that only v1alpha1 could say.
 pub fn component_annotations(dcd: &DynamoComponentDeployment) -> Pairs {
     let own = dcd.metadata.annotations.as_ref();
     let mut all = own.map(PreservedComponent::of_component_deployment).unwrap_or_default().annotations;

@@ -17,12 +17,12 @@ use serde_json::Value;
 
 use crate::{DiscoveryBackend, RolloutStrategy, device_claims::Claim};
 
-/// Size of `/dev/shm` where the author gives none.
+/// Size of `/dev/shm` where the user gives none.
 pub(crate) const DEFAULT_SHARED_MEMORY: &str = "8Gi";
 
 /// A component that can be rendered.
 ///
-/// Made by [`validate`] only, so that whoever holds one need not look for mistakes again.
+/// Made by [`validate`](crate::validate) only: what follows validation cannot fail on the user's input.
 #[derive(Clone, Debug)]
 pub struct ValidatedComponent<'a> {
     pub(crate) dcd: &'a DynamoComponentDeployment,
@@ -31,13 +31,13 @@ pub struct ValidatedComponent<'a> {
     pub(crate) uid: &'a str,
     /// What only v1alpha1 could say.
     pub(crate) preserved: PreservedComponent,
-    /// Annotations that the author gave the component, in whichever version.
+    /// Annotations that the user gave the component, in whichever version.
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) pod: &'a PodSpec,
     pub(crate) main: &'a Container,
     pub(crate) framework: Option<BackendFramework>,
     pub(crate) cache: Option<CacheMount<'a>>,
-    /// `None` if the author wants no memory-backed `/dev/shm`.
+    /// `None` if the user wants no memory-backed `/dev/shm`.
     pub(crate) shared_memory: Option<Quantity>,
     /// `None` if the pod template leaves it to the operator's settings.
     pub(crate) discovery: Option<DiscoveryBackend>,
@@ -90,7 +90,7 @@ impl<'a> ValidatedComponent<'a> {
         self.spec().pod_template.as_ref()?.metadata.as_ref()?.labels.as_ref()
     }
 
-    /// Image pull secrets that the author names.
+    /// Image pull secrets that the user names.
     pub(crate) fn declared_pull_secrets(&self) -> impl Iterator<Item = &'a str> {
         self.pod.image_pull_secrets.iter().flatten().map(|reference| reference.name.as_str())
     }
@@ -114,7 +114,7 @@ pub struct CheckpointUse<'a> {
     pub policy: CheckpointStartupPolicy,
     /// Container whose processes are restored.
     pub target: &'a str,
-    /// The author's own part of the pod that is captured.
+    /// The user's own part of the pod that is captured.
     pub overlay: Option<&'a Value>,
     /// Containers of that pod, beside the target, that use its shared GPU memory.
     pub clients: &'a [String],

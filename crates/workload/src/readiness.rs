@@ -1,4 +1,4 @@
-//! What a live workload says about its component.
+//! Readiness and replica counts of live workloads.
 
 use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
 use k8s_openapi::{
@@ -10,10 +10,10 @@ use k8s_openapi::{
 };
 use thiserror::Error;
 
-/// Whether a workload serves with all of its wanted replicas.
+/// Whether a workload serves with all desired replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// It does; with none wanted, that none is left.
+    /// It does; with none desired, no pod is left.
     Ready,
     /// It does not, for this reason.
     NotReady(NotReady),
@@ -29,10 +29,10 @@ impl Readiness {
 /// Why a workload is not ready; the first reason that applies, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotReady {
-    /// Somebody paused it.
+    /// It is paused.
     #[error("it is paused")]
     Paused,
-    /// Its status speaks of an older spec.
+    /// Its status is of an older spec.
     #[error("its controller has not yet seen the latest spec")]
     NotObserved,
     /// Replicas of the current template are missing.
@@ -68,21 +68,21 @@ impl From<Option<NotReady>> for Readiness {
     }
 }
 
-/// What runs the pods of a component: a Deployment or a LeaderWorkerSet.
+/// A workload of a component: a Deployment or a LeaderWorkerSet.
 pub trait Workload {
-    /// Its metadata.
+    /// Metadata of the object.
     fn object_meta(&self) -> &ObjectMeta;
     /// The templates of its pods.
     fn templates(&self) -> Vec<&PodTemplateSpec>;
-    /// The same, to be changed.
+    /// The templates of its pods, mutable.
     fn templates_mut(&mut self) -> Vec<&mut PodTemplateSpec>;
-    /// Wanted replicas.
+    /// Desired replicas.
     fn desired_replicas(&self) -> i32;
-    /// The generation that its status speaks of, if it tells.
+    /// `status.observedGeneration`, if the kind has one.
     fn observed_generation(&self) -> Option<i64>;
-    /// Whether its pods serve, or have served: that shows even when pods fail later.
+    /// Whether its pods serve, or have served; also when they fail later.
     fn has_served(&self) -> bool;
-    /// Whether it serves with all of its wanted replicas, none of them old.
+    /// Whether all desired replicas serve, with the latest template.
     fn readiness(&self) -> Readiness;
     /// Its replica counts, as the component's status states them.
     fn replica_status(&self, runtime_namespace: String) -> ComponentReplicaStatus;
@@ -112,12 +112,12 @@ impl Workload for Deployment {
     /// The end of a rollout shows in the conditions.
     fn has_served(&self) -> bool {
         let Some(status) = &self.status else { return false };
-        let tells = |condition: &DeploymentCondition| {
+        let serves = |condition: &DeploymentCondition| {
             (condition.type_ == "Available" && condition.status == "True")
                 || (condition.type_ == "Progressing" && condition.reason.as_deref() == Some("NewReplicaSetAvailable"))
         };
         status.available_replicas.is_some_and(|available| available > 0)
-            || status.conditions.iter().flatten().any(tells)
+            || status.conditions.iter().flatten().any(serves)
     }
 
     fn readiness(&self) -> Readiness {

@@ -23,7 +23,7 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
     all_labels.extend(valid.discovery_labels(input));
     let mut selector = selector(valid, component_type);
     if valid.spec().is_multinode() {
-        // The other pods of a replica answer nobody.
+        // The other pods of a replica serve no requests.
         selector.insert(labels::ROLE.to_owned(), NodeRole::Leader.as_str().to_owned());
     }
     Some(Service {

@@ -39,9 +39,9 @@ impl RolloutStrategy {
         if value(annotations::DEPLOYMENT_STRATEGY) == RECREATE {
             return Ok(Self::Recreate);
         }
-        let mut mistakes = Violations::default();
-        let surge = mistakes.keep(step(annotations::MAX_SURGE, value(annotations::MAX_SURGE)));
-        let unavailable = mistakes.keep(step(annotations::MAX_UNAVAILABLE, value(annotations::MAX_UNAVAILABLE)));
+        let mut violations = Violations::default();
+        let surge = violations.keep(step(annotations::MAX_SURGE, value(annotations::MAX_SURGE)));
+        let unavailable = violations.keep(step(annotations::MAX_UNAVAILABLE, value(annotations::MAX_UNAVAILABLE)));
         match (surge, unavailable) {
             (Some(max_surge), Some(max_unavailable)) if is_zero(&max_surge) && is_zero(&max_unavailable) => {
                 Err(vec![Violation {
@@ -52,7 +52,7 @@ impl RolloutStrategy {
                 }])
             }
             (Some(max_surge), Some(max_unavailable)) => Ok(Self::RollingUpdate { max_surge, max_unavailable }),
-            _ => Err(mistakes.into_inner()),
+            _ => Err(violations.into_inner()),
         }
     }
 
@@ -134,9 +134,9 @@ mod tests {
 
     #[test]
     fn what_is_no_step_is_reported_for_each_annotation() {
-        let mistakes = read(&[(annotations::MAX_SURGE, "-1"), (annotations::MAX_UNAVAILABLE, "a few")]).unwrap_err();
-        assert_eq!(mistakes.len(), 2);
-        assert!(mistakes[0].field.ends_with("max-surge]"), "{}", mistakes[0]);
+        let violations = read(&[(annotations::MAX_SURGE, "-1"), (annotations::MAX_UNAVAILABLE, "a few")]).unwrap_err();
+        assert_eq!(violations.len(), 2);
+        assert!(violations[0].field.ends_with("max-surge]"), "{}", violations[0]);
         assert!(read(&[(annotations::MAX_SURGE, "0"), (annotations::MAX_UNAVAILABLE, "0%")]).is_err());
         assert!(read(&[(annotations::MAX_SURGE, "+1")]).is_err());
     }

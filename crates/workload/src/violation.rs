@@ -1,14 +1,14 @@
-//! A mistake in a component's spec, and the list in which they are gathered.
+//! A violation in a component's spec, and the list in which they are gathered.
 
 use thiserror::Error;
 
-/// A mistake that only the author of the component can mend.
+/// A violation that only the user can mend.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{field}{}: {problem}; {remedy}", shown(.value))]
 pub struct Violation {
     /// Path of the field within the object, such as `spec.podTemplate.spec.containers[main].image`.
     pub field: String,
-    /// What stands there; empty if nothing does.
+    /// The value; empty if there is none.
     pub value: String,
     /// What is wrong with it.
     pub problem: String,
@@ -17,7 +17,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// A mistake, from its parts in the order in which they are read.
+    /// A violation, from its parts in the order in which they are read.
     pub fn new(
         field: impl Into<String>,
         value: impl Into<String>,
@@ -39,24 +39,24 @@ fn shown(value: &str) -> String {
     format!(" ({cut:?}{dots})")
 }
 
-/// Gathers mistakes, so that all of them are told at once.
+/// Collects violations, so that all are reported at once.
 #[derive(Debug, Default)]
 pub(crate) struct Violations(Vec<Violation>);
 
 impl Violations {
     /// Adds one.
-    pub(crate) fn push(&mut self, mistake: Violation) {
-        self.0.push(mistake);
+    pub(crate) fn push(&mut self, violation: Violation) {
+        self.0.push(violation);
     }
 
-    /// The value, or nothing and the mistake kept.
+    /// The value, or nothing and the violation kept.
     pub(crate) fn keep<T>(&mut self, result: Result<T, Violation>) -> Option<T> {
-        result.map_err(|mistake| self.0.push(mistake)).ok()
+        result.map_err(|violation| self.0.push(violation)).ok()
     }
 
-    /// The value, or nothing and the mistakes kept.
+    /// The value, or nothing and the violations kept.
     pub(crate) fn keep_all<T>(&mut self, result: Result<T, Vec<Violation>>) -> Option<T> {
-        result.map_err(|mistakes| self.0.extend(mistakes)).ok()
+        result.map_err(|violations| self.0.extend(violations)).ok()
     }
 
     /// Everything found.

@@ -58,7 +58,7 @@ pub fn artifact_version(checkpoint: &DynamoCheckpoint) -> &str {
 /// The Job of a checkpoint, without owner.
 ///
 /// # Errors
-/// Every mistake of the checkpoint's author.
+/// Every violation of the checkpoint's user.
 pub fn render_capture_job(
     checkpoint: &DynamoCheckpoint,
     id: &str,
@@ -101,33 +101,33 @@ pub fn render_capture_job(
 }
 
 fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result<(), Vec<Violation>> {
-    let mut mistakes = Violations::default();
+    let mut violations = Violations::default();
     let target = checkpoint.spec.job.target_container();
     let pod = checkpoint.spec.job.pod_template_spec.spec.as_ref();
     match pod.and_then(|pod| pod.containers.iter().find(|container| container.name == target)) {
         None => {
             let problem = format!("holds no container named {target}");
             let remedy = "name the container whose processes are captured in spec.job.targetContainerName";
-            mistakes.push(Violation::new(format!("{POD}.containers"), "", problem, remedy));
+            violations.push(Violation::new(format!("{POD}.containers"), "", problem, remedy));
         }
-        Some(container) => check_gpus(container, settings, &mut mistakes),
+        Some(container) => check_gpus(container, settings, &mut violations),
     }
     let size = checkpoint.spec.job.shared_memory.as_ref().and_then(|memory| memory.size.as_ref());
     if let Some(size) = size.filter(|size| quantity::nanos(&size.0).is_none_or(|size| size < 0)) {
         let remedy = "give a size such as 8Gi";
-        mistakes.push(Violation::new("spec.job.sharedMemory.size", &size.0, "is no size", remedy));
+        violations.push(Violation::new("spec.job.sharedMemory.size", &size.0, "is no size", remedy));
     }
-    mistakes.keep_all(prepared::check_shared_gpu_memory(checkpoint));
-    let mistakes = mistakes.into_inner();
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    violations.keep_all(prepared::check_shared_gpu_memory(checkpoint));
+    let violations = violations.into_inner();
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
-fn check_gpus(container: &Container, settings: CaptureSettings<'_>, mistakes: &mut Violations) {
+fn check_gpus(container: &Container, settings: CaptureSettings<'_>, violations: &mut Violations) {
     let at = format!("{POD}.containers[{}]", container.name);
     match gpus::count(container.resources.as_ref()) {
         Err(wrong) => {
             let field = format!("{at}.resources.{}[{}]", wrong.list, wrong.resource);
-            mistakes.push(Violation::new(
+            violations.push(Violation::new(
                 field,
                 &wrong.amount,
                 "is no whole number of GPUs",
@@ -136,7 +136,7 @@ fn check_gpus(container: &Container, settings: CaptureSettings<'_>, mistakes: &m
         }
         Ok(count) if count + settings.claimed_gpus > 1 && container.command.iter().flatten().next().is_none() => {
             let problem = "is empty, and several GPUs are captured together by what starts the command";
-            mistakes.push(Violation::new(
+            violations.push(Violation::new(
                 format!("{at}.command"),
                 "",
                 problem,

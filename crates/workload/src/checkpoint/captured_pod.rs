@@ -21,7 +21,7 @@ use crate::{
 /// The component as it is captured.
 #[derive(Clone, Debug)]
 pub struct CapturedComponent<'a> {
-    /// The component as its author wrote it.
+    /// The component as its user wrote it.
     pub author: &'a ComponentSpec,
     /// The same with what holds for the whole graph merged in, and without what another pod or node is for: sidecar,
     /// further nodes, experimental settings.
@@ -30,7 +30,7 @@ pub struct CapturedComponent<'a> {
     pub running: &'a ValidatedComponent<'a>,
     /// Identifier of the checkpoint.
     pub id: &'a str,
-    /// Labels that win over the author's.
+    /// Labels that win over the user's.
     pub labels: Pairs,
 }
 
@@ -78,7 +78,7 @@ fn share_gpus(
     claim
 }
 
-/// The author's labels and annotations; those for the capture win over the component's.
+/// The user's labels and annotations; those for the capture win over the component's.
 fn metadata(component: &CapturedComponent<'_>, overlay: Option<&Value>) -> ObjectMeta {
     let own = component.author.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
     let given = |field: &str| -> Pairs {

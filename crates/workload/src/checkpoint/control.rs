@@ -14,7 +14,7 @@ pub(super) const FOLDER: &str = "/snapshot-control";
 const CONTROL: &str = "snapshot-control";
 const STORAGE: &str = "checkpoint-storage";
 
-/// Lets agent and container meet; each container has a folder of its own. What the author has there stays.
+/// Lets agent and container meet; each container has a folder of its own. What the user has there stays.
 pub(super) fn meet(pod: &mut PodSpec, container: &str) {
     let volume = Volume {
         name: CONTROL.to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn meet(pod: &mut PodSpec, container: &str) {
     }
 }
 
-/// Mounts the storage of checkpoints. What the author has under its name stays.
+/// Mounts the storage of checkpoints. What the user has under its name stays.
 pub(super) fn mount_storage(pod: &mut PodSpec, container: &str, storage: &CheckpointStorage) {
     let claim = PersistentVolumeClaimVolumeSource { claim_name: storage.claim.clone(), read_only: None };
     let volume = Volume { name: STORAGE.to_owned(), persistent_volume_claim: Some(claim), ..Volume::default() };

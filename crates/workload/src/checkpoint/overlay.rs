@@ -1,12 +1,12 @@
-//! What an author writes about a pod, laid over the pod that it is about.
+//! What an user writes about a pod, laid over the pod that it is about.
 //!
-//! Only what the author says counts: a missing field, an empty text and an empty list say nothing. Containers, volumes and
-//! variables are told by name, a probe is replaced as a whole, maps unite, and every other list is replaced.
+//! Only what the user says counts: a missing field, an empty text and an empty list say nothing. Containers, volumes and
+//! variables are matched by name, a probe is replaced as a whole, maps unite, and every other list is replaced.
 
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value, json};
 
-/// The pod with the author's part laid over it. `own` has the form of a pod's spec.
+/// The pod with the user's part laid over it. `own` has the form of a pod's spec.
 pub(super) fn lay_over(pod: PodSpec, own: &Value) -> PodSpec {
     let mut merged = json!(pod);
     merge(&mut merged, own);
@@ -38,7 +38,7 @@ fn merge_field(key: &str, base: &mut Value, own: &Value) {
     }
 }
 
-/// Items of both lists; where both have one of that name, `unite` lays the author's over the other.
+/// Items of both lists; where both have one of that name, `unite` lays the user's over the other.
 fn by_name(base: &mut Value, own: &Value, unite: impl Fn(&mut Value, &Value)) {
     let (Value::Array(base), Value::Array(own)) = (base, own) else { return };
     for own in own {

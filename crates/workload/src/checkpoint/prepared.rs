@@ -1,4 +1,4 @@
-//! GPU memory that a captured pod shares: its author prepares the pod, and here is looked whether it is.
+//! Validates that the user prepared a captured pod for shared GPU memory.
 
 use api_types::{
     env as names,
@@ -14,7 +14,7 @@ use crate::{
 const SERVICE: &str = "spec.gpuMemoryService";
 const POD: &str = "spec.job.podTemplateSpec.spec";
 
-/// Looks whether the pod template has what processes need that share GPU memory.
+/// Validates that the pod template has what processes with shared GPU memory need.
 ///
 /// # Errors
 /// Everything that is missing.
@@ -22,47 +22,47 @@ pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<
     let Some(service) = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled) else {
         return Ok(());
     };
-    let mut mistakes = Violations::default();
+    let mut violations = Violations::default();
     if service.mode == EngineMode::InterPod {
         let problem = "is not served for checkpoints";
-        mistakes.push(Violation::new(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
-        return Err(mistakes.into_inner());
+        violations.push(Violation::new(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
+        return Err(violations.into_inner());
     }
     let empty = PodSpec::default();
     let pod = checkpoint.spec.job.pod_template_spec.spec.as_ref().unwrap_or(&empty);
     if !pod.resource_claims.iter().flatten().any(|claim| claim.name == CLAIM) {
-        mistakes.push(missing(&format!("{POD}.resourceClaims"), CLAIM));
+        violations.push(missing(&format!("{POD}.resourceClaims"), CLAIM));
     }
     if !pod.volumes.iter().flatten().any(|volume| volume.name == SOCKETS) {
-        mistakes.push(missing(&format!("{POD}.volumes"), SOCKETS));
+        violations.push(missing(&format!("{POD}.volumes"), SOCKETS));
     }
     let target = checkpoint.spec.job.target_container();
     let others = service.extra_client_containers.iter().flatten().map(String::as_str);
     for name in std::iter::once(target).chain(others) {
-        check_client(&pod.containers, "containers", name, &mut mistakes);
+        check_client(&pod.containers, "containers", name, &mut violations);
     }
-    check_client(pod.init_containers.as_deref().unwrap_or_default(), "initContainers", SERVER, &mut mistakes);
-    let mistakes = mistakes.into_inner();
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    check_client(pod.init_containers.as_deref().unwrap_or_default(), "initContainers", SERVER, &mut violations);
+    let violations = violations.into_inner();
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
-fn check_client(all: &[Container], list: &str, name: &str, mistakes: &mut Violations) {
+fn check_client(all: &[Container], list: &str, name: &str, violations: &mut Violations) {
     let Some(container) = all.iter().find(|container| container.name == name) else {
-        mistakes.push(missing(&format!("{POD}.{list}"), name));
+        violations.push(missing(&format!("{POD}.{list}"), name));
         return;
     };
     let at = format!("{POD}.{list}[{name}]");
     let mut claims = container.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
     if !claims.any(|claim| claim.name == CLAIM) {
-        mistakes.push(missing(&format!("{at}.resources.claims"), CLAIM));
+        violations.push(missing(&format!("{at}.resources.claims"), CLAIM));
     }
     let mut mounts = container.volume_mounts.iter().flatten();
     if !mounts.any(|mount| mount.name == SOCKETS && mount.mount_path == SOCKET_DIR) {
-        mistakes.push(missing(&format!("{at}.volumeMounts"), SOCKETS));
+        violations.push(missing(&format!("{at}.volumeMounts"), SOCKETS));
     }
     let mut env = container.env.iter().flatten();
     if !env.any(|variable| variable.name == names::GMS_SOCKET_DIR && variable.value.as_deref() == Some(SOCKET_DIR)) {
-        mistakes.push(missing(&format!("{at}.env"), names::GMS_SOCKET_DIR));
+        violations.push(missing(&format!("{at}.env"), names::GMS_SOCKET_DIR));
     }
 }
 

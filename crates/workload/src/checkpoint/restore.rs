@@ -42,7 +42,7 @@ pub struct RestoreSource {
     pub artifact_version: String,
     /// Where it is kept.
     pub storage: CheckpointStorage,
-    /// Whether agents are to be told where it is kept, because an administrator chose the place and not they.
+    /// Whether the pod names the storage, because an administrator configured it and not the agents.
     pub tells_storage: bool,
     /// Profile under which captured processes ran, a path below the node's profiles; `None` for none.
     pub seccomp_profile: Option<String>,
@@ -50,7 +50,7 @@ pub struct RestoreSource {
     pub shares_gpu_memory: bool,
 }
 
-/// What an earlier restore may have left in a template; never an author's business.
+/// What an earlier restore may have left in a template; never an user's business.
 const OWNED_LABELS: [&str; 3] = [labels::CHECKPOINT_ID, labels::CHECKPOINT_SOURCE, labels::RESTORE_TARGET];
 const OWNED_ANNOTATIONS: [&str; 7] = [
     annotations::ARTIFACT_VERSION,

@@ -13,7 +13,7 @@ use k8s_openapi::{
 use thiserror::Error;
 
 const VOLUME: &str = "pvc";
-/// Kinds of storage that the configuration of the reference knows and nobody implements.
+/// Kinds of storage that the configuration of the upstream operator knows and that are not implemented.
 const OTHERS: [&str; 2] = ["s3", "oci"];
 const ACCESS_MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteMany"];
 const AGENT_CONTAINER: &str = "agent";
@@ -47,7 +47,7 @@ pub struct StorageSettings {
     pub access_mode: String,
 }
 
-/// A mistake in the settings that only an administrator can mend.
+/// A violation in the settings that only an administrator can mend.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the operator's setting checkpoint.storage.{field} {problem}; {remedy}")]
 pub struct StorageProblem {
@@ -60,7 +60,7 @@ impl StorageSettings {
     /// The storage that the settings name; `None` if they name none.
     ///
     /// # Errors
-    /// The first mistake.
+    /// The first violation.
     pub fn storage(&self) -> Result<Option<CheckpointStorage>, StorageProblem> {
         let kind = self.kind.trim();
         let texts = [&self.claim, &self.folder, &self.size, &self.storage_class, &self.access_mode];
@@ -85,11 +85,11 @@ impl StorageSettings {
     }
 }
 
-/// The claim that is made where it is missing, without owner: what is kept there outlives whoever needed it first. `None`
+/// The claim that is made where it is missing, without owner: checkpoints outlive the component that needed them first. `None`
 /// if none is to be made.
 ///
 /// # Errors
-/// The first mistake in the settings.
+/// The first violation in the settings.
 pub fn render_storage_claim(
     namespace: &str,
     settings: &StorageSettings,

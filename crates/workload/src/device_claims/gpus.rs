@@ -1,4 +1,4 @@
-//! How many GPUs an engine has through claims. Not every device is a GPU: network cards are claimed in the same way.
+//! Counts the GPUs that an engine has through device claims. Network cards are claimed in the same way, and do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::gpus::is_gpu;
 /// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.
 pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;
 
-/// Why nobody can tell how many GPUs an engine has.
+/// Why the GPUs of an engine cannot be counted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GpuCountError {
     /// What a claim of the pod names is not there.
@@ -138,7 +138,7 @@ impl Request<'_> {
             .map_err(|_| self.no_count("asks for no such number"))
     }
 
-    /// Selectors of the class and of the request have to match both, so either can tell whose devices these are.
+    /// Selectors of the class and of the request have to match both, so either can name the driver.
     fn is_gpu(&self, class: &str, of_request: &[DeviceSelector]) -> Result<bool, GpuCountError> {
         let (claim, name) = (self.claim.clone(), class.to_owned());
         let known =
@@ -167,7 +167,7 @@ impl Request<'_> {
 }
 
 /// The drivers that a selector insists on: `device.driver == "…"`, alone or beside other conditions. Where there are
-/// alternatives or denials, it insists on none that could be told without evaluating it.
+/// alternatives or denials, no driver can be derived without evaluating it.
 fn drivers(selector: &DeviceSelector) -> impl Iterator<Item = &str> {
     let expression = selector.cel.as_ref().map_or("", |cel| cel.expression.as_str());
     let plain = !expression.contains("||") && !expression.contains("!(");

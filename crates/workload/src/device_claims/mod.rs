@@ -19,13 +19,13 @@ const ALL: u32 = 2;
 /// A claim of a pod that one of its containers uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Where its spec stands.
+    /// The object that has its spec.
     pub source: ClaimSource,
     /// The one of its requests that the container uses; `None` for all.
     pub request: Option<String>,
 }
 
-/// Where the spec of a pod's claim stands.
+/// The object that has the spec of a pod's claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimSource {
     /// In a ResourceClaimTemplate of that name.

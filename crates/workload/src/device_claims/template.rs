@@ -15,7 +15,7 @@ const REQUEST: &str = "gpus";
 
 /// The template from which each pod of a component gets its claim, without owner.
 ///
-/// It belongs to the graph and not to a generation of the component: pods of two generations come from the same one.
+/// The graph owns it, and not a revision of the component: pods of two revisions use the same one.
 pub fn render_claim_template(
     namespace: &str,
     graph: &str,

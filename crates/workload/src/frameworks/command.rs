@@ -17,7 +17,7 @@ pub(super) fn line(main: &Container) -> impl Iterator<Item = &str> {
     main.command.iter().flatten().chain(main.args.iter().flatten()).map(String::as_str)
 }
 
-/// Whether a flag stands there, with or without a value.
+/// Whether a flag is present, with or without a value.
 pub(super) fn has_flag(words: &[&str], names: &[&str]) -> bool {
     words.iter().any(|word| names.contains(&word.split_once('=').map_or(*word, |(name, _)| name)))
 }
@@ -99,7 +99,7 @@ pub(super) mod tests {
     }
 
     /// Command and arguments.
-    pub(in crate::frameworks) fn told(main: &Container) -> Vec<&str> {
+    pub(in crate::frameworks) fn words_of(main: &Container) -> Vec<&str> {
         line(main).collect()
     }
 
@@ -145,7 +145,7 @@ pub(super) mod tests {
         for (command, args, needs_shell, expected) in table {
             let mut main = container(command, args);
             let added = add_flags(&mut main, "--a 1", needs_shell, Vllm);
-            assert_eq!(told(&main), expected);
+            assert_eq!(words_of(&main), expected);
             assert_eq!(added, expected.iter().any(|word| word.contains("--a") || *word == "1"), "{command:?} {args:?}");
         }
         assert!(!add_flags(&mut container(&["sh", "-c"], &["python3 -m dynamo.vllm"]), "--a", false, Sglang));

@@ -1,4 +1,4 @@
-//! Which engine a worker runs, as its command line tells it.
+//! Detects the engine of a worker by its command line.
 
 use api_types::v1beta1::{BackendFramework, DynamoComponentDeployment, MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::Container;

@@ -33,7 +33,7 @@ use crate::{RenderInput, ValidatedComponent, gpus, model::CacheMount};
 pub(crate) struct Launch<'a> {
     framework: Option<BackendFramework>,
     cache: Option<CacheMount<'a>>,
-    /// `None`: the component stands alone.
+    /// `None`: the component is standalone.
     graph: Option<&'a str>,
     /// `None`: the pod is a replica by itself.
     multinode: Option<Multinode<'a>>,
@@ -86,7 +86,7 @@ impl<'a> Launch<'a> {
 }
 
 impl ValidatedComponent<'_> {
-    /// Whether the component's engine was found in its command line, as far as it has to be told how the nodes of a replica
+    /// Whether the component's engine was found in its command line, if it needs flags by which the nodes of a replica
     /// find each other. A program that joins them by itself need not be found. `claimed_gpus` is that of
     /// [`RenderInput`](crate::RenderInput::claimed_gpus).
     pub fn joins_nodes(&self, claimed_gpus: u32) -> bool {
@@ -108,7 +108,7 @@ pub(crate) const fn counts_gpus(framework: BackendFramework) -> bool {
     }
 }
 
-/// Where an engine keeps compiled kernels unless told otherwise; `None` if it has no such place.
+/// Where an engine keeps compiled kernels by default; `None` if it has no such place.
 pub(crate) const fn default_cache_path(framework: BackendFramework) -> Option<&'static str> {
     match framework {
         BackendFramework::Vllm => Some(vllm::CACHE_PATH),
@@ -116,7 +116,7 @@ pub(crate) const fn default_cache_path(framework: BackendFramework) -> Option<&'
     }
 }
 
-/// Adapts the main container to its engine; says whether the engine was found for all that it has to be told.
+/// Adapts the main container to its engine; returns whether the engine was found, if it needs flags.
 pub(crate) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
     match launch.framework {
         Some(BackendFramework::Vllm) => vllm::adapt_main(launch, main),

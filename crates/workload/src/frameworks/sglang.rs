@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Container;
 
 use super::{Launch, Multinode, NodeRole, command};
 
-/// Tells each node of a replica its rank and where the leader is; says whether an engine was found to tell.
+/// Adds rank and leader address of each node of a replica; returns whether the engine was found.
 pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
     let Some(Multinode { role, nodes, peers }) = launch.multinode else { return true };
     let (rank, needs_shell) = match role {
@@ -38,12 +38,12 @@ mod tests {
     fn every_node_is_told_its_rank_and_the_leader() {
         let head = ["python3", "-m", "dynamo.sglang", "--tp", "16", "--dist-init-addr", "$(LWS_LEADER_ADDRESS):29500"];
         let leader = adapted(NodeRole::Leader, Peers::LeaderWorkerSet);
-        assert_eq!(told(&leader), [&head[..], &["--nnodes", "2", "--node-rank", "0"]].concat());
+        assert_eq!(words_of(&leader), [&head[..], &["--nnodes", "2", "--node-rank", "0"]].concat());
         let worker = adapted(NodeRole::Worker, Peers::LeaderWorkerSet);
-        assert_eq!(told(&worker), [&head[..], &["--nnodes", "2", "--node-rank", "$(LWS_WORKER_INDEX)"]].concat());
+        assert_eq!(words_of(&worker), [&head[..], &["--nnodes", "2", "--node-rank", "$(LWS_WORKER_INDEX)"]].concat());
         let worker = adapted(NodeRole::Worker, Peers::Grove { component: "dec" });
         assert_eq!(
-            told(&worker)[2],
+            words_of(&worker)[2],
             "exec python3 -m dynamo.sglang --tp 16 --dist-init-addr \
              $(GROVE_PCSG_NAME)-$(GROVE_PCSG_INDEX)-dec-ldr-0.$(GROVE_HEADLESS_SERVICE):29500 --nnodes 2 \
              --node-rank $((GROVE_PCLQ_POD_INDEX + 1))"

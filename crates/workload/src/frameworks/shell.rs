@@ -48,7 +48,7 @@ fn reference(text: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, after))
 }
 
-/// Where a scanner stands in a script.
+/// State of the scanner in a script.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Code,
@@ -65,7 +65,7 @@ struct Place {
     ends_command: bool,
 }
 
-/// For each byte of a script, in what it stands.
+/// The state at each byte of a script.
 fn places(script: &str) -> Vec<Place> {
     let mut state = State::Code;
     let (mut escaped, mut at_word_start) = (false, true);

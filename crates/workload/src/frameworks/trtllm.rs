@@ -97,7 +97,7 @@ fn ssh_answers() -> Probe {
     }
 }
 
-/// Puts the key pair where SSH looks for it. `$HOME` and not `~`, which follows the password file instead.
+/// Puts the key pair where SSH expects it. `$HOME` and not `~`, which follows the password file instead.
 fn install_keys() -> String {
     format!(
         "set -e\n\
@@ -195,31 +195,31 @@ mod tests {
     #[test]
     fn the_leader_starts_a_process_for_each_gpu() {
         let main = adapted(NodeRole::Leader, Peers::LeaderWorkerSet);
-        let script = told(&main)[2];
+        let script = words_of(&main)[2];
         let leader = "${LWS_LEADER_ADDRESS},${LWS_LEADER_ADDRESS%%.*}-1.${LWS_LEADER_ADDRESS#*.}";
         assert!(script.contains(&format!(" -n 16 -H {leader} --mca ")), "{script}");
         assert!(script.contains("for host in ${LWS_LEADER_ADDRESS%%.*}-1.${LWS_LEADER_ADDRESS#*.}; do"), "{script}");
         assert!(script.contains("-x MODEL_PATH -x MY_SETTING -x NCCL_DEBUG"), "{script}");
         assert!(script.contains(&format!("-x {}", names::OMPI_KEEP_FQDN)), "{script}");
         let main = adapted(NodeRole::Leader, GROVE);
-        assert!(!told(&main)[2].contains("getent"), "Grove starts the leader last");
+        assert!(!words_of(&main)[2].contains("getent"), "Grove starts the leader last");
         let mut main = container(&["python3", "-m", "dynamo.trtllm"], &[]);
         adapt_main(&launch(Some(Multinode { role: NodeRole::Leader, nodes: 2, peers: GROVE })), &mut main);
-        assert!(told(&main)[2].contains(" -n 2 "), "each node takes part, whatever is known of its GPUs");
+        assert!(words_of(&main)[2].contains(" -n 2 "), "each node takes part, whatever is known of its GPUs");
     }
 
-    /// Two shells take their quotes off; the engine must get the author's words.
+    /// Two shells take their quotes off; the engine must get the user's words.
     #[test]
     fn the_engine_gets_its_words_unchanged() {
         let main = adapted(NodeRole::Leader, GROVE);
         let inner = "trtllm-llmapi-launch python3 -m dynamo.trtllm --o '{\"a\": '\\''b'\\''}'";
-        assert!(told(&main)[2].ends_with(&format!(" bash -c {}", shell::literal(inner))), "{}", told(&main)[2]);
+        assert!(words_of(&main)[2].ends_with(&format!(" bash -c {}", shell::literal(inner))), "{}", words_of(&main)[2]);
         let mut main = engine(&["/bin/sh", "-c"], &["cd 'a b' && python3 -m dynamo.trtllm"]);
         let role = NodeRole::Leader;
         adapt_main(&launch(Some(Multinode { role, nodes: 2, peers: GROVE })), &mut main);
         let inner = r"trtllm-llmapi-launch /bin/sh -c 'cd '\''a b'\'' && python3 -m dynamo.trtllm'";
         assert!(
-            told(&main)[2].ends_with(&format!(" bash -c {}", shell::literal(inner))),
+            words_of(&main)[2].ends_with(&format!(" bash -c {}", shell::literal(inner))),
             "the whole script is launched"
         );
     }
@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn a_worker_only_answers_ssh() {
         let main = adapted(NodeRole::Worker, Peers::LeaderWorkerSet);
-        assert!(told(&main)[2].contains("exec /usr/sbin/sshd -D"));
+        assert!(words_of(&main)[2].contains("exec /usr/sbin/sshd -D"));
         // A home directory may outlive its container, and nobody is there to say that a key may be overwritten.
-        assert!(told(&main)[2].contains("[ -f \"$key\" ] || ssh-keygen "));
+        assert!(words_of(&main)[2].contains("[ -f \"$key\" ] || ssh-keygen "));
         assert!(main.liveness_probe.is_none() && main.startup_probe.is_none());
         let port = main.readiness_probe.unwrap().tcp_socket.unwrap().port;
         assert_eq!(port, IntOrString::Int(2222));

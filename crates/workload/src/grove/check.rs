@@ -1,4 +1,4 @@
-//! Violations that only Grove makes mistakes.
+//! Violations that only Grove makes violations.
 
 use api_types::{
     annotations::GROVE_UPDATE_STRATEGY,
@@ -14,12 +14,12 @@ use crate::violation::{Violation, Violations};
 /// Names of the ways in which Grove replaces pods.
 const UPDATE_STRATEGIES: [&str; 2] = ["RollingRecreate", "OnDelete"];
 
-/// Looks for every mistake in a graph for Grove that its components do not show by themselves.
+/// Looks for every violation in a graph for Grove that its components do not show by themselves.
 pub fn check(graph: &DynamoGraphDeployment) -> Vec<Violation> {
-    let mut mistakes = Violations::default();
+    let mut violations = Violations::default();
     let strategy = graph.metadata.annotations.as_ref().and_then(|all| all.get(GROVE_UPDATE_STRATEGY));
     if let Some(value) = strategy.filter(|value| !UPDATE_STRATEGIES.contains(&value.as_str())) {
-        mistakes.push(Violation {
+        violations.push(Violation {
             field: format!("metadata.annotations[{GROVE_UPDATE_STRATEGY}]"),
             value: value.clone(),
             problem: "is no way in which Grove replaces pods".to_owned(),
@@ -30,7 +30,7 @@ pub fn check(graph: &DynamoGraphDeployment) -> Vec<Violation> {
     for component in &graph.spec.components {
         let length = set.len() + roles::names_beside_set(component);
         if length > GROVE_COMBINED_MAX {
-            mistakes.push(Violation {
+            violations.push(Violation {
                 field: format!("spec.components[{}].name", component.name),
                 value: component.name.clone(),
                 problem: violations::combined_name(length),
@@ -38,18 +38,18 @@ pub fn check(graph: &DynamoGraphDeployment) -> Vec<Violation> {
             });
         }
     }
-    check_ranks(&graph.spec.components, &mut mistakes);
-    topology::check(&graph.spec).into_iter().for_each(|mistake| mistakes.push(mistake));
-    mistakes.into_inner()
+    check_ranks(&graph.spec.components, &mut violations);
+    topology::check(&graph.spec).into_iter().for_each(|violation| violations.push(violation));
+    violations.into_inner()
 }
 
 /// Grove has two cliques for each rank whose engines share memory between pods. All of them are parts of one object.
-fn check_ranks(components: &[ComponentSpec], mistakes: &mut Violations) {
+fn check_ranks(components: &[ComponentSpec], violations: &mut Violations) {
     let sharing = || components.iter().filter(|component| roles::shares_memory_between_pods(component));
     let ranks = sharing().fold(0, |ranks: i32, component| ranks.saturating_add(component.node_count().max(1)));
     let largest = sharing().max_by_key(|component| component.node_count());
     if let Some(component) = largest.filter(|_| ranks > MEMORY_RANKS) {
-        mistakes.push(Violation::new(
+        violations.push(Violation::new(
             format!("spec.components[{}].multinode.nodeCount", component.name),
             component.node_count().to_string(),
             format!(
@@ -68,7 +68,7 @@ mod tests {
 
     fn fields(metadata: Value, spec: Value) -> Vec<String> {
         let graph = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
-        check(&graph).into_iter().map(|mistake| mistake.field).collect()
+        check(&graph).into_iter().map(|violation| violation.field).collect()
     }
 
     #[test]

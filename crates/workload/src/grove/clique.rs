@@ -78,7 +78,7 @@ fn clique_labels(
         all.insert(labels::COMPONENT_TYPE.to_owned(), unknown.to_owned());
     }
     match role {
-        // Nothing registers there, and whoever looks for the runtime need not look at it.
+        // Nothing registers there, so discovery may ignore it.
         CliqueRole::MemoryOfRank(_) => {
             all.remove(labels::DISCOVERY_BACKEND);
             all.remove(labels::DISCOVERY_ENABLED);
@@ -148,7 +148,7 @@ fn pod_spec(input: &RenderInput<'_>, component: &GroveComponent<'_>, plan: &Cliq
     pod
 }
 
-/// Whether nobody chose an account; Kubernetes' own default stands for it then.
+/// Whether no account is chosen, or the default of Kubernetes.
 fn has_no_account(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> bool {
     let own = valid.pod.service_account_name.as_deref().is_some_and(|name| !name.is_empty());
     let of_type = matches!(valid.spec().type_, Some(ComponentType::Planner | ComponentType::Epp));

@@ -1,7 +1,7 @@
 //! Graphs that run on Grove: one PodCliqueSet for all components, and a Service for each.
 //!
 //! ```text
-//! check(&DynamoGraphDeployment)             -> Vec<Violation>    mistakes that only Grove makes mistakes
+//! check(&DynamoGraphDeployment)             -> Vec<Violation>    violations that only Grove makes violations
 //! render_pod_clique_set(&GroveGraph)        -> PodCliqueSet    without owner
 //! render_service(&GroveGraph, &component)   -> Option<Service> without owner; None: there must be none
 //! render_ray_head_service(&GroveGraph, &component) -> Option<Service>   the same, for others to join an elastic worker
@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `roles` | which cliques a component has |
 //! | `clique` | one clique: labels, annotations, pod |
-//! | `topology` | where things are placed, the author's fragments included |
+//! | `topology` | where things are placed, the user's fragments included |
 //! | `scheduler` | who places them |
 //! | `service` | how components are reached |
 //! | `readiness` | what Grove's status means |
@@ -68,11 +68,11 @@ pub struct GroveGraph<'a> {
 /// One component of it.
 #[derive(Clone, Debug)]
 pub struct GroveComponent<'a> {
-    /// The component as its author wrote it.
+    /// The component as its user wrote it.
     pub author: &'a ComponentSpec,
     /// The component with what holds for the whole graph merged in.
     pub valid: ValidatedComponent<'a>,
-    /// A type that no version of the API knows, as the author of an older version wrote it. It means no particular role, but
+    /// A type that no version of the API knows, as the user of an older version wrote it. It means no particular role, but
     /// pods and Services bear it.
     pub unknown_type: Option<&'a str>,
     /// Live pods of a prefill or decode component are labelled `worker`, as operators before these types made them.

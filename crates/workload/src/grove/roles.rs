@@ -160,7 +160,7 @@ mod tests {
         serde_json::from_value(spec).unwrap()
     }
 
-    fn told(spec: Value) -> Vec<(String, i32, i32)> {
+    fn roles_of(spec: Value) -> Vec<(String, i32, i32)> {
         cliques(&component(spec)).into_iter().map(|c| (c.name, c.replicas, c.min_available)).collect()
     }
 
@@ -217,7 +217,7 @@ mod tests {
         ];
         for (spec, expected) in table {
             let expected: Vec<_> = expected.into_iter().map(|(name, r, m)| (name.to_owned(), r, m)).collect();
-            assert_eq!(told(spec.clone()), expected, "{spec}");
+            assert_eq!(roles_of(spec.clone()), expected, "{spec}");
         }
     }
 

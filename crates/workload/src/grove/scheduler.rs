@@ -12,7 +12,7 @@ const KAI: &str = "kai-scheduler";
 const KAI_DEFAULT_QUEUE: &str = "dynamo";
 const VOLCANO: &str = "volcano";
 
-/// Who places the pods of a graph, unless its author names a scheduler.
+/// Who places the pods of a graph, unless its user names a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
     /// Whoever Grove or the cluster has for it.
@@ -39,7 +39,7 @@ impl Scheduler {
         }
     }
 
-    /// Hands a clique to the scheduler, unless the author chose another one.
+    /// Hands a clique to the scheduler, unless the user chose another one.
     pub(super) fn take(self, clique: &mut PodCliqueTemplate, graph: &BTreeMap<String, String>) {
         let name = match self {
             Self::Default => return,

@@ -45,7 +45,7 @@ pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) ->
     })
 }
 
-/// The headless Service by which others join a worker that scales over Ray and stands alone, without owner; `None` for
+/// The headless Service by which others join a worker that scales over Ray and is standalone, without owner; `None` for
 /// every other component. Those who join must find the head before it is ready.
 pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
     let (author, valid) = (component.author, &component.valid);
@@ -111,7 +111,7 @@ fn selector(component: &GroveComponent<'_>, component_type: Option<ComponentType
     selector
 }
 
-/// The author's labels and the generation, as the reference has them, and labels of our own that say whose it is: the
+/// The user's labels and the generation, as the upstream operator has them, and labels of our own that say whose it is: the
 /// reference's Services do not tell.
 fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
     let mut all = graph.spec.labels.clone().unwrap_or_default();

@@ -124,7 +124,7 @@ fn share_gpus(
         });
         let cliques: Vec<&str> = of_rank.map(|plan| plan.name.as_str()).collect();
         let mut claim = json!(rank_claim(shared));
-        // As the reference writes it.
+        // As the upstream operator writes it.
         claim["metadata"] = json!({});
         template.resource_claim_templates.push(json!({ "name": name, "templateSpec": claim }));
         sharing.push(json!({ "name": name, "scope": "PerReplica", "filter": { "childCliqueNames": cliques } }));

@@ -1,4 +1,4 @@
-//! What the author of a component of 2025 has to say.
+//! What the user of a component of the legacy API has to say.
 
 use api_types::v1beta1::ComponentSpec;
 use k8s_openapi::api::core::v1::Container;
@@ -21,7 +21,7 @@ pub fn check_source(source: &str) -> Result<(), Violation> {
     })
 }
 
-/// Checks that something says what a component runs. `who` is what its author calls it: a component or a service.
+/// Checks that something says what a component runs. `who` is what its user calls it: a component or a service.
 ///
 /// # Errors
 /// Nothing says it; the field is below the component.
@@ -37,7 +37,7 @@ pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Violation>
     })
 }
 
-/// Whether something says what `main` runs: the author, or the component's type.
+/// Whether something says what `main` runs: the user, or the component's type.
 fn is_told_what_to_run(component: &ComponentSpec) -> bool {
     let main = component.main_container();
     let given = |list: fn(&Container) -> &Option<Vec<String>>| {

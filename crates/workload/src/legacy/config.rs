@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::main;
 use crate::{Violation, go_json};
 
-/// Applies it: workers are replicas where the author gives none, resources win over the author's, and a frontend is told the port
+/// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the port
 /// by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
 ///
 /// # Errors

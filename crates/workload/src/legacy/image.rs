@@ -1,9 +1,9 @@
-//! Where the image of a component stands, as its DynamoComponent says.
+//! State of the image of a legacy component, from its DynamoComponent.
 
 use api_types::{conditions::image_build as reason, v1alpha1::DynamoComponent};
 use k8s_openapi::{api::core::v1::LocalObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 
-/// Where an image stands.
+/// State of an image.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Image {
     /// The registry has it.
@@ -27,7 +27,7 @@ pub enum Image {
 /// What a component runs as long as its image is not there, and then.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Running {
-    /// The image, or what stands in for it.
+    /// The image, or its source.
     pub image: String,
     /// Secrets to pull it with.
     pub pull_secrets: Vec<LocalObjectReference>,
@@ -38,14 +38,14 @@ pub struct Running {
 /// Why an image cannot be run yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Awaited {
-    /// A reason of image builds, if somebody has to do something.
+    /// A reason of image builds, if something must be changed.
     pub stuck: Option<&'static str>,
     /// What is waited for.
     pub message: String,
 }
 
 impl Image {
-    /// The image, or its source in place of one that nobody knows yet, so that mistakes are found before it is built.
+    /// The image, or its source in place of an unknown one, so that violations are found before it is built.
     pub fn or_source(self, source: &str) -> Running {
         let awaited = match self {
             Self::Ready { name, pull_secrets } => return Running { image: name, pull_secrets, awaited: None },
@@ -67,9 +67,9 @@ pub fn image(name: &str, live: Option<&DynamoComponent>) -> Image {
     else {
         return awaited("its latest spec has not been acted on yet");
     };
-    let told = |type_| status.conditions.iter().find(|condition: &&Condition| condition.type_ == type_);
-    let available = told(reason::AVAILABLE);
-    let exists = told(reason::EXISTS).filter(|exists| exists.status == "True" && !exists.message.is_empty());
+    let condition = |type_| status.conditions.iter().find(|condition: &&Condition| condition.type_ == type_);
+    let available = condition(reason::AVAILABLE);
+    let exists = condition(reason::EXISTS).filter(|exists| exists.status == "True" && !exists.message.is_empty());
     if let (Some(exists), Some("True")) = (exists, available.map(|available| available.status.as_str())) {
         let pull_secrets = live.spec.image_pull_secrets.clone().unwrap_or_default();
         return Image::Ready { name: exists.message.clone(), pull_secrets };

@@ -1,6 +1,6 @@
-//! Components whose image is built from an archive, and volumes of their own: the API of 2025.
+//! Components whose image is built from an archive, and volumes of their own: the legacy API.
 //!
-//! What its authors left to the operator is written into the component, which is an ordinary one after that.
+//! What its users left to the operator is written into the component, which is an ordinary one after that.
 
 mod check;
 mod config;
@@ -32,7 +32,7 @@ pub use serve::is_entry;
 
 use crate::Violation;
 
-/// Makes a component run an image that is built: `main` starts what the tag says unless the author says what it starts.
+/// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.
 /// `inherited` is the environment of the whole graph, under the component's own.
 pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: &str, inherited: &[EnvVar]) {
     let main = main(component);
@@ -45,19 +45,19 @@ pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: 
     }
 }
 
-/// Whether the author names the image of `main`. It is run then, and none is built for the component.
+/// Whether the user names the image of `main`. It is run then, and none is built for the component.
 pub fn names_image(component: &ComponentSpec) -> bool {
     component.main_container().and_then(|main| main.image.as_deref()).is_some_and(|image| !image.is_empty())
 }
 
-/// Tells the pods of a component on its own that they register under this Dynamo namespace, unless the author tells them another.
+/// Makes the pods of a standalone component register under this Dynamo namespace, unless the user sets another.
 pub fn register_under(component: &mut ComponentSpec, dynamo_namespace: &str) {
     let is_frontend = component.type_ == Some(ComponentType::Frontend);
-    let told = main(component).env.get_or_insert_default();
+    let variables = main(component).env.get_or_insert_default();
     for name in [Some(env::DYN_NAMESPACE), is_frontend.then_some(env::DYN_NAMESPACE_PREFIX)].into_iter().flatten() {
-        if !told.iter().any(|variable| variable.name == name) {
+        if !variables.iter().any(|variable| variable.name == name) {
             let value = Some(dynamo_namespace.to_owned());
-            told.push(EnvVar { name: name.to_owned(), value, value_from: None });
+            variables.push(EnvVar { name: name.to_owned(), value, value_from: None });
         }
     }
 }
@@ -75,7 +75,7 @@ pub fn pull_with(component: &mut ComponentSpec, secrets: &[LocalObjectReference]
     }
 }
 
-/// Mounts a component's own volume, whose claim has this name if the author gives none. Gives the claim.
+/// Mounts a component's own volume, whose claim has this name if the user gives none. Gives the claim.
 ///
 /// # Errors
 /// It is not said where; the field is below the component's `pvc`.

@@ -1,4 +1,4 @@
-//! What pods may do that others may not: annotations of 2025 on a service.
+//! What pods may do that others may not: annotations of the legacy API on a service.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{main, pod};
 
 const TRACE: &str = "SYS_PTRACE";
 
-/// Lets the pods of a component do more. What its author says in the pod stays.
+/// Lets the pods of a component do more. What its user says in the pod stays.
 pub(super) fn grant(component: &mut ComponentSpec, privileges: &BTreeSet<Privilege>) {
     for privilege in privileges {
         match privilege {

@@ -1,4 +1,4 @@
-//! Tests of what the API of 2025 adds to a component.
+//! Tests of what the legacy API adds to a component.
 
 use api_types::v1alpha1::DynamoComponent;
 use serde_json::{Value, json};
@@ -46,9 +46,9 @@ fn what_the_author_says_stays() {
     let own = json!({ "name": "main", "command": ["run"], "livenessProbe": { "exec": { "command": ["ok"] } },
         "env": [{ "name": "DYNAMO_PORT", "value": "1" }], "ports": [{ "containerPort": 1 }] });
     let template = json!({ "spec": { "containers": [{ "name": "side", "image": "s" }, own] } });
-    let mut told = component(json!({ "name": "A", "type": "worker", "podTemplate": template }));
-    use_image(&mut told, &tagged("m:A"), "r/i:1", &[]);
-    let main = serde_json::to_value(told.main_container().unwrap()).unwrap();
+    let mut converted = component(json!({ "name": "A", "type": "worker", "podTemplate": template }));
+    use_image(&mut converted, &tagged("m:A"), "r/i:1", &[]);
+    let main = serde_json::to_value(converted.main_container().unwrap()).unwrap();
     assert_eq!(main["livenessProbe"], json!({ "exec": { "command": ["ok"] } }));
     assert_eq!(main["ports"], json!([{ "containerPort": 1 }]));
     assert_eq!((&main["args"], &main["command"], &main["image"]), (&Value::Null, &json!(["run"]), &json!("r/i:1")));
@@ -75,9 +75,14 @@ fn privileges_are_given_unless_the_author_says_otherwise() {
     let own =
         json!({ "name": "main", "securityContext": { "runAsUser": 5, "capabilities": { "add": ["SYS_PTRACE"] } } });
     let template = json!({ "spec": { "hostNetwork": false, "containers": [own] } });
-    let mut told = component(json!({ "name": "A", "podTemplate": template }));
-    use_image(&mut told, &PreservedService { privileges: [HostNetwork, Ptrace, Root].into(), ..all }, "r/i:1", &[]);
-    let pod = serde_json::to_value(told.pod_template.unwrap().spec.unwrap()).unwrap();
+    let mut converted = component(json!({ "name": "A", "podTemplate": template }));
+    use_image(
+        &mut converted,
+        &PreservedService { privileges: [HostNetwork, Ptrace, Root].into(), ..all },
+        "r/i:1",
+        &[],
+    );
+    let pod = serde_json::to_value(converted.pod_template.unwrap().spec.unwrap()).unwrap();
     assert_eq!(pod["containers"][0]["securityContext"], own["securityContext"]);
     assert_eq!((&pod["hostNetwork"], &pod["hostIPC"]), (&json!(false), &Value::Null));
 }
@@ -123,8 +128,8 @@ fn a_configuration_says_how_many_and_how_large() {
     let mut frontend = component(json!({ "name": "Frontend", "type": "frontend" }));
     configure(&mut frontend, &inherited).unwrap();
     let env = frontend.main_container().unwrap().env.as_ref().unwrap();
-    let told: Value = serde_json::from_str(env[0].value.as_deref().unwrap()).unwrap();
-    assert_eq!(told["Frontend"], json!({ "port": 8000, "a": 1 }), "the port of its Service");
+    let config: Value = serde_json::from_str(env[0].value.as_deref().unwrap()).unwrap();
+    assert_eq!(config["Frontend"], json!({ "port": 8000, "a": 1 }), "the port of its Service");
     let renamed = json!({ "name": "main", "env": [
         { "name": "DYN_DEPLOYMENT_CONFIG", "value": r#"{ "frontend": { "b": "<&>", "a": 1 } }"# }, { "name": "Z" }] });
     let mut renamed: ComponentSpec = component(json!({ "name": "Entry", "type": "frontend",
@@ -140,7 +145,7 @@ fn a_configuration_says_how_many_and_how_large() {
     assert_eq!(wrong.field, "envs[DYN_DEPLOYMENT_CONFIG]");
 }
 
-/// Defect of the operator of 2025: a volume without a place crashed it.
+/// Defect of the operator of the legacy API: a volume without a place crashed it.
 #[test]
 fn a_volume_needs_a_place() {
     let mut any = component(json!({ "name": "A" }));
@@ -207,7 +212,9 @@ fn a_build_that_failed_is_told_with_its_log() {
     for reason in ["BuildFailed", "Timeout", "InvalidSpec", "Blocked"] {
         let failed = said(2, ("False", reason, "Job j: the end of the log: E404"), ("False", "r/i:1"));
         match image("chat--v1", Some(&failed)) {
-            Image::Stuck { reason: told, message } => assert!(told == reason && message.ends_with("E404"), "{message}"),
+            Image::Stuck { reason: found, message } => {
+                assert!(found == reason && message.ends_with("E404"), "{message}")
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -233,7 +240,7 @@ fn its_source_stands_in_for_an_image_that_nobody_knows() {
 fn a_source_has_a_name_and_a_version() {
     assert_eq!(check_source("chat:v1"), Ok(()));
     for wrong in ["", "chat", "chat:", ":v1"] {
-        let mistake = check_source(wrong).unwrap_err();
-        assert_eq!((mistake.field.as_str(), mistake.value.as_str()), ("spec.dynamoComponent", wrong));
+        let violation = check_source(wrong).unwrap_err();
+        assert_eq!((violation.field.as_str(), violation.value.as_str()), ("spec.dynamoComponent", wrong));
     }
 }

@@ -140,7 +140,7 @@ mod tests {
         let edited = written(&written(&first, "b"), "c");
         assert_eq!(edited.readiness(), Readiness::NotReady(NotReady::NotObserved));
         let reverted = written(&edited, "a");
-        assert_eq!(reverted.readiness(), Readiness::Ready, "nobody has seen anything else");
+        assert_eq!(reverted.readiness(), Readiness::Ready, "the status is of this spec");
         let mut seen = written(&first, "b");
         seen.status = serde_json::from_value(status(1, "2026-01-01T00:00:00Z")).unwrap();
         let reverted = written(&seen, "a");

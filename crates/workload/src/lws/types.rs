@@ -104,7 +104,7 @@ pub struct LeaderWorkerSetStatus {
     /// Groups.
     #[serde(default)]
     pub replicas: i32,
-    /// Generation that all this is about; older versions of the API do not tell.
+    /// Observed generation; older versions of the API lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -11,15 +11,15 @@ use crate::{ValidatedComponent, Violation};
 /// characters; names of pods, which are host names too, add less. (kubernetes/kubernetes#64023, kubernetes-sigs/lws#410)
 const STATEFUL_SET_MAX: usize = names::LABEL_MAX - 11;
 
-/// Looks for every mistake that keeps a LeaderWorkerSet from running the component. One that `serves` has proved its name: hashes of
+/// Looks for every violation that keeps a LeaderWorkerSet from running the component. One that `serves` has proved its name: hashes of
 /// fewer than ten characters leave room for some more.
 ///
 /// # Errors
 /// All of them at once.
 pub fn validate_leader_worker_set(valid: &ValidatedComponent<'_>, serves: bool) -> Result<(), Vec<Violation>> {
     let name = name_too_long(valid).filter(|_| !serves);
-    let mistakes: Vec<Violation> = name.into_iter().chain(nothing_to_run(valid)).collect();
-    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+    let violations: Vec<Violation> = name.into_iter().chain(nothing_to_run(valid)).collect();
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
 /// The longest name of a StatefulSet that a LeaderWorkerSet of this component needs, and how many characters it has too many;

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
 use super::volumes;
 use crate::model::CacheMount;
 
-/// Mounts the cache, unless the author did.
+/// Mounts the cache, unless the user did.
 ///
 /// A mount of its volume without a path, as old converters left it, gets the cache's; of two at that path, one stays.
 pub(super) fn mount(main: &mut Container, cache: Option<CacheMount<'_>>) {
@@ -30,7 +30,7 @@ pub(super) fn mount(main: &mut Container, cache: Option<CacheMount<'_>>) {
     }
 }
 
-/// Adds the cache's volume, unless the author did.
+/// Adds the cache's volume, unless the user did.
 pub(super) fn add_volume(pod: &mut PodSpec, cache: Option<CacheMount<'_>>) {
     let Some(cache) = cache else { return };
     let all = pod.volumes.get_or_insert_default();

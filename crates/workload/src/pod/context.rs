@@ -1,4 +1,4 @@
-//! What the defaults of a pod depend on.
+//! Values that the defaults of a pod depend on.
 
 use api_types::{
     annotations,
@@ -9,10 +9,10 @@ use crate::{DiscoveryBackend, RenderInput, ValidatedComponent};
 
 const CONTAINER_MODE: &str = "container";
 
-/// What the defaults of a pod depend on.
+/// Values that the defaults of a pod depend on.
 pub(super) struct PodContext<'a> {
     pub(super) component_type: Option<ComponentType>,
-    /// The graph, or the component itself if it stands alone.
+    /// The graph, or the component itself if it is standalone.
     pub(super) graph: &'a str,
     pub(super) namespace: &'a str,
     pub(super) dynamo_namespace: String,

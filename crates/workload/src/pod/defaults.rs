@@ -23,7 +23,7 @@ struct TypeDefaults {
     probes: Probes,
 }
 
-/// The container of a component of that type before the author's is laid over it.
+/// The container of a component of that type before the user's is laid over it.
 pub(super) fn container(component_type: Option<ComponentType>, context: &PodContext<'_>) -> Container {
     let TypeDefaults { command, args, ports, env: extra, mounts, probes } = match component_type {
         Some(ComponentType::Frontend) => frontend(context),
@@ -48,7 +48,7 @@ pub(super) fn container(component_type: Option<ComponentType>, context: &PodCont
     }
 }
 
-/// The pod of a component before the author's is laid over it.
+/// The pod of a component before the user's is laid over it.
 pub(super) fn pod(context: &PodContext<'_>) -> PodSpec {
     let (account, grace, volumes) = match context.component_type {
         Some(ComponentType::Planner) => (Some(names::PLANNER_SERVICE_ACCOUNT), GRACE_SECONDS, Vec::new()),

@@ -30,7 +30,7 @@ pub(crate) fn replace(container: &mut Container, variable: EnvVar) {
     all.push(variable);
 }
 
-/// Sets a variable where one of that name stands, else at the end.
+/// Sets a variable in place, or appends it.
 pub(crate) fn set(container: &mut Container, variable: EnvVar) {
     let all = container.env.get_or_insert_default();
     match all.iter_mut().find(|other| other.name == variable.name) {
@@ -39,7 +39,7 @@ pub(crate) fn set(container: &mut Container, variable: EnvVar) {
     }
 }
 
-/// Both lists by name, sorted; on the same name, the later list's entry stands as a whole.
+/// Both lists by name, sorted; on the same name, the entry of the later list replaces the other.
 pub(crate) fn union(defaults: Vec<EnvVar>, wins: Vec<EnvVar>) -> Vec<EnvVar> {
     let by_name: BTreeMap<_, _> = defaults.into_iter().chain(wins).map(|var| (var.name.clone(), var)).collect();
     by_name.into_values().collect()

@@ -35,7 +35,7 @@ pub(super) fn mounts() -> Vec<VolumeMount> {
     vec![mount(CONFIG_VOLUME, CONFIG_FOLDER, Some(true)), mount(CACHE_VOLUME, CACHE_FOLDER, None)]
 }
 
-/// The configuration is always mounted under the same file name, whatever its key in the author's ConfigMap.
+/// The configuration is always mounted under the same file name, whatever its key in the user's ConfigMap.
 pub(super) fn volumes(context: &PodContext<'_>) -> Vec<Volume> {
     let given = context.epp_config.and_then(|config| config.config_map_ref.as_ref());
     let config_map = given.map_or_else(|| names::epp_config_map(context.graph), |given| given.name.clone());

@@ -1,4 +1,4 @@
-//! Two engines in one pod: one serves, the other stands by over the same GPU memory.
+//! Two engines in one pod: one serves, the other is a standby over the same GPU memory.
 
 use api_types::{env as names, ports, v1beta1::BackendFramework};
 use k8s_openapi::{
@@ -134,7 +134,7 @@ mod tests {
         (engine.command.unwrap(), engine.args.unwrap())
     }
 
-    /// The reference reads `--master-port 1` only, and appends to a shell's arguments what the shell drops.
+    /// The upstream operator reads `--master-port 1` only, and appends to a shell's arguments what the shell drops.
     #[test]
     fn the_master_port_is_found_in_every_form_and_reaches_the_engine() {
         let python = ["python3", "-m", "dynamo.vllm"];

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe, VolumeMount};
 use super::{context::PodContext, defaults, env, merge};
 use crate::RenderInput;
 
-/// The author's sidecar over a frontend's defaults, with the main container's mounts that it has not itself.
+/// The user's sidecar over a frontend's defaults, with the main container's mounts that it has not itself.
 pub(super) fn render(
     input: &RenderInput<'_>,
     context: &PodContext<'_>,
@@ -31,7 +31,7 @@ pub(super) fn render(
 }
 
 /// Unlike main's, a probe of the sidecar that asks over HTTP too takes from the default what it leaves open. One that
-/// asks otherwise stands as it is: a probe with two ways to ask is no probe.
+/// asks otherwise stays as it is: a probe with two ways to ask is no probe.
 fn probe(default: Option<Probe>, own: Option<&Probe>) -> Option<Probe> {
     let (Some(default), Some(own)) = (default.clone(), own) else { return merge::probe(&own.cloned(), default) };
     if *own == Probe::default() {

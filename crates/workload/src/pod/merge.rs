@@ -1,14 +1,14 @@
-//! The author's container and pod, laid over the defaults of the component's type.
+//! The user's container and pod, laid over the defaults of the component's type.
 //!
-//! What the author gives wins, zero included. An empty string and an empty list count as not given: most clients leave them
+//! What the user gives wins, zero included. An empty string and an empty list count as not given: most clients leave them
 //! out. Lists replace lists, environments unite by name, a probe replaces a probe as a whole, and one that is empty takes it
-//! away. Fields without a default are the author's alone.
+//! away. Fields without a default are the user's alone.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
 
 use super::env;
 
-/// The author's container over the defaults; it keeps the name of the defaults.
+/// The user's container over the defaults; it keeps the name of the defaults.
 pub(super) fn container(defaults: Container, own: &Container) -> Container {
     let env = env::union(defaults.env.unwrap_or_default(), own.env.clone().unwrap_or_default());
     Container {
@@ -25,7 +25,7 @@ pub(super) fn container(defaults: Container, own: &Container) -> Container {
     }
 }
 
-/// The author's pod over the defaults, without containers.
+/// The user's pod over the defaults, without containers.
 pub(super) fn pod(defaults: PodSpec, own: &PodSpec) -> PodSpec {
     let text = |own: &Option<String>, default: Option<String>| own.clone().filter(|own| !own.is_empty()).or(default);
     PodSpec {
@@ -40,7 +40,7 @@ pub(super) fn pod(defaults: PodSpec, own: &PodSpec) -> PodSpec {
     }
 }
 
-/// The author's probe or the default; none if the author's is empty, which asks nothing in no way.
+/// The user's probe or the default; none if the user's is empty, which asks nothing in no way.
 pub(super) fn probe(own: &Option<Probe>, default: Option<Probe>) -> Option<Probe> {
     own.clone().or(default).filter(|probe| *probe != Probe::default())
 }

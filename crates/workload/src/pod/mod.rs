@@ -3,7 +3,7 @@
 //! | step | file |
 //! |---|---|
 //! | defaults of the component's type | `defaults`, `epp`, `probes` |
-//! | the author's containers and pod over them | `merge` |
+//! | the user's containers and pod over them | `merge` |
 //! | mounts and volumes: cache, shared memory, claims | `cache`, `shared_memory`, `volumes` |
 //! | operator's environment | `env` |
 //! | engine | [`crate::frameworks`] |
@@ -41,7 +41,7 @@ use crate::{
     frameworks::{self, Launch, Multinode},
 };
 
-/// Group that owns the pod's volumes where the author says nothing about the pod's security.
+/// Group that owns the pod's volumes where the user says nothing about the pod's security.
 const DEFAULT_FS_GROUP: i64 = 1000;
 const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 
@@ -94,7 +94,7 @@ fn service_account(input: &RenderInput<'_>, context: &PodContext<'_>) -> String 
     }
 }
 
-/// `main` first, then the author's other containers in their order.
+/// `main` first, then the user's other containers in their order.
 fn containers(
     input: &RenderInput<'_>,
     valid: &ValidatedComponent<'_>,

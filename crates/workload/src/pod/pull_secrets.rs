@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec};
 
 use crate::PullSecretIndex;
 
-/// Appends the secrets for each image, containers before init containers; none stands there twice.
+/// Appends the secrets for each image, containers before init containers; each once.
 pub(crate) fn add_pull_secrets(pod: &mut PodSpec, index: &PullSecretIndex) {
     let mut all = pod.image_pull_secrets.take().unwrap_or_default();
     let containers = pod.containers.iter().chain(pod.init_containers.iter().flatten());

@@ -27,7 +27,7 @@ impl RegistryHost {
         }
     }
 
-    /// The registry of a key of a docker configuration: a host or a URL. `None` if no host stands there.
+    /// The registry of a key of a docker configuration: a host or a URL. `None` if it has no host.
     pub fn of_registry(key: &str) -> Option<Self> {
         let after_scheme = key.trim().split_once("://").map_or(key.trim(), |(_, rest)| rest);
         let host = after_scheme.split('/').next().unwrap_or_default();

@@ -55,8 +55,8 @@ fn every_image_finds_its_secrets_sorted() {
 #[test]
 fn a_malformed_configuration_is_told_without_its_contents() {
     for contents in [r#""s3cret""#, r#"{"auths": "s3cret"}"#, r#"{"auths": {"a": s3cret}}"#, "", "[]"] {
-        let told = RegistryHosts::parse(contents.as_bytes()).unwrap_err().to_string();
-        assert!(!told.contains("s3cret"), "{told}");
+        let message = RegistryHosts::parse(contents.as_bytes()).unwrap_err().to_string();
+        assert!(!message.contains("s3cret"), "{message}");
     }
     assert!(RegistryHosts::parse(b"\xff").is_err());
 }

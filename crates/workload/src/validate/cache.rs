@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 
 use crate::{Violation, frameworks, model::CacheMount};
 
-/// Resolves the cache's path and looks for mounts and volumes that clash with it.
+/// Resolves the cache's path and rejects conflicting mounts and volumes.
 pub(super) fn check<'a>(
     cache: Option<&'a CompilationCache>,
     framework: Option<BackendFramework>,

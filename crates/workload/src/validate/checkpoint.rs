@@ -14,7 +14,7 @@ const FIELD: &str = "spec.experimental.checkpoint";
 /// What the component says, `None` if it always starts cold.
 ///
 /// # Errors
-/// Every mistake.
+/// Every violation.
 pub(super) fn check<'a>(
     spec: &'a ComponentSpec,
     pod: &PodSpec,
@@ -23,37 +23,37 @@ pub(super) fn check<'a>(
     let experimental = spec.experimental.as_ref();
     let given = experimental.and_then(|experimental| experimental.checkpoint.as_ref());
     let Some(checkpoint) = given.filter(|checkpoint| checkpoint.enabled) else { return Ok(None) };
-    let mut mistakes = Violations::default();
+    let mut violations = Violations::default();
     if experimental.is_some_and(|experimental| experimental.failover.is_some()) {
-        mistakes.push(invalid("", "", "cannot be combined with spec.experimental.failover", "remove one of the two"));
+        violations.push(invalid("", "", "cannot be combined with spec.experimental.failover", "remove one of the two"));
     }
     if shared.is_some_and(|shared| shared.mode == EngineMode::InterPod) {
         let problem = "cannot be combined with GPU memory that pods share";
-        mistakes.push(invalid("", "", problem, "remove one of the two, or share the memory within a pod"));
+        violations.push(invalid("", "", problem, "remove one of the two, or share the memory within a pod"));
     }
     let target = checkpoint.target_container_name.as_deref().unwrap_or(MAIN_CONTAINER);
     if pod.containers.iter().all(|container| container.name != target) {
         let problem = "names no container of spec.podTemplate.spec";
-        mistakes.push(invalid(".targetContainerName", target, problem, "name the container that runs the engine"));
+        violations.push(invalid(".targetContainerName", target, problem, "name the container that runs the engine"));
     }
     let job = checkpoint.job.as_ref();
     let overlay = job.and_then(|job| job.pod_template.as_ref());
     let clients = job.and_then(|job| job.gms_client_containers.as_deref()).unwrap_or_default();
-    check_captured_pod(target, overlay, clients, &mut mistakes);
-    let mistakes = mistakes.into_inner();
+    check_captured_pod(target, overlay, clients, &mut violations);
+    let violations = violations.into_inner();
     let reference = checkpoint.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
     let identity = checkpoint.identity.as_ref().filter(|_| reference.is_none());
     let usage = CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target, overlay, clients };
-    if mistakes.is_empty() { Ok(Some(usage)) } else { Err(mistakes) }
+    if violations.is_empty() { Ok(Some(usage)) } else { Err(violations) }
 }
 
-/// The pod that is captured has the target, and what the author adds.
-fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], mistakes: &mut Violations) {
+/// The pod that is captured has the target, and what the user adds.
+fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], violations: &mut Violations) {
     let template = match overlay.map(|overlay| serde_json::from_value::<PodTemplateSpec>(overlay.clone())).transpose() {
         Ok(template) => template.unwrap_or_default(),
         Err(error) => {
             let remedy = "write it as any pod template; only what it says is laid over the component's";
-            mistakes.push(invalid(".job.podTemplate", "", &format!("is no pod template: {error}"), remedy));
+            violations.push(invalid(".job.podTemplate", "", &format!("is no pod template: {error}"), remedy));
             return;
         }
     };
@@ -62,7 +62,7 @@ fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String],
         if client != target && !added.contains(client) {
             let problem = "names no container of the pod that is captured";
             let remedy = "the pod has the target and the containers of job.podTemplate; name one of those";
-            mistakes.push(invalid(&format!(".job.gmsClientContainers[{index}]"), client, problem, remedy));
+            violations.push(invalid(&format!(".job.gmsClientContainers[{index}]"), client, problem, remedy));
         }
     }
 }

@@ -10,18 +10,18 @@ use crate::violation::{Violation, Violations};
 
 const POD: &str = "spec.podTemplate.spec";
 
-/// The author's pod spec, if there is one.
+/// The user's pod spec, if there is one.
 pub(super) fn check(spec: &ComponentSpec) -> Result<&PodSpec, Violation> {
     spec.pod_template.as_ref().and_then(|template| template.spec.as_ref()).ok_or_else(no_main)
 }
 
-/// The author's `main` container, provided that all containers are in order.
+/// The user's `main` container, provided that all containers are in order.
 pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a Container, Vec<Violation>> {
-    let mut mistakes = Violations::default();
-    let main = mistakes.keep(spec.main_container().ok_or_else(no_main));
+    let mut violations = Violations::default();
+    let main = violations.keep(spec.main_container().ok_or_else(no_main));
     if let Some(main) = main {
         if main.image.as_deref().unwrap_or_default().is_empty() {
-            mistakes.push(Violation {
+            violations.push(Violation {
                 field: format!("{POD}.containers[{MAIN_CONTAINER}].image"),
                 value: String::new(),
                 problem: "is missing".to_owned(),
@@ -30,15 +30,15 @@ pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a 
         }
         for (index, mount) in main.volume_mounts.iter().flatten().enumerate() {
             let is_cache = spec.compilation_cache.as_ref().is_some_and(|cache| cache.pvc_name == mount.name);
-            check_mount(index, mount, is_cache, &mut mistakes);
+            check_mount(index, mount, is_cache, &mut violations);
         }
     }
     for (list, container) in all_containers(pod) {
-        check_quantities(list, container, &mut mistakes);
+        check_quantities(list, container, &mut violations);
     }
-    check_sidecar(pod, spec, &mut mistakes);
-    let mistakes = mistakes.into_inner();
-    main.filter(|_| mistakes.is_empty()).ok_or(mistakes)
+    check_sidecar(pod, spec, &mut violations);
+    let violations = violations.into_inner();
+    main.filter(|_| violations.is_empty()).ok_or(violations)
 }
 
 fn no_main() -> Violation {
@@ -56,9 +56,9 @@ fn all_containers(pod: &PodSpec) -> impl Iterator<Item = (&'static str, &Contain
 }
 
 /// A mount of the cache's volume without a path is one that old converters left; it gets the cache's path.
-fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, mistakes: &mut Violations) {
+fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, violations: &mut Violations) {
     let mut missing = |field: &str, remedy: &str| {
-        mistakes.push(Violation {
+        violations.push(Violation {
             field: format!("{POD}.containers[{MAIN_CONTAINER}].volumeMounts[{index}].{field}"),
             value: String::new(),
             problem: "is empty".to_owned(),
@@ -73,7 +73,7 @@ fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, mistakes: &mut
     }
 }
 
-fn check_quantities(list: &str, container: &Container, mistakes: &mut Violations) {
+fn check_quantities(list: &str, container: &Container, violations: &mut Violations) {
     let Some(resources) = &container.resources else { return };
     for (kind, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
         for (resource, amount) in amounts.iter().flatten() {
@@ -82,7 +82,7 @@ fn check_quantities(list: &str, container: &Container, mistakes: &mut Violations
                 Some(value) if value < 0 => "is negative",
                 Some(_) => continue,
             };
-            mistakes.push(Violation {
+            violations.push(Violation {
                 field: format!("{POD}.{list}[{}].resources.{kind}[{resource}]", container.name),
                 value: amount.0.clone(),
                 problem: problem.to_owned(),
@@ -92,7 +92,7 @@ fn check_quantities(list: &str, container: &Container, mistakes: &mut Violations
     }
 }
 
-fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, mistakes: &mut Violations) {
+fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Violations) {
     let Some(sidecar) = &spec.frontend_sidecar else { return };
     let problem = if sidecar == MAIN_CONTAINER {
         format!("names the container {MAIN_CONTAINER}, which runs the component itself")
@@ -101,7 +101,7 @@ fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, mistakes: &mut Violations)
     } else {
         format!("names no container of {POD}")
     };
-    mistakes.push(Violation {
+    violations.push(Violation {
         field: "spec.frontendSidecar".to_owned(),
         value: sidecar.clone(),
         problem,

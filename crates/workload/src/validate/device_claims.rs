@@ -9,7 +9,7 @@ use crate::{
     violation::{Violation, Violations},
 };
 
-/// The claims that have to be looked at: those of an engine whose replicas span nodes and that asks for no GPUs as scalar
+/// The device claims whose GPUs must be counted: those of an engine whose replicas span nodes and that asks for no GPUs as scalar
 /// resources. Others need not be known to be rendered.
 ///
 /// # Errors
@@ -24,17 +24,17 @@ pub(super) fn check(
     if !counted || gpus::count(main.resources.as_ref()) != Ok(0) {
         return Ok(Vec::new());
     }
-    let mut mistakes = Violations::default();
+    let mut violations = Violations::default();
     let known = |name: &str| pod.resource_claims.iter().flatten().any(|claim| claim.name == name);
     let used = main.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
     for unknown in used.filter(|used| !known(&used.name)) {
-        mistakes.push(Violation {
+        violations.push(Violation {
             field: format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
             value: unknown.name.clone(),
             problem: "names no claim of spec.podTemplate.spec.resourceClaims".to_owned(),
             remedy: "add it there, with the ResourceClaim or ResourceClaimTemplate that it stands for".to_owned(),
         });
     }
-    let mistakes = mistakes.into_inner();
-    if mistakes.is_empty() { Ok(device_claims::of(pod, main)) } else { Err(mistakes) }
+    let violations = violations.into_inner();
+    if violations.is_empty() { Ok(device_claims::of(pod, main)) } else { Err(violations) }
 }

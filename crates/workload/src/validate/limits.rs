@@ -9,7 +9,7 @@ use api_types::{
 use crate::violation::{Violation, Violations};
 
 /// Reports every number that is above its limit.
-pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Violations) {
+pub(super) fn check(spec: &ComponentSpec, violations: &mut Violations) {
     let experimental = spec.experimental.as_ref();
     let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
     let identity = experimental.and_then(|e| e.checkpoint.as_ref()).and_then(|checkpoint| checkpoint.identity.as_ref());
@@ -30,7 +30,7 @@ pub(super) fn check(spec: &ComponentSpec, mistakes: &mut Violations) {
     for (field, value, limit) in numbers {
         if let Some(value) = value.filter(|value| *value > limit) {
             let remedy = format!("write {limit} or less");
-            mistakes.push(Violation::new(format!("spec.{field}"), value.to_string(), at_most(limit), remedy));
+            violations.push(Violation::new(format!("spec.{field}"), value.to_string(), at_most(limit), remedy));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The author's mistakes, all at once; and the component without them, the only input of what follows.
+//! The user's violations, all at once; and the component without them, the only input of what follows.
 
 mod cache;
 mod checkpoint;
@@ -39,7 +39,7 @@ impl WorkloadProvider {
     }
 }
 
-/// Looks for every mistake that only the author of a component with a workload of its own can mend.
+/// Looks for every violation that only the user of a component with a workload of its own can mend.
 ///
 /// # Errors
 /// All of them at once, in the order of the spec.
@@ -47,7 +47,7 @@ pub fn validate(dcd: &DynamoComponentDeployment) -> Result<ValidatedComponent<'_
     validate_on(WorkloadProvider::Component, dcd)
 }
 
-/// Looks for every mistake that only the author can mend.
+/// Looks for every violation that only the user can mend.
 ///
 /// # Errors
 /// All of them at once, in the order of the spec.
@@ -57,35 +57,35 @@ pub fn validate_on(
 ) -> Result<ValidatedComponent<'_>, Vec<Violation>> {
     let spec = &dcd.spec.component;
     let annotations = component_annotations(dcd);
-    let mut mistakes = Violations::default();
+    let mut violations = Violations::default();
 
-    let name = mistakes.keep(identity("name", dcd.metadata.name.as_deref()));
-    let namespace = mistakes.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
-    let uid = mistakes.keep(identity("uid", dcd.metadata.uid.as_deref()));
-    limits::check(spec, &mut mistakes);
-    scope::check(spec, provider, &mut mistakes);
-    let shared_memory = mistakes.keep(shared_memory(spec.shared_memory_size.as_ref()));
-    let discovery = mistakes.keep(discovery(&annotations));
-    let strategy = mistakes.keep_all(RolloutStrategy::from_annotations(Some(&annotations)));
-    let framework = mistakes.keep(frameworks::detect(dcd));
-    let pod = mistakes.keep(containers::check(spec));
-    let main = pod.and_then(|pod| mistakes.keep_all(containers::main(pod, spec)));
+    let name = violations.keep(identity("name", dcd.metadata.name.as_deref()));
+    let namespace = violations.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
+    let uid = violations.keep(identity("uid", dcd.metadata.uid.as_deref()));
+    limits::check(spec, &mut violations);
+    scope::check(spec, provider, &mut violations);
+    let shared_memory = violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
+    let discovery = violations.keep(discovery(&annotations));
+    let strategy = violations.keep_all(RolloutStrategy::from_annotations(Some(&annotations)));
+    let framework = violations.keep(frameworks::detect(dcd));
+    let pod = violations.keep(containers::check(spec));
+    let main = pod.and_then(|pod| violations.keep_all(containers::main(pod, spec)));
     let cache = pod.zip(main).and_then(|(pod, main)| {
         let framework = framework.as_ref().copied().flatten();
-        mistakes.keep(cache::check(spec.compilation_cache.as_ref(), framework, pod, main))
+        violations.keep(cache::check(spec.compilation_cache.as_ref(), framework, pod, main))
     });
     let shared_gpus = pod.zip(main).and_then(|(pod, main)| {
         let framework = framework.as_ref().copied().flatten();
-        mistakes.keep_all(shared_gpus::check(spec, framework, pod, main))
+        violations.keep_all(shared_gpus::check(spec, framework, pod, main))
     });
     let gpu_claims = pod.zip(main).and_then(|(pod, main)| {
         let framework = framework.as_ref().copied().flatten();
-        mistakes.keep_all(device_claims::check(spec, framework, pod, main))
+        violations.keep_all(device_claims::check(spec, framework, pod, main))
     });
     let checkpoint =
-        pod.zip(shared_gpus).and_then(|(pod, shared)| mistakes.keep_all(checkpoint::check(spec, pod, shared)));
+        pod.zip(shared_gpus).and_then(|(pod, shared)| violations.keep_all(checkpoint::check(spec, pod, shared)));
 
-    let mistakes = mistakes.into_inner();
+    let violations = violations.into_inner();
     match (
         name,
         namespace,
@@ -115,7 +115,7 @@ pub fn validate_on(
             Some(shared_gpus),
             Some(checkpoint),
             Some(gpu_claims),
-        ) if mistakes.is_empty() => Ok(ValidatedComponent {
+        ) if violations.is_empty() => Ok(ValidatedComponent {
             dcd,
             name,
             namespace,
@@ -133,7 +133,7 @@ pub fn validate_on(
             checkpoint,
             gpu_claims,
         }),
-        _ => Err(mistakes),
+        _ => Err(violations),
     }
 }
 

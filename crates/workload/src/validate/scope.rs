@@ -8,12 +8,12 @@ use crate::{
 };
 
 /// Reports every part of the spec that cannot be honoured there.
-pub(super) fn check(spec: &ComponentSpec, provider: WorkloadProvider, mistakes: &mut Violations) {
+pub(super) fn check(spec: &ComponentSpec, provider: WorkloadProvider, violations: &mut Violations) {
     let Some(experimental) = &spec.experimental else { return };
     let between_pods =
         experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod);
     if between_pods && provider == WorkloadProvider::Component {
-        mistakes.push(Violation {
+        violations.push(Violation {
             field: "spec.experimental.gpuMemoryService.mode".to_owned(),
             value: "InterPod".to_owned(),
             problem: "needs Grove, and the component runs as a Deployment".to_owned(),

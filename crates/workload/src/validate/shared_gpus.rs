@@ -16,7 +16,7 @@ const FAILOVER: &str = "spec.experimental.failover";
 /// Whether a component shares its GPUs, and how.
 ///
 /// # Errors
-/// Every mistake.
+/// Every violation.
 pub(super) fn check<'a>(
     spec: &'a ComponentSpec,
     framework: Option<BackendFramework>,
@@ -30,17 +30,17 @@ pub(super) fn check<'a>(
         let alone = |_| Violation::new(FAILOVER, "", problem, format!("set {SERVICE}, or remove the field"));
         return failover.map_or(Ok(None), |failover| Err(vec![alone(failover)]));
     };
-    let mut mistakes = Violations::default();
+    let mut violations = Violations::default();
     if !spec.is_worker() {
         let problem = "is for components of type worker, prefill or decode";
-        mistakes.push(Violation::new(SERVICE, "", problem, "remove the field, or change the type"));
+        violations.push(Violation::new(SERVICE, "", problem, "remove the field, or change the type"));
     }
-    let count = mistakes.keep(count(main));
-    check_clients(service, pod, &mut mistakes);
-    let standbys = failover.map_or(0, |failover| standbys(service, failover, framework, &mut mistakes));
-    let mistakes = mistakes.into_inner();
+    let count = violations.keep(count(main));
+    check_clients(service, pod, &mut violations);
+    let standbys = failover.map_or(0, |failover| standbys(service, failover, framework, &mut violations));
+    let violations = violations.into_inner();
     match count {
-        Some(count) if mistakes.is_empty() => Ok(Some(SharedGpus {
+        Some(count) if violations.is_empty() => Ok(Some(SharedGpus {
             mode: service.mode,
             device_class: Some(service.device_class_name.as_str())
                 .filter(|class| !class.is_empty())
@@ -49,7 +49,7 @@ pub(super) fn check<'a>(
             standbys,
             clients: service.extra_client_containers.as_deref().unwrap_or_default(),
         })),
-        _ => Err(mistakes),
+        _ => Err(violations),
     }
 }
 
@@ -68,7 +68,7 @@ fn count(main: &Container) -> Result<u32, Violation> {
     }
 }
 
-fn check_clients(service: &GpuMemoryService, pod: &PodSpec, mistakes: &mut Violations) {
+fn check_clients(service: &GpuMemoryService, pod: &PodSpec, violations: &mut Violations) {
     let clients = service.extra_client_containers.as_deref().unwrap_or_default();
     for (index, client) in clients.iter().enumerate() {
         let problem = if clients[..index].contains(client) {
@@ -79,7 +79,12 @@ fn check_clients(service: &GpuMemoryService, pod: &PodSpec, mistakes: &mut Viola
             continue;
         };
         let field = format!("{SERVICE}.extraClientContainers[{index}]");
-        mistakes.push(Violation::new(field, client, problem, "name containers that run beside the engine, each once"));
+        violations.push(Violation::new(
+            field,
+            client,
+            problem,
+            "name containers that run beside the engine, each once",
+        ));
     }
 }
 
@@ -88,17 +93,17 @@ fn standbys(
     service: &GpuMemoryService,
     failover: &Failover,
     framework: Option<BackendFramework>,
-    mistakes: &mut Violations,
+    violations: &mut Violations,
 ) -> u32 {
     if failover.mode != service.mode {
         let problem = format!("differs from {SERVICE}.mode, which is {:?}", service.mode);
         let remedy = "give both the same mode: engines take over from each other where they share memory";
-        mistakes.push(Violation::new(format!("{FAILOVER}.mode"), format!("{:?}", failover.mode), problem, remedy));
+        violations.push(Violation::new(format!("{FAILOVER}.mode"), format!("{:?}", failover.mode), problem, remedy));
     }
     if framework != Some(BackendFramework::Vllm) {
         let runs = framework.map_or("no engine that is known", BackendFramework::as_str);
         let problem = format!("is served for vLLM only, and the component runs {runs}");
-        mistakes.push(Violation::new(FAILOVER, "", problem, "remove the field, or run vLLM"));
+        violations.push(Violation::new(FAILOVER, "", problem, "remove the field, or run vLLM"));
     }
     failover.standbys().unsigned_abs()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Annotations that only the reference keeps, or that only we keep.
+/// Annotations that only the upstream operator keeps, or that only we keep.
 const FREE: [&str; 5] = [
     "nvidia.com/last-applied-",
     "nvidia.com/current-worker-hash",
@@ -10,7 +10,7 @@ const FREE: [&str; 5] = [
     "deployment.kubernetes.io/revision",
     "operator.dynamo/",
 ];
-/// Maps whose keys are the author's, so that an empty value is a value.
+/// Maps whose keys are the user's, so that an empty value is a value.
 const FREE_FORM: [&str; 5] = ["labels", "annotations", "matchLabels", "selector", "nodeSelector"];
 /// Maps of quantities, which the server writes in its own notation.
 const QUANTITIES: [&str; 3] = ["limits", "requests", "sizeLimit"];
@@ -30,7 +30,7 @@ pub fn objects(expected: Option<Value>, ours: Option<Value>) -> Vec<String> {
     found
 }
 
-/// The reference's Services of components without a type ask for an empty one, which no pod has. Ours ask for none.
+/// The upstream operator's Services of components without a type ask for an empty one, which no pod has. Ours ask for none.
 pub fn without_empty_type(mut service: Value) -> Value {
     let selector = service["spec"]["selector"].as_object_mut();
     selector.unwrap().retain(|key, value| key != "nvidia.com/dynamo-component-type" || value != "");

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The kit's folder.
 pub struct Kit(PathBuf);
 
-/// What the reference made of one example.
+/// What the upstream operator made of one example.
 pub struct Case {
     pub name: String,
     pub namespace: String,

@@ -62,7 +62,7 @@ fn every_component_is_equal() {
 
 /// Where LeaderWorkerSets are there, components whose replicas span nodes become such.
 ///
-/// One thing is different on purpose: the first rank of a node that runs several engines side by side. The reference has
+/// One thing is different on purpose: the first rank of a node that runs several engines side by side. The upstream operator has
 /// the shell call a program `LWS_WORKER_INDEX`, which there is none of.
 #[test]
 fn every_leader_worker_set_is_equal() {
@@ -79,7 +79,7 @@ fn every_leader_worker_set_is_equal() {
             });
             match verdict {
                 Verdict::Equal => equal += 1,
-                // The reference makes nothing of a component without a command line either.
+                // The upstream operator makes nothing of a component without a command line either.
                 Verdict::Rejected(_) if !is_recorded => {}
                 other => failures.extend(told(&case, other)),
             }
@@ -128,7 +128,7 @@ fn told(case: &Case, verdict: Verdict) -> Vec<String> {
     let lines = match verdict {
         Verdict::Equal => return Vec::new(),
         Verdict::Different(differences) => differences,
-        Verdict::Rejected(mistakes) => mistakes.iter().map(|mistake| format!("rejected: {mistake}")).collect(),
+        Verdict::Rejected(violations) => violations.iter().map(|violation| format!("rejected: {violation}")).collect(),
     };
     lines.into_iter().map(|line| format!("{}: {line}", case.name)).collect()
 }
@@ -152,7 +152,7 @@ fn without_owner(mut object: Value) -> Value {
 fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
     let valid = match validate(dcd) {
         Ok(valid) => valid,
-        Err(mistakes) => return Verdict::Rejected(mistakes),
+        Err(violations) => return Verdict::Rejected(violations),
     };
     let (settings, pull_secrets) = (PodSettings::default(), PullSecretIndex::default());
     let input = RenderInput {
@@ -165,8 +165,8 @@ fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
     };
     let name = dcd.metadata.name.as_deref().unwrap();
     let mut differences = if case.name.starts_with("lws/") && dcd.spec.component.is_multinode() {
-        if let Err(mistakes) = validate_leader_worker_set(&valid, false) {
-            return Verdict::Rejected(mistakes);
+        if let Err(violations) = validate_leader_worker_set(&valid, false) {
+            return Verdict::Rejected(violations);
         }
         let set = serde_json::to_value(render_leader_worker_set(&input, &valid)).unwrap();
         compare::objects(case.object("LeaderWorkerSet", &format!("{name}-0")), Some(defaults::leader_worker_set(set)))

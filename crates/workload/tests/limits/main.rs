@@ -146,7 +146,7 @@ fn a_graph_of_many_components_at_their_maximum_is_rendered() {
     });
 }
 
-/// Objects that were stored before the limits were there, or under the Go operator's definitions.
+/// Objects that were stored before the limits were there, or under the upstream operator's definitions.
 #[test]
 fn a_stored_value_above_its_maximum_is_a_violation() {
     with_little_memory("a_stored_value_above_its_maximum_is_a_violation", || {

@@ -125,8 +125,8 @@ fn the_launch_file_is_kept_and_the_engine_becomes_the_process() {
 fn each_mistake_is_told_with_its_field() {
     let lines = |checkpoint: &DynamoCheckpoint, claimed_gpus| -> Vec<String> {
         let settings = CaptureSettings { claimed_gpus, ..NONE };
-        let mistakes = render_capture_job(checkpoint, "0123", settings).unwrap_err();
-        mistakes.iter().map(ToString::to_string).collect()
+        let violations = render_capture_job(checkpoint, "0123", settings).unwrap_err();
+        violations.iter().map(ToString::to_string).collect()
     };
     let mut elsewhere = pod(json!({}));
     elsewhere["targetContainerName"] = json!("engine");

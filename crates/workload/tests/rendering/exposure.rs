@@ -49,7 +49,7 @@ fn a_frontend_gets_what_the_operator_is_told() {
     assert_eq!(ways_in(&Surroundings::default(), &of_type("frontend", None)), none);
 }
 
-/// The reference reads labels and annotations of the block and drops them.
+/// The upstream operator reads labels and annotations of the block and drops them.
 #[test]
 fn what_a_component_of_v1alpha1_asks_for_counts_alone() {
     let asked = json!({

@@ -1,4 +1,4 @@
-//! The author's fields over the defaults.
+//! The user's fields over the defaults.
 
 use serde_json::{Value, json};
 use workload::PodSettings;

@@ -89,8 +89,8 @@ fn a_name_too_long_for_its_pods_is_a_mistake_before_there_are_any() {
         assert!(validate_leader_worker_set(&valid, true).is_ok(), "what serves goes on: {length} {replicas}");
     }
     component.metadata.name = Some("n".repeat(51));
-    let mistakes = validate_leader_worker_set(&validate(&component).unwrap(), false).unwrap_err();
-    let told = mistakes[0].to_string();
+    let violations = validate_leader_worker_set(&validate(&component).unwrap(), false).unwrap_err();
+    let told = violations[0].to_string();
     assert!(told.contains("more than 52 characters") && told.contains("by 3 at least"), "{told}");
 }
 
@@ -124,8 +124,8 @@ fn only_claims_that_a_command_line_depends_on_have_to_be_counted() {
     alone.spec.component.multinode = None;
     assert_eq!(claims(&alone), 0, "there is one node");
     let unknown = claiming("vllm", engine("vllm"), json!({"resourceClaims": [{"name": "other"}]}));
-    let mistakes = validate(&unknown).unwrap_err();
-    let told = mistakes[0].to_string();
+    let violations = validate(&unknown).unwrap_err();
+    let told = violations[0].to_string();
     assert!(
         told.starts_with("spec.podTemplate.spec.containers[main].resources.claims (\"gpu\"): names no claim"),
         "{told}"

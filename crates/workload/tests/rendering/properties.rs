@@ -129,10 +129,10 @@ proptest! {
         let component = component(spec);
         let surroundings = Surroundings::default();
         match validate(&component) {
-            Err(mistakes) => {
-                prop_assert!(!mistakes.is_empty());
-                prop_assert!(mistakes.iter().all(|m| !m.to_string().contains('\n')));
-                prop_assert_eq!(validate(&component).unwrap_err(), mistakes);
+            Err(violations) => {
+                prop_assert!(!violations.is_empty());
+                prop_assert!(violations.iter().all(|m| !m.to_string().contains('\n')));
+                prop_assert_eq!(validate(&component).unwrap_err(), violations);
             }
             Ok(_) => {
                 prop_assert_eq!(json_of(&surroundings.deployment(&component)), json_of(&surroundings.deployment(&component)));

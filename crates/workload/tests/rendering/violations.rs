@@ -1,4 +1,4 @@
-//! Each mistake of an author, with its field and on one line.
+//! Each violation of an user, with its field and on one line.
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn cached(cache: Value, pod: Value, main: Value) -> DynamoComponentDeployment {
     component(merged(spec("worker", pod, main), json!({"compilationCache": cache})))
 }
 
-/// Each row: a component with one mistake, the field of it, and a word of what is said about it.
+/// Each row: a component with one violation, the field of it, and a word of what is said about it.
 #[test]
 fn one_mistake_each() {
     let main = "spec.podTemplate.spec.containers[main]";
@@ -220,7 +220,7 @@ fn frameworks_must_not_contradict_each_other() {
         let component = component(fields);
         match (validate(&component), expected) {
             (Ok(valid), Ok(framework)) => assert_eq!(valid.framework().map(|f| f.as_str()), framework, "{line}"),
-            (Err(mistakes), Err(start)) => assert!(mistakes[0].to_string().starts_with(start), "{}", mistakes[0]),
+            (Err(violations), Err(start)) => assert!(violations[0].to_string().starts_with(start), "{}", violations[0]),
             (outcome, _) => panic!("{component_type} {explicit:?} {line}: {outcome:?}"),
         }
     }

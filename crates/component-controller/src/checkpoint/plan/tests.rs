@@ -115,7 +115,7 @@ fn the_pod_is_captured_once_it_is_there() {
 #[test]
 fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
     let refused = Diagnosis::from_creation_warning("Job j", "Error creating: a pod is forbidden: exceeded quota");
-    let told = |trouble: &Diagnosis, edit: &dyn Fn(&mut Observed)| {
+    let reported = |trouble: &Diagnosis, edit: &dyn Fn(&mut Observed)| {
         let mut observed = observed(creating());
         observed.job = Some(job(JOB, ""));
         observed.waits.trouble = Some(trouble.clone());
@@ -130,19 +130,23 @@ fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
         (status.message.unwrap_or_default(), format!("{}/{}", stalled.status, stalled.reason))
     };
     let words = "waiting for the pod of the Job: Job j: Error creating: a pod is forbidden: exceeded quota";
-    assert_eq!(told(&refused, &|_| ()), (words.to_owned(), "True/PodsRefused".to_owned()));
+    assert_eq!(reported(&refused, &|_| ()), (words.to_owned(), "True/PodsRefused".to_owned()));
     let mute = Diagnosis { cause: Cause::ImagePull, message: "pod p: no image".to_owned() };
     let captured = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("")));
     for edit in [&|o: &mut Observed| o.pod = Some(pod()), &captured] as [&dyn Fn(&mut Observed); 2] {
         let words = "waiting for the processes to be captured: pod p: no image";
-        assert_eq!(told(&mute, edit), (words.to_owned(), "True/ImagePullFailed".to_owned()));
+        assert_eq!(reported(&mute, edit), (words.to_owned(), "True/ImagePullFailed".to_owned()));
     }
     let unplaced = Diagnosis { cause: Cause::Unschedulable, message: "pod p: no node".to_owned() };
-    assert_eq!(told(&unplaced, &|_| ()), (String::new(), "False/Progressing".to_owned()), "a node may come");
+    assert_eq!(reported(&unplaced, &|_| ()), (String::new(), "False/Progressing".to_owned()), "a node may come");
     let loading = Diagnosis { cause: Cause::Probe, message: "pod p: it loads".to_owned() };
-    assert_eq!(told(&loading, &captured), (String::new(), "False/Progressing".to_owned()), "nobody has to help");
+    assert_eq!(
+        reported(&loading, &captured),
+        (String::new(), "False/Progressing".to_owned()),
+        "nothing must be changed"
+    );
     let over = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("Ready")));
-    assert_eq!(told(&mute, &over).0, "", "what it did is done");
+    assert_eq!(reported(&mute, &over).0, "", "the Job has succeeded");
 }
 
 #[test]
@@ -179,14 +183,14 @@ fn capture_and_job_both_have_to_end_well() {
 fn after(planned: &Plan, mut observed: Observed, stored: bool) -> Observed {
     if stored {
         let applied = Applied { phase: planned.phase.clone(), created: Vec::new(), rejected: false };
-        let told = status::status(&observed, &applied, jiff::Timestamp::UNIX_EPOCH);
-        observed.checkpoint.status = Some(told);
+        let after = status::status(&observed, &applied, jiff::Timestamp::UNIX_EPOCH);
+        observed.checkpoint.status = Some(after);
     }
     observed.job.take_if(|job| planned.delete_jobs.contains(job));
     observed
 }
 
-/// A Job that went before its end was stored would count as deleted by somebody, and a whole checkpoint as lost.
+/// A Job that is deleted before its end is stored would count as deleted by a user, and a complete checkpoint as lost.
 #[test]
 fn a_job_goes_only_once_its_end_is_stored() {
     let foreign = PodSnapshot { metadata: ObjectMeta::default(), ..capture("") };
@@ -200,7 +204,7 @@ fn a_job_goes_only_once_its_end_is_stored() {
         };
         let first = plan(&live());
         assert!(matches!(first.phase, CapturePhase::Ready(_) | CapturePhase::Failed { .. }), "{:?}", first.phase);
-        assert_eq!(plan(&after(&first, live(), false)).phase, first.phase, "lost, it is told again");
+        assert_eq!(plan(&after(&first, live(), false)).phase, first.phase, "a lost status is computed again");
 
         let stored = after(&first, live(), true);
         assert!(stored.job.is_some(), "{:?}", first.phase);
@@ -211,9 +215,9 @@ fn a_job_goes_only_once_its_end_is_stored() {
             "{:?}",
             first.phase
         );
-        let told = stored.checkpoint.status.clone();
+        let before = stored.checkpoint.status.clone();
         let settled = after(&second, stored, true);
-        assert_eq!(settled.checkpoint.status, told, "nothing new is said");
+        assert_eq!(settled.checkpoint.status, before, "nothing changes");
         assert_eq!(plan(&settled), Plan::default(), "and nothing is left to do");
     }
 }
@@ -267,7 +271,7 @@ fn what_is_settled_stays_and_its_job_goes() {
     }
 }
 
-/// The reference finds the capture of the version before, and calls the new one ready when its Job ends.
+/// The upstream operator finds the capture of the version before, and calls the new one ready when its Job ends.
 #[test]
 fn another_version_is_captured_anew() {
     let mut observed = observed(json!({ "phase": "Ready", "jobName": JOB }));
@@ -287,7 +291,7 @@ fn another_version_is_captured_anew() {
     assert_eq!(asked.spec.source.pod_ref.uid, "new-pod");
 }
 
-/// In the reference both of two checkpoints with one identifier fail, each because of the other.
+/// With the upstream operator both of two checkpoints with one identifier fail, each because of the other.
 #[test]
 fn of_two_with_one_identifier_the_younger_gives_up() {
     let mut younger = observed(Value::Null);
@@ -302,16 +306,16 @@ fn of_two_with_one_identifier_the_younger_gives_up() {
     assert_eq!(plan(&ready).phase, CapturePhase::Settled, "what is captured stays");
 }
 
-/// The reference never looks at it again.
+/// The upstream operator does not try it again.
 #[test]
 fn the_younger_begins_when_the_elder_is_gone() {
     for begun in [Value::Null, creating()] {
         let mut younger = observed(begun);
         younger.elder = Some("first".to_owned());
         let applied = Applied { phase: plan(&younger).phase, created: Vec::new(), rejected: false };
-        let told = status::status(&younger, &applied, jiff::Timestamp::UNIX_EPOCH);
-        let alone = observed(json!(told));
-        assert!(plan(&alone).create_job.is_some(), "{told:?}");
+        let status = status::status(&younger, &applied, jiff::Timestamp::UNIX_EPOCH);
+        let alone = observed(json!(status));
+        assert!(plan(&alone).create_job.is_some(), "{status:?}");
     }
 }
 

@@ -61,7 +61,7 @@ pub struct Input<'a> {
     pub settings: &'a BuildSettings,
 }
 
-/// Docker configuration Secret with which images are looked for and pushed.
+/// Docker configuration Secret for lookups and pushes of the image.
 pub fn docker_secret<'a>(component: &'a DynamoComponent, settings: &'a BuildSettings) -> Option<&'a str> {
     let own = component.spec.docker_config_json_secret_name.as_deref().filter(|name| !name.is_empty());
     own.or(settings.secret.as_deref())

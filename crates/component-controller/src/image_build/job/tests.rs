@@ -153,9 +153,9 @@ fn credentials_come_from_the_secret_or_from_google() {
 #[test]
 fn a_number_of_builds_that_is_none_is_told() {
     for (given, expected) in [("2", None), ("four", Some("\"four\"")), ("0", Some("\"0\"")), ("-1", Some("\"-1\""))] {
-        let told = made(|_| {}, &settings(&[("DYNAMO_IMAGE_BUILD_CONCURRENCY", given)]), "i:t").err();
-        let told = told.as_deref().and_then(|told| told.strip_prefix("DYNAMO_IMAGE_BUILD_CONCURRENCY is "));
-        assert_eq!(told.and_then(|told| told.split_once(';')).map(|(value, _)| value), expected, "{given}");
+        let message = made(|_| {}, &settings(&[("DYNAMO_IMAGE_BUILD_CONCURRENCY", given)]), "i:t").err();
+        let value = message.as_deref().and_then(|text| text.strip_prefix("DYNAMO_IMAGE_BUILD_CONCURRENCY is "));
+        assert_eq!(value.and_then(|text| text.split_once(';')).map(|(value, _)| value), expected, "{given}");
     }
 }
 

@@ -173,7 +173,7 @@ impl Observer {
             Ok(Some(secret)) => Ok(Ok(secret.data.and_then(|mut data| data.remove(DATA_KEY)).map(|data| data.0))),
             Err(error) if error.error_type() == ErrorType::Forbidden => {
                 let text = format!(
-                    "the operator may not read Secret {namespace}/{name}, with which it would look for the image; let the \
+                    "the operator may not read Secret {namespace}/{name}, with which it would ask for the image; let the \
                      component controller's ServiceAccount get it by a Role in namespace {namespace}, or install the chart with \
                      dynamo-operator.imagePullSecretDiscovery.enabled=true"
                 );
@@ -214,7 +214,7 @@ impl Observer {
         Ok(job::render(input).map_err(Obstacle::Invalid))
     }
 
-    /// Defaults of all builds. Without the ConfigMap, or a namespace to look for it in, there are none.
+    /// Defaults of all builds. Without the ConfigMap, or its namespace, there are none.
     async fn defaults(&self) -> Result<Result<Defaults, String>, Interruption> {
         let Some(namespace) = self.settings.defaults_namespace.as_deref() else { return Ok(Ok(Defaults::default())) };
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
@@ -222,7 +222,7 @@ impl Observer {
         Ok(Defaults::read(&found.and_then(|found| found.data).unwrap_or_default()))
     }
 
-    /// Where the archive is: the author says, or the API store does.
+    /// Address of the archive: of the spec, or of the API store.
     async fn download(&self, component: &DynamoComponent) -> Result<String, Obstacle> {
         if let Some(url) = component.spec.download_url.as_ref().filter(|url| !url.is_empty()) {
             return Ok(url.clone());

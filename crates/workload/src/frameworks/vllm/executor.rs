@@ -20,7 +20,7 @@ impl Executor {
         }
     }
 
-    /// The author's choice; else Ray for graphs that were admitted before version 1, which must not change under them.
+    /// The user's choice; else Ray for graphs that were admitted before version 1, which must not change under them.
     pub(in crate::frameworks) fn chosen<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Self {
         let named = annotation(annotations::VLLM_EXECUTOR_BACKEND);
         let chosen =

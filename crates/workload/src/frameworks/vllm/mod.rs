@@ -16,11 +16,11 @@ pub use wait::WAIT_FOR_LEADER;
 use super::{Launch, Multinode, NodeRole, command};
 use crate::pod::env;
 
-/// Where vLLM keeps compiled kernels unless told otherwise.
+/// Where vLLM keeps compiled kernels by default.
 pub(super) const CACHE_PATH: &str = "/root/.cache/vllm";
 
 /// Joins the nodes of a replica, connects engines that share GPU memory, and points vLLM at the compilation cache. Says
-/// whether the engine was found for all that it has to be told.
+/// whether the engine was found, if it needs flags.
 pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
     let mut found = true;
     if launch.shares_gpu_memory {
@@ -109,11 +109,11 @@ mod tests {
     fn engines_that_share_gpu_memory_load_from_it() {
         let mut main = container(&["python3", "-m", "dynamo.vllm"], &["--model", "m"]);
         adapt_main(&Launch { shares_gpu_memory: true, stands_by: true, ..launch(None) }, &mut main);
-        assert_eq!(told(&main)[5..], ["--load-format", "gms"]);
+        assert_eq!(words_of(&main)[5..], ["--load-format", "gms"]);
         assert_eq!(env_of(&main), [names::DYN_VLLM_GMS_SHADOW_MODE]);
         let once = main.clone();
         adapt_main(&Launch { shares_gpu_memory: true, ..launch(None) }, &mut main);
-        assert_eq!(told(&main), told(&once), "the flag is there already");
+        assert_eq!(words_of(&main), words_of(&once), "the flag is there already");
     }
 
     const LWS: Peers<'_> = Peers::LeaderWorkerSet;
@@ -131,7 +131,7 @@ mod tests {
 
     /// The added part of the command line.
     fn added(args: &[&str], role: NodeRole, peers: Peers<'_>) -> String {
-        told(&on_two_nodes(args, role, peers, Executor::Mp))[3 + args.len()..].join(" ")
+        words_of(&on_two_nodes(args, role, peers, Executor::Mp))[3 + args.len()..].join(" ")
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         let args = ["--model", "m", "--tensor-parallel-size", "16", "--x", "{\"a\":\"b c\"}"];
         let worker = on_two_nodes(&args, NodeRole::Worker, GROVE, Executor::Mp);
         assert_eq!(
-            told(&worker),
+            words_of(&worker),
             [
                 "sh",
                 "-c",
@@ -168,9 +168,9 @@ mod tests {
         assert_eq!(leader, format!("{head} 0 {tail}"));
         let worker = on_two_nodes(&args, NodeRole::Worker, LWS, Executor::Mp);
         let line = "exec python3 -m dynamo.vllm --data-parallel-size 16";
-        assert_eq!(told(&worker), ["sh", "-c", &format!("{line} {head} $(( 8 * LWS_WORKER_INDEX )) {tail}")]);
+        assert_eq!(words_of(&worker), ["sh", "-c", &format!("{line} {head} $(( 8 * LWS_WORKER_INDEX )) {tail}")]);
         let worker = on_two_nodes(&args, NodeRole::Worker, GROVE, Executor::Mp);
-        assert!(told(&worker)[2].contains(" $(( 8 * $((GROVE_PCLQ_POD_INDEX + 1)) )) "), "{:?}", told(&worker));
+        assert!(words_of(&worker)[2].contains(" $(( 8 * $((GROVE_PCLQ_POD_INDEX + 1)) )) "), "{:?}", words_of(&worker));
     }
 
     /// A flag is a flag in every spelling, and in the command as well.
@@ -191,11 +191,11 @@ mod tests {
             let mut main = container(&["python3", "-m", "dynamo.vllm", flag], &[]);
             main.resources = serde_json::from_value(json!({"limits": {"nvidia.com/gpu": "8"}})).unwrap();
             adapt_main(&launch(leader), &mut main);
-            assert!(told(&main).join(" ").contains(expected), "{flag}: {:?}", told(&main));
+            assert!(words_of(&main).join(" ").contains(expected), "{flag}: {:?}", words_of(&main));
         }
     }
 
-    /// GPUs through claims are GPUs. Scalar resources count before them: nobody has both.
+    /// GPUs through claims are GPUs. Scalar resources count before them: no pod has both.
     #[test]
     fn gpus_that_are_claimed_count_like_others() {
         let leader = Some(Multinode { role: NodeRole::Leader, nodes: 2, peers: LWS });
@@ -203,7 +203,7 @@ mod tests {
             let mut main = container(&["python3", "-m", "dynamo.vllm"], &["--tensor-parallel-size", "16"]);
             main.resources = serde_json::from_value(resources).unwrap();
             adapt_main(&Launch { claimed_gpus, ..launch(leader) }, &mut main);
-            told(&main).contains(&"--nnodes")
+            words_of(&main).contains(&"--nnodes")
         };
         let claim = json!({"claims": [{"name": "gpu"}]});
         assert!(spans(claim.clone(), 8));

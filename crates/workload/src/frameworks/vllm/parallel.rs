@@ -11,12 +11,12 @@ const TENSOR: [&str; 2] = ["--tensor-parallel-size", "-tp"];
 const PIPELINE: [&str; 2] = ["--pipeline-parallel-size", "-pp"];
 const DATA: [&str; 2] = ["--data-parallel-size", "-dp"];
 
-/// What the author asks for. What is no number counts as not given: the engine will say so.
+/// What the user asks for. What is no number counts as not given: the engine will say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parallel {
     tensor: i64,
     pipeline: i64,
-    /// Engines side by side; `None` if the author does not say.
+    /// Engines side by side; `None` if the user does not say.
     pub(super) data: Option<i64>,
 }
 

@@ -50,8 +50,8 @@ pub(super) fn elastic(multinode: Multinode<'_>, main: &mut Container) {
                 format!("python3 -c \"import urllib.request; urllib.request.urlopen('{url}', timeout=5)\" 2>/dev/null");
             let give_up =
                 "[ \"$i\" -ge 720 ] && { echo \"ERROR: leader /live did not become ready within 3h\" >&2; exit 1; }";
-            let told = "echo 'waiting for leader dynamo.vllm /live to return 200...'";
-            let wait = format!("i=0; until {probe}; do i=$((i+1)); {give_up}; {told}; sleep 15; done");
+            let notice = "echo 'waiting for leader dynamo.vllm /live to return 200...'";
+            let wait = format!("i=0; until {probe}; do i=$((i+1)); {give_up}; {notice}; sleep 15; done");
             command::run_script(main, SHELL, format!("{wait} && {}", agent(multinode)));
         }
     }
@@ -61,9 +61,9 @@ pub(super) fn elastic(multinode: Multinode<'_>, main: &mut Container) {
 pub(super) fn head_of_single_node(main: &mut Container) {
     let Some(engine) = engine(main).filter(|_| is_elastic_over_ray(main)) else { return };
     let address = format!(" --node-ip-address=\"${}\"", names::POD_IP);
-    // The engine takes the place of the shell, so that it is told when the pod ends.
+    // The engine takes the place of the shell, so that it gets the signal when the pod ends.
     command::run_script(main, SHELL, with_head(&address, &format!("exec {engine}")));
-    // The head registers under this address and the engine looks for it there; both must mean the same interface.
+    // The head registers under this address and the engine expects it there; both must mean the same interface.
     env::replace(main, env::from_field(names::POD_IP, "status.podIP"));
     env::replace(main, env::from_field(names::VLLM_DP_MASTER_IP, "status.podIP"));
 }
@@ -134,7 +134,7 @@ mod tests {
     fn the_engine_starts_when_the_ray_head_answers() {
         let mut main = container(&["python3", "-m", "dynamo.vllm"], &["--enable-elastic-ep", "-dpb", "ray", "a b"]);
         head_of_single_node(&mut main);
-        let line = told(&main)[2];
+        let line = words_of(&main)[2];
         assert!(line.starts_with("ray start --head --port=6379 --node-ip-address=\"$POD_IP\" --block & i=0; until "));
         assert!(line.ends_with(" && exec python3 -m dynamo.vllm --enable-elastic-ep -dpb ray 'a b'"), "{line}");
         let env: Vec<_> = main.env.unwrap().into_iter().map(|variable| variable.name).collect();
@@ -145,12 +145,12 @@ mod tests {
     fn nodes_join_an_elastic_engine_when_it_is_live() {
         let mut leader = container(&["python3", "-m", "dynamo.vllm"], &[ELASTIC]);
         elastic(placed(NodeRole::Leader), &mut leader);
-        assert!(told(&leader)[2].starts_with("ray start --head --port=6379 --block & "));
-        assert!(told(&leader)[2].ends_with(" && python3 -m dynamo.vllm --enable-elastic-ep"));
+        assert!(words_of(&leader)[2].starts_with("ray start --head --port=6379 --block & "));
+        assert!(words_of(&leader)[2].ends_with(" && python3 -m dynamo.vllm --enable-elastic-ep"));
         let mut worker = container(&["python3", "-m", "dynamo.vllm"], &[ELASTIC]);
         elastic(placed(NodeRole::Worker), &mut worker);
-        assert!(told(&worker)[2].contains("urlopen('http://$(LWS_LEADER_ADDRESS):9090/live', timeout=5)"));
-        assert!(told(&worker)[2].ends_with("done && ray start --address=$(LWS_LEADER_ADDRESS):6379 --block"));
+        assert!(words_of(&worker)[2].contains("urlopen('http://$(LWS_LEADER_ADDRESS):9090/live', timeout=5)"));
+        assert!(words_of(&worker)[2].ends_with("done && ray start --address=$(LWS_LEADER_ADDRESS):6379 --block"));
     }
 
     /// The flag must reach the engine, not the shell that starts it.
@@ -159,13 +159,13 @@ mod tests {
         let mut main = container(&["python3", "-m", "dynamo.vllm"], &["--x", "{\"a\": 1}"]);
         span(placed(NodeRole::Leader), &mut main);
         let engine = r#"python3 -m dynamo.vllm --x "{\"a\": 1}" --distributed-executor-backend ray"#;
-        assert_eq!(told(&main), ["/bin/sh", "-c", &format!("ray start --head --port=6379 && {engine}")]);
+        assert_eq!(words_of(&main), ["/bin/sh", "-c", &format!("ray start --head --port=6379 && {engine}")]);
         let mut main = container(&["bash", "-c"], &["exec python3 -m dynamo.vllm --x $Y"]);
         span(placed(NodeRole::Leader), &mut main);
         let engine = "bash -c 'exec python3 -m dynamo.vllm --distributed-executor-backend ray --x $Y'";
-        assert_eq!(told(&main)[2], format!("ray start --head --port=6379 && {engine}"));
+        assert_eq!(words_of(&main)[2], format!("ray start --head --port=6379 && {engine}"));
         let mut main = container(&["bash", "-c"], &["exec python3 -m dynamo.vllm"]);
         span(placed(NodeRole::Worker), &mut main);
-        assert_eq!(told(&main)[2], "ray start --address=$(LWS_LEADER_ADDRESS):6379 --block");
+        assert_eq!(words_of(&main)[2], "ray start --address=$(LWS_LEADER_ADDRESS):6379 --block");
     }
 }

@@ -69,7 +69,7 @@ fn nothing_wanted_is_ready_and_nothing_made_is_not() {
 }
 
 /// Grove writes the observed generation last, after a rolling update has ended. Defect: during every rollout, and for ever in
-/// one that could not end, the message was that Grove had not looked at the latest spec.
+/// one that could not end, the message was that Grove had not observed the latest spec.
 #[test]
 fn an_update_in_progress_is_reported_although_the_observed_generation_lags() {
     let rolling = json!({ "observedGeneration": 1, "replicas": 3, "updatedReplicas": 1, "readyReplicas": 2,
@@ -115,7 +115,7 @@ fn counts_are_told_as_the_kind_has_them() {
     let (one, many) = (clique(counts.clone()).replicas, group(counts).replicas);
     assert_eq!((one.ready_replicas, one.available_replicas, one.scheduled_replicas), (Some(1), None, Some(1)));
     assert_eq!((many.ready_replicas, many.available_replicas, many.scheduled_replicas), (None, Some(2), Some(1)));
-    assert_eq!(clique(json!({})).replicas.scheduled_replicas, None, "not known before Grove has looked");
+    assert_eq!(clique(json!({})).replicas.scheduled_replicas, None, "unknown until Grove has observed the spec");
 }
 
 #[test]

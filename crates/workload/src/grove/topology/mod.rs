@@ -45,7 +45,7 @@ pub fn has_topology(spec: &DynamoGraphDeploymentSpec) -> bool {
     typed || fragments(spec).next().is_some()
 }
 
-/// Puts the author's fragments in the place of what was rendered there, as a whole: two constraints cannot be merged.
+/// Puts the user's fragments in the place of what was rendered there, as a whole: two constraints cannot be merged.
 pub(super) fn apply_overrides(template: &mut PodCliqueSetTemplate, spec: &DynamoGraphDeploymentSpec) {
     for fragment in fragments(spec) {
         let Some(value) = fragment.constraint() else { continue };
@@ -66,9 +66,9 @@ pub(super) fn apply_overrides(template: &mut PodCliqueSetTemplate, spec: &Dynamo
     }
 }
 
-/// The mistakes in the author's fragments.
+/// The violations in the user's fragments.
 pub(super) fn check(spec: &DynamoGraphDeploymentSpec) -> Vec<Violation> {
-    fragments(spec).flat_map(|fragment| fragment.mistakes()).collect()
+    fragments(spec).flat_map(|fragment| fragment.violations()).collect()
 }
 
 /// Where a fragment belongs.
@@ -88,7 +88,7 @@ impl Place {
         }
     }
 
-    /// Where the constraint stands within a fragment for this place. Nothing else may stand there.
+    /// Path of the constraint within a fragment for this place. Nothing else may be there.
     fn path(&self) -> &'static [&'static str] {
         match self {
             Self::Set => &["spec", "template", CONSTRAINT],
@@ -139,9 +139,9 @@ impl<'a> Fragment<'a> {
         self.place.path().iter().try_fold(&self.given.value, |value, key| value.get(key))
     }
 
-    fn mistakes(&self) -> Vec<Violation> {
+    fn violations(&self) -> Vec<Violation> {
         let mut found = Vec::new();
-        let mut mistake = |below: &str, value: &str, problem: String, remedy: String| {
+        let mut violation = |below: &str, value: &str, problem: String, remedy: String| {
             found.push(Violation {
                 field: format!("{}.{below}", self.field),
                 value: value.to_owned(),
@@ -151,11 +151,11 @@ impl<'a> Fragment<'a> {
         };
         if self.given.api_version != API_VERSION {
             let remedy = format!("write {API_VERSION}");
-            mistake("apiVersion", &self.given.api_version, "is not Grove's".to_owned(), remedy);
+            violation("apiVersion", &self.given.api_version, "is not Grove's".to_owned(), remedy);
         }
         let target = self.place.target();
         if let Some(other) = self.given.target.as_deref().filter(|given| *given != target) {
-            mistake("target", other, format!("is not {target}"), format!("write {target}, or leave it out"));
+            violation("target", other, format!("is not {target}"), format!("write {target}, or leave it out"));
         }
         let mut at = "value".to_owned();
         let mut level = Some(&self.given.value);
@@ -163,14 +163,14 @@ impl<'a> Fragment<'a> {
             let Some(fields) = level.and_then(Value::as_object) else { break };
             for foreign in foreign(fields, key) {
                 let problem = "cannot be overridden".to_owned();
-                mistake(&format!("{at}.{foreign}"), "", problem, format!("remove it; only {key} may stand here"));
+                violation(&format!("{at}.{foreign}"), "", problem, format!("remove it; only {key} may stand here"));
             }
             at = format!("{at}.{key}");
             level = fields.get(*key);
         }
         if self.constraint().is_none_or(|constraint| !constraint.is_object()) {
             let path = format!("value.{}", self.place.path().join("."));
-            mistake(&path, "", "is missing, or is no object".to_owned(), "give the constraint".to_owned());
+            violation(&path, "", "is missing, or is no object".to_owned(), "give the constraint".to_owned());
         }
         found
     }

@@ -45,7 +45,7 @@ pub(crate) fn join(pod: &mut PodSpec, container: &str) {
     add_client(pod, container);
 }
 
-/// A device plugin has the toleration added for pods that ask for its GPUs; with a claim nobody does.
+/// For GPUs of a device plugin, admission adds the toleration; for device claims it does not.
 fn tolerate_gpu_nodes(pod: &mut PodSpec) {
     let tolerations = pod.tolerations.get_or_insert_default();
     let no_schedule = || Some("NoSchedule".to_owned());
@@ -72,7 +72,7 @@ fn claim(pod: &mut PodSpec, template: &str) {
     }
 }
 
-/// Adds the server with a container's image, unless the author has one of that name. It restarts by itself, starts before
+/// Adds the server with a container's image, unless the user has one of that name. It restarts by itself, starts before
 /// the engines and ends after them: an init container that stays.
 fn add_server(pod: &mut PodSpec, with_image_of: &str) {
     let Some(image) = find(pod, with_image_of).map(|container| container.image.clone()) else { return };

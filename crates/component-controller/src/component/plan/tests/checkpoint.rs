@@ -160,7 +160,7 @@ fn nothing_runs_before_the_checkpoint_and_what_runs_goes_on() {
     observed.deployment = Some(Live::from_packed(&packed).unwrap());
     assert!(plan(&observed).workload.is_none(), "another version of the checkpoint is being made");
     observed.component.spec.component.replicas = Some(0);
-    assert_eq!(plan(&observed).workload.unwrap().object()["spec"]["replicas"], 0, "nobody is wanted");
+    assert_eq!(plan(&observed).workload.unwrap().object()["spec"]["replicas"], 0, "no replica is desired");
 }
 
 #[test]

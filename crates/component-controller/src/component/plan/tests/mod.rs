@@ -105,7 +105,7 @@ fn word(step: &Step) -> &'static str {
     }
 }
 
-/// Metadata of a child that somebody owns.
+/// Metadata of an owned child.
 fn owned_by(uid: &str) -> Value {
     json!({ "metadata": {
         "name": "chat-worker", "namespace": "team", "uid": "uid-of-the-child",
@@ -272,7 +272,7 @@ fn a_way_in_goes_with_its_setting_and_only_if_it_is_ours() {
     assert_eq!(step(None, None), "nothing");
 }
 
-/// Nobody tells when the API is installed.
+/// No watch shows that the API is installed.
 #[test]
 fn a_way_in_whose_api_is_missing_is_waited_for() {
     let lacks = |gateway: Option<&str>, serves: bool| {
@@ -400,7 +400,7 @@ fn replicas_that_span_nodes_are_groups_of_a_leader_worker_set() {
         assert_eq!(pod_labels.get(labels::SELECTOR), None, "the set selects its pods itself");
     }
     let selector = &service(&planned.service)["spec"]["selector"];
-    assert_eq!(selector[labels::ROLE], "leader", "the others answer nobody");
+    assert_eq!(selector[labels::ROLE], "leader", "only leaders serve requests");
 }
 
 #[test]
@@ -434,17 +434,17 @@ fn a_secret_that_appears_restarts_no_group_that_serves() {
 
 #[test]
 fn what_keeps_a_group_from_running_is_told_with_its_field() {
-    let mistake = |change: fn(&mut Value)| {
+    let violation = |change: fn(&mut Value)| {
         let mut component = spanning("worker");
         change(&mut component);
         validate_spec(&serde_json::from_value(component).unwrap(), None).unwrap_err()
     };
-    let nothing = mistake(|component| {
+    let nothing = violation(|component| {
         let main = &mut component["spec"]["podTemplate"]["spec"]["containers"][0];
         main.as_object_mut().unwrap().retain(|key, _| key != "command" && key != "args");
     });
     assert!(nothing.starts_with("spec.podTemplate.spec.containers[main].args: is empty"), "{nothing}");
-    let long = mistake(|component| component["metadata"]["name"] = json!("a".repeat(49)));
+    let long = violation(|component| component["metadata"]["name"] = json!("a".repeat(49)));
     assert!(long.starts_with("metadata.name (") && long.contains("52 characters"), "{long}");
 }
 

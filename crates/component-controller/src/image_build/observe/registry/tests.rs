@@ -1,4 +1,4 @@
-//! Registries that are not as they should be. How a real one is asked stands in `tests/cluster/registry.rs`.
+//! Tests of misbehaving registries. A real one is asked in `tests/cluster/registry.rs`.
 
 use std::sync::{
     Arc, OnceLock,
@@ -137,7 +137,7 @@ async fn what_does_not_answer_is_not_taken_for_absent() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
     let error = ask(&gone, "there", None).await.unwrap_err();
     assert!(matches!(&error, RegistryError::Unreachable { registry, .. } if *registry == gone), "{error}");
-    assert!(error.to_string().contains("refused"), "the cause is told: {error}");
+    assert!(error.to_string().contains("refused"), "the cause is missing: {error}");
     // A registry whose tokens cannot be had is not one that refuses.
     let alone = server(|_, _, _| (401, "Bearer realm=\"http://127.0.0.1:1/token\"".to_owned(), "")).await;
     let error = ask(&alone, "there", None).await.unwrap_err();
@@ -170,7 +170,7 @@ fn a_password_is_shown_to_its_own_host_only() {
     assert_eq!(login(b"{", &RegistryHost::of_image("r.io/a")), None);
 }
 
-/// Counts the requests that a server gets that nobody should ask.
+/// Counts the requests to a server that must not be asked.
 async fn internal_service() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();

@@ -27,7 +27,7 @@ pub fn rank_claim(shared: SharedGpus<'_>) -> ResourceClaimTemplateSpec {
 
 /// Makes the pod of an engine use the memory of its rank.
 ///
-/// With an engine that stands by, a pod that ended must not start again by itself: the other one has taken over.
+/// With a standby engine, a pod that ended must not be restarted in place: the other one has taken over.
 pub fn use_memory_of_rank(pod: &mut PodSpec, rank: i32, shared: SharedGpus<'_>) {
     if let Some(main) = pod.containers.first_mut() {
         env::replace(main, env::from_field(names::ENGINE_ID, INDEX_LABEL));
@@ -83,7 +83,7 @@ fn sockets_are_there(gpus: u32) -> Probe {
     }
 }
 
-/// Takes the pod's own GPUs away, and mounts the rank's folder of the node, writable for whoever runs in the pod.
+/// Takes the pod's own GPUs away, and mounts the rank's folder of the node, writable for all users of the pod.
 fn meet_in_node_folder(pod: &mut PodSpec, rank: i32) {
     tolerate_gpu_nodes(pod);
     let volumes = pod.volumes.get_or_insert_default();
