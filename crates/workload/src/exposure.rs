@@ -15,27 +15,12 @@ use k8s_openapi::api::networking::v1::{
     IngressTLS, ServiceBackendPort,
 };
 
-use crate::{RenderInput, ValidatedComponent, metadata::Pairs};
+use crate::{ExposureSettings, RenderInput, ValidatedComponent, metadata::Pairs};
 
 /// Default domain of hosts.
 const DEFAULT_SUFFIX: &str = "local";
 /// Istio's reserved gateway: the sidecars of all pods of the mesh.
 const MESH: &str = "mesh";
-
-/// Configuration of the exposure outside the cluster. Without any, only components of v1alpha1 that ask for it are exposed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExposureSettings {
-    /// Gateway of VirtualServices.
-    pub gateway: Option<String>,
-    /// Class of Ingresses.
-    pub ingress_class: Option<String>,
-    /// Secret with their certificate, in the graph's namespace.
-    pub tls_secret: Option<String>,
-    /// Domain below which graphs have their host names.
-    pub host_suffix: Option<String>,
-    /// Components expose themselves only within these settings.
-    pub only_configured: bool,
-}
 
 /// The object that exposes a frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

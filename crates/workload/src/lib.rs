@@ -44,7 +44,6 @@ pub mod go_json;
 pub mod gpus;
 pub mod grove;
 mod identity;
-mod input;
 mod job_end;
 mod kv_transfer;
 pub mod legacy;
@@ -64,12 +63,11 @@ pub use deployment::render_deployment;
 pub use device_claims::render_claim_template;
 pub use diagnosis::{Cause, Diagnosis, diagnose, pod_being_created};
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
-pub use exposure::{Departure, ExposureObject, ExposureSettings, render_ingress, render_virtual_service};
+pub use exposure::{Departure, ExposureObject, render_ingress, render_virtual_service};
 pub use frameworks::{
     LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
 };
 pub use identity::{has_legacy_type, legacy_type_is_worker};
-pub use input::{DiscoveryBackend, PodSettings, RenderInput};
 pub use job_end::JobEnd;
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains};
 pub use lws::{
@@ -78,12 +76,15 @@ pub use lws::{
     validate_leader_worker_set,
 };
 pub use metadata::component_annotations;
-pub use model::{CheckpointUse, SharedGpus, ValidatedComponent};
+pub use model::{
+    CheckpointUse, DiscoveryBackend, ExposureSettings, PodSettings, RenderInput, SharedGpus, ValidatedComponent,
+    WorkloadProvider,
+};
 pub use model_service::{answers_requests, render_model_service};
 pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
 pub use readiness::{NotReady, Readiness, Workload};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
-pub use validate::{WorkloadProvider, validate, validate_on};
+pub use validate::{validate, validate_on};
 pub use violation::Violation;

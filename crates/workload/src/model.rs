@@ -1,8 +1,9 @@
-//! A component that passed validation, and its parts: the input of everything that renders.
+//! Data of rendering: a component that passed validation, its parts, and what it depends on.
 
 use std::collections::BTreeMap;
 
 use api_types::{
+    annotations,
     conversion::preserved::PreservedComponent,
     v1beta1::{
         BackendFramework, CheckpointIdentity, CheckpointStartupPolicy, ComponentSpec, DynamoComponentDeployment,
@@ -15,7 +16,7 @@ use k8s_openapi::{
 };
 use serde_json::Value;
 
-use crate::{DiscoveryBackend, RolloutStrategy, device_claims::Claim};
+use crate::{PullSecretIndex, RolloutStrategy, checkpoint::Restore, device_claims::Claim};
 
 /// Size of `/dev/shm` where the user gives none.
 pub(crate) const DEFAULT_SHARED_MEMORY: &str = "8Gi";
@@ -133,4 +134,102 @@ pub struct SharedGpus<'a> {
     pub standbys: u32,
     /// Further containers of the pod that use the memory.
     pub(crate) clients: &'a [String],
+}
+
+/// Everything outside the component that its objects depend on; read from the cluster and the configuration before.
+#[derive(Clone, Copy, Debug)]
+pub struct RenderInput<'a> {
+    /// The operator's settings.
+    pub settings: &'a PodSettings,
+    /// Image pull secrets of the component's namespace; an empty index switches discovery off.
+    pub pull_secrets: &'a PullSecretIndex,
+    /// First ServiceAccount of the namespace that is labelled for component pods; `default` if there is none.
+    pub fallback_service_account: Option<&'a str>,
+    /// Live objects of a prefill or decode component still select the type `worker`, see
+    /// [`legacy_type_is_worker`](crate::legacy_type_is_worker); selectors are immutable, so it stays so.
+    pub legacy_type_is_worker: bool,
+    /// How the pods start.
+    pub restore: Restore<'a>,
+    /// GPUs that the main container has through claims, where
+    /// [`ValidatedComponent::gpu_claims`](crate::ValidatedComponent::gpu_claims) names some; else 0.
+    pub claimed_gpus: u32,
+}
+
+/// Settings of the operator that reach pods and how they are reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSettings {
+    /// How pods find each other, unless the component's pod template says otherwise.
+    pub discovery_backend: DiscoveryBackend,
+    /// Address of NATS, `nats://host:port`.
+    pub nats_address: Option<String>,
+    /// Addresses of etcd, comma-separated.
+    pub etcd_address: Option<String>,
+    /// URL of Model Express.
+    pub model_express_url: Option<String>,
+    /// URL of Prometheus.
+    pub prometheus_endpoint: Option<String>,
+    /// Exposure outside the cluster.
+    pub exposure: ExposureSettings,
+    /// Secret with the key pair of MPI over SSH; `mpi-run-ssh-secret` if `None`.
+    pub mpi_secret: Option<String>,
+}
+
+/// How pods of a graph find each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiscoveryBackend {
+    /// Through Kubernetes objects.
+    #[default]
+    Kubernetes,
+    /// Through etcd.
+    Etcd,
+}
+
+impl DiscoveryBackend {
+    /// The name in annotations, labels and the operator's configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "kubernetes",
+            Self::Etcd => "etcd",
+        }
+    }
+
+    /// The backend of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Kubernetes, Self::Etcd].into_iter().find(|backend| backend.as_str() == name)
+    }
+}
+
+/// Configuration of the exposure outside the cluster. Without any, only components of v1alpha1 that ask for it are exposed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExposureSettings {
+    /// Gateway of VirtualServices.
+    pub gateway: Option<String>,
+    /// Class of Ingresses.
+    pub ingress_class: Option<String>,
+    /// Secret with their certificate, in the graph's namespace.
+    pub tls_secret: Option<String>,
+    /// Domain below which graphs have their host names.
+    pub host_suffix: Option<String>,
+    /// Components expose themselves only within these settings.
+    pub only_configured: bool,
+}
+
+/// What runs the pods of a graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WorkloadProvider {
+    /// A DynamoComponentDeployment for each component.
+    #[default]
+    Component,
+    /// One PodCliqueSet of Grove.
+    Grove,
+}
+
+impl WorkloadProvider {
+    /// Value of the annotation that pins a graph to the provider.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Component => annotations::PROVIDER_COMPONENT,
+            Self::Grove => annotations::PROVIDER_GROVE,
+        }
+    }
 }

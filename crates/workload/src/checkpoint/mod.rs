@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `identity` | what a checkpoint is called |
 //! | `storage` | where it is kept |
-//! | `settings` | what an administrator says |
+//! | `model` | configuration, storage, and how pods start, as data |
 //! | `place`, `start` | from what is known, how pods start |
 //! | `restore` | pods that start from one |
 //! | `captured_pod`, `overlay` | the pod that is captured for a component of a graph |
@@ -20,11 +20,11 @@ mod captured_pod;
 mod cleanup;
 mod control;
 mod identity;
+mod model;
 mod overlay;
 mod place;
 mod prepared;
 mod restore;
-mod settings;
 mod start;
 mod storage;
 
@@ -32,12 +32,12 @@ pub use capture::{CaptureSettings, artifact_version, claims_of, render_capture_j
 pub use captured_pod::{CapturedComponent, CapturedPod, render_captured_pod};
 pub use cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job};
 pub use identity::{checkpoint_id, graph_checkpoint_id, identity_id};
+pub use model::{
+    CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, Restore, RestoreSource,
+    StorageSettings,
+};
 pub use place::StorageLocation;
 pub use prepared::check_shared_gpu_memory;
-pub use restore::{Restore, RestoreSource, restore_pod, share_gpu_memory};
-pub use settings::{CheckpointConfig, DEFAULT_SECCOMP_PROFILE};
+pub use restore::{restore_pod, share_gpu_memory};
 pub use start::{CheckpointFacts, Start, start};
-pub use storage::{CheckpointStorage, StorageProblem, StorageSettings, render_storage_claim, storage_of_agents};
-
-/// Version of a checkpoint's artifact where nothing else is said.
-pub const FIRST_ARTIFACT: &str = "1";
+pub use storage::{StorageProblem, render_storage_claim, storage_of_agents};

@@ -4,7 +4,7 @@ use api_types::{annotations, env as names, labels};
 use k8s_openapi::api::core::v1::{Container, ExecAction, PodSpec, Probe};
 
 use super::{
-    CheckpointStorage, FIRST_ARTIFACT,
+    FIRST_ARTIFACT, Restore, RestoreSource,
     control::{self, FOLDER},
 };
 use crate::{
@@ -15,42 +15,7 @@ use crate::{
 const PROBE_EVERY_SECONDS: i32 = 1;
 const LONGEST_RESTORE_SECONDS: i32 = 1800;
 
-/// How the pods of a component start.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Restore<'a> {
-    /// Cold.
-    #[default]
-    None,
-    /// From the checkpoint of that name if it is ready when they are created; admission sees to it, so that a template does
-    /// not change, and nothing rolls, when the checkpoint becomes ready.
-    AtAdmission {
-        /// Name of the DynamoCheckpoint.
-        checkpoint: &'a str,
-    },
-    /// Not before their checkpoint is ready.
-    Awaited,
-    /// From a checkpoint that is ready; the template says so.
-    InTemplate(&'a RestoreSource),
-}
-
-/// A checkpoint that is ready, and what pods need to start from it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RestoreSource {
-    /// Its identifier.
-    pub id: String,
-    /// Version of its artifact; the first if empty.
-    pub artifact_version: String,
-    /// Where it is kept.
-    pub storage: CheckpointStorage,
-    /// Whether the pod names the storage, because an administrator configured it and not the agents.
-    pub tells_storage: bool,
-    /// Profile under which captured processes ran, a path below the node's profiles; `None` for none.
-    pub seccomp_profile: Option<String>,
-    /// Whether its processes use GPU memory that a server beside them holds.
-    pub shares_gpu_memory: bool,
-}
-
-/// What an earlier restore may have left in a template; never an user's business.
+/// What an earlier restore may have left in a template; never the user's.
 const OWNED_LABELS: [&str; 3] = [labels::CHECKPOINT_ID, labels::CHECKPOINT_SOURCE, labels::RESTORE_TARGET];
 const OWNED_ANNOTATIONS: [&str; 7] = [
     annotations::ARTIFACT_VERSION,

@@ -12,40 +12,14 @@ use k8s_openapi::{
 };
 use thiserror::Error;
 
+use super::{CheckpointStorage, StorageSettings};
+
 const VOLUME: &str = "pvc";
 /// Kinds of storage that the configuration of the upstream operator knows and that are not implemented.
 const OTHERS: [&str; 2] = ["s3", "oci"];
 const ACCESS_MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteMany"];
 const AGENT_CONTAINER: &str = "agent";
 const AGENT_VOLUME: &str = "checkpoints";
-
-/// A volume of a namespace on which checkpoints are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckpointStorage {
-    /// Name of its PersistentVolumeClaim.
-    pub claim: String,
-    /// Folder at which pods mount it; absolute, without a slash at its end.
-    pub folder: String,
-}
-
-/// What an administrator says about storage.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct StorageSettings {
-    /// Kind of storage; only `pvc` is served.
-    pub kind: String,
-    /// Name of the PersistentVolumeClaim in each namespace that needs one.
-    pub claim: String,
-    /// Folder at which pods mount it.
-    pub folder: String,
-    /// Whether the claim is made where it is missing.
-    pub create: bool,
-    /// Size of a claim that is made.
-    pub size: String,
-    /// Storage class of it; the cluster's default if empty.
-    pub storage_class: String,
-    /// Access mode of it; `ReadWriteMany` if empty.
-    pub access_mode: String,
-}
 
 /// A violation in the settings that only an administrator can mend.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

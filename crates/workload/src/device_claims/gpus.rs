@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::resource::v1::{DeviceClassSpec, DeviceRequest, DeviceSelector, ResourceClaimSpec};
 use thiserror::Error;
 
-use super::{Claim, ClaimSource};
+use super::claim::{Claim, ClaimSource};
 use crate::gpus::is_gpu;
 
 /// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.

@@ -11,7 +11,7 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
     let (rank, needs_shell) = match role {
         NodeRole::Leader => ("0".to_owned(), false),
         NodeRole::Worker => {
-            super::remove_probes(main);
+            super::launch::remove_probes(main);
             let rank = peers.worker_rank();
             (rank.flag, rank.needs_shell)
         }
@@ -24,7 +24,7 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Peers, command::tests::*, tests::launch},
+        super::{Peers, command::tests::*, launch::tests::launch},
         *,
     };
 

@@ -57,7 +57,7 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
             command::run_script(main, SHELL, script);
         }
         NodeRole::Worker => {
-            super::remove_probes(main);
+            super::launch::remove_probes(main);
             main.readiness_probe = Some(ssh_answers());
             command::run_script(main, SHELL, worker_script());
         }
@@ -173,7 +173,7 @@ fn worker_script() -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{command::tests::*, tests::launch},
+        super::{command::tests::*, launch::tests::launch},
         *,
     };
 

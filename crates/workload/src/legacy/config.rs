@@ -9,7 +9,7 @@ use api_types::{
 use k8s_openapi::{api::core::v1::EnvVar, apimachinery::pkg::api::resource::Quantity};
 use serde_json::{Value, json};
 
-use super::main;
+use super::template::main;
 use crate::{Violation, go_json};
 
 /// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the port

@@ -7,6 +7,7 @@ mod config;
 mod image;
 mod privileges;
 mod serve;
+mod template;
 
 use std::collections::BTreeMap;
 
@@ -16,20 +17,21 @@ use api_types::{
         archive::{PreservedService, PreservedVolume},
     },
     env,
-    v1beta1::{ComponentSpec, ComponentType, MAIN_CONTAINER},
+    v1beta1::{ComponentSpec, ComponentType},
 };
 pub use check::{check_source, check_told};
 pub use config::{configure, is_configured, workers};
 pub use image::{Awaited, Image, Running, image};
 use k8s_openapi::{
     api::core::v1::{
-        Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec,
-        VolumeMount, VolumeResourceRequirements,
+        EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeMount,
+        VolumeResourceRequirements,
     },
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 pub use serve::is_entry;
 
+use self::template::{main, pod};
 use crate::Violation;
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.
@@ -121,19 +123,6 @@ pub fn render_claim(claim: &PreservedClaim, namespace: &str) -> PersistentVolume
         }),
         status: None,
     }
-}
-
-fn pod(component: &mut ComponentSpec) -> &mut PodSpec {
-    component.pod_template.get_or_insert_default().spec.get_or_insert_default()
-}
-
-fn main(component: &mut ComponentSpec) -> &mut Container {
-    let containers = &mut pod(component).containers;
-    let index = containers.iter().position(|container| container.name == MAIN_CONTAINER).unwrap_or_else(|| {
-        containers.insert(0, Container { name: MAIN_CONTAINER.to_owned(), ..Container::default() });
-        0
-    });
-    &mut containers[index]
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use api_types::{conversion::preserved::archive::Privilege, v1beta1::ComponentSpec};
 use k8s_openapi::api::core::v1::SecurityContext;
 
-use super::{main, pod};
+use super::template::{main, pod};
 
 const TRACE: &str = "SYS_PTRACE";
 

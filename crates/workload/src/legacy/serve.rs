@@ -9,7 +9,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use super::{main, pod};
+use super::template::{main, pod};
 
 /// Starts a service in `main`, unless the user says what it runs. The service that the graph is entered by is a frontend.
 pub(super) fn serve(component: &mut ComponentSpec, tag: &str, config: bool) {

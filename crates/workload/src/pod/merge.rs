@@ -48,3 +48,8 @@ pub(super) fn probe(own: &Option<Probe>, default: Option<Probe>) -> Option<Probe
 fn list<T: Clone>(own: &Option<Vec<T>>, default: Option<Vec<T>>) -> Option<Vec<T>> {
     own.clone().filter(|own| !own.is_empty()).or(default)
 }
+
+/// The pod's container of that name.
+pub(super) fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
+    pod.containers.iter_mut().find(|container| container.name == name)
+}

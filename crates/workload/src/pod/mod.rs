@@ -9,7 +9,7 @@
 //! | engine | [`crate::frameworks`] |
 //! | sidecar that answers HTTP | `frontend_sidecar` |
 //! | GPU memory that containers share, engines that stand by | `gpu_memory`, `failover` |
-//! | start from a checkpoint | [`crate::snapshot`] |
+//! | start from a checkpoint | [`crate::checkpoint`] |
 //! | image pull secrets | `pull_secrets` |
 
 mod cache;
@@ -80,11 +80,6 @@ pub(crate) fn render(
         restore_pod(&mut pod, source, &[valid.restore_target()]);
     }
     pod
-}
-
-/// The pod's container of that name.
-fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
-    pod.containers.iter_mut().find(|container| container.name == name)
 }
 
 fn service_account(input: &RenderInput<'_>, context: &PodContext<'_>) -> String {

@@ -14,30 +14,10 @@ use api_types::{annotations, conversion::preserved::PreservedComponent, quantity
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::{
-    DiscoveryBackend, RolloutStrategy, ValidatedComponent, component_annotations, frameworks,
+    DiscoveryBackend, RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, frameworks,
     model::DEFAULT_SHARED_MEMORY,
     violation::{Violation, Violations},
 };
-
-/// What runs the pods of a graph.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WorkloadProvider {
-    /// A DynamoComponentDeployment for each component.
-    #[default]
-    Component,
-    /// One PodCliqueSet of Grove.
-    Grove,
-}
-
-impl WorkloadProvider {
-    /// Value of the annotation that pins a graph to the provider.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Component => annotations::PROVIDER_COMPONENT,
-            Self::Grove => annotations::PROVIDER_GROVE,
-        }
-    }
-}
 
 /// Looks for every violation that only the user of a component with a workload of its own can mend.
 ///

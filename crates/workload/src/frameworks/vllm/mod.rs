@@ -77,7 +77,7 @@ fn join(launch: &Launch<'_>, multinode: Multinode<'_>, main: &mut Container) -> 
         env::replace(main, env::from_field(names::VLLM_NIXL_SIDE_CHANNEL_HOST, "status.podIP"));
     }
     if multinode.role == NodeRole::Worker {
-        super::remove_probes(main);
+        super::launch::remove_probes(main);
     }
     found
 }
@@ -87,9 +87,10 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        super::{CacheMount, Peers, command::tests::*, tests::launch},
+        super::{Peers, command::tests::*, launch::tests::launch},
         *,
     };
+    use crate::model::CacheMount;
 
     fn env_of(main: &Container) -> Vec<&str> {
         main.env.iter().flatten().map(|variable| variable.name.as_str()).collect()

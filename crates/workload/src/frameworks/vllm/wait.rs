@@ -50,7 +50,7 @@ fn volume(graph: &str) -> Volume {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::super::tests::launch, *};
+    use super::{super::super::launch::tests::launch, *};
 
     fn waiting(graph: Option<&str>) -> PodSpec {
         let main = Container { image: Some("i".to_owned()), ..Container::default() };

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
     Volume, VolumeMount,
 };
 
-use super::{env, find};
+use super::{env, merge::find};
 use crate::{SharedGpus, gpus};
 
 /// Name, within a pod, of the claim that its containers share.
