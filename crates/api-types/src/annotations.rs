@@ -75,12 +75,12 @@ pub const ARTIFACT_VERSION: &str = "nvidia.com/snapshot-artifact-version";
 pub const SNAPSHOT_STORAGE_TYPE: &str = "nvidia.com/snapshot-storage-type";
 /// Folder at which pods mount that storage.
 pub const SNAPSHOT_STORAGE_PATH: &str = "nvidia.com/snapshot-storage-base-path";
-/// Prefix of the annotations with which agents tell how far a restore is.
+/// Prefix of the annotations with which agents report the progress of a restore.
 pub const RESTORE_PROGRESS_PREFIX: &str = "nvidia.com/snapshot-restore-";
 
 /// Versioned fingerprint of the worker generation that a DynamoComponentDeployment belongs to.
 pub const GENERATION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint";
-/// Digest of the rendered pod template without discovered pull secrets; tells whether a live template is still current.
+/// Digest of the rendered pod template without discovered pull secrets; shows whether a live template is current.
 pub const TEMPLATE_DIGEST: &str = "operator.dynamo/template-digest";
 /// On a LeaderWorkerSet whose API has no `status.observedGeneration`: which status speaks of an earlier template.
 pub const STATUS_BEFORE: &str = "operator.dynamo/status-before";
@@ -92,7 +92,7 @@ pub const COPIED_FROM_GRAPH: [&str; 5] =
 /// Uid of the checkpoint for which a Job removes what was kept.
 pub const CLEANUP_FOR: &str = "operator.dynamo/cleanup-for";
 
-/// What of a graph only its other version can say, for the spec and for the status; nobody but conversion writes them.
+/// What of a graph only its other version can say, for the spec and for the status; only the conversion writes them.
 pub const GRAPH_SAVED: [&str; 2] = ["nvidia.com/dgd-spec", "nvidia.com/dgd-status"];
 /// Fingerprint of the spec for which a profiling Job runs.
 pub const PROFILED_SPEC: &str = "operator.dynamo/profiled-spec";

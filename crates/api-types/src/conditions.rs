@@ -10,14 +10,14 @@ pub const UNOBSERVED: i64 = -1;
 pub const READY: &str = "Ready";
 /// kstatus: the controller is working on the object.
 pub const RECONCILING: &str = "Reconciling";
-/// kstatus: the controller cannot go on until somebody changes something.
+/// kstatus: the controller cannot go on until a user changes something.
 pub const STALLED: &str = "Stalled";
 /// DynamoGraphDeployment: every field of the spec has an effect. Only there when it is false.
 pub const SPEC_SERVED: &str = "SpecServed";
 /// DynamoGraphDeployment: NATS and etcd can be used. Only there when the operator has an address of one.
 pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
-/// DynamoGraphDeployment: its namespace has the Secret with the SSH key for MPI. Only there when it is false; the webhook server
-/// copies the Secret then.
+/// DynamoGraphDeployment: its namespace has the Secret with the SSH key for MPI. Only there when it is false; the
+/// webhook server copies the Secret then.
 pub const MPI_KEY_AVAILABLE: &str = "MPIKeyAvailable";
 /// DynamoGraphDeployment on Grove: the topology in which it is placed exists. Only there when it names one.
 pub const TOPOLOGY_AVAILABLE: &str = "TopologyLevelsAvailable";
@@ -131,7 +131,8 @@ pub mod component {
     pub const PROGRESSING: &str = "Progressing";
     /// `Reconciling`: a container cannot be set up, because a Secret or ConfigMap is missing, for example.
     pub const CONTAINER_CONFIG: &str = "ContainerConfigInvalid";
-    /// `Reconciling`: a volume cannot be mounted, because the Secret or ConfigMap that it is of is missing, for example.
+    /// `Reconciling`: a volume cannot be mounted, because the Secret or ConfigMap that it is of is missing, for
+    /// example.
     pub const VOLUME_NOT_MOUNTED: &str = "VolumeNotMounted";
     /// `Reconciling`: an image cannot be pulled.
     pub const IMAGE_PULL_FAILED: &str = "ImagePullFailed";
@@ -151,11 +152,12 @@ pub mod component {
     pub const PROBE_NOT_PASSED: &str = "ProbeNotPassed";
     /// `Reconciling`: pods are refused, by a quota or a policy.
     pub const PODS_REFUSED: &str = "PodsRefused";
-    /// `Reconciling`: the GPUs that an engine has through claims cannot be counted, because a claim or its class is missing.
+    /// `Reconciling`: the GPUs that an engine has through claims cannot be counted, because a claim or its class is
+    /// missing.
     pub const GPUS_UNKNOWN: &str = "GpuCountUnknown";
     /// `Reconciling`: a webhook that the API server has to call for an object of the component does not answer.
     pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
-    /// Reasons of `Reconciling` that ask somebody to do something, the most urgent first.
+    /// Reasons of `Reconciling` that need an action of a user, the most urgent first.
     pub const TROUBLES: [&str; 9] = [
         GPUS_UNKNOWN,
         CONTAINER_CONFIG,
@@ -173,7 +175,8 @@ pub mod component {
     }
     /// Type: the image pull secrets that the pod template names exist.
     pub const PULL_SECRETS_FOUND: &str = "ImagePullSecretsFound";
-    /// Type, of graphs too: the engine was told how the nodes of a replica find each other. Only there when it is false.
+    /// Type, of graphs too: the engine has the flags by which the nodes of a replica find each other. Present only when
+    /// false.
     pub const NODES_JOINED: &str = "NodesJoined";
     /// `NodesJoined`: no command line of the engine was found to which flags could be added.
     pub const ENGINE_NOT_FOUND: &str = "EngineNotFound";
@@ -235,7 +238,7 @@ pub mod image_build {
     pub const QUEUED: &str = "Queued";
     /// An object that is not ours has a name that we need, or a right is missing.
     pub const BLOCKED: &str = "Blocked";
-    /// Reasons that ask somebody to do something.
+    /// Reasons that need an action of a user.
     pub const STUCK: [&str; 4] = [BUILD_FAILED, TIMEOUT, INVALID, BLOCKED];
 }
 
@@ -247,7 +250,7 @@ pub mod checkpoint {
     pub const JOB_COMPLETED: &str = "JobCompleted";
     /// `JobCreated`: it was.
     pub const CREATED: &str = "JobCreated";
-    /// `JobCreated`: somebody deleted it before anything was captured.
+    /// `JobCreated`: it was deleted before anything was captured.
     pub const JOB_DELETED: &str = "JobDeleted";
     /// `JobCreated`, `Stalled`: the spec has a mistake that only its author can mend.
     pub const INVALID_SPEC: &str = "InvalidSpec";
@@ -261,7 +264,7 @@ pub mod checkpoint {
     pub const JOB_DELETED_EARLY: &str = "JobDeletedBeforeComplete";
     /// `JobCompleted`: the capture failed.
     pub const CAPTURE_FAILED: &str = "PodSnapshotFailed";
-    /// `JobCompleted`: a PodSnapshot of that name belongs to somebody else.
+    /// `JobCompleted`: a PodSnapshot of that name has another owner.
     pub const CAPTURE_NAME_TAKEN: &str = "PodSnapshotNameConflict";
     /// `JobCompleted`: the API server refuses the PodSnapshot.
     pub const CAPTURE_REFUSED: &str = "PodSnapshotCreateFailed";
@@ -319,7 +322,7 @@ pub mod request {
     pub const DEPLOYMENT_IN_PROGRESS: &str = "DeploymentInProgress";
     /// `DeploymentReady`: the graph served and no longer does.
     pub const DEPLOYMENT_DEGRADED: &str = "DeploymentDegraded";
-    /// `DeploymentReady`: somebody deleted the graph.
+    /// `DeploymentReady`: the graph was deleted.
     pub const DEPLOYMENT_DELETED: &str = "DeploymentDeleted";
     /// `DeploymentReady`: a webhook that the API server has to call for the graph does not answer.
     pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
@@ -331,7 +334,7 @@ pub mod request {
     pub const DEPLOYING: &str = "Deploying";
     /// `Succeeded`: the graph serves.
     pub const DEPLOYED: &str = "Deployed";
-    /// `Succeeded`: failed for a reason that no other condition tells.
+    /// `Succeeded`: failed for a reason without a condition of its own.
     pub const FAILED: &str = "Failed";
     /// `SpecServed`: the spec was changed after profiling had begun.
     pub const SPEC_CHANGE_REJECTED: &str = "SpecChangeRejected";

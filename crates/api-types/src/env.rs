@@ -36,7 +36,7 @@ pub const DYN_DEPLOYMENT_CONFIG: &str = "DYN_DEPLOYMENT_CONFIG";
 pub const DYNAMO_CONFIG_PATH: &str = "DYNAMO_CONFIG_PATH";
 /// HTTP port of the frontend.
 pub const DYN_HTTP_PORT: &str = "DYN_HTTP_PORT";
-/// Prefix under which the frontend looks for workers of any generation.
+/// Prefix under which the frontend finds workers of any generation.
 pub const DYN_NAMESPACE_PREFIX: &str = "DYN_NAMESPACE_PREFIX";
 /// Worker generation; the runtime appends it to the Dynamo namespace.
 pub const DYN_NAMESPACE_WORKER_SUFFIX: &str = "DYN_NAMESPACE_WORKER_SUFFIX";

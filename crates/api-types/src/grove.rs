@@ -1,7 +1,7 @@
 //! The part of Grove's API (`grove.io/v1alpha1`) that a graph is written to and read from.
 //!
-//! Nothing here becomes a CustomResourceDefinition of ours: Grove installs its own. A live object may hold more than these
-//! types know; they are for what we set, and for what status needs.
+//! Nothing here becomes a CustomResourceDefinition of ours: Grove installs its own. A live object may hold more than
+//! these types know; they are for what we set, and for what status needs.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub const API_VERSION: &str = "grove.io/v1alpha1";
 /// Label that Grove puts on pods: the name of their PodClique, which ends with that of the clique in the PodCliqueSet.
 pub const POD_CLIQUE: &str = "grove.io/podclique";
 
-/// Labels that Grove puts on pods, which together tell the pods of one place in one replica of a scaling group.
+/// Labels that Grove puts on pods, which together identify the pods of one place in one replica of a scaling group.
 pub const ENGINE_GROUP: [&str; 3] =
     ["grove.io/podcliquescalinggroup", "grove.io/podcliquescalinggroup-replica-index", "grove.io/podclique-pod-index"];
 

@@ -22,7 +22,7 @@ pub const LEGACY_GENERATION: &str = "legacy";
 pub const DISCOVERY_BACKEND: &str = "nvidia.com/dynamo-discovery-backend";
 /// `true` on pods and Services that take part in Kubernetes discovery.
 pub const DISCOVERY_ENABLED: &str = "nvidia.com/dynamo-discovery-enabled";
-/// `true` on pods that PodMonitors shall scrape.
+/// `true` on pods that PodMonitors scrape.
 pub const METRICS_ENABLED: &str = "nvidia.com/metrics-enabled";
 /// First eight hexadecimal digits of the SHA-256 of the base model's name.
 pub const BASE_MODEL_HASH: &str = "nvidia.com/dynamo-base-model-hash";

@@ -41,7 +41,7 @@ pub mod violations;
 pub const GROUP: &str = "nvidia.com";
 
 /// Finalizer that the Go operator puts on graphs and components. Ours never adds it; it is removed when an
-/// adopted object is deleted, because nobody else would.
+/// adopted object is deleted, because nothing else would.
 pub const LEGACY_FINALIZER: &str = "nvidia.com/finalizer";
 
 /// Scalar resource of a whole NVIDIA GPU, and the key of the taint on nodes that have them.

@@ -30,7 +30,7 @@ impl GenerationSuffix {
         Self(value.into())
     }
 
-    /// The suffix as it stands in names and labels.
+    /// The suffix in names and labels.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,8 +75,8 @@ pub fn runtime_namespace(dynamo_namespace: &str, generation: Option<&str>) -> St
     }
 }
 
-/// Tag of a component's image: `dynamo.[<prefix>.]<name>.<version><suffix>`. One that is too long keeps its prefix and has a hash
-/// instead of name and version.
+/// Tag of a component's image: `dynamo.[<prefix>.]<name>.<version><suffix>`. One that is too long keeps its prefix and
+/// has a hash instead of name and version.
 pub fn image_tag(prefix: Option<&str>, name: &str, version: &str, suffix: &str) -> String {
     const LONGEST: usize = 128;
     let start = prefix.map_or_else(|| "dynamo.".to_owned(), |prefix| format!("dynamo.{prefix}."));
@@ -101,7 +101,8 @@ pub fn dynamo_component(source: &str) -> String {
     bounded(&format!("component-{legal}-{}", sha256_hex(source.as_bytes(), 8)), 253)
 }
 
-/// Job that builds an image from what has this fingerprint. It is not the name of what is built: every change makes another Job.
+/// Job that builds an image from what has this fingerprint. It is not the name of what is built: every change makes
+/// another Job.
 pub fn image_build_job(uid: &str, fingerprint: &str) -> String {
     let mut digest = Sha256::new();
     digest.update(uid.as_bytes());
@@ -219,7 +220,7 @@ pub fn wait_leader_config_map(graph: &str) -> String {
     bounded(&format!("{graph}-wait-leader-script"), 253)
 }
 
-/// Secret with the key pair of MPI over SSH, unless the operator is told another name.
+/// Secret with the key pair of MPI over SSH, unless the configuration has another name.
 pub const MPI_SECRET: &str = "mpi-run-ssh-secret";
 
 /// Longest sum of the names that Grove joins into the name of a pod: PodCliqueSet, scaling group, PodClique.
@@ -265,7 +266,7 @@ pub fn label_value(name: &str) -> String {
     format!("{}-{}", cut(name, 54), sha256_hex(name.as_bytes(), 8))
 }
 
-/// Label value that stands for a base model.
+/// Label value of a base model.
 pub fn base_model_hash(model: &str) -> String {
     sha256_hex(model.as_bytes(), 8)
 }

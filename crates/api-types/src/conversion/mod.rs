@@ -111,7 +111,7 @@ impl FromStr for ApiVersion {
     }
 }
 
-/// An object that cannot be converted, because it cannot be told what it is.
+/// Why an object cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
     /// Not a JSON object at all.

@@ -6,17 +6,17 @@ use sha2::{Digest, Sha256};
 
 use super::value::{Object, put};
 
-/// One place in an object and what stands there; without a value, nothing stands there.
+/// One place in an object and its value; without a value, the place is empty.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Residue {
     /// Keys of the objects on the way to the place.
     pub path: Vec<String>,
-    /// What the place holds.
+    /// Value of the place.
     pub value: Option<Value>,
 }
 
 impl Residue {
-    /// Makes the place hold what is said.
+    /// Sets the place to the value.
     pub fn apply(&self, object: &mut Object) {
         put(object, &self.path, self.value.clone());
     }
@@ -40,12 +40,12 @@ impl Residue {
 pub(super) struct Entry<'a> {
     /// A JSON pointer.
     path: String,
-    /// What stands there, if anything does.
+    /// The value, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<&'a Value>,
 }
 
-/// Stands for exactly this object.
+/// Hash of exactly this object.
 pub(super) fn seal(object: &Object) -> String {
     // Maps with texts for keys always have a form in JSON.
     let digest = Sha256::digest(serde_json::to_vec(object).unwrap_or_default());

@@ -27,7 +27,7 @@ pub(super) fn is_true(from: &Object, key: &str) -> bool {
     from.get(key) == Some(&Value::Bool(true))
 }
 
-/// Whether a value says nothing: null, zero, or empty. The zero values that Go writes into payloads look like this.
+/// Whether a value is null, zero, or empty, as the zero values are that Go writes into payloads.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -101,7 +101,7 @@ pub(super) fn name_of(entry: &Value) -> Option<&str> {
     entry.get("name").and_then(Value::as_str)
 }
 
-/// Where each name stands in a list, the first time. Lists are as long as their author likes: what is done for each
+/// First index of each name in a list. Users decide how long lists are: the work for each
 /// entry must not go through all of them.
 pub(super) fn places(entries: &[Value]) -> HashMap<&str, usize> {
     let mut places = HashMap::with_capacity(entries.len());

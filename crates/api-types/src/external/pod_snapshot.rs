@@ -43,7 +43,7 @@ pub struct CapturedPod {
     pub containers: Vec<String>,
 }
 
-/// What the snapshot operator tells of a capture.
+/// Status of a capture, from the snapshot operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSnapshotStatus {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::SchemaError;
 
-/// The schema of the field at `path`, such as `spec.containers[].image`; `[]` stands for the items of a
+/// The schema of the field at `path`, such as `spec.containers[].image`; `[]` means the items of a
 /// list, `{}` for the values of a map.
 ///
 /// # Errors

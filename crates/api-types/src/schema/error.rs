@@ -11,7 +11,7 @@ pub enum SchemaError {
         "{path}: there is no definition `{name}`; add it to `kubernetes::ROOTS` and run `cargo xtask crds schemas`"
     )]
     UnknownDefinition {
-        /// Where the reference stands.
+        /// Path of the reference.
         path: String,
         /// What it refers to.
         name: String,
@@ -21,7 +21,7 @@ pub enum SchemaError {
         "{path}: `{keyword}` cannot be expressed in a structural schema; describe the field by `schema_with` instead"
     )]
     Unsupported {
-        /// Where it stands.
+        /// Its path.
         path: String,
         /// The keyword with its value.
         keyword: String,

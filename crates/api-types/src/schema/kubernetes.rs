@@ -38,7 +38,7 @@ pub const RESOURCE_CLAIM: &str = "io.k8s.api.core.v1.ResourceClaim";
 pub const TOLERATION: &str = "io.k8s.api.core.v1.Toleration";
 /// How fast an autoscaler acts.
 pub const AUTOSCALER_BEHAVIOR: &str = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior";
-/// What an autoscaler looks at.
+/// Metrics of an autoscaler.
 pub const AUTOSCALER_METRIC: &str = "io.k8s.api.autoscaling.v2.MetricSpec";
 /// Definitions that our types refer to; with all that they refer to in turn they make up `schemas/kubernetes.json`.
 pub const ROOTS: [&str; 6] =
@@ -157,7 +157,7 @@ impl Definitions {
     }
 }
 
-/// The reference of a schema that is nothing else; in the document it stands alone or, beside a default, in `allOf`.
+/// The reference of a schema that is nothing else; in the document it is alone or, beside a default, in `allOf`.
 fn reference_of(schema: &Value) -> Option<&str> {
     schema.pointer("/$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str)
 }

@@ -78,7 +78,7 @@ pub fn autoscaler_behavior(_: &mut SchemaGenerator) -> Schema {
     reference(AUTOSCALER_BEHAVIOR)
 }
 
-/// What an autoscaler looks at, as one list.
+/// Metrics of an autoscaler, as one list.
 pub fn autoscaler_metrics(_: &mut SchemaGenerator) -> Schema {
     list_of(AUTOSCALER_METRIC)
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Rule {
     /// The CEL expression that must be true.
     pub rule: &'static str,
-    /// What the author of a refused object is told.
+    /// Message for the user whose object is rejected.
     pub message: &'static str,
     /// Whether the rule also runs when there is no old object; `oldSelf` is an optional then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -1,7 +1,7 @@
 //! `nvidia.com/v1alpha1`: kinds that have this version only, and what v1beta1 shares with it.
 //!
-//! Of graphs, components, requests and scaling adapters there are [`schemas`] only: nobody reads them in this version but
-//! [conversion](crate::conversion), which must not lose what no type knows.
+//! Graphs, components, requests and scaling adapters have [`schemas`] only: in this version only the
+//! [conversion](crate::conversion) reads them, and it must not lose fields that no type has.
 
 mod checkpoint;
 mod dynamo_component;

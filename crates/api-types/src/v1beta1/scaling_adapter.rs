@@ -1,4 +1,4 @@
-//! `DynamoGraphDeploymentScalingAdapter`: the replicas of one component, for whoever scales it.
+//! `DynamoGraphDeploymentScalingAdapter`: the replicas of one component, as a scale subresource.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;

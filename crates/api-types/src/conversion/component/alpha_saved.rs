@@ -13,7 +13,7 @@ use crate::conversion::{
 
 type Path = &'static [&'static str];
 
-/// Places that belong together: a value may stand in any of them, and is only understood with all of them.
+/// Fields that depend on each other: they are saved and put back together.
 const GROUPS: [&[Path]; 26] = [
     &[&["annotations"]],
     &[&["labels"]],

@@ -10,14 +10,14 @@ use crate::conversion::{
     value::{Object, fill, list, object},
 };
 
-/// What tells mounts apart: name and place.
+/// Key of a mount: name and path.
 type Key<'a> = (Option<&'a Value>, Option<&'a Value>);
 
 fn key(mount: &Value) -> Key<'_> {
     (mount.get("name"), mount.get("mountPath"))
 }
 
-/// Where each mount stands in a list, the first time.
+/// First index of each mount in a list.
 fn ranks(mounts: &[Value]) -> HashMap<Key<'_>, usize> {
     let mut ranks = HashMap::with_capacity(mounts.len());
     for (rank, mount) in mounts.iter().enumerate() {
@@ -26,7 +26,7 @@ fn ranks(mounts: &[Value]) -> HashMap<Key<'_>, usize> {
     ranks
 }
 
-/// The mounts: by what tells them apart where v1alpha1 says the rest, and whole where it does not.
+/// The mounts: by key where v1alpha1 has the rest, whole where it has not.
 pub(super) fn sparse_mounts(mounts: &[Value], projected: &[Value]) -> Vec<Value> {
     let projected: HashSet<&Value> = projected.iter().collect();
     let sparse = |mount: &Value| match projected.contains(mount) {

@@ -50,7 +50,7 @@ fn says_something(extra: &Object) -> bool {
 
 fn containers(alpha: &Object, extra: Option<&Object>) -> Vec<Value> {
     let others = extra.map_or(&[][..], |extra| list(extra, "containers"));
-    // A container with the reserved name stands in for a main container that is not given in its own field.
+    // A container with the reserved name is the main container, if that is not given in its own field.
     let main = extra.and_then(|extra| object(extra, "mainContainer")).or_else(|| named(others, MAIN));
     let mut containers = vec![Value::Object(main_container(alpha, main))];
     containers.extend(others.iter().filter(|container| name_of(container) != Some(MAIN)).cloned());

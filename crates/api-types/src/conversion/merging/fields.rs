@@ -1,4 +1,4 @@
-//! The fields of an object, as server-side apply tells them apart.
+//! The fields of an object, as server-side apply identifies them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,10 +7,10 @@ use sha2::{Digest, Sha256};
 
 use crate::conversion::{ApiVersion, value::Object};
 
-/// Lists by name, and the keys that tell their entries apart, with their defaults.
+/// Names of lists, and the keys of their entries, with defaults.
 type Keys = (&'static [&'static str], &'static [(&'static str, Option<&'static str>)]);
 
-/// What tells the entries of a list apart, by the name of the list; a value that may be left out has a default.
+/// The keys of the entries of a list, by the name of the list; an optional key has a default.
 ///
 /// Other lists have one owner as a whole.
 const KEYS: [Keys; 8] = [
@@ -122,7 +122,7 @@ impl<'a> Place<'a> {
         )
     }
 
-    /// What tells the entries of the list here apart; none if the list is a field as a whole.
+    /// The identities of the entries of this list; none if the list is one field as a whole.
     fn identities(&self, entries: &[Value]) -> Option<Vec<String>> {
         let list = self.names()[0].filter(|_| !self.has_one_owner())?;
         if self.is_set() {
@@ -172,8 +172,8 @@ fn each(value: &Value, at: &Place<'_>, found: &mut dyn FnMut(&Place<'_>, &Value)
     }
 }
 
-/// Removes the fields that are not to be kept. What holds a field that is kept is kept; what is kept and loses all that it
-/// holds becomes null, as in a merge.
+/// Removes the fields that are not to be kept. What holds a field that is kept is kept; what is kept and loses all that
+/// it holds becomes null, as in a merge.
 pub(super) fn retain(version: ApiVersion, object: &mut Value, keep: &dyn Fn(&str) -> bool) {
     retain_at(object, &Place::root(version), keep);
 }

@@ -57,7 +57,7 @@ pub struct PreservedIngress {
     /// Gateway of the VirtualService.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_service_gateway: Option<String>,
-    /// What stands before the host name.
+    /// Prefix of the host name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_prefix: Option<String>,
     /// Annotations; the reference ignores them.
@@ -170,7 +170,8 @@ fn all_claims_of_graph(annotations: &Texts) -> Vec<PreservedClaim> {
     read(annotations, GRAPH).map(|spec| field(&spec, "pvcs")).unwrap_or_default()
 }
 
-/// The types that the annotations of a v1beta1 `DynamoGraphDeployment` keep because v1beta1 does not know them, by component.
+/// The types that the annotations of a v1beta1 `DynamoGraphDeployment` keep because v1beta1 does not know them, by
+/// component.
 pub fn unknown_types_of_graph(annotations: &Texts) -> Texts {
     let services = read(annotations, GRAPH).and_then(|mut spec| spec.remove("services"));
     let services = services.as_ref().and_then(Value::as_object).into_iter().flatten();

@@ -1,5 +1,5 @@
 //! Rules of components, in graphs and on their own. v1alpha1 calls those of graphs services. `self` is the component
-//! unless a rule stands below it.
+//! unless a rule is below it.
 
 use super::{Check, engines, same};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     violations,
 };
 
-/// Where the components of a kind stand in its schema.
+/// Path of the components of a kind in its schema.
 pub(super) fn place(kind: &str, version: ApiVersion) -> &'static str {
     match version {
         ApiVersion::V1Alpha1 if kind == GRAPH => "spec.services{}",

@@ -8,9 +8,9 @@ const CHECKPOINT: &str = "self.?checkpoint.?enabled.orValue(false)";
 const CLIENTS: &str = "has(self.checkpoint) && has(self.checkpoint.job) && \
      has(self.checkpoint.job.gmsClientContainers) && size(self.checkpoint.job.gmsClientContainers) > 0";
 
-/// The words of a version. In CEL, `self` is what the features stand in, unless something else is said.
+/// The fields of a version, for CEL. `self` is the object that holds the features, unless stated otherwise.
 struct Words {
-    /// From a component to what the features stand in, each step with a dot before it.
+    /// Path from a component to the object that holds the features, each step with a dot before it.
     parent: &'static str,
     /// The type of a component, which is `self`.
     component_type: &'static str,
@@ -24,7 +24,7 @@ struct Words {
     failover: &'static str,
     /// Where they do.
     failover_mode: &'static str,
-    /// What asks of a feature whether it is on; none if it is wherever it stands.
+    /// Condition that a feature is switched on; none if its presence is enough.
     switch: Option<&'static str>,
     /// The mode within a pod, and the one between pods.
     modes: [&'static str; 2],
@@ -63,7 +63,7 @@ impl Words {
         }
     }
 
-    /// Where the features stand, in the schema of a component.
+    /// Path of the features in the schema of a component.
     fn place(&self) -> &'static str {
         self.parent.trim_start_matches('.')
     }

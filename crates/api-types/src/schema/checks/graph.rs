@@ -93,7 +93,7 @@ fn what_stays() -> [Check; 3] {
     ]
 }
 
-/// The rules of a fragment in Grove's API, which stands in the field `providerOverride` of `parent`.
+/// The rules of a fragment in Grove's API, in the field `providerOverride` of `parent`.
 fn fragment(parent: &str) -> [Check; 2] {
     let at = |field: &str| format!("{parent}.providerOverride.{field}");
     [

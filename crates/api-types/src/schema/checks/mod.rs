@@ -1,17 +1,15 @@
-//! Rules of ours that the API server holds by itself, in CEL: what can be told from an object alone, or from it and the
-//! one that it replaces.
+//! Rules of ours in CEL, which the API server checks: about an object alone, or about an object and the one before.
 //!
-//! The webhook server holds them as well: it knows both versions at once, tells everything that is wrong and not only
-//! what CEL finds, and shows the way in clusters whose definitions are older. Both say the same
-//! ([`crate::violations`]), and a test sees that they refuse the same objects at the same fields. Rules of the
-//! reference's definitions are in [`super::rules`].
+//! The webhook server checks them as well: it knows both versions at once, returns all violations and not only those
+//! that CEL finds, and serves clusters with older definitions. Both have the same texts ([`crate::violations`]), and a
+//! test checks that they reject the same objects at the same fields. The rules of the upstream operator's definitions
+//! are in [`super::rules`].
 //!
-//! A rule refuses nothing that was stored before the rule was there, as long as the change leaves alone what it is
-//! about:
+//! A rule does not reject changes of an object that was stored before the rule existed, unless they concern the rule:
 //!
-//! - One about a single value stands at that value. The API server lets it be while the value stays.
-//! - One about several fields stands above them, and is [`When::Broken`]: it holds unless the old object broke it already.
-//! - One about a change sees old and new.
+//! - A rule about a single value is at that value. The API server skips it while the value is unchanged.
+//! - A rule about several fields is above them, and is [`When::Broken`]: it is skipped if the old object violates it.
+//! - A rule about a change sees old and new.
 
 mod component;
 mod engines;
@@ -32,13 +30,13 @@ pub struct Check {
     pub kind: &'static str,
     /// Version of the objects.
     pub version: ApiVersion,
-    /// Where in the schema of the object the rule stands, such as `spec.components[]`; empty for the object itself.
+    /// Path of the rule in the schema of the object, such as `spec.components[]`; empty for the object itself.
     pub at: String,
-    /// The field at fault, from there: `.replicas`; empty for what the rule stands at.
+    /// Path from there to the field at fault: `.replicas`; empty for the value of the rule itself.
     pub field: String,
-    /// Kind of the mistake.
+    /// Kind of the violation.
     pub reason: Reason,
-    /// What is wrong and what to do about it.
+    /// The violation and its remedy.
     pub text: String,
     /// CEL that is true if nothing is wrong.
     rule: String,
@@ -47,7 +45,7 @@ pub struct Check {
     when: When,
 }
 
-/// Kinds of mistakes, as the API server calls them.
+/// Kinds of violations, by the names of the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The field has a value that is not possible.
@@ -73,7 +71,7 @@ impl Reason {
 /// Against what a rule is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
-    /// The value at which it stands; or, if it mentions `oldSelf`, its change.
+    /// The value at its path; or, if it mentions `oldSelf`, the change of that value.
     Plain,
     /// The same, unless the old value broke it too.
     Broken,
@@ -159,7 +157,7 @@ pub fn all() -> Vec<Check> {
 /// Adds those of a kind to its schema in a version, which is named as in `apiVersion`.
 ///
 /// # Errors
-/// [`SchemaError::Missing`] if the schema has no place where one of them stands.
+/// [`SchemaError::Missing`] if the schema lacks the path of one of them.
 pub fn add(schema: &mut Value, kind: &str, api_version: &str) -> Result<(), SchemaError> {
     let of_version = |check: &Check| check.kind == kind && check.version.api_version() == api_version;
     for check in all().into_iter().filter(of_version) {
