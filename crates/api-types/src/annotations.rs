@@ -10,13 +10,13 @@ pub const PROVIDER_GROVE: &str = "grove";
 pub const GPU_POWER_LIMIT: &str = "dynamo.nvidia.com/gpu-power-limit";
 /// Set by users; `false` keeps a new graph off Grove.
 pub const ENABLE_GROVE: &str = "nvidia.com/enable-grove";
-/// Opaque suffix of the committed worker generation (bookkeeping of the Go operator, first form).
+/// Opaque suffix of the committed worker generation (bookkeeping of the upstream operator, first form).
 pub const CURRENT_WORKER_HASH: &str = "nvidia.com/current-worker-hash";
-/// Computed suffix of the committed worker generation (bookkeeping of the Go operator, second form).
+/// Computed suffix of the committed worker generation (bookkeeping of the upstream operator, second form).
 pub const CURRENT_WORKER_HASH_V2: &str = "nvidia.com/current-worker-hash-v2";
-/// Content hash that the Go operator keeps on children.
+/// Content hash that the upstream operator keeps on children.
 pub const LAST_APPLIED_HASH: &str = "nvidia.com/last-applied-hash";
-/// Generation that the Go operator keeps on children.
+/// Generation that the upstream operator keeps on children.
 pub const LAST_APPLIED_GENERATION: &str = "nvidia.com/last-applied-generation";
 /// Version of the operator that admitted the graph; on graphs and DynamoComponentDeployments, never on pods.
 pub const ORIGIN_VERSION: &str = "nvidia.com/dynamo-operator-origin-version";
@@ -112,7 +112,7 @@ pub const FORCE_BUILD: &str = "nvidia.com/force-build-image";
 pub const INSECURE_REGISTRY: &str = "nvidia.com/docker-registry-insecure";
 /// Prefix of the image's tag instead of the namespace.
 pub const STORAGE_NAMESPACE: &str = "nvidia.com/dynamo-storage-namespace";
-/// On a service of 2025, `true`: its container is privileged.
+/// On a service of the legacy API, `true`: its container is privileged.
 pub const CONTAINER_PRIVILEGED: &str = "nvidia.com/enable-container-privileged";
 /// Likewise: its container may trace processes.
 pub const CONTAINER_PTRACE: &str = "nvidia.com/enable-container-ptrace";
@@ -124,7 +124,7 @@ pub const HOST_IPC: &str = "nvidia.com/enable-host-ipc";
 pub const HOST_NETWORK: &str = "nvidia.com/enable-host-network";
 /// Likewise: its pods see the node's processes.
 pub const HOST_PID: &str = "nvidia.com/enable-host-pid";
-/// On a service of 2025: what its pods are made of. Without effect, as the four below.
+/// On a service of the legacy API: what its pods are made of. Without effect, as the four below.
 pub const DEPLOYMENT_TYPE: &str = "nvidia.com/deployment-type";
 /// Likewise: over how many nodes each of them is spread.
 pub const LWS_SIZE: &str = "nvidia.com/lws-size";

@@ -1,7 +1,7 @@
 //! Condition types and reasons.
 //!
-//! `Ready`, `Reconciling` and `Stalled` follow kstatus; the others are the reference's. The snake_case reasons of a
-//! graph's `Ready` are the reference's as well: dashboards and planners key on them.
+//! `Ready`, `Reconciling` and `Stalled` follow kstatus; the others are the upstream operator's. The snake_case reasons
+//! of a graph's `Ready` are the upstream operator's as well: dashboards and planners key on them.
 
 /// `status.observedGeneration` of an object that no controller has acted on yet.
 pub const UNOBSERVED: i64 = -1;
@@ -23,7 +23,7 @@ pub const MPI_KEY_AVAILABLE: &str = "MPIKeyAvailable";
 pub const TOPOLOGY_AVAILABLE: &str = "TopologyLevelsAvailable";
 /// DynamoComponentDeployment: the workload has its replicas available.
 pub const AVAILABLE: &str = "Available";
-/// DynamoComponentDeployment: mirror of [`AVAILABLE`] under the reference's second name.
+/// DynamoComponentDeployment: mirror of [`AVAILABLE`] under the upstream operator's second name.
 pub const COMPONENT_READY: &str = "DynamoComponentReady";
 
 /// Reason of `Reconciling`, of several kinds: a webhook that the API server has to call for an object does not answer.

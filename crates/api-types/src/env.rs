@@ -30,7 +30,7 @@ pub const MODEL_EXPRESS_URL: &str = "MODEL_EXPRESS_URL";
 pub const PROMETHEUS_ENDPOINT: &str = "PROMETHEUS_ENDPOINT";
 /// HTTP port of the frontend (older name).
 pub const DYNAMO_PORT: &str = "DYNAMO_PORT";
-/// Arguments of the services of a graph, as JSON: the API of 2025.
+/// Arguments of the services of a graph, as JSON: the legacy API.
 pub const DYN_DEPLOYMENT_CONFIG: &str = "DYN_DEPLOYMENT_CONFIG";
 /// Configuration file of `dynamo serve`.
 pub const DYNAMO_CONFIG_PATH: &str = "DYNAMO_CONFIG_PATH";

@@ -107,9 +107,10 @@ pub const FAILOVER_ENGINE: &str = "nvidia.com/dynamo-failover-engine-group-membe
 /// Queue of the KAI scheduler in which a pod waits.
 pub const KAI_QUEUE: &str = "kai.scheduler/queue";
 
-/// Graph that an object belongs to, on objects that the Go operator gives no [`GRAPH`].
+/// Graph that an object belongs to, on objects that the upstream operator gives no [`GRAPH`].
 pub const OWN_GRAPH: &str = "operator.dynamo/graph";
-/// Component that an object belongs to, in its original case, on objects that the Go operator gives no [`COMPONENT`].
+/// Component that an object belongs to, in its original case, on objects that the upstream operator gives no
+/// [`COMPONENT`].
 pub const OWN_COMPONENT: &str = "operator.dynamo/component";
 
 /// `true` on Jobs and pods that build an image.

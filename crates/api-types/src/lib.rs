@@ -40,13 +40,13 @@ pub mod violations;
 /// API group of every kind in this crate.
 pub const GROUP: &str = "nvidia.com";
 
-/// Finalizer that the Go operator puts on graphs and components. Ours never adds it; it is removed when an
+/// Finalizer that the upstream operator puts on graphs and components. Ours never adds it; it is removed when an
 /// adopted object is deleted, because nothing else would.
 pub const LEGACY_FINALIZER: &str = "nvidia.com/finalizer";
 
 /// Scalar resource of a whole NVIDIA GPU, and the key of the taint on nodes that have them.
 pub const GPU: &str = "nvidia.com/gpu";
 
-/// Version of the Go operator whose behaviour this operator reproduces; what graphs admitted by us are stamped with, so
-/// that rules which depend on the age of a graph come out the same.
+/// Version of the upstream operator whose behaviour this operator reproduces; what graphs admitted by us are stamped
+/// with, so that rules which depend on the age of a graph come out the same.
 pub const REFERENCE_VERSION: &str = "1.5.0";

@@ -1,5 +1,5 @@
-//! Budgets for what users write. The CRDs of both versions enforce them, and so does the code that uses a value: the API
-//! server does not check objects that were stored under older definitions, or under those of the Go operator.
+//! Budgets for what users write. The CRDs of both versions enforce them, and so does the code that uses a value: the
+//! API server does not check objects that were stored under older definitions, or under those of the upstream operator.
 //!
 //! A limit is far above any real use. It exists so that no object can make a controller allocate without bound or
 //! overflow an integer.
@@ -7,8 +7,8 @@
 /// Nodes of one replica. Command lines name each of them, and Grove has a clique per node.
 pub const NODES: i32 = 1024;
 
-/// Ranks of one graph on Grove whose engines share GPU memory between pods. Each is two cliques in the one PodCliqueSet of
-/// the graph, which etcd takes up to 1.5 MiB of.
+/// Ranks of one graph on Grove whose engines share GPU memory between pods. Each is two cliques in the one PodCliqueSet
+/// of the graph, which etcd takes up to 1.5 MiB of.
 pub const MEMORY_RANKS: i32 = 256;
 
 /// Standby engines of one engine. Each is a pod that holds no GPU memory of its own.
@@ -48,7 +48,8 @@ pub const ITEMS: u32 = 1000;
 /// Characters of a text, where the type gives no smaller number. Scripts and embedded configurations fit.
 pub const TEXT: u32 = 131_072;
 
-/// Bytes of a spec as JSON. The API server and etcd take 1.5 MiB; every process keeps all objects of its kinds in memory.
+/// Bytes of a spec as JSON. The API server and etcd take 1.5 MiB; every process keeps all objects of its kinds in
+/// memory.
 pub const SPEC_BYTES: usize = 256 * 1024;
 
 /// Text for a value above its limit.

@@ -1,7 +1,8 @@
 //! Every name that is derived from another one.
 //!
 //! Each function is total: whatever the input, the result is a legal Kubernetes name of its kind. A name that fits is
-//! exactly the reference's; one that does not is cut and gets a hash of the whole, so that two long names never meet.
+//! exactly the upstream operator's; one that does not is cut and gets a hash of the whole, so that two long names never
+//! meet.
 
 use std::fmt;
 
@@ -252,7 +253,7 @@ pub fn ray_head_service(component_service: &str) -> String {
     format!("{}-{}", cut(&name, LABEL_MAX - 5), short_hash(&name))
 }
 
-/// Four hexadecimal digits of the FNV-1a hash of a name, as the reference shortens names.
+/// Four hexadecimal digits of the FNV-1a hash of a name, as the upstream operator shortens names.
 fn short_hash(name: &str) -> String {
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     format!("{:04x}", hash & 0xffff)

@@ -40,7 +40,7 @@ pub const SGLANG_INIT: i32 = 29500;
 pub const VLLM_MASTER: i32 = 29500;
 /// Where vLLM engines that run side by side are coordinated.
 pub const VLLM_DATA_PARALLEL_RPC: i32 = 13445;
-/// Health of what `dynamo serve` runs: the API of 2025.
+/// Health of what `dynamo serve` runs: the legacy API.
 pub const SERVE_HEALTH: i32 = 5000;
 /// Name of [`SERVE_HEALTH`].
 pub const SERVE_HEALTH_NAME: &str = "health";

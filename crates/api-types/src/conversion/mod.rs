@@ -2,7 +2,7 @@
 //!
 //! Pure and total: every object of a convertible kind is converted, whole or partial, and every object comes back as it
 //! was. v1beta1 is the version in which objects are stored. What one version cannot say is kept in annotations, in the
-//! format of the Go operator, so that objects it stored are understood and objects we store are understood by it.
+//! format of the upstream operator, so that objects it stored are understood and objects we store are understood by it.
 //!
 //! | module | what |
 //! |---|---|

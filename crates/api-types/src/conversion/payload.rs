@@ -1,8 +1,9 @@
-//! The annotations that hold saved data, in the format of the reference.
+//! The annotations that hold saved data, in the format of the upstream operator.
 //!
-//! The annotation for the spec holds `{"version":1,"spec":{…},"rawJSON":[…],"exact":[…],"seals":{…}}`. `spec` is a sparse spec of the
-//! version that the object is *not* in. `rawJSON` holds a marker for a `serviceName` that was not given. `exact` and
-//! `seals` are ours; the reference does not read them. The annotation for the status holds a sparse status. What cannot be read is ignored.
+//! The annotation for the spec holds `{"version":1,"spec":{…},"rawJSON":[…],"exact":[…],"seals":{…}}`. `spec` is a
+//! sparse spec of the version that the object is *not* in. `rawJSON` holds a marker for a `serviceName` that was not
+//! given. `exact` and `seals` are ours; the upstream operator does not read them. The annotation for the status holds a
+//! sparse status. What cannot be read is ignored.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ pub(super) struct Keys {
     pub retired: &'static [&'static str],
 }
 
-/// The marker of the reference for a `serviceName` that was not given.
+/// The marker of the upstream operator for a `serviceName` that was not given.
 const NO_SERVICE_NAME: &str = "serviceName";
 
 /// Takes the saved data out of the annotations in `metadata`.
@@ -53,7 +54,7 @@ fn read_object(text: &str) -> Option<Object> {
 
 pub(super) fn read_spec(text: &str) -> Option<Saved> {
     let mut envelope = read_object(text)?;
-    // The first payloads of the reference were the spec alone.
+    // The first payloads of the upstream operator were the spec alone.
     let spec = envelope.remove("spec").unwrap_or_else(|| Value::Object(envelope.clone()));
     let Value::Object(mut spec) = spec else { return None };
     let marker = |raw: &Value| raw["path"] == NO_SERVICE_NAME && raw["nil"] == true;

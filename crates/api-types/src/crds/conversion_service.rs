@@ -9,7 +9,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 /// Path of the Service under which conversion is served.
 pub const PATH: &str = "/convert";
 
-/// The Service that converts. The default is the one of the Go operator's chart, which ours has as well.
+/// The Service that converts. The default is the one of the upstream operator's chart, which ours has as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionService {
     namespace: String,

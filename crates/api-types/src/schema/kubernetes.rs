@@ -61,8 +61,8 @@ pub const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString
 /// Metadata of an embedded object; what only the API server sets has no place in a template.
 pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
-/// Fields whose default in the document we do not apply: the Go operator's definitions have none there, so it would
-/// appear in graphs that already exist and change their pods.
+/// Fields whose default in the document we do not apply: the upstream operator's definitions have none there, so it
+/// would appear in graphs that already exist and change their pods.
 const WITHOUT_DEFAULT: [&str; 3] = ["azureDisk.cachingMode", "azureDisk.kind", "onPodConditions[].status"];
 
 /// Whether a definition is written in this file, so that the document's own form of it is not needed.

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | our own types: fields, descriptions, defaults, limits | the types, through schemars attributes; [`patterns`] |
 //! | budgets of what users write | [`limited`] |
-//! | rules over several fields, in CEL | [`rules`], those of the reference; [`checks`], ours |
+//! | rules over several fields, in CEL | [`rules`], those of the upstream operator; [`checks`], ours |
 //! | Kubernetes' types: pod templates, variables, … | [`kubernetes`], from the API server's own OpenAPI document |
 //!
 //! Our types refer to Kubernetes' types by the same references that the document itself uses; [`structural`] resolves

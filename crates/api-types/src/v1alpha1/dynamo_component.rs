@@ -1,4 +1,4 @@
-//! `DynamoComponent`: code in an archive that is built into an image. The API of 2025.
+//! `DynamoComponent`: code in an archive that is built into an image. The legacy API.
 
 use std::collections::BTreeMap;
 

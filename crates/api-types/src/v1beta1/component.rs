@@ -116,8 +116,8 @@ impl ComponentSpec {
     }
 }
 
-/// v1alpha1 took any text as a type, and the Go operator stored it as it was. Such an object must stay readable; its
-/// type means no particular role.
+/// v1alpha1 took any text as a type, and the upstream operator stored it as it was. Such an object must stay readable;
+/// its type means no particular role.
 fn known_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ComponentType>, D::Error> {
     let given: Option<String> = Deserialize::deserialize(deserializer)?;
     Ok(given.and_then(|given| ComponentType::named(&given)))

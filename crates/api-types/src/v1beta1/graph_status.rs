@@ -44,7 +44,7 @@ pub struct DynamoGraphDeploymentStatus {
 #[serde(rename_all = "lowercase")]
 pub enum GraphState {
     /// Not reconciled yet.
-    // The conversion of the Go operator stores an empty text for graphs that were written in v1alpha1.
+    // The conversion of the upstream operator stores an empty text for graphs that were written in v1alpha1.
     #[default]
     #[serde(alias = "")]
     Initializing,
@@ -132,8 +132,8 @@ pub struct RestartStatus {
     pub in_progress: Option<Vec<String>>,
 }
 
-/// How far a restart is. The schema takes any word here, as that of the Go operator does: a status that another version
-/// wrote must stay readable and writable.
+/// How far a restart is. The schema takes any word here, as that of the upstream operator does: a status that another
+/// version wrote must stay readable and writable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestartPhase {
     /// Not begun.

@@ -1,4 +1,5 @@
-//! What v1alpha1 of 2025 says about components whose image is built from an archive, and about their own volumes.
+//! What the legacy API in v1alpha1 has about components whose image is built from an archive, and about their own
+//! volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +33,8 @@ pub struct PreservedService {
     pub tag: Option<String>,
     /// A volume of its own.
     pub volume: Option<PreservedVolume>,
-    /// What its pods may do beyond others. Only where its image is built: elsewhere the annotations never had an effect.
+    /// What its pods may do beyond others. Only where its image is built: elsewhere the annotations never had an
+    /// effect.
     pub privileges: BTreeSet<Privilege>,
 }
 
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_graph_of_2025_says() {
+    fn saved_data_of_a_graph_of_the_legacy_api() {
         for field in ["dynamoComponent", "dynamoGraph"] {
             let kept = kept_of(
                 GRAPH,
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_component_of_2025_says() {
+    fn saved_data_of_a_component_of_the_legacy_api() {
         let mut alone = service();
         alone["dynamoComponent"] = json!("chat:v1");
         let said = PreservedService::of_component_deployment(&kept_of(COMPONENT_DEPLOYMENT, &alone)).unwrap();

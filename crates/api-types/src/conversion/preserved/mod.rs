@@ -2,7 +2,7 @@
 //!
 //! An object of v1beta1 that came from v1alpha1 keeps it in its annotations, in the format of the payloads of
 //! conversion. Only what cannot contradict the live object is read: nothing in v1beta1 says the same.
-//! [`archive`] holds what the API of 2025 says.
+//! [`archive`] holds what the legacy API says.
 
 pub mod archive;
 
@@ -60,10 +60,10 @@ pub struct PreservedIngress {
     /// Prefix of the host name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_prefix: Option<String>,
-    /// Annotations; the reference ignores them.
+    /// Annotations; the upstream operator ignores them.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     pub annotations: Texts,
-    /// Labels; the reference ignores them.
+    /// Labels; the upstream operator ignores them.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     pub labels: Texts,
     /// TLS of the Ingress.

@@ -13,7 +13,7 @@ use super::{
     value::{Object, object},
 };
 
-/// One annotation per field, as the first conversion of the reference had them.
+/// One annotation per field, as the first conversion of the upstream operator had them.
 pub(super) const RETIRED: [&str; 9] = [
     "nvidia.com/dgdr-config-map-ref",
     "nvidia.com/dgdr-output-pvc",

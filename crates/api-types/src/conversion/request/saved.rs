@@ -251,7 +251,7 @@ fn status_edits(saved: &Object) -> Vec<Edit<'_>> {
     let phase = text(saved, "phase");
     let dgd = text(saved, "dgdName");
     let of_same_graph = move |body: &Object| at(body, &["status", "dgdName"]).and_then(Value::as_str) == dgd;
-    // The reference saves how far profiling is only while it goes on, and then not the phase.
+    // The upstream operator saves how far profiling is only while it goes on, and then not the phase.
     let profiled_in = phase.unwrap_or("Profiling");
     if phase == Some("Deployed") {
         edits.push(Box::new(move |body| {

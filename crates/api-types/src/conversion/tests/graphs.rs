@@ -120,7 +120,7 @@ fn the_status_of_a_component() {
     assert_comes_back(&alone);
 }
 
-/// As the reference wrote it: with the zero values that Go adds, and quantities in their shortest form.
+/// As the upstream operator wrote it: with the zero values that Go adds, and quantities in their shortest form.
 #[test]
 fn an_object_stored_by_the_reference() {
     let saved = r#"{"version":1,"spec":{"resources":{"requests":{"cpu":"1000m"}},"envs":[{"name":"A","value":"1"}],"envFromSecret":"s","extraPodSpec":{"mainContainer":{"name":"","env":[{"name":"B","value":"2"}],"resources":{}}}},"rawJSON":[{"path":"serviceName","nil":true}]}"#;
