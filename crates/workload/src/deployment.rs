@@ -11,7 +11,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 
-use crate::{RenderInput, TemplateDigest, ValidatedComponent, metadata::some, pod};
+use crate::{RenderInput, TemplateDigest, ValidatedComponent, metadata::some, pod, pull_secrets};
 
 /// The Deployment that runs a component.
 ///
@@ -59,6 +59,6 @@ pub(crate) fn add_pull_secrets(
         return;
     }
     if let Some(spec) = &mut template.spec {
-        pod::add_pull_secrets(spec, input.pull_secrets);
+        pull_secrets::add_pull_secrets(spec, input.pull_secrets);
     }
 }

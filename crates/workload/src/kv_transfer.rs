@@ -18,7 +18,7 @@ use crate::pod::env;
 const VOLUME: &str = "topology-labels";
 const FOLDER: &str = "/etc/dynamo/topology";
 
-/// The variables that are the policy's alone; an user's of these names go.
+/// The variables that are the policy's alone; a user's of these names go.
 const OWNED: [&str; 5] = [
     names::DYN_KV_TRANSFER_DOMAIN,
     names::DYN_KV_TRANSFER_ENFORCEMENT,

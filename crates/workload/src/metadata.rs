@@ -140,7 +140,7 @@ impl ValidatedComponent<'_> {
     }
 }
 
-/// The annotations that an user gave a component: those of its pod template, over those that only v1alpha1 could say.
+/// The annotations that a user gave a component: those of its pod template, over those that only v1alpha1 could say.
 pub fn component_annotations(dcd: &DynamoComponentDeployment) -> Pairs {
     let own = dcd.metadata.annotations.as_ref();
     let mut all = own.map(PreservedComponent::of_component_deployment).unwrap_or_default().annotations;

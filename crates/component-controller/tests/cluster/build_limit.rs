@@ -22,7 +22,7 @@ use serde_json::json;
 use test_cluster::wait;
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::bed::{Bed, LIMIT};
+use crate::harness::{Harness, LIMIT};
 
 const WANTED: usize = 8;
 /// What `DYNAMO_IMAGE_BUILD_CONCURRENCY` is where nobody sets it.
@@ -71,7 +71,7 @@ async fn count(jobs: Api<Job>, most: Arc<AtomicUsize>) {
 #[tokio::test]
 async fn builds_that_are_wanted_at_once_do_not_exceed_what_may_run() {
     let host = slow_registry().await;
-    let mut bed = Bed::without_controller("images-many").await;
+    let mut bed = Harness::without_controller("images-many").await;
     // One namespace gets three quarters of the workers.
     bed.concurrency(2 * WANTED);
     let most = Arc::new(AtomicUsize::new(0));

@@ -10,12 +10,12 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::PersistentVolumeClaim};
 use serde_json::json;
 use test_cluster::wait;
 
-use crate::bed::{Bed, LIMIT};
+use crate::harness::{Harness, LIMIT};
 
 /// Defect of the operator of 2025: a component that was there before its image was never looked at again.
 #[tokio::test]
 async fn a_component_on_its_own_waits_for_its_image() {
-    let bed = Bed::new("images-alone").await;
+    let bed = Harness::new("images-alone").await;
     let alone = json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment", "metadata": { "name": "chat" },
         "spec": { "serviceName": "Frontend", "dynamoComponent": "chat:v1", "dynamoTag": "graphs.chat:Frontend",

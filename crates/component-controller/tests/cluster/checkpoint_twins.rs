@@ -5,8 +5,8 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::{Value, json};
 
 use crate::{
-    bed::Bed,
     checkpoints::{PLAIN, checkpoint, phase, until},
+    harness::Harness,
 };
 
 fn named(name: &str) -> Value {
@@ -17,7 +17,7 @@ fn named(name: &str) -> Value {
 
 #[tokio::test]
 async fn the_younger_of_two_begins_when_the_elder_is_gone() {
-    let mut bed = Bed::without_controller("twins").await;
+    let mut bed = Harness::without_controller("twins").await;
     bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
     // Within one second, the name tells which is older.
     for name in ["a-first", "b-second"] {

@@ -17,7 +17,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::wait;
 
-use crate::bed::{Bed, LIMIT, component, condition};
+use crate::harness::{Harness, LIMIT, component, condition};
 
 const SETTINGS: &str = "{enabled: true, storage: {pvc: {pvcName: checkpoints, basePath: /checkpoints, create: true, \
                         size: 1Gi}}}";
@@ -55,7 +55,7 @@ fn template_labels(deployment: &Deployment) -> Value {
 
 #[tokio::test]
 async fn pods_come_with_their_checkpoint_and_the_claim_that_keeps_it_stays() {
-    let mut bed = Bed::without_controller("checkpoint").await;
+    let mut bed = Harness::without_controller("checkpoint").await;
     bed.settings().checkpoint = serde_saphyr::from_str(SETTINGS).unwrap();
     bed.start();
     bed.apply::<DynamoComponentDeployment>(&waiting()).await;
@@ -85,7 +85,7 @@ async fn pods_come_with_their_checkpoint_and_the_claim_that_keeps_it_stays() {
 
 #[tokio::test]
 async fn without_checkpoints_switched_on_pods_start_cold() {
-    let bed = Bed::new("cold").await;
+    let bed = Harness::new("cold").await;
     bed.apply::<DynamoComponentDeployment>(&waiting()).await;
     bed.until_ready().await;
     assert_ne!(bed.deployment().await.spec.unwrap().replicas, Some(0));
@@ -95,7 +95,7 @@ async fn without_checkpoints_switched_on_pods_start_cold() {
 pub const PLAIN: &str = "{enabled: true, cleanupImage: registry.example/shell:1}";
 const JOB: &str = "checkpoint-job-0123456789abcdef-1";
 
-pub async fn until<K>(bed: &Bed, name: &str, what: &str, fits: impl Fn(Option<&K>) -> bool) -> Option<K>
+pub async fn until<K>(bed: &Harness, name: &str, what: &str, fits: impl Fn(Option<&K>) -> bool) -> Option<K>
 where
     K: kube::Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -117,7 +117,7 @@ pub fn phase(checkpoint: &DynamoCheckpoint) -> Option<CheckpointPhase> {
 }
 
 /// What the snapshot operator does when the agent has captured the pod.
-async fn tell_captured(bed: &Bed) {
+async fn tell_captured(bed: &Harness) {
     let ready = json!([{ "type": "Ready", "status": "True", "reason": "Captured", "message": "captured",
         "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     let status = json!({ "status": { "boundSnapshotContentName": "content", "conditions": ready } });
@@ -127,7 +127,7 @@ async fn tell_captured(bed: &Bed) {
 
 #[tokio::test]
 async fn a_checkpoint_is_ready_when_its_pod_is_captured_and_its_job_has_ended() {
-    let mut bed = Bed::without_controller("capture").await;
+    let mut bed = Harness::without_controller("capture").await;
     bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
     bed.start();
     bed.apply::<DynamoCheckpoint>(&automatic()).await;
@@ -164,7 +164,7 @@ fn started(job: Option<&Job>) -> Option<Value> {
 
 #[tokio::test]
 async fn what_a_graphs_checkpoint_kept_is_removed_before_it_goes() {
-    let mut bed = Bed::without_controller("cleanup").await;
+    let mut bed = Harness::without_controller("cleanup").await;
     bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
     let agent = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet",
@@ -198,7 +198,7 @@ async fn what_a_graphs_checkpoint_kept_is_removed_before_it_goes() {
 /// Where its namespace goes as well, no Job can be made any more that would remove what a checkpoint kept.
 #[tokio::test]
 async fn a_checkpoint_does_not_hold_up_its_namespace() {
-    let mut bed = Bed::without_controller("going").await;
+    let mut bed = Harness::without_controller("going").await;
     bed.settings().checkpoint = serde_saphyr::from_str(SETTINGS).unwrap();
     bed.with_rights_from_outside();
     bed.apply::<DynamoCheckpoint>(&automatic()).await;
@@ -212,7 +212,7 @@ async fn a_checkpoint_does_not_hold_up_its_namespace() {
 
 #[tokio::test]
 async fn what_a_quota_refuses_a_checkpoint_is_told_in_its_words() {
-    let mut bed = Bed::without_controller("checkpoint-quota").await;
+    let mut bed = Harness::without_controller("checkpoint-quota").await;
     bed.settings().checkpoint = serde_saphyr::from_str(SETTINGS).unwrap();
     bed.quota(json!({ "persistentvolumeclaims": "0", "pods": "0" })).await;
     bed.apply::<DynamoCheckpoint>(&checkpoint()).await;
@@ -236,7 +236,7 @@ async fn what_a_quota_refuses_a_checkpoint_is_told_in_its_words() {
 /// removed.
 #[tokio::test]
 async fn a_pod_that_has_ended_does_not_hold_up_a_deletion() {
-    let mut bed = Bed::without_controller("ended").await;
+    let mut bed = Harness::without_controller("ended").await;
     bed.settings().checkpoint = serde_saphyr::from_str(SETTINGS).unwrap();
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -5,7 +5,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition, uid};
+use crate::harness::{Harness, NAME_OF_COMPONENT, component, condition, uid};
 
 fn foreign_deployment(labels: &Value) -> Value {
     json!({
@@ -22,7 +22,7 @@ fn foreign_deployment(labels: &Value) -> Value {
     })
 }
 
-async fn stays_untouched_until_it_goes(bed: &Bed, foreign: &Value) {
+async fn stays_untouched_until_it_goes(bed: &Harness, foreign: &Value) {
     bed.apply::<Deployment>(foreign).await;
     let theirs = bed.until("seen", |d: &Deployment| {
         d.status.as_ref().and_then(|s| s.observed_generation) == Some(1)
@@ -47,13 +47,13 @@ async fn stays_untouched_until_it_goes(bed: &Bed, foreign: &Value) {
 
 #[tokio::test]
 async fn a_foreign_deployment_is_left_alone() {
-    let bed = Bed::new("foreign").await;
+    let bed = Harness::new("foreign").await;
     stays_untouched_until_it_goes(&bed, &foreign_deployment(&json!({}))).await;
 }
 
 #[tokio::test]
 async fn a_foreign_deployment_with_our_labels_is_left_alone() {
-    let bed = Bed::new("labelled").await;
+    let bed = Harness::new("labelled").await;
     let labels = json!({
         "nvidia.com/dynamo-component": "Worker",
         "nvidia.com/dynamo-namespace": format!("{}-{NAME_OF_COMPONENT}", bed.namespace),
@@ -63,7 +63,7 @@ async fn a_foreign_deployment_with_our_labels_is_left_alone() {
 
 #[tokio::test]
 async fn a_foreign_service_is_left_alone() {
-    let bed = Bed::new("service").await;
+    let bed = Harness::new("service").await;
     let foreign = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": NAME_OF_COMPONENT },
         "spec": { "selector": { "app": "theirs" }, "ports": [{ "port": 80 }] },
@@ -84,7 +84,7 @@ fn revision(deployment: &Deployment) -> &str {
 
 #[tokio::test]
 async fn children_that_were_left_behind_are_taken_over_and_do_not_roll() {
-    let bed = Bed::new("orphan").await;
+    let bed = Harness::new("orphan").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     let first = bed.until_ready().await;
     let (deployment, service) = (bed.deployment().await, bed.service().await);

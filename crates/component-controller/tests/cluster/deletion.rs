@@ -5,11 +5,11 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::api::PropagationPolicy;
 use serde_json::json;
 
-use crate::bed::{Bed, component};
+use crate::harness::{Harness, component};
 
 /// An adopted component: with the finalizer that nobody else would remove.
-async fn adopted(prefix: &str) -> Bed {
-    let bed = Bed::new(prefix).await;
+async fn adopted(prefix: &str) -> Harness {
+    let bed = Harness::new(prefix).await;
     let mut with_finalizer = component();
     with_finalizer["metadata"]["finalizers"] = json!([LEGACY_FINALIZER]);
     bed.apply::<DynamoComponentDeployment>(&with_finalizer).await;
@@ -17,7 +17,7 @@ async fn adopted(prefix: &str) -> Bed {
     bed
 }
 
-async fn children_go_and_stay_away(bed: &Bed) {
+async fn children_go_and_stay_away(bed: &Harness) {
     bed.gone::<Deployment>().await;
     bed.gone::<Service>().await;
     assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (1, 1), "nothing was made again");
@@ -49,12 +49,12 @@ async fn children_may_be_kept() {
 
 #[tokio::test]
 async fn a_component_deleted_before_anybody_looked_leaves_nothing() {
-    let mut bed = Bed::without_controller("unseen").await;
+    let mut bed = Harness::without_controller("unseen").await;
     let mut with_finalizer = component();
     with_finalizer["metadata"]["finalizers"] = json!([LEGACY_FINALIZER]);
     bed.apply::<DynamoComponentDeployment>(&with_finalizer).await;
     let components = bed.api::<DynamoComponentDeployment>();
-    components.delete(crate::bed::NAME_OF_COMPONENT, &Default::default()).await.unwrap();
+    components.delete(crate::harness::NAME_OF_COMPONENT, &Default::default()).await.unwrap();
     bed.start();
     bed.gone::<DynamoComponentDeployment>().await;
     assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (0, 0));

@@ -19,7 +19,7 @@ use test_cluster::{Server, wait};
 use tokio::net::TcpListener;
 
 use crate::{
-    bed::{Bed, LIMIT},
+    harness::{Harness, LIMIT},
     registry::push,
 };
 
@@ -37,7 +37,7 @@ fn told(component: &DynamoComponent, type_: &str) -> Option<(String, String)> {
 }
 
 /// Waits until a condition of a component is as it shall be.
-async fn until(bed: &Bed, name: &str, type_: &str, status: &str) -> DynamoComponent {
+async fn until(bed: &Harness, name: &str, type_: &str, status: &str) -> DynamoComponent {
     let look = || async {
         let found: DynamoComponent = bed.api().get(name).await.map_err(|error| error.to_string())?;
         match told(&found, type_) {
@@ -48,7 +48,7 @@ async fn until(bed: &Bed, name: &str, type_: &str, status: &str) -> DynamoCompon
     wait::until(format!("{type_} of {name} to be {status}"), LIMIT, look).await.unwrap()
 }
 
-async fn jobs(bed: &Bed) -> Vec<Job> {
+async fn jobs(bed: &Harness) -> Vec<Job> {
     bed.api::<Job>().list(&ListParams::default()).await.unwrap().items
 }
 
@@ -56,7 +56,7 @@ async fn jobs(bed: &Bed) -> Vec<Job> {
 async fn an_image_is_built_where_the_registry_has_none() {
     let registry = Server::registry().await.unwrap();
     let host = &registry.address;
-    let bed = Bed::new("images").await;
+    let bed = Harness::new("images").await;
     let (there, missing) = (format!("{host}/there:v1"), format!("{host}/missing:v1"));
     push(&there).await;
     bed.apply::<DynamoComponent>(&component("there", &there)).await;
@@ -109,7 +109,7 @@ async fn an_image_is_built_where_the_registry_has_none() {
 #[tokio::test]
 async fn the_defaults_of_all_builds_are_read_by_their_name() {
     let registry = Server::registry().await.unwrap();
-    let bed = Bed::new("images-defaults").await;
+    let bed = Harness::new("images-defaults").await;
     let defaults = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "dynamo-image-builder-config" },
         "data": { "build_args": "[SHARED=yes]" },
@@ -146,7 +146,7 @@ async fn a_login_needs_no_right_but_to_read_its_secret() {
         "secrets" => Access { verbs: &[Verb::Get], ..*right },
         _ => *right,
     });
-    let mut bed = Bed::with_rights("images-login", &rights.collect::<Vec<_>>()).await;
+    let mut bed = Harness::with_rights("images-login", &rights.collect::<Vec<_>>()).await;
     bed.start();
     let mut closed = component("closed", &format!("{host}/there:v1"));
     closed["spec"]["dockerConfigJsonSecretName"] = json!("login");
@@ -166,7 +166,7 @@ async fn a_login_needs_no_right_but_to_read_its_secret() {
 #[tokio::test]
 async fn without_the_right_to_read_a_login_the_remedy_is_told() {
     let rights: Vec<_> = ACCESS.iter().filter(|right| right.resource != "secrets").copied().collect();
-    let mut bed = Bed::with_rights("images-blind", &rights).await;
+    let mut bed = Harness::with_rights("images-blind", &rights).await;
     bed.start();
     let mut closed = component("closed", "r.example/there:v1");
     closed["spec"]["dockerConfigJsonSecretName"] = json!("login");
@@ -181,7 +181,7 @@ async fn without_the_right_to_read_a_login_the_remedy_is_told() {
 async fn the_example_is_built_without_a_question() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/2025/component.yaml");
     let example: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let bed = Bed::new("images-example").await;
+    let bed = Harness::new("images-example").await;
     bed.apply::<DynamoComponent>(&example).await;
     let built = until(&bed, "frontend--v1", "Ready", "True").await;
     let image = example["spec"]["image"].as_str().unwrap().to_owned();
@@ -191,7 +191,7 @@ async fn the_example_is_built_without_a_question() {
 
 #[tokio::test]
 async fn a_mistake_is_told_with_its_field() {
-    let bed = Bed::new("images-wrong").await;
+    let bed = Harness::new("images-wrong").await;
     let mut wrong = component("wrong", "r.example/x:v1");
     wrong["spec"]["imageBuildTimeout"] = json!("soon");
     bed.apply::<DynamoComponent>(&wrong).await;
@@ -204,7 +204,7 @@ async fn a_mistake_is_told_with_its_field() {
 /// A build that no node takes.
 #[tokio::test]
 async fn a_build_that_cannot_start_says_why_and_has_a_deadline() {
-    let bed = Bed::new("images-stuck").await;
+    let bed = Harness::new("images-stuck").await;
     let mut stuck = component("stuck", "r.example/stuck:v1");
     stuck["metadata"]["annotations"] = json!({ "nvidia.com/force-build-image": "true" });
     stuck["spec"]["imageBuilderExtraPodSpec"] = json!({ "nodeSelector": { "example.com/none": "such" } });

@@ -1,19 +1,19 @@
 //! The controller against a real control plane: what a user does, and what comes of it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-mod bed;
 mod build_limit;
 mod built;
 mod checkpoint_twins;
 mod checkpoints;
 mod conflicts;
 mod deletion;
+mod harness;
 mod images;
-mod mistakes;
 mod models;
 mod nodes;
 mod registry;
 mod rollout;
 mod secrets;
 mod takeover;
+mod violations;
 mod warnings;

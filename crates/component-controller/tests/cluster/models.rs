@@ -6,7 +6,7 @@ use kube::{ResourceExt, api::DeleteParams};
 use serde_json::json;
 use test_cluster::wait;
 
-use crate::bed::{Bed, LIMIT, component};
+use crate::harness::{Harness, LIMIT, component};
 
 /// Names of the owners, the one that controls it marked.
 fn owners(service: &Service) -> Vec<String> {
@@ -20,7 +20,7 @@ fn owners(service: &Service) -> Vec<String> {
 /// In the reference it goes with the generation that made it.
 #[tokio::test]
 async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it() {
-    let bed = Bed::new("models").await;
+    let bed = Harness::new("models").await;
     let (services, components) = (bed.api::<Service>(), bed.api::<DynamoComponentDeployment>());
     let name = api_types::names::model_service("org/model");
     let owned_by = async |expected: &[&str]| {

@@ -17,7 +17,7 @@ use kube::{
 use serde_json::{Value, json};
 use workload::LeaderWorkerSet;
 
-use crate::bed::{Bed, NAME_OF_COMPONENT, component, condition, is_current, leader_worker_sets, uid, until};
+use crate::harness::{Harness, NAME_OF_COMPONENT, component, condition, is_current, leader_worker_sets, uid, until};
 
 pub const SET: &str = "chat-worker-0";
 
@@ -32,18 +32,18 @@ pub fn spanning() -> Value {
     component
 }
 
-fn sets(bed: &Bed) -> Api<LeaderWorkerSet> {
+fn sets(bed: &Harness) -> Api<LeaderWorkerSet> {
     bed.api()
 }
 
 /// Says that all groups of the set serve, as its controller would.
-async fn play_ready(bed: &Bed) -> LeaderWorkerSet {
+async fn play_ready(bed: &Harness) -> LeaderWorkerSet {
     let generation = sets(bed).get(SET).await.unwrap().metadata.generation;
     play(bed, generation, None).await
 }
 
 /// Says that all groups serve, and how many have the current template. Controllers of older releases tell no generation.
-async fn play(bed: &Bed, observed_generation: Option<i64>, updated: Option<i32>) -> LeaderWorkerSet {
+async fn play(bed: &Harness, observed_generation: Option<i64>, updated: Option<i32>) -> LeaderWorkerSet {
     let groups = sets(bed).get(SET).await.unwrap().spec.replicas.unwrap();
     let status = json!({ "status": {
         "observedGeneration": observed_generation,
@@ -56,18 +56,18 @@ async fn play(bed: &Bed, observed_generation: Option<i64>, updated: Option<i32>)
     sets(bed).patch_status(SET, &PatchParams::default(), &Patch::Merge(status)).await.unwrap()
 }
 
-async fn until_set(bed: &Bed, what: &str, fits: impl Fn(&LeaderWorkerSet) -> bool) -> LeaderWorkerSet {
+async fn until_set(bed: &Harness, what: &str, fits: impl Fn(&LeaderWorkerSet) -> bool) -> LeaderWorkerSet {
     until(&sets(bed), SET, what, fits).await
 }
 
-async fn until_ready(bed: &Bed) -> DynamoComponentDeployment {
+async fn until_ready(bed: &Harness) -> DynamoComponentDeployment {
     bed.until_condition("Available", "True", "LeaderWorkerSetReady").await
 }
 
 /// A namespace with a running controller, if LeaderWorkerSets can be had.
-async fn bed(prefix: &str) -> Option<Bed> {
+async fn bed(prefix: &str) -> Option<Harness> {
     leader_worker_sets()?;
-    Some(Bed::new(prefix).await)
+    Some(Harness::new(prefix).await)
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn groups_of_pods_become_ready_with_few_writes() {
         Ok(Some(set)) => Err(format!("{:?}", set.metadata)),
         Err(error) => Err(error.to_string()),
     };
-    test_cluster::wait::until("the set to go with its component", crate::bed::LIMIT, gone).await.unwrap();
+    test_cluster::wait::until("the set to go with its component", crate::harness::LIMIT, gone).await.unwrap();
 }
 
 /// Defect: with LeaderWorkerSets up to 0.8, whose status has no observed generation, a component was ready at once after an edit,
@@ -273,7 +273,7 @@ async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
     bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
 }
 
-async fn create<K>(bed: &Bed, object: &Value)
+async fn create<K>(bed: &Harness, object: &Value)
 where
     K: Resource<DynamicType = ()> + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
 {
@@ -318,12 +318,12 @@ async fn what_other_operators_made_for_the_same_pods_goes() {
         let group = bed.api::<PodGroup>().get_opt("chat-worker-1").await.unwrap();
         (set.is_none() && group.is_none()).then_some(())
     };
-    test_cluster::wait::until("the rest to be gone", crate::bed::LIMIT, gone).await.unwrap();
+    test_cluster::wait::until("the rest to be gone", crate::harness::LIMIT, gone).await.unwrap();
 }
 
 #[tokio::test]
 async fn without_the_api_the_component_says_what_is_missing() {
-    let mut bed = Bed::without_controller("nodes-missing").await;
+    let mut bed = Harness::without_controller("nodes-missing").await;
     bed.settings().orchestrators.lws.enabled = Some(false);
     bed.start();
     bed.apply::<DynamoComponentDeployment>(&spanning()).await;

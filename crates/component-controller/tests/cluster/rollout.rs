@@ -6,11 +6,11 @@ use kube::{Api, api::DeleteParams};
 use serde_json::json;
 use test_cluster::wait;
 
-use crate::bed::{Bed, LIMIT, NAME_OF_COMPONENT, component, condition};
+use crate::harness::{Harness, LIMIT, NAME_OF_COMPONENT, component, condition};
 
 #[tokio::test]
 async fn a_component_becomes_ready_with_few_writes() {
-    let bed = Bed::new("ready").await;
+    let bed = Harness::new("ready").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     let ready = bed.until_ready().await;
     for (type_, status) in
@@ -37,7 +37,7 @@ async fn a_component_becomes_ready_with_few_writes() {
 
 #[tokio::test]
 async fn applying_the_same_again_writes_nothing() {
-    let bed = Bed::new("again").await;
+    let bed = Harness::new("again").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until_ready().await;
     let versions = async || {
@@ -55,7 +55,7 @@ async fn applying_the_same_again_writes_nothing() {
 
 #[tokio::test]
 async fn a_restart_of_the_controller_writes_nothing() {
-    let mut bed = Bed::new("restart").await;
+    let mut bed = Harness::new("restart").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until_ready().await;
     bed.stop().await;
@@ -68,7 +68,7 @@ async fn a_restart_of_the_controller_writes_nothing() {
 
 #[tokio::test]
 async fn drift_is_repaired_and_what_others_add_stays() {
-    let bed = Bed::new("drift").await;
+    let bed = Harness::new("drift").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until_ready().await;
     let note =
@@ -95,14 +95,14 @@ async fn drift_is_repaired_and_what_others_add_stays() {
 
 #[tokio::test]
 async fn zero_replicas_are_a_normal_state() {
-    let bed = Bed::new("zero").await;
+    let bed = Harness::new("zero").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until_ready().await;
     let mut none = component();
     none["spec"]["replicas"] = json!(0);
     bed.apply::<DynamoComponentDeployment>(&none).await;
     bed.until("ready without pods", |c: &DynamoComponentDeployment| {
-        crate::bed::is_current(c)
+        crate::harness::is_current(c)
             && condition(c, "Available").is_some_and(|found| found.0 == "True")
             && c.status.as_ref().and_then(|s| s.component.as_ref()).is_some_and(|counts| counts.replicas == 0)
     })
@@ -114,7 +114,7 @@ async fn zero_replicas_are_a_normal_state() {
 
 #[tokio::test]
 async fn a_change_of_the_spec_rolls_the_deployment_once() {
-    let bed = Bed::new("change").await;
+    let bed = Harness::new("change").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until_ready().await;
     let before = bed.deployment().await.metadata.generation.unwrap();

@@ -5,7 +5,7 @@ use component_controller::access::ACCESS;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, component, condition};
+use crate::harness::{Harness, component, condition};
 
 const FOUND: &str = "ImagePullSecretsFound";
 
@@ -24,7 +24,7 @@ fn pull_secrets(deployment: &Deployment) -> Vec<String> {
 
 #[tokio::test]
 async fn a_missing_secret_is_told_until_it_appears() {
-    let bed = Bed::new("missing").await;
+    let bed = Harness::new("missing").await;
     let mut naming = component();
     naming["spec"]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "later" }]);
     bed.apply::<DynamoComponentDeployment>(&naming).await;
@@ -42,7 +42,7 @@ async fn a_missing_secret_is_told_until_it_appears() {
 
 #[tokio::test]
 async fn a_named_secret_of_another_type_is_found() {
-    let bed = Bed::new("type").await;
+    let bed = Harness::new("type").await;
     let opaque = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opaque" } });
     bed.apply::<Secret>(&opaque).await;
     let mut naming = component();
@@ -53,7 +53,7 @@ async fn a_named_secret_of_another_type_is_found() {
 
 #[tokio::test]
 async fn secrets_are_found_by_registry_and_later_ones_roll_nothing() {
-    let mut bed = Bed::without_controller("found").await;
+    let mut bed = Harness::without_controller("found").await;
     bed.apply::<Secret>(&secret("one")).await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.start();
@@ -78,7 +78,7 @@ async fn secrets_are_found_by_registry_and_later_ones_roll_nothing() {
 #[tokio::test]
 async fn without_the_right_to_see_secrets_everything_else_goes_on() {
     let rights: Vec<_> = ACCESS.iter().filter(|right| right.resource != "secrets").copied().collect();
-    let mut bed = Bed::with_rights("blind", &rights).await;
+    let mut bed = Harness::with_rights("blind", &rights).await;
     bed.start();
     bed.apply::<Secret>(&secret("one")).await;
     let mut naming = component();

@@ -8,11 +8,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, NAME_OF_COMPONENT, component, uid};
+use crate::harness::{Harness, NAME_OF_COMPONENT, component, uid};
 
 /// Replaces the Deployment by one with the same spec as the Go operator makes it: by an update, with its own marks and none
 /// of ours.
-async fn remake_as_the_go_operator(bed: &Bed) -> Deployment {
+async fn remake_as_the_go_operator(bed: &Harness) -> Deployment {
     let ours = bed.deployment().await;
     bed.api::<Deployment>().delete(NAME_OF_COMPONENT, &DeleteParams::background()).await.unwrap();
     bed.gone::<Deployment>().await;
@@ -36,7 +36,7 @@ async fn remake_as_the_go_operator(bed: &Bed) -> Deployment {
 
 #[tokio::test]
 async fn nothing_rolls_and_the_bookkeeping_stays() {
-    let mut bed = Bed::new("takeover").await;
+    let mut bed = Harness::new("takeover").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until_ready().await;
     bed.stop().await;
@@ -65,7 +65,7 @@ fn of_upstream() -> Value {
 /// holds it.
 #[tokio::test]
 async fn an_ingress_of_the_upstream_operator_goes_when_it_is_not_desired() {
-    let mut bed = Bed::without_controller("exposed").await;
+    let mut bed = Harness::without_controller("exposed").await;
     let component = bed.apply::<DynamoComponentDeployment>(&of_upstream()).await;
     let backend = json!({ "service": { "name": NAME_OF_COMPONENT, "port": { "number": 8000 } } });
     let ingress = json!({
@@ -82,7 +82,7 @@ async fn an_ingress_of_the_upstream_operator_goes_when_it_is_not_desired() {
 /// One of the same name that belongs to nothing stays.
 #[tokio::test]
 async fn an_ingress_of_the_same_name_that_is_not_owned_stays() {
-    let mut bed = Bed::without_controller("not-exposed").await;
+    let mut bed = Harness::without_controller("not-exposed").await;
     let backend = json!({ "service": { "name": "other", "port": { "number": 80 } } });
     let ingress = json!({ "metadata": { "name": NAME_OF_COMPONENT }, "spec": { "defaultBackend": backend } });
     bed.api::<Ingress>().create(&PostParams::default(), &serde_json::from_value(ingress).unwrap()).await.unwrap();

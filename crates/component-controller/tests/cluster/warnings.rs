@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use test_cluster::wait;
 
 use crate::{
-    bed::{Bed, LIMIT, condition, leader_worker_sets},
+    harness::{Harness, LIMIT, condition, leader_worker_sets},
     nodes::{SET, spanning},
 };
 
@@ -19,7 +19,7 @@ use crate::{
 const LONG_AGO: &str = "2020-01-01T00:00:00Z";
 
 /// Warns of an object, as one of Kubernetes' own programs does.
-async fn warn(bed: &Bed, source: &str, reason: &str, message: &str, object: &Value) {
+async fn warn(bed: &Harness, source: &str, reason: &str, message: &str, object: &Value) {
     let mut event = json!({
         "metadata": { "generateName": "warning-" }, "type": "Warning", "reason": reason, "message": message,
         "involvedObject": object, "source": { "component": source }, "count": 1,
@@ -31,7 +31,7 @@ async fn warn(bed: &Bed, source: &str, reason: &str, message: &str, object: &Val
 }
 
 /// A pod of the component that its node sets up and does not get any further with.
-async fn pod_being_set_up(bed: &Bed, name: &str) -> Pod {
+async fn pod_being_set_up(bed: &Harness, name: &str) -> Pod {
     let pod = json!({
         "metadata": { "name": name, "labels": { labels::LEADER_WORKER_SET: SET } },
         "spec": {
@@ -52,7 +52,7 @@ async fn pod_being_set_up(bed: &Bed, name: &str) -> Pod {
 }
 
 /// Waits until the component says why it is not ready.
-async fn until_told(bed: &Bed, reason: &str, expected: &str) {
+async fn until_told(bed: &Harness, reason: &str, expected: &str) {
     bed.until(&format!("{reason}: {expected}"), |component: &DynamoComponentDeployment| {
         condition(component, "Reconciling").is_some_and(|told| told.1 == reason && told.2.contains(expected))
             && condition(component, "Ready").is_some_and(|ready| ready.0 == "False" && ready.2.contains(expected))
@@ -62,9 +62,9 @@ async fn until_told(bed: &Bed, reason: &str, expected: &str) {
 
 /// A namespace in which a StatefulSet of the component, and one of somebody else, were refused a pod long ago; and what was
 /// said of it. The component is still to be made: it is looked at some seconds later, and then ever more rarely.
-async fn refused(prefix: &str) -> Option<(Bed, String)> {
+async fn refused(prefix: &str) -> Option<(Harness, String)> {
     leader_worker_sets()?;
-    let bed = Bed::new(prefix).await;
+    let bed = Harness::new(prefix).await;
     let set = |name: &str| json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name });
     let message = format!("create Pod {SET}-0 in StatefulSet {SET} failed error: exceeded quota: gpus");
     warn(&bed, "statefulset-controller", "FailedCreate", "create Pod of somebody else failed", &set("other-0")).await;

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     device_claims::{self, Claim},
     gpus,
-    pod::shared_memory,
+    pod::volumes,
     violation::{Violation, Violations},
 };
 
@@ -180,7 +180,7 @@ fn share_memory(pod: &mut PodSpec, target: &str, memory: Option<&SharedMemory>) 
     };
     let Some(index) = pod.containers.iter().position(|container| container.name == target) else { return };
     let mut container = pod.containers.remove(index);
-    shared_memory::apply(pod, &mut container, Some(&size));
+    volumes::mount_shared_memory(pod, &mut container, Some(&size));
     pod.containers.insert(index, container);
 }
 

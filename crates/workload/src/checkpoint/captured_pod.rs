@@ -15,7 +15,7 @@ use crate::{
     RenderInput, SharedGpus, ValidatedComponent, gpus,
     metadata::{Pairs, some},
     pod::{self, gpu_memory},
-    render_claim_template,
+    pull_secrets, render_claim_template,
 };
 
 /// The component as it is captured.
@@ -53,7 +53,7 @@ pub fn render_captured_pod(input: &RenderInput<'_>, component: &CapturedComponen
         pod = lay_over(pod, own);
     }
     if component.alone.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) != Some(labels::TRUE) {
-        pod::add_pull_secrets(&mut pod, input.pull_secrets);
+        pull_secrets::add_pull_secrets(&mut pod, input.pull_secrets);
     }
     let shared = component.running.shared_gpus();
     let claim = shared.map(|shared| share_gpus(&mut pod, component, usage.target, usage.clients, shared));

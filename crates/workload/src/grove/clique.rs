@@ -22,7 +22,7 @@ use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
     frameworks::{Multinode, Peers},
     metadata::Pairs,
-    pod,
+    pod, pull_secrets,
 };
 
 /// Renders a clique; `in_group` says that it is part of a scaling group, which bears the constraints then.
@@ -136,7 +136,7 @@ fn pod_spec(input: &RenderInput<'_>, component: &GroveComponent<'_>, plan: &Cliq
         pod.service_account_name = None;
     }
     if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) != Some(labels::TRUE) {
-        pod::add_pull_secrets(&mut pod, input.pull_secrets);
+        pull_secrets::add_pull_secrets(&mut pod, input.pull_secrets);
     }
     let init_containers = pod.init_containers.iter_mut().flatten();
     pod.containers.iter_mut().chain(init_containers).for_each(complete);

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | defaults of the component's type | `defaults`, `epp`, `probes` |
 //! | the user's containers and pod over them | `merge` |
-//! | mounts and volumes: cache, shared memory, claims | `cache`, `shared_memory`, `volumes` |
+//! | mounts and volumes: cache, shared memory, claims | `cache`, `volumes` |
 //! | operator's environment | `env` |
 //! | engine | [`crate::frameworks`] |
 //! | sidecar that answers HTTP | `frontend_sidecar` |
 //! | GPU memory that containers share, engines that stand by | `gpu_memory`, `failover` |
 //! | start from a checkpoint | [`crate::checkpoint`] |
-//! | image pull secrets | `pull_secrets` |
+//! | image pull secrets | [`crate::pull_secrets`] |
 
 mod cache;
 mod context;
@@ -22,9 +22,7 @@ mod frontend_sidecar;
 pub(crate) mod gpu_memory;
 mod merge;
 mod probes;
-mod pull_secrets;
-pub(crate) mod shared_memory;
-mod volumes;
+pub(crate) mod volumes;
 
 use api_types::{
     names,
@@ -33,7 +31,6 @@ use api_types::{
 use context::PodContext;
 pub use gpu_memory::inter_pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, VolumeMount};
-pub(crate) use pull_secrets::add_pull_secrets;
 
 use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
@@ -66,7 +63,7 @@ pub(crate) fn render(
     });
     pod.service_account_name.get_or_insert_with(|| service_account(input, &context));
     cache::add_volume(&mut pod, valid.cache);
-    shared_memory::apply(&mut pod, &mut main, valid.shared_memory.as_ref());
+    volumes::mount_shared_memory(&mut pod, &mut main, valid.shared_memory.as_ref());
     frameworks::adapt_pod(&launch, &mut pod, &main);
     volumes::order_and_complete(&mut pod, &main);
     pod.containers = containers(input, valid, &context, main, &mounts_for_sidecar);

@@ -1,6 +1,12 @@
-//! Volumes of the pod: in the order in which `main` mounts them, complete.
+//! Volumes of the pod: the memory-backed `/dev/shm`, and those of mounts, complete and in order.
 
-use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaimVolumeSource, PodSpec, Volume};
+use k8s_openapi::{
+    api::core::v1::{Container, EmptyDirVolumeSource, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount},
+    apimachinery::pkg::api::resource::Quantity,
+};
+
+const SHARED_MEMORY: &str = "shared-memory";
+const SHARED_MEMORY_PATH: &str = "/dev/shm";
 
 /// Puts volumes in the order of main's mounts, then the others; a mount without a volume means a claim of that name.
 pub(super) fn order_and_complete(pod: &mut PodSpec, main: &Container) {
@@ -21,4 +27,23 @@ pub(super) fn order_and_complete(pod: &mut PodSpec, main: &Container) {
 pub(super) fn of_claim(claim: &str) -> Volume {
     let source = PersistentVolumeClaimVolumeSource { claim_name: claim.to_owned(), read_only: None };
     Volume { name: claim.to_owned(), persistent_volume_claim: Some(source), ..Volume::default() }
+}
+
+/// Mounts memory of that size last, in place of any other volume of that name and any other mount at that path.
+pub(crate) fn mount_shared_memory(pod: &mut PodSpec, main: &mut Container, size: Option<&Quantity>) {
+    let Some(size) = size else { return };
+    let volumes = pod.volumes.get_or_insert_default();
+    volumes.retain(|volume| volume.name != SHARED_MEMORY);
+    volumes.push(Volume {
+        name: SHARED_MEMORY.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: Some(size.clone()) }),
+        ..Volume::default()
+    });
+    let mounts = main.volume_mounts.get_or_insert_default();
+    mounts.retain(|mount| mount.name != SHARED_MEMORY && mount.mount_path != SHARED_MEMORY_PATH);
+    mounts.push(VolumeMount {
+        name: SHARED_MEMORY.to_owned(),
+        mount_path: SHARED_MEMORY_PATH.to_owned(),
+        ..VolumeMount::default()
+    });
 }

@@ -1,4 +1,4 @@
-//! Which Secrets of a namespace open which registries.
+//! Image pull secrets of a namespace by registry, and their use in pods.
 
 mod host;
 #[cfg(test)]
@@ -7,6 +7,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use host::RegistryHost;
+use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec};
 use serde::{Deserialize, de::IgnoredAny};
 use thiserror::Error;
 
@@ -72,4 +73,18 @@ impl PullSecretIndex {
     pub fn secrets_for(&self, image: &str) -> impl Iterator<Item = &str> {
         self.0.get(&RegistryHost::of_image(image)).into_iter().flatten().map(String::as_str)
     }
+}
+
+/// Appends the secrets for each image, containers before init containers; each once.
+pub(crate) fn add_pull_secrets(pod: &mut PodSpec, index: &PullSecretIndex) {
+    let mut all = pod.image_pull_secrets.take().unwrap_or_default();
+    let containers = pod.containers.iter().chain(pod.init_containers.iter().flatten());
+    for image in containers.filter_map(|container| container.image.as_deref()) {
+        for name in index.secrets_for(image) {
+            if all.iter().all(|known| known.name != name) {
+                all.push(LocalObjectReference { name: name.to_owned() });
+            }
+        }
+    }
+    pod.image_pull_secrets = (!all.is_empty()).then_some(all);
 }

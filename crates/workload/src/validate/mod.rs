@@ -5,7 +5,6 @@ mod checkpoint;
 mod containers;
 mod device_claims;
 mod limits;
-mod scope;
 mod shared_gpus;
 
 use std::collections::BTreeMap;
@@ -43,7 +42,7 @@ pub fn validate_on(
     let namespace = violations.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
     let uid = violations.keep(identity("uid", dcd.metadata.uid.as_deref()));
     limits::check(spec, &mut violations);
-    scope::check(spec, provider, &mut violations);
+    shared_gpus::check_provider(spec, provider, &mut violations);
     let shared_memory = violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
     let discovery = violations.keep(discovery(&annotations));
     let strategy = violations.keep_all(RolloutStrategy::from_annotations(Some(&annotations)));

@@ -1,17 +1,32 @@
 //! GPU memory that several processes share, and engines that stand by to take it over.
 
 use api_types::v1beta1::{
-    BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, Failover, GpuMemoryService, MAIN_CONTAINER,
+    BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GpuMemoryService, MAIN_CONTAINER,
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use crate::{
-    SharedGpus, gpus,
+    SharedGpus, WorkloadProvider, gpus,
     violation::{Violation, Violations},
 };
 
 const SERVICE: &str = "spec.experimental.gpuMemoryService";
 const FAILOVER: &str = "spec.experimental.failover";
+
+/// Rejects memory that is shared between pods where the provider does not support it.
+pub(super) fn check_provider(spec: &ComponentSpec, provider: WorkloadProvider, violations: &mut Violations) {
+    let Some(experimental) = &spec.experimental else { return };
+    let between_pods =
+        experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod);
+    if between_pods && provider == WorkloadProvider::Component {
+        violations.push(Violation {
+            field: format!("{SERVICE}.mode"),
+            value: "InterPod".to_owned(),
+            problem: "needs Grove, and the component runs as a Deployment".to_owned(),
+            remedy: "write IntraPod, or run the graph on Grove".to_owned(),
+        });
+    }
+}
 
 /// Whether a component shares its GPUs, and how.
 ///

@@ -1,4 +1,4 @@
-//! Each violation of an user, with its field and on one line.
+//! Each violation of a user, with its field and on one line.
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::wait;
 
-use crate::bed::{Bed, LIMIT, component, condition};
+use crate::harness::{Harness, LIMIT, component, condition};
 
 const BAD_SURGE: &str = "a few";
 
@@ -24,7 +24,7 @@ fn invalid() -> Value {
 
 #[tokio::test]
 async fn a_mistake_is_told_and_nothing_is_made() {
-    let bed = Bed::new("mistake").await;
+    let bed = Harness::new("mistake").await;
     bed.apply::<DynamoComponentDeployment>(&invalid()).await;
     let stalled = bed.until_condition("Stalled", "True", "InvalidSpec").await;
     assert_eq!(stalled.status.as_ref().unwrap().observed_generation, Some(1));
@@ -41,7 +41,7 @@ async fn a_mistake_is_told_and_nothing_is_made() {
 
 #[tokio::test]
 async fn a_mistake_in_an_update_leaves_the_workload_running() {
-    let bed = Bed::new("update").await;
+    let bed = Harness::new("update").await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until_ready().await;
     let before = bed.deployment().await.metadata.resource_version;
@@ -54,7 +54,7 @@ async fn a_mistake_in_an_update_leaves_the_workload_running() {
 
 #[tokio::test]
 async fn what_the_api_server_rejects_is_told_in_its_words() {
-    let bed = Bed::new("rejected").await;
+    let bed = Harness::new("rejected").await;
     let mut rejected = component();
     let main = &mut rejected["spec"]["podTemplate"]["spec"]["containers"][0];
     main["volumeMounts"] = json!([{ "name": "Not_A_Name", "mountPath": "relative:path" }]);
@@ -68,7 +68,7 @@ async fn what_the_api_server_rejects_is_told_in_its_words() {
 
 #[tokio::test]
 async fn a_quota_is_told_in_the_deployments_words() {
-    let bed = Bed::new("quota").await;
+    let bed = Harness::new("quota").await;
     bed.quota(json!({ "pods": "0" })).await;
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until("waiting for the quota", |c: &DynamoComponentDeployment| {
@@ -82,7 +82,7 @@ async fn a_quota_is_told_in_the_deployments_words() {
 /// status at all.
 #[tokio::test]
 async fn a_webhook_that_does_not_answer_holds_up_neither_the_workload_nor_the_status() {
-    let mut bed = Bed::without_controller("webhook").await;
+    let mut bed = Harness::without_controller("webhook").await;
     let name = format!("{}.example.com", bed.namespace);
     let configuration = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -115,7 +115,7 @@ async fn a_webhook_that_does_not_answer_holds_up_neither_the_workload_nor_the_st
     bed.until_ready().await;
 }
 
-impl Bed {
+impl Harness {
     /// Sets the quota `none` of the namespace, and waits until it counts if it is new.
     pub async fn quota(&self, hard: Value) {
         let quota = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" },

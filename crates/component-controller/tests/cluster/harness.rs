@@ -37,7 +37,7 @@ pub const LIMIT: Duration = Duration::from_secs(90);
 pub const NAME_OF_COMPONENT: &str = "chat-worker";
 
 /// A namespace with a controller of its own in it.
-pub struct Bed {
+pub struct Harness {
     pub namespace: String,
     pub client: Client,
     context: Context,
@@ -46,7 +46,7 @@ pub struct Bed {
     _guard: TestNamespace,
 }
 
-impl Bed {
+impl Harness {
     /// A namespace with a running controller.
     pub async fn new(prefix: &str) -> Self {
         let mut bed = Self::without_controller(prefix).await;
@@ -263,7 +263,7 @@ where
     wait::until(format!("{} {name} to be {what}", K::kind(&())), LIMIT, look).await.unwrap()
 }
 
-impl Drop for Bed {
+impl Drop for Harness {
     fn drop(&mut self) {
         self.context.shutdown.request();
     }
