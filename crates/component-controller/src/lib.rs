@@ -6,8 +6,9 @@
 //! | [`checkpoint`] | `DynamoCheckpoint` |
 //! | [`image_build`] | `DynamoComponent`, of the legacy API |
 //!
-//! Each has the same files: `model` (data), `observe`, `validate`, `plan`, `apply`, `status`, `events`, `requeue`. Its `mod.rs` calls
-//! them, and they depend on `model`. [`access`] has the rights as data, [`run`](run()) the watches and loops.
+//! Each has the same files: `model` (data), `observe`, `validate`, `plan`, `apply`, `status`, `events`, `requeue`. Its
+//! `mod.rs` calls them, and they depend on `model`. [`access`] has the rights as data, [`run`](run()) the watches and
+//! loops.
 
 pub mod access;
 pub mod checkpoint;

@@ -1,7 +1,7 @@
 //! Diagnoses why pods do not serve, from their status.
 //!
-//! One pod is named: the one whose cause most needs a change. The message is constant as long as the cause is, so that it is
-//! written only once: no counts of restarts, no times, no backoff.
+//! One pod is named: the one whose cause most needs a change. The message is constant as long as the cause is, so that
+//! it is written only once: no counts of restarts, no times, no backoff.
 
 use api_types::conditions::component as reason;
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod, PodStatus};
@@ -63,7 +63,8 @@ impl Cause {
         matches!(self, Self::Gated | Self::Starting | Self::Probe | Self::Preparing)
     }
 
-    /// Whether the cause lasts until something is changed. A node may be added, a mount is retried, and a container restarted.
+    /// Whether the cause lasts until something is changed. A node may be added, a mount is retried, and a container
+    /// restarted.
     pub fn needs_action(self) -> bool {
         matches!(self, Self::Refused | Self::Configuration | Self::ImagePull)
     }

@@ -192,7 +192,8 @@ pub fn render_virtual_service(input: &RenderInput<'_>, valid: &ValidatedComponen
     })
 }
 
-/// The exposure that the component asks for, else the configured one; `None` for everything that is no frontend of a graph.
+/// The exposure that the component asks for, else the configured one; `None` for everything that is no frontend of a
+/// graph.
 fn exposure(settings: &ExposureSettings, valid: &ValidatedComponent<'_>) -> Option<Exposure> {
     if valid.spec().type_ != Some(ComponentType::Frontend) {
         return None;

@@ -7,7 +7,8 @@ use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::api::r
 
 const ONE: i128 = 1_000_000_000;
 
-/// Whether a resource of that name is a GPU, or a slice of one: `nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`, `gpu.intel.com/i915`.
+/// Whether a resource of that name is a GPU, or a slice of one: `nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`,
+/// `gpu.intel.com/i915`.
 pub fn is_gpu(resource: &str) -> bool {
     let name = resource.to_lowercase();
     name == "gpu" || name.ends_with("/gpu") || name.contains("/mig-") || name.starts_with("gpu.")

@@ -4,7 +4,7 @@
 //! User violations are found once, by [`validate`]; everything after it is infallible.
 //!
 //! ```text
-//! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Violation>>   all violations at once
+//! validate(&DynamoComponentDeployment)             -> Result<ValidatedComponent, Vec<Violation>>   all at once
 //! render_deployment(&RenderInput, &Validated)      -> Deployment        owner, labels, strategy, template, digest
 //! render_service(&RenderInput, &Validated)         -> Option<Service>   None: there must be none
 //! render_ingress, render_virtual_service           -> Option<…>         the way in from outside

@@ -199,7 +199,8 @@ impl DiscoveryBackend {
     }
 }
 
-/// Configuration of the exposure outside the cluster. Without any, only components of v1alpha1 that ask for it are exposed.
+/// Configuration of the exposure outside the cluster. Without any, only components of v1alpha1 that ask for it are
+/// exposed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExposureSettings {
     /// Gateway of VirtualServices.

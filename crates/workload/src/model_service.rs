@@ -10,8 +10,8 @@ use k8s_openapi::{
 
 use crate::{NodeRole, grove};
 
-/// Whether a pod answers requests, by its labels. Of a replica that spans nodes, only the leader does; the Service has all pods,
-/// because one that left some out would not have those of an earlier version, which lack the label.
+/// Whether a pod answers requests, by its labels. Of a replica that spans nodes, only the leader does; the Service has
+/// all pods, because one that left some out would not have those of an earlier version, which lack the label.
 pub fn answers_requests(labels: &BTreeMap<String, String>) -> bool {
     let follows = labels.get(labels::ROLE).is_some_and(|role| role == NodeRole::Worker.as_str());
     !follows && !grove::only_assists(labels)

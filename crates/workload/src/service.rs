@@ -37,8 +37,8 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
     })
 }
 
-/// The labels of the pods behind a component's Service, of whatever generation. Pods of a component without a type do not
-/// carry the label that names it.
+/// The labels of the pods behind a component's Service, of whatever generation. Pods of a component without a type do
+/// not carry the label that names it.
 pub(crate) fn selector(
     valid: &ValidatedComponent<'_>,
     component_type: Option<ComponentType>,

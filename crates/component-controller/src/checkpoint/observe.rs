@@ -91,8 +91,8 @@ impl Observer {
         })
     }
 
-    /// Of several checkpoints with one identifier, the oldest owns it, by name if they have the same age, and until it is deleted: its
-    /// artifact may still be in removal.
+    /// Of several checkpoints with one identifier, the oldest owns it, by name if they have the same age, and until it
+    /// is deleted: its artifact may still be in removal.
     fn elder(&self, checkpoint: &DynamoCheckpoint, namespace: &str, id: &str) -> Option<String> {
         let age = |c: &DynamoCheckpoint| (c.metadata.creation_timestamp.clone(), c.metadata.name.clone());
         let others = self.checkpoints.with_id(namespace, id).into_iter();

@@ -16,9 +16,9 @@ use super::model::{
 
 /// Applies a plan.
 ///
-/// All children are written concurrently: pods find each other by the Service, and start later than it is written. Obsolete
-/// objects are deleted last, and only when the workload exists. A rejected write does not stop the others, so that the user
-/// sees all rejections at once; a transient failure ends the pass.
+/// All children are written concurrently: pods find each other by the Service, and start later than it is written.
+/// Obsolete objects are deleted last, and only when the workload exists. A rejected write does not stop the others, so
+/// that the user sees all rejections at once; a transient failure ends the pass.
 ///
 /// # Errors
 /// Transient failures.

@@ -10,11 +10,12 @@ const REJECTED: &str = "Rejected";
 /// Reason of the warning that a right or a quota is missing.
 const FORBIDDEN: &str = "Forbidden";
 
-/// The event about all writes of a pass; `None` if there were none. It is one event because every event is a write itself.
+/// The event about all writes of a pass; `None` if there were none. It is one event because every event is a write
+/// itself.
 ///
-/// The reason is the operation, or `Updated` if operations differ. The action names the kinds, because events that differ in
-/// their notes alone are counted as one. `reported_by_graph`: the component is new and part of a graph, which reports its
-/// progress; the creation of its first children has no event then.
+/// The reason is the operation, or `Updated` if operations differ. The action names the kinds, because events that
+/// differ in their notes alone are counted as one. `reported_by_graph`: the component is new and part of a graph, which
+/// reports its progress; the creation of its first children has no event then.
 pub fn changes(applied: &Applied, reported_by_graph: bool) -> Option<Event> {
     let first = applied.changes.first()?.verb;
     let alike = applied.changes.iter().all(|change| change.verb == first);

@@ -24,9 +24,9 @@ const CLAIM: Duration = Duration::from_secs(15);
 
 /// The pause before the next pass; `None` if a watch shows the awaited change.
 ///
-/// A rejected write is tried again after as much time as it has been rejected for, within limits: the age of the conditions is
-/// a backoff that needs no memory. A taken name is tried again because objects without our labels are not watched; a missing
-/// pull secret because Secrets of the older type are not.
+/// A rejected write is tried again after as much time as it has been rejected for, within limits: the age of the
+/// conditions is a backoff that needs no memory. A taken name is tried again because objects without our labels are not
+/// watched; a missing pull secret because Secrets of the older type are not.
 fn after(applied: &Applied, secrets: &NamedPullSecrets, conditions: &[Condition], now: Timestamp) -> Option<Duration> {
     if !applied.rejections.is_empty() {
         return Some(age(conditions, now).clamp(SHORTEST, LONGEST));

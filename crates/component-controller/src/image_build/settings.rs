@@ -1,4 +1,5 @@
-//! The operator's settings for image builds: environment variables under the names of the legacy operator, with their defaults.
+//! The operator's settings for image builds: environment variables under the names of the legacy operator, with their
+//! defaults.
 
 use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
@@ -32,7 +33,8 @@ pub enum Engine {
     BuildkitRootless,
 }
 
-/// Registries that the cluster administrator lists: they may be asked without TLS, and may have addresses inside the machine.
+/// Registries that the cluster administrator lists: they may be asked without TLS, and may have addresses inside the
+/// machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownRegistries(BTreeSet<String>);
 
@@ -53,8 +55,9 @@ impl KnownRegistries {
 /// The operator's settings for image builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildSettings {
-    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `buildkit-rootless` (default), `buildkit` or `kaniko`; as given if it is none of them. The upstream operator
-    /// built with kaniko where nothing was said, and its chart said `buildkit`; kaniko is no longer maintained.
+    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `buildkit-rootless` (default), `buildkit` or `kaniko`; as given if it is none of
+    /// them. The upstream operator built with kaniko where nothing was said, and its chart said `buildkit`; kaniko is
+    /// no longer maintained.
     pub engine: Result<Engine, String>,
     /// `DOCKER_REGISTRY_SERVER`.
     pub server: Option<String>,
@@ -66,11 +69,11 @@ pub struct BuildSettings {
     pub estargz: bool,
     /// `DOCKER_REGISTRY_SECURE`, default true.
     pub secure: bool,
-    /// `DOCKER_REGISTRY_CA_FILE`: authorities in PEM form that are trusted beside those of the machine when a registry is asked. Ours,
-    /// unknown to the upstream operator.
+    /// `DOCKER_REGISTRY_CA_FILE`: authorities in PEM form that are trusted beside those of the machine when a registry
+    /// is asked. Ours, unknown to the upstream operator.
     pub authorities: Option<PathBuf>,
-    /// `DOCKER_REGISTRY_INSECURE_HOSTS`, and the registry of `DOCKER_REGISTRY_SERVER` where `DOCKER_REGISTRY_SECURE` is false. Ours,
-    /// unknown to the upstream operator.
+    /// `DOCKER_REGISTRY_INSECURE_HOSTS`, and the registry of `DOCKER_REGISTRY_SERVER` where `DOCKER_REGISTRY_SECURE` is
+    /// false. Ours, unknown to the upstream operator.
     pub known: KnownRegistries,
     /// `DOCKER_REGISTRY_SECRET_NAME`.
     pub secret: Option<String>,
@@ -92,14 +95,15 @@ pub struct BuildSettings {
     pub api_store: Option<String>,
     /// `DYNAMO_IMAGE_BUILDER_NAMESPACE`: where the ConfigMap with defaults for builds is.
     pub defaults_namespace: Option<String>,
-    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time; default [`DEFAULT_CONCURRENCY`]; as given if it is no such count. Ours,
-    /// unknown to the upstream operator.
+    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time; default [`DEFAULT_CONCURRENCY`]; as given if it
+    /// is no such count. Ours, unknown to the upstream operator.
     pub concurrency: Result<usize, String>,
-    /// `DYNAMO_IMAGE_BUILD_TIMEOUT`: how long a build may take whose component does not say, in seconds; default two hours; as given if it
-    /// cannot be read. Without an end, a build that never starts would keep others from theirs. Ours, unknown to the upstream operator.
+    /// `DYNAMO_IMAGE_BUILD_TIMEOUT`: how long a build may take whose component does not say, in seconds; default two
+    /// hours; as given if it cannot be read. Without an end, a build that never starts would keep others from theirs.
+    /// Ours, unknown to the upstream operator.
     pub timeout: Result<i64, String>,
-    /// `DYNAMO_IMAGE_BUILD_MAX_TIMEOUT`: the most that a component may ask for, in seconds; default eight hours; as given if it cannot be
-    /// read. Ours, unknown to the upstream operator.
+    /// `DYNAMO_IMAGE_BUILD_MAX_TIMEOUT`: the most that a component may ask for, in seconds; default eight hours; as
+    /// given if it cannot be read. Ours, unknown to the upstream operator.
     pub max_timeout: Result<i64, String>,
 }
 

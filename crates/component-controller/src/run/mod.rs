@@ -51,8 +51,8 @@ type Volume = PartialObjectMeta<PersistentVolumeClaim>;
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
 
-/// How long a new component goes without a status while there is nothing to say but that work has begun. Its graph waits a
-/// little longer, and finds something to pass on.
+/// How long a new component goes without a status while there is nothing to say but that work has begun. Its graph
+/// waits a little longer, and finds something to pass on.
 const FIRST_WORD_AFTER: Duration = Duration::from_millis(700);
 
 /// Runs the controller until the process is to stop.
@@ -156,8 +156,8 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     });
     let running = controller.drive(&context, reconciler);
     let checkpoints = checkpoints::run(&context, &apis, checkpoints, checkpoint_watch);
-    // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready
-    // in between.
+    // Polled in this order: the controllers' own gates are there before this one opens. The process would count as
+    // ready in between.
     join4(running, checkpoints, images::run(&context, image_builds, builds, build_watch), async {
         gate.iter().for_each(Gate::open)
     })

@@ -28,7 +28,8 @@ const WANTED: usize = 8;
 /// What `DYNAMO_IMAGE_BUILD_CONCURRENCY` is where nobody sets it.
 const MOST: usize = 4;
 
-/// A registry that has nothing, and tells nobody so before it was asked for each image: all reconciles are in the middle by then.
+/// A registry that has nothing, and tells nobody so before it was asked for each image: all reconciles are in the
+/// middle by then.
 async fn slow_registry() -> String {
     let asked = watch::Sender::new(BTreeSet::new());
     let answer = any(move |request: Request| {

@@ -202,8 +202,8 @@ impl Harness {
         self.until_condition("Available", "True", "DeploymentReady").await
     }
 
-    /// Waits until the controller has finished a reconcile that began after now, by changing an annotation of the component
-    /// that it does not care about.
+    /// Waits until the controller has finished a reconcile that began after now, by changing an annotation of the
+    /// component that it does not care about.
     pub async fn until_reconciled(&self) {
         let before = self.counter("reconcile_total");
         let patch = json!({ "metadata": { "annotations": { "example.com/poked": before.to_string() } } });

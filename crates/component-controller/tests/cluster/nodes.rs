@@ -42,7 +42,8 @@ async fn play_ready(bed: &Harness) -> LeaderWorkerSet {
     play(bed, generation, None).await
 }
 
-/// Says that all groups serve, and how many have the current template. Controllers of older releases tell no generation.
+/// Says that all groups serve, and how many have the current template. Controllers of older releases tell no
+/// generation.
 async fn play(bed: &Harness, observed_generation: Option<i64>, updated: Option<i32>) -> LeaderWorkerSet {
     let groups = sets(bed).get(SET).await.unwrap().spec.replicas.unwrap();
     let status = json!({ "status": {
@@ -104,8 +105,8 @@ async fn groups_of_pods_become_ready_with_few_writes() {
     test_cluster::wait::until("the set to go with its component", crate::harness::LIMIT, gone).await.unwrap();
 }
 
-/// Defect: with LeaderWorkerSets up to 0.8, whose status has no observed generation, a component was ready at once after an edit,
-/// and a restart was over before the first pod ended.
+/// Defect: with LeaderWorkerSets up to 0.8, whose status has no observed generation, a component was ready at once
+/// after an edit, and a restart was over before the first pod ended.
 #[tokio::test]
 async fn a_set_without_observed_generation_is_not_ready_before_its_controller_has_seen_an_edit() {
     let Some(bed) = bed("nodes-older").await else { return };

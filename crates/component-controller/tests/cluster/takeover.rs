@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Harness, NAME_OF_COMPONENT, component, uid};
 
-/// Replaces the Deployment by one with the same spec as the Go operator makes it: by an update, with its own marks and none
-/// of ours.
+/// Replaces the Deployment by one with the same spec as the Go operator makes it: by an update, with its own marks and
+/// none of ours.
 async fn remake_as_the_go_operator(bed: &Harness) -> Deployment {
     let ours = bed.deployment().await;
     bed.api::<Deployment>().delete(NAME_OF_COMPONENT, &DeleteParams::background()).await.unwrap();

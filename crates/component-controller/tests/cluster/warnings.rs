@@ -1,5 +1,5 @@
-//! What only events tell of pods that do not come up. Nobody here runs LeaderWorkerSets or a kubelet, so the test itself says
-//! what they would.
+//! What only events tell of pods that do not come up. Nobody here runs LeaderWorkerSets or a kubelet, so the test
+//! itself says what they would.
 
 use api_types::{labels, v1beta1::DynamoComponentDeployment};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -60,8 +60,8 @@ async fn until_told(bed: &Harness, reason: &str, expected: &str) {
     .await;
 }
 
-/// A namespace in which a StatefulSet of the component, and one of somebody else, were refused a pod long ago; and what was
-/// said of it. The component is still to be made: it is looked at some seconds later, and then ever more rarely.
+/// A namespace in which a StatefulSet of the component, and one of somebody else, were refused a pod long ago; and what
+/// was said of it. The component is still to be made: it is looked at some seconds later, and then ever more rarely.
 async fn refused(prefix: &str) -> Option<(Harness, String)> {
     leader_worker_sets()?;
     let bed = Harness::new(prefix).await;

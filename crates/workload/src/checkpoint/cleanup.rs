@@ -24,8 +24,8 @@ const KEEP_SECONDS: i32 = 300;
 /// What is removed is named by the environment, so that nothing in a name is a command.
 const REMOVE: &str = "rm -rf -- \"${CHECKPOINT_BASE_PATH%/}/${CHECKPOINT_ID:?}\"";
 
-/// The Job that removes what a checkpoint kept, without owner; `None` if its identifier is not the name of a folder, so that
-/// nothing was ever kept under it, or nothing that may be removed.
+/// The Job that removes what a checkpoint kept, without owner; `None` if its identifier is not the name of a folder, so
+/// that nothing was ever kept under it, or nothing that may be removed.
 pub fn render_cleanup_job(
     checkpoint: &DynamoCheckpoint,
     id: &str,

@@ -85,7 +85,8 @@ pub fn identity_id(identity: &CheckpointIdentity) -> String {
     digest(&normal, DIGITS_OF_IDENTITY)
 }
 
-/// The first digits of the SHA-256 of a value, as Go writes it: checkpoints of both operators have the same identifiers.
+/// The first digits of the SHA-256 of a value, as Go writes it: checkpoints of both operators have the same
+/// identifiers.
 fn digest(value: &impl Serialize, digits: usize) -> String {
     names::sha256_hex(go_json::to_string(value).as_bytes(), digits)
 }

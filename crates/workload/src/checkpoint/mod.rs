@@ -1,7 +1,8 @@
 //! Checkpoints of engine processes: pods that are captured, and pods that start from what was captured.
 //!
 //! An agent on the node takes and restores the processes of a container. It finds its task in a pod's labels and
-//! annotations, and meets the engine in a folder of the pod. The agent is not ours: names and files here are its protocol.
+//! annotations, and meets the engine in a folder of the pod. The agent is not ours: names and files here are its
+//! protocol.
 //!
 //! | file | what |
 //! |---|---|

@@ -51,8 +51,8 @@ pub enum Restore<'a> {
     /// Cold.
     #[default]
     None,
-    /// From the checkpoint of that name if it is ready when they are created; admission sees to it, so that a template does
-    /// not change, and nothing rolls, when the checkpoint becomes ready.
+    /// From the checkpoint of that name if it is ready when they are created; admission sees to it, so that a template
+    /// does not change, and nothing rolls, when the checkpoint becomes ready.
     AtAdmission {
         /// Name of the DynamoCheckpoint.
         checkpoint: &'a str,

@@ -1,7 +1,7 @@
 //! What a user writes about a pod, laid over the pod that it is about.
 //!
-//! Only what the user says counts: a missing field, an empty text and an empty list say nothing. Containers, volumes and
-//! variables are matched by name, a probe is replaced as a whole, maps unite, and every other list is replaced.
+//! Only what the user says counts: a missing field, an empty text and an empty list say nothing. Containers, volumes
+//! and variables are matched by name, a probe is replaced as a whole, maps unite, and every other list is replaced.
 
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Map, Value, json};

@@ -92,7 +92,8 @@ pub fn restore_pod(pod: &mut PodSpec, source: &RestoreSource, targets: &[&str]) 
     }
 }
 
-/// Lets further containers of a restored pod use its GPU memory. Names of containers that the pod does not have are skipped.
+/// Lets further containers of a restored pod use its GPU memory. Names of containers that the pod does not have are
+/// skipped.
 pub fn share_gpu_memory(pod: &mut PodSpec, containers: &[&str]) {
     for container in containers {
         if control::find(pod, container).is_some() {

@@ -59,8 +59,8 @@ impl StorageSettings {
     }
 }
 
-/// The claim that is made where it is missing, without owner: checkpoints outlive the component that needed them first. `None`
-/// if none is to be made.
+/// The claim that is made where it is missing, without owner: checkpoints outlive the component that needed them first.
+/// `None` if none is to be made.
 ///
 /// # Errors
 /// The first violation in the settings.

@@ -1,4 +1,5 @@
-//! Counts the GPUs that an engine has through device claims. Network cards are claimed in the same way, and do not count.
+//! Counts the GPUs that an engine has through device claims. Network cards are claimed in the same way, and do not
+//! count.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -58,8 +58,8 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// GPUs of one pod. Scalar resources count first; what is no whole number counts as none, for the API server refuses such
-    /// a pod.
+    /// GPUs of one pod. Scalar resources count first; what is no whole number counts as none, for the API server
+    /// refuses such a pod.
     pub(super) fn gpus_of(&self, main: &Container) -> i64 {
         let scalar = gpus::count(main.resources.as_ref()).unwrap_or(0);
         i64::from(if scalar > 0 { scalar } else { self.claimed_gpus })

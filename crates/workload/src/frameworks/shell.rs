@@ -100,8 +100,8 @@ fn places(script: &str) -> Vec<Place> {
 
 /// The script with `flags` behind the last word that names `engine`, in every simple command in which Python runs it.
 ///
-/// `None` if there is no such command. Commands that start the engine's Dynamo module count before others, which may only
-/// look something up.
+/// `None` if there is no such command. Commands that start the engine's Dynamo module count before others, which may
+/// only look something up.
 pub(super) fn with_flags(script: &str, flags: &str, engine: &str) -> Option<String> {
     let places = places(script);
     let module = format!("dynamo.{engine}");

@@ -37,8 +37,8 @@ pub struct GroveComponent<'a> {
     pub author: &'a ComponentSpec,
     /// The component with what holds for the whole graph merged in.
     pub valid: ValidatedComponent<'a>,
-    /// A type that no version of the API knows, as the user of an older version wrote it. It means no particular role, but
-    /// pods and Services bear it.
+    /// A type that no version of the API knows, as the user of an older version wrote it. It means no particular role,
+    /// but pods and Services bear it.
     pub unknown_type: Option<&'a str>,
     /// Live pods of a prefill or decode component are labelled `worker`, as operators before these types made them.
     pub legacy_type_is_worker: bool,

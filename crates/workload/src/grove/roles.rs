@@ -108,8 +108,8 @@ fn ranks(component: &ComponentSpec, name: &str) -> Vec<Clique> {
     (0..component.node_count().max(1)).flat_map(of_rank).collect()
 }
 
-/// Whether a pod on Grove answers no requests, by its labels: it follows the leader of a replica that spans nodes, or holds the
-/// GPU memory of a rank.
+/// Whether a pod on Grove answers no requests, by its labels: it follows the leader of a replica that spans nodes, or
+/// holds the GPU memory of a rank.
 pub(crate) fn only_assists(labels: &BTreeMap<String, String>) -> bool {
     let (Some(clique), Some(component)) = (labels.get(grove::POD_CLIQUE), labels.get(labels::COMPONENT)) else {
         return false;

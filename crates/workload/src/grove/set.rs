@@ -93,8 +93,8 @@ fn add(template: &mut PodCliqueSetTemplate, graph: &GroveGraph<'_>, component: &
     }
 }
 
-/// The cliques that must run before a clique starts: the memory that its engines use, and with TensorRT-LLM, whose leader
-/// starts the engine on the other nodes over SSH, those nodes.
+/// The cliques that must run before a clique starts: the memory that its engines use, and with TensorRT-LLM, whose
+/// leader starts the engine on the other nodes over SSH, those nodes.
 fn starts_after(plan: &Clique, all: &[Clique], engine_over_ssh: bool) -> Vec<String> {
     let is_needed = |other: &Clique| match (plan.role, other.role) {
         (CliqueRole::EngineOfRank(rank, _), CliqueRole::MemoryOfRank(of)) => rank == of,

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::template::main;
 use crate::{Violation, go_json};
 
-/// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the port
-/// by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
+/// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the
+/// port by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
 ///
 /// # Errors
 /// It is no JSON; the field is below the component.
@@ -52,7 +52,8 @@ pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<
     Ok(())
 }
 
-/// How many replicas it gives a component of this name. `own` is the component's environment, `inherited` that of the whole graph.
+/// How many replicas it gives a component of this name. `own` is the component's environment, `inherited` that of the
+/// whole graph.
 pub fn workers(component: &str, is_frontend: bool, own: &[EnvVar], inherited: &[EnvVar]) -> Option<i32> {
     let config: Value = serde_json::from_str(text(own, inherited)?).ok()?;
     workers_of(config.get(service_of(&config, component, is_frontend)?)?.get("ServiceArgs")?)
@@ -82,7 +83,8 @@ fn given(variable: &EnvVar) -> Option<&str> {
     variable.value.as_deref().filter(|text| !text.is_empty())
 }
 
-/// The name under which the configuration speaks of a component. A frontend that bears another name is still the frontend.
+/// The name under which the configuration speaks of a component. A frontend that bears another name is still the
+/// frontend.
 fn service_of(config: &Value, component: &str, is_frontend: bool) -> Option<String> {
     if config.get(component).is_some() {
         return Some(component.to_owned());

@@ -56,8 +56,8 @@ impl Image {
     }
 }
 
-/// Where the image stands that the DynamoComponent `name` builds. The status tells, if it speaks of the present spec: the
-/// message of the condition that the image exists is its name.
+/// Where the image stands that the DynamoComponent `name` builds. The status tells, if it speaks of the present spec:
+/// the message of the condition that the image exists is its name.
 pub fn image(name: &str, live: Option<&DynamoComponent>) -> Image {
     let awaited = |why: &str| Image::Awaited(format!("waiting for the image of DynamoComponent {name}: {why}"));
     let Some(live) = live.filter(|live| live.metadata.deletion_timestamp.is_none()) else {

@@ -11,7 +11,8 @@ use k8s_openapi::{
 
 use super::template::{main, pod};
 
-/// Starts a service in `main`, unless the user says what it runs. The service that the graph is entered by is a frontend.
+/// Starts a service in `main`, unless the user says what it runs. The service that the graph is entered by is a
+/// frontend.
 pub(super) fn serve(component: &mut ComponentSpec, tag: &str, config: bool) {
     if component.type_.is_none() && is_entry(&component.name, tag) {
         component.type_ = Some(ComponentType::Frontend);

@@ -1,7 +1,7 @@
 //! Whether the status of a LeaderWorkerSet speaks of its present spec.
 //!
-//! Only the newest API has `status.observedGeneration`. With an older one, the status that was there when the template changed is
-//! noted on the set, in the same write, and does not count until it changes.
+//! Only the newest API has `status.observedGeneration`. With an older one, the status that was there when the template
+//! changed is noted on the set, in the same write, and does not count until it changes.
 
 use std::fmt;
 
@@ -57,9 +57,9 @@ pub(super) fn is_observed(set: &LeaderWorkerSet) -> bool {
     is_empty || StatusBefore::read(set).is_none_or(|before| !before.is_of(set))
 }
 
-/// Notes on a rendered set which status speaks of an earlier template, where the API does not say it. `same_templates` is whether
-/// the live templates mean the same as the rendered ones. Returns whether the note is new: then it holds only for the live object
-/// as it is, down to its status.
+/// Notes on a rendered set which status speaks of an earlier template, where the API does not say it. `same_templates`
+/// is whether the live templates mean the same as the rendered ones. Returns whether the note is new: then it holds
+/// only for the live object as it is, down to its status.
 pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet, same_templates: bool) -> bool {
     if live.observed_generation().is_some() || live.status.is_none() {
         return false;

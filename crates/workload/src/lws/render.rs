@@ -47,8 +47,8 @@ pub fn render_leader_worker_set(input: &RenderInput<'_>, valid: &ValidatedCompon
     }
 }
 
-/// Changes of what engines run make a new set; this is for the rest, a restart for example. Without room for more groups,
-/// one at a time goes.
+/// Changes of what engines run make a new set; this is for the rest, a restart for example. Without room for more
+/// groups, one at a time goes.
 fn rollout() -> GroupRollout {
     let measure =
         GroupRollingUpdate { max_surge: IntOrString::Int(0), max_unavailable: IntOrString::Int(1), partition: 0 };
@@ -73,8 +73,8 @@ fn template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, role: NodeR
     }
 }
 
-/// A pod template within a custom resource is stored as it was sent, and other clients send this field always. Without it,
-/// the template of a set that another operator made would count as changed.
+/// A pod template within a custom resource is stored as it was sent, and other clients send this field always. Without
+/// it, the template of a set that another operator made would count as changed.
 fn state_resources(pod: &mut PodSpec) {
     for container in pod.containers.iter_mut().chain(pod.init_containers.iter_mut().flatten()) {
         container.resources.get_or_insert_default();

@@ -7,12 +7,13 @@ use api_types::{
 
 use crate::{ValidatedComponent, Violation};
 
-/// Most characters of the name of a StatefulSet. Its pods carry a label with this name, a hyphen and a hash of at most ten
-/// characters; names of pods, which are host names too, add less. (kubernetes/kubernetes#64023, kubernetes-sigs/lws#410)
+/// Most characters of the name of a StatefulSet. Its pods carry a label with this name, a hyphen and a hash of at most
+/// ten characters; names of pods, which are host names too, add less. (kubernetes/kubernetes#64023,
+/// kubernetes-sigs/lws#410)
 const STATEFUL_SET_MAX: usize = names::LABEL_MAX - 11;
 
-/// Looks for every violation that keeps a LeaderWorkerSet from running the component. One that `serves` has proved its name: hashes of
-/// fewer than ten characters leave room for some more.
+/// Looks for every violation that keeps a LeaderWorkerSet from running the component. One that `serves` has proved its
+/// name: hashes of fewer than ten characters leave room for some more.
 ///
 /// # Errors
 /// All of them at once.
@@ -22,16 +23,16 @@ pub fn validate_leader_worker_set(valid: &ValidatedComponent<'_>, serves: bool) 
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
-/// The longest name of a StatefulSet that a LeaderWorkerSet of this component needs, and how many characters it has too many;
-/// `None` if it fits.
+/// The longest name of a StatefulSet that a LeaderWorkerSet of this component needs, and how many characters it has too
+/// many; `None` if it fits.
 pub fn excess_of_names(component_deployment: &str, replicas: i64) -> Option<(String, usize)> {
     let longest = format!("{}-{}", names::leader_worker_set(component_deployment), (replicas - 1).max(0));
     let excess = longest.len().checked_sub(STATEFUL_SET_MAX).filter(|excess| *excess > 0)?;
     Some((longest, excess))
 }
 
-/// The workers of a group are a StatefulSet that is called after the set and the group. One with a longer name is made, but
-/// each of its pods is refused.
+/// The workers of a group are a StatefulSet that is called after the set and the group. One with a longer name is made,
+/// but each of its pods is refused.
 fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Violation> {
     let (longest, excess) = excess_of_names(valid.name, valid.spec().wanted_replicas().into())?;
     Some(Violation {

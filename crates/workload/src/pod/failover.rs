@@ -97,8 +97,8 @@ fn shift_master_port(engine: &mut Container, offset: i32) {
     frameworks::add_flags(engine, &flag, BackendFramework::Vllm);
 }
 
-/// Adds `offset` to the port of every such flag: `--master-port 1`, `--master-port=1`, as words of their own or within a
-/// shell's text. Whether there was any.
+/// Adds `offset` to the port of every such flag: `--master-port 1`, `--master-port=1`, as words of their own or within
+/// a shell's text. Whether there was any.
 fn shift_in(words: Vec<&mut String>, offset: i32) -> bool {
     let (mut found, mut value_follows) = (false, false);
     for word in words {

@@ -1,8 +1,8 @@
 //! The user's container and pod, laid over the defaults of the component's type.
 //!
-//! What the user gives wins, zero included. An empty string and an empty list count as not given: most clients leave them
-//! out. Lists replace lists, environments unite by name, a probe replaces a probe as a whole, and one that is empty takes it
-//! away. Fields without a default are the user's alone.
+//! What the user gives wins, zero included. An empty string and an empty list count as not given: most clients leave
+//! them out. Lists replace lists, environments unite by name, a probe replaces a probe as a whole, and one that is
+//! empty takes it away. Fields without a default are the user's alone.
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
 

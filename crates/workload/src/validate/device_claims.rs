@@ -9,8 +9,8 @@ use crate::{
     violation::{Violation, Violations},
 };
 
-/// The device claims whose GPUs must be counted: those of an engine whose replicas span nodes and that asks for no GPUs as scalar
-/// resources. Others need not be known to be rendered.
+/// The device claims whose GPUs must be counted: those of an engine whose replicas span nodes and that asks for no GPUs
+/// as scalar resources. Others need not be known to be rendered.
 ///
 /// # Errors
 /// Every claim of the container that is none of the pod's.

@@ -1,5 +1,5 @@
-//! Numbers above their limits. The API server refuses them in new objects, but not in those that were stored under older
-//! definitions.
+//! Numbers above their limits. The API server refuses them in new objects, but not in those that were stored under
+//! older definitions.
 
 use api_types::{
     limits::{self, at_most},

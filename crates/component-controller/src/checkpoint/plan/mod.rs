@@ -64,8 +64,8 @@ pub fn plan(observed: &Observed) -> Plan {
     }
 }
 
-/// Whether it failed because of an older checkpoint of the same identifier. The status may still name a Job, if it is of another
-/// operator.
+/// Whether it failed because of an older checkpoint of the same identifier. The status may still name a Job, if it is
+/// of another operator.
 fn is_duplicate(status: &DynamoCheckpointStatus) -> bool {
     let says_so = |condition: &Condition| {
         condition.type_ == reason::JOB_COMPLETED && condition.reason == reason::DUPLICATE && condition.status == "False"
@@ -86,8 +86,8 @@ fn settled(observed: &Observed, job_may_go: bool) -> Plan {
     Plan { delete_jobs: not_deleted(jobs), phase: CapturePhase::Settled, ..Plan::default() }
 }
 
-/// The Job shows the reason, so it is deleted only when the status is stored. The status of a duplicate names no Job, and its
-/// elder shows the reason: its Job is deleted at once.
+/// The Job shows the reason, so it is deleted only when the status is stored. The status of a duplicate names no Job,
+/// and its elder shows the reason: its Job is deleted at once.
 fn fail(observed: &Observed, reason: &'static str, message: String) -> Plan {
     let now = observed.job.iter().filter(|_| reason == reason::DUPLICATE);
     let jobs = not_deleted(now.chain(&observed.other_jobs));
@@ -191,7 +191,8 @@ fn capture(observed: &Observed, job: &Job) -> Plan {
     if JobEnd::Complete.of(job).is_none() {
         return wait("the processes are captured; waiting for the Job to end");
     }
-    // The Job is deleted once the status is stored: without both, a complete checkpoint would count as one without its Job.
+    // The Job is deleted once the status is stored: without both, a complete checkpoint would count as one without its
+    // Job.
     at(CapturePhase::Ready(message))
 }
 

@@ -130,8 +130,9 @@ impl Observer {
         })
     }
 
-    /// The object of this kind that exposes a component. Objects of the upstream operator lack the label by which caches select:
-    /// for a component with its finalizer, the API server is read until it has answered that there is none.
+    /// The object of this kind that exposes a component. Objects of the upstream operator lack the label by which
+    /// caches select: for a component with its finalizer, the API server is read until it has answered that there is
+    /// none.
     async fn exposure<K>(
         &self,
         store: &Store<Packed<K>>,

@@ -26,8 +26,8 @@ pub fn pods_of(component: &DynamoComponentDeployment) -> PodsOf<'_> {
     }
 }
 
-/// Diagnoses why the pods of a component do not serve. Events are read only for what pods do not show: pods of groups that are
-/// not created, and volumes. `replicas` is the desired count.
+/// Diagnoses why the pods of a component do not serve. Events are read only for what pods do not show: pods of groups
+/// that are not created, and volumes. `replicas` is the desired count.
 pub async fn diagnose(
     watcher: &PodWatcher<Diagnosis>,
     component: &DynamoComponentDeployment,
@@ -50,8 +50,8 @@ fn lacks_pods(pods: &[Pod], desired: i32) -> bool {
     i32::try_from(there).is_ok_and(|there| there < desired)
 }
 
-/// The latest rejection of pods of a LeaderWorkerSet, unless a pod was created since. One StatefulSet has its name and creates
-/// the leaders; each leader has another, of that name and its number, for the other nodes.
+/// The latest rejection of pods of a LeaderWorkerSet, unless a pod was created since. One StatefulSet has its name and
+/// creates the leaders; each leader has another, of that name and its number, for the other nodes.
 fn rejection(set: &str, pods: &[Pod], warnings: &[Warning]) -> Option<Diagnosis> {
     let newest = pods.iter().filter_map(|pod| pod.metadata.creation_timestamp.as_ref()).map(|time| time.0).max();
     let is_ours = |name: &str| {

@@ -2,8 +2,8 @@
 
 use workload::{RenderInput, TemplateDigest, ValidatedComponent, Workload};
 
-/// Renders a workload with its account: the first of `labelled`; or the live one, if it is still labelled and the rest of the
-/// template is unchanged, so that labelling another account rolls no pod.
+/// Renders a workload with its account: the first of `labelled`; or the live one, if it is still labelled and the rest
+/// of the template is unchanged, so that labelling another account rolls no pod.
 ///
 /// Pods that have served under the default account of the namespace keep it for the same reason.
 pub(super) fn render<W: Workload>(

@@ -23,8 +23,8 @@ impl Step {
     }
 }
 
-/// A child of the component `uid`. If it is `adoptable`, a live object without controller owner that has the same component
-/// labels is adopted: deletion with `--cascade=orphan` leaves such objects.
+/// A child of the component `uid`. If it is `adoptable`, a live object without controller owner that has the same
+/// component labels is adopted: deletion with `--cascade=orphan` leaves such objects.
 pub(super) fn desired<K>(object: &K, uid: &str, adoptable: bool) -> Result<Desired, Interruption>
 where
     K: Resource<DynamicType = ()> + Serialize,

@@ -18,7 +18,8 @@ use workload::{
 
 use super::model::{LegacyNeeds, Live, Observed, Plan, Step, WorkloadKind};
 
-/// Plans the children of a valid component. `claimed_gpus` is [`RenderInput::claimed_gpus`]; `None` if they cannot be counted.
+/// Plans the children of a valid component. `claimed_gpus` is [`RenderInput::claimed_gpus`]; `None` if they cannot be
+/// counted.
 ///
 /// # Errors
 /// An object that cannot be written as JSON; never for what validation accepts.

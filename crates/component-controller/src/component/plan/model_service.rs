@@ -1,5 +1,5 @@
-//! Plans the Service of a base model. Every component of a namespace that serves the model owns it, so that it is deleted with
-//! the last of them.
+//! Plans the Service of a base model. Every component of a namespace that serves the model owns it, so that it is
+//! deleted with the last of them.
 
 use controller_kit::{apply::Desired, read::Interruption, store::controller_owner};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

@@ -199,8 +199,8 @@ pub fn status(
 }
 
 /// Until the controller of a workload has observed the latest spec, its counts are of the spec before: they may include
-/// workers that were removed and then kept after all. A rollout must not remove others because of them, so at most the desired
-/// replicas are reported as serving, and at most those of the last status.
+/// workers that were removed and then kept after all. A rollout must not remove others because of them, so at most the
+/// desired replicas are reported as serving, and at most those of the last status.
 fn limit_unobserved(
     counts: ComponentReplicaStatus,
     live: Option<&DynamoComponentDeploymentStatus>,

@@ -7,8 +7,8 @@ use crate::component::model::{LiveWorkload, WorkloadKind};
 
 /// What is missing until all desired replicas serve; `None` if nothing is.
 ///
-/// Failed conditions of a Deployment (a quota, an admission policy, the progress deadline) are included: they show the cause of
-/// missing pods.
+/// Failed conditions of a Deployment (a quota, an admission policy, the progress deadline) are included: they show the
+/// cause of missing pods.
 pub(super) fn shortfall(live: &LiveWorkload) -> Option<String> {
     let workload = live.get();
     let Readiness::NotReady(reason) = workload.readiness() else { return None };

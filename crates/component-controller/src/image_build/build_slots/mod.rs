@@ -1,5 +1,5 @@
-//! FIFO semaphore for image builds, shared by all reconciles. Each of them asks registries long before it creates its Job, so the
-//! builds that it observed are outdated by then.
+//! FIFO semaphore for image builds, shared by all reconciles. Each of them asks registries long before it creates its
+//! Job, so the builds that it observed are outdated by then.
 
 use std::{
     collections::HashMap,
@@ -20,8 +20,8 @@ use super::model::has_ended;
 /// A Job that no cache has shown after this long was never created, or is deleted.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A semaphore with a queue. Namespaces share it: one alone gets three quarters. The next in the queue is of the namespace with
-/// the fewest builds, then the first in order.
+/// A semaphore with a queue. Namespaces share it: one alone gets three quarters. The next in the queue is of the
+/// namespace with the fewest builds, then the first in order.
 pub struct BuildSlots {
     limit: usize,
     jobs: Store<Packed<Job>>,
@@ -35,7 +35,8 @@ pub struct BuildSlots {
 struct State {
     /// Jobs that are being created, and that the cache has not shown. It may show an ended one of the same name.
     permits: HashMap<Key, Permit>,
-    /// Waiting components in order. They keep their places until they ask again: the queue may be long, and registries slow.
+    /// Waiting components in order. They keep their places until they ask again: the queue may be long, and registries
+    /// slow.
     waiting: Vec<Key>,
 }
 
@@ -61,7 +62,8 @@ impl BuildSlots {
         self.limit
     }
 
-    /// Whether a component may create this Job now; if not, the component is queued. A Job that counts already has its slot.
+    /// Whether a component may create this Job now; if not, the component is queued. A Job that counts already has its
+    /// slot.
     pub fn try_acquire(&self, component: &Key, job: &Key, now: Instant) -> bool {
         let mut state = self.state(now);
         let counts = state.permits.contains_key(job) || self.shows_running(job);
@@ -122,8 +124,8 @@ impl BuildSlots {
         turns
     }
 
-    /// Builds by namespace: running ones, and those that are being created. A label does not make a Job a build, nor does the name
-    /// of an owner: the Job must be owned by an existing component.
+    /// Builds by namespace: running ones, and those that are being created. A label does not make a Job a build, nor
+    /// does the name of an owner: the Job must be owned by an existing component.
     fn in_use(&self, state: &State) -> HashMap<String, usize> {
         let mut in_use: HashMap<String, usize> = HashMap::new();
         for job in self.jobs.all().iter().filter(|job| self.is_build(job)) {

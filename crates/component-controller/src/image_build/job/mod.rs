@@ -367,8 +367,8 @@ fn builder(input: Input<'_>) -> Result<Container, String> {
     })
 }
 
-/// Whether the registry is spoken to without TLS, when it is asked and when it is pushed to: the component or the operator's settings say
-/// so.
+/// Whether the registry is spoken to without TLS, when it is asked and when it is pushed to: the component or the
+/// operator's settings say so.
 pub fn is_insecure(component: &DynamoComponent, settings: &BuildSettings) -> bool {
     let annotations = component.metadata.annotations.as_ref();
     let said = annotations.and_then(|all| all.get(annotations::INSECURE_REGISTRY));

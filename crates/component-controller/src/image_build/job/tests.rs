@@ -111,7 +111,8 @@ fn a_build_runs_without_root_and_needs_no_daemon_elsewhere() {
     assert_eq!((volumes.len(), builder.volume_mounts.as_ref().unwrap().len()), (4, 4));
 }
 
-/// The settings and the component say it for all that goes to the registry: a push by TLS to one that was asked without it only fails.
+/// The settings and the component say it for all that goes to the registry: a push by TLS to one that was asked without
+/// it only fails.
 #[test]
 fn a_registry_without_tls_is_pushed_to_without_it() {
     let annotated = |component: &mut DynamoComponent| {

@@ -120,8 +120,9 @@ impl Observer {
         json!([component.spec, annotations, forced, image]).to_string()
     }
 
-    /// Asks the registry, unless a build is forced. `built` says that the Job exists and succeeded. A recorded image counts while the
-    /// registry does not answer, and where it never reported the image: only an image that it had reported can be gone.
+    /// Asks the registry, unless a build is forced. `built` says that the Job exists and succeeded. A recorded image
+    /// counts while the registry does not answer, and where it never reported the image: only an image that it had
+    /// reported can be gone.
     async fn exists(
         &self,
         component: &DynamoComponent,
@@ -288,7 +289,8 @@ struct Known {
     nodes_log_in: bool,
 }
 
-/// The meaning of an answer. Where only nodes may log in, the image is built: an existing one is replaced by an equal one.
+/// The meaning of an answer. Where only nodes may log in, the image is built: an existing one is replaced by an equal
+/// one.
 fn evaluate(answer: Result<bool, Obstacle>, before: Known) -> Option<Result<bool, Obstacle>> {
     if before.nodes_log_in && matches!(answer, Err(Obstacle::Blocked(_))) {
         return (!before.known).then_some(Ok(false));

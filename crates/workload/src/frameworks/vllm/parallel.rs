@@ -50,8 +50,8 @@ pub(super) fn span_with_processes(multinode: Multinode<'_>, main: &mut Container
     command::add_flags(main, &flags, needs_shell, BackendFramework::Vllm)
 }
 
-/// Runs engines side by side on every node, balanced there; the frontend balances over the nodes. Says whether there was an
-/// engine.
+/// Runs engines side by side on every node, balanced there; the frontend balances over the nodes. Says whether there
+/// was an engine.
 pub(super) fn balance(parallel: Parallel, multinode: Multinode<'_>, gpus: i64, main: &mut Container) -> bool {
     let Multinode { role, nodes, peers } = multinode;
     let local = gpus / parallel.world().max(1);

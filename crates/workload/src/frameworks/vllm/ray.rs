@@ -35,8 +35,8 @@ pub(super) fn span(multinode: Multinode<'_>, main: &mut Container) -> bool {
     found
 }
 
-/// Starts a Ray head for elastic expert parallelism, and the engine once it answers; the other nodes join when the engine
-/// has placed itself, as room to grow into.
+/// Starts a Ray head for elastic expert parallelism, and the engine once it answers; the other nodes join when the
+/// engine has placed itself, as room to grow into.
 pub(super) fn elastic(multinode: Multinode<'_>, main: &mut Container) {
     match multinode.role {
         NodeRole::Leader => {

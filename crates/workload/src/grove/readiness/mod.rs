@@ -52,7 +52,8 @@ pub enum Classification {
 /// How far a component follows the PodCliqueSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Revision {
-    /// The template that it follows, if all its pods do; `None` while they are being replaced, or before anything is known.
+    /// The template that it follows, if all its pods do; `None` while they are being replaced, or before anything is
+    /// known.
     pub complete: Option<String>,
     /// Whether there are pods to follow, and Grove says which template they follow. Older versions do not.
     pub is_told: bool,

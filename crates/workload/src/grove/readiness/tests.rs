@@ -68,8 +68,8 @@ fn nothing_wanted_is_ready_and_nothing_made_is_not() {
     assert_eq!(missing.not_ready.unwrap().message, "Grove has not made PodClique c yet");
 }
 
-/// Grove writes the observed generation last, after a rolling update has ended. Defect: during every rollout, and for ever in
-/// one that could not end, the message was that Grove had not observed the latest spec.
+/// Grove writes the observed generation last, after a rolling update has ended. Defect: during every rollout, and for
+/// ever in one that could not end, the message was that Grove had not observed the latest spec.
 #[test]
 fn an_update_in_progress_is_reported_although_the_observed_generation_lags() {
     let rolling = json!({ "observedGeneration": 1, "replicas": 3, "updatedReplicas": 1, "readyReplicas": 2,

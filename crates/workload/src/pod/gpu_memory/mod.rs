@@ -29,7 +29,8 @@ pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &
     share(pod, &main, shared.clients, claim_template);
 }
 
-/// Gives a container's GPUs to a claim, and the claim to the server, to the container and to others that use the memory.
+/// Gives a container's GPUs to a claim, and the claim to the server, to the container and to others that use the
+/// memory.
 pub(crate) fn share(pod: &mut PodSpec, container: &str, others: &[String], claim_template: &str) {
     tolerate_gpu_nodes(pod);
     claim(pod, claim_template);

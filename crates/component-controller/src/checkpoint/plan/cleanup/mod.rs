@@ -13,8 +13,9 @@ use crate::checkpoint::{
     requeue::cleanup_is_late,
 };
 
-/// Plans the next step of a deletion. Only the artifact of a checkpoint that a graph created is removed: a checkpoint of a user may
-/// be one of several for the same artifact. A checkpoint with an elder of its identifier has no artifact; that of the elder stays.
+/// Plans the next step of a deletion. Only the artifact of a checkpoint that a graph created is removed: a checkpoint
+/// of a user may be one of several for the same artifact. A checkpoint with an elder of its identifier has no artifact;
+/// that of the elder stays.
 pub fn plan(observed: &Observed, now: Timestamp) -> Cleanup {
     let metadata = &observed.checkpoint.metadata;
     let automatic = metadata.annotations.as_ref().and_then(|all| all.get(annotations::AUTO_CHECKPOINT));

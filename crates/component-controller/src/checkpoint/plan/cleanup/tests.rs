@@ -102,7 +102,8 @@ fn an_artifact_left_in_a_deleted_namespace_is_named() {
     assert_eq!(left(&going), "artifact 0123: namespace team is being deleted, and nothing can run in it any more");
 }
 
-/// With the upstream operator the capture continues while the Job removes the folder, and what it writes after that stays.
+/// With the upstream operator the capture continues while the Job removes the folder, and what it writes after that
+/// stays.
 #[test]
 fn captures_end_before_the_artifact_is_removed() {
     let mut observed = deleting();

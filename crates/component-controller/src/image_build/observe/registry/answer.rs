@@ -92,8 +92,9 @@ fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-/// User and password for a registry from a docker configuration. Only the host itself counts: a Secret for `example.com` is not shown
-/// to `my-example.com`. Programs that the configuration names to get credentials from are not run.
+/// User and password for a registry from a docker configuration. Only the host itself counts: a Secret for
+/// `example.com` is not shown to `my-example.com`. Programs that the configuration names to get credentials from are
+/// not run.
 pub fn login(docker_config: &[u8], registry: &RegistryHost) -> Option<(String, String)> {
     let config: Value = serde_json::from_slice(docker_config).ok()?;
     let is_ours = |name: &str| RegistryHost::of_registry(name).as_ref() == Some(registry);

@@ -1,7 +1,8 @@
 //! Asks a registry whether it has an image.
 //!
-//! A tenant names the registry, and the registry names the server of tokens, so neither is trusted: answers are bounded, redirects stay
-//! on their host, and addresses of the operator's node or of the cluster's internals are rejected.
+//! A tenant names the registry, and the registry names the server of tokens, so neither is trusted: answers are
+//! bounded, redirects stay on their host, and addresses of the operator's node or of the cluster's internals are
+//! rejected.
 
 pub mod answer;
 pub mod challenge;
@@ -93,16 +94,19 @@ impl ImageName {
 /// Asks registries.
 #[derive(Clone, Debug, Default)]
 pub struct Registries {
-    /// File with authorities in PEM form that are trusted beside those of the machine. Read at each question: it may change.
+    /// File with authorities in PEM form that are trusted beside those of the machine. Read at each question: it may
+    /// change.
     pub authorities: Option<PathBuf>,
     /// Registries that the cluster administrator lists.
     pub known: KnownRegistries,
-    /// Addresses that only listed registries may have, beside those that lead to the machine itself: those of the API server.
+    /// Addresses that only listed registries may have, beside those that lead to the machine itself: those of the API
+    /// server.
     pub barred: Vec<IpAddr>,
 }
 
 impl Registries {
-    /// Whether the registry of an image has it. `login` is shown to that registry, and to the server of tokens that it names.
+    /// Whether the registry of an image has it. `login` is shown to that registry, and to the server of tokens that it
+    /// names.
     ///
     /// # Errors
     /// If it is not known.

@@ -56,8 +56,8 @@ pub fn hold_memory_of_rank(pod: &mut PodSpec, rank: i32, shared: SharedGpus<'_>)
     meet_in_node_folder(pod, rank);
 }
 
-/// Starts the server without what an earlier one left behind, and ends with it and with its exit code. A signal goes to all
-/// its processes: the first process of a container ignores what it does not expect.
+/// Starts the server without what an earlier one left behind, and ends with it and with its exit code. A signal goes to
+/// all its processes: the first process of a container ignores what it does not expect.
 fn server_script() -> String {
     format!(
         "rm -f {FOLDER}/gms_*.sock\n\
