@@ -10,6 +10,7 @@ mod action;
 mod queue;
 mod reconcile;
 mod running;
+mod wiring;
 
 use std::{future::Future, sync::Arc};
 
@@ -24,6 +25,7 @@ use self::running::Running;
 pub use self::{
     action::Action,
     reconcile::{Conclusion, Pace, Reconcile, reconcile},
+    wiring::Wiring,
 };
 use crate::{
     apply::Applier,
@@ -83,13 +85,20 @@ where
     where
         O: Resource + Send + Sync + 'static,
     {
+        self.trigger(watch, map);
+        self
+    }
+
+    fn trigger<O>(&mut self, watch: Watch<O>, map: impl Fn(&O) -> Vec<Key> + Send + 'static)
+    where
+        O: Resource + Send + Sync + 'static,
+    {
         self.synced.push(ready(&watch.store));
         let keys = watch.map(move |change| {
             let both = change.before.iter().chain(&change.after);
             both.flat_map(|object| map(object)).collect::<Vec<Key>>()
         });
         self.others.push(keys.boxed());
-        self
     }
 
     /// Also reconciles the controller owner of a changed object, if it is of the root kind.

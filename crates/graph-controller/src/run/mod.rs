@@ -20,12 +20,12 @@ use api_types::{
     v1beta1::{ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
 };
 use controller_kit::{
-    apply::Applier,
-    controller::Controller,
+    controller::{Controller, Wiring},
     events::EventSink,
     pods::{NOT_ENDED, PodWatcher},
     process::Context,
-    store::{CacheView, Index, Packed, ServedApi, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata_by},
+    pull_secrets::Following,
+    store::{Index, Key, Packed, ServedApi, ServedApis, Store, watch},
 };
 use futures::join;
 use k8s_openapi::api::{
@@ -35,12 +35,11 @@ use k8s_openapi::api::{
     rbac::v1::{Role, RoleBinding},
     resource::v1::ResourceClaimTemplate,
 };
-use kube::core::{ApiResource, PartialObjectMeta};
+use kube::{Resource, core::ApiResource};
 use workload::LeaderWorkerSet;
 
 use self::{
     concerns::{Concern, concerned_by, concerned_by_checkpoint, concerns, neighbours, running},
-    grove::GroveWatches,
     requests::Requests,
 };
 use crate::{
@@ -73,28 +72,6 @@ const FIRST_WORD_AFTER: Duration = Duration::from_secs(1);
 /// while they come up.
 const PACE: Duration = Duration::from_secs(1);
 
-/// The watches that feed the caches of graphs, except that of graphs themselves.
-struct Watches {
-    components: Watch<Packed<DynamoComponentDeployment>>,
-    accounts: Watch<Packed<ServiceAccount>>,
-    roles: Watch<Packed<Role>>,
-    bindings: Watch<Packed<RoleBinding>>,
-    worker_pods: Watch<PartialObjectMeta<Pod>>,
-    config_maps: Watch<Packed<ConfigMap>>,
-    claim_templates: Watch<Packed<ResourceClaimTemplate>>,
-    pools: Watch<Packed<InferencePool>>,
-    destination_rules: Watch<Packed<DestinationRule>>,
-    mpi_keys: Watch<PartialObjectMeta<Secret>>,
-    checkpoints: Watch<Packed<DynamoCheckpoint>>,
-    agents: Option<Watch<Packed<DaemonSet>>>,
-    services: Watch<Packed<Service>>,
-    ingresses: Watch<Packed<Ingress>>,
-    virtual_services: Watch<Packed<VirtualService>>,
-    model_services: Watch<Packed<Service>>,
-    builds: Watch<Packed<DynamoComponent>>,
-    grove: GroveWatches,
-}
-
 /// Runs the controllers of this process until it is told to stop. `args` is what the command line says of requests.
 ///
 /// # Errors
@@ -121,13 +98,19 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (adapter_watch, graphs_to_look_at) = adapter_watch.and_keys(|adapter| graph_of(adapter).into_iter().collect());
 
     let served = ServedApis::new(client());
-    let (caches, mut watches) = open(&context, &served, &settings, graphs, adapters);
+    let mut wiring = Wiring::new(&context, &served, graph_watch);
+    wiring.applies(&adapters);
+    let (caches, mut pull_secrets) = open(&context, &settings, graphs, adapters, &by_concern, &mut wiring);
+    let (controller, applier) = wiring.finish(NAME);
+    let applier = applier
+        .with_first_word_after(FIRST_WORD_AFTER)
+        .with_pace(PACE)
+        .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let secrets_gate = context.readiness.gate(SECRETS_GATE);
     tokio::select! {
-        () = watches.grove.know_pull_secrets() => {}
+        () = grove::know_pull_secrets(pull_secrets.as_mut()) => {}
         () = context.shutdown.requested() => return Ok(()),
     }
-    let applier = applier(&context, &caches);
     let events = EventSink::new(client(), NAME);
     let reconciler = scaling_adapter::Reconciler {
         caches: of_adapters,
@@ -159,8 +142,9 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         labeler,
         caches: caches.clone(),
     };
-    let serving =
-        watches.into_controller(graph_watch, &by_concern, &reconciler).also(graphs_to_look_at).also(graphs_to_tell);
+    let secrets_changed = pull_secrets.map(|secrets| grove::of_pull_secrets(secrets, &by_concern));
+    let controller = controller.writes_with(&applier).also(graphs_to_look_at).also(graphs_to_tell);
+    let serving = secrets_changed.into_iter().fold(controller, Controller::also);
     let serving = serving.run(&context, move |graph| {
         let reconciler = reconciler.clone();
         async move { reconciler.reconcile(graph).await }
@@ -174,12 +158,12 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
 /// Opens the watches of what belongs to graphs, each with a selector.
 fn open(
     context: &Context,
-    apis: &ServedApis,
     settings: &Settings,
     graphs: Store<Packed<DynamoGraphDeployment>>,
     adapters: Store<Packed<DynamoGraphDeploymentScalingAdapter>>,
-) -> (Caches, Watches) {
-    let (client, scope) = (|| context.client.clone(), &context.scope);
+    by_concern: &Index<Concern>,
+    wiring: &mut Wiring<DynamoGraphDeployment>,
+) -> (Caches, Option<Following>) {
     let accounts_of_graphs =
         format!("{}={},{}={}", labels::MANAGED_BY, labels::OPERATOR, labels::APP_COMPONENT, labels::RBAC);
     // Not by their generation: those of old are of none.
@@ -188,134 +172,40 @@ fn open(
     let workers = format!("{},{} in ({types})", labels::GRAPH, labels::COMPONENT_TYPE);
     // Without a key, the selector matches nothing.
     let copies = format!("metadata.name={}", settings.mpi_key.as_deref().unwrap_or("-"));
-
-    let components = watch::<DynamoComponentDeployment>(client(), scope, Some(labels::GRAPH));
-    let accounts = watch::<ServiceAccount>(client(), scope, Some(&accounts_of_graphs));
-    let roles = watch::<Role>(client(), scope, Some(&accounts_of_graphs));
-    let bindings = watch::<RoleBinding>(client(), scope, Some(&accounts_of_graphs));
-    let worker_pods = watch_metadata_by::<Pod>(client(), scope, Some(&workers), Some(NOT_ENDED));
-    let config_maps = watch::<ConfigMap>(client(), scope, Some(labels::GRAPH));
-    let claim_templates = watch_if_served::<ResourceClaimTemplate>(apis, scope, Some(labels::OWN_GRAPH));
-    let pools = watch_if_served::<InferencePool>(apis, scope, Some(labels::GRAPH));
-    let destination_rules = watch_if_served::<DestinationRule>(apis, scope, Some(labels::OWN_GRAPH));
-    let mpi_keys = watch_metadata_by::<Secret>(client(), scope, None, Some(&copies));
-    let checkpoints = watch::<DynamoCheckpoint>(client(), scope, None);
-    let agents_asked = settings.snapshots.is_some() && settings.grove.enabled;
     let agents = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
-    let agents = agents_asked.then(|| watch::<DaemonSet>(client(), scope, Some(&agents))).unzip();
-    let services = watch::<Service>(client(), scope, Some(labels::OWN_GRAPH));
+    let agents_asked = settings.snapshots.is_some() && settings.grove.enabled;
     // Those of components are watched, and written, by the component controller.
     let ways_in = format!("{},!{}", labels::OWN_GRAPH, labels::OWN_COMPONENT);
-    let ingresses = watch::<Ingress>(client(), scope, Some(&ways_in));
-    let virtual_services = watch_if_served::<VirtualService>(apis, scope, Some(&ways_in));
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
-    let model_services = watch::<Service>(client(), scope, Some(&of_models));
-    let builds = watch_if_served::<DynamoComponent>(apis, scope, None);
-    let grove = grove::open(context, apis);
+    let (grove, pull_secrets) = grove::open(context, wiring);
     let caches = Caches {
         graphs,
         adapters,
-        components: components.0,
-        accounts: accounts.0,
-        roles: roles.0,
-        bindings: bindings.0,
-        worker_pods: worker_pods.0,
-        config_maps: config_maps.0,
-        claim_templates: claim_templates.0,
-        pools: pools.0,
-        destination_rules: destination_rules.0,
-        mpi_keys: mpi_keys.0,
-        checkpoints: checkpoints.0,
-        agents: agents.0,
-        services: services.0,
-        ingresses: ingresses.0,
-        virtual_services: virtual_services.0,
-        model_services: model_services.0,
-        builds: builds.0,
-        grove: grove.0,
+        components: wiring.watched::<DynamoComponentDeployment>(Some(labels::GRAPH), graph_keys),
+        accounts: wiring.watched::<ServiceAccount>(Some(&accounts_of_graphs), concerned_by(by_concern)),
+        roles: wiring.owned::<Role>(&accounts_of_graphs),
+        bindings: wiring.watched::<RoleBinding>(Some(&accounts_of_graphs), concerned_by(by_concern)),
+        worker_pods: wiring.metadata::<Pod>(Some(&workers), Some(NOT_ENDED), graph_keys),
+        config_maps: wiring.owned::<ConfigMap>(labels::GRAPH),
+        claim_templates: wiring.owned_if_served::<ResourceClaimTemplate>(labels::OWN_GRAPH),
+        pools: wiring.owned_if_served::<InferencePool>(labels::GRAPH),
+        destination_rules: wiring.owned_if_served::<DestinationRule>(labels::OWN_GRAPH),
+        mpi_keys: wiring.metadata::<Secret>(None, Some(&copies), concerned_by(by_concern)),
+        checkpoints: wiring.watched::<DynamoCheckpoint>(None, concerned_by_checkpoint(by_concern)),
+        agents: agents_asked.then(|| wiring.watched::<DaemonSet>(Some(&agents), neighbours(by_concern))),
+        services: wiring.owned::<Service>(labels::OWN_GRAPH),
+        ingresses: wiring.owned::<Ingress>(&ways_in),
+        virtual_services: wiring.owned_if_served::<VirtualService>(&ways_in),
+        model_services: wiring.watched::<Service>(Some(&of_models), neighbours(by_concern)),
+        builds: wiring.watched_if_served::<DynamoComponent>(None, running(by_concern)),
+        grove,
     };
-    let watches = Watches {
-        components: components.1,
-        accounts: accounts.1,
-        roles: roles.1,
-        bindings: bindings.1,
-        worker_pods: worker_pods.1,
-        config_maps: config_maps.1,
-        claim_templates: claim_templates.1,
-        pools: pools.1,
-        destination_rules: destination_rules.1,
-        mpi_keys: mpi_keys.1,
-        checkpoints: checkpoints.1,
-        agents: agents.1,
-        services: services.1,
-        ingresses: ingresses.1,
-        virtual_services: virtual_services.1,
-        model_services: model_services.1,
-        builds: builds.1,
-        grove: grove.1,
-    };
-    (caches, watches)
+    (caches, pull_secrets)
 }
 
-impl Watches {
-    /// The controller of graphs, with everything that wakes it.
-    fn into_controller(
-        self,
-        graphs: Watch<Packed<DynamoGraphDeployment>>,
-        by_concern: &Index<Concern>,
-        reconciler: &Reconciler,
-    ) -> Controller<DynamoGraphDeployment> {
-        let controller = Controller::new(graphs)
-            .writes_with(&reconciler.applier)
-            .triggered_by(self.components, |d| graph_of(d).into_iter().collect())
-            .triggered_by(self.accounts, concerned_by(by_concern))
-            .owns(self.roles)
-            .triggered_by(self.bindings, concerned_by(by_concern))
-            .owns(self.config_maps)
-            .owns(self.claim_templates)
-            .owns(self.pools)
-            .owns(self.destination_rules)
-            .triggered_by(self.mpi_keys, concerned_by(by_concern))
-            .triggered_by(self.checkpoints, concerned_by_checkpoint(by_concern))
-            .owns(self.services)
-            .owns(self.ingresses)
-            .owns(self.virtual_services)
-            .triggered_by(self.model_services, neighbours(by_concern))
-            .triggered_by(self.builds, running(by_concern))
-            .triggered_by(self.worker_pods, |pod| graph_of(pod).into_iter().collect());
-        let controller = match self.agents {
-            Some(agents) => controller.triggered_by(agents, neighbours(by_concern)),
-            None => controller,
-        };
-        self.grove.wake(controller, &reconciler.caches.grove.sets, by_concern)
-    }
-}
-
-/// The only way to write; it knows the caches that decisions rest on.
-fn applier(context: &Context, caches: &Caches) -> Applier {
-    let views: Vec<Arc<dyn CacheView>> = vec![
-        Arc::new(caches.graphs.clone()),
-        Arc::new(caches.adapters.clone()),
-        Arc::new(caches.components.clone()),
-        Arc::new(caches.accounts.clone()),
-        Arc::new(caches.roles.clone()),
-        Arc::new(caches.bindings.clone()),
-        Arc::new(caches.config_maps.clone()),
-        Arc::new(caches.claim_templates.clone()),
-        Arc::new(caches.pools.clone()),
-        Arc::new(caches.destination_rules.clone()),
-        Arc::new(caches.checkpoints.clone()),
-        Arc::new(caches.services.clone()),
-        Arc::new(caches.ingresses.clone()),
-        Arc::new(caches.virtual_services.clone()),
-        Arc::new(caches.model_services.clone()),
-        Arc::new(caches.builds.clone()),
-        Arc::new(caches.grove.sets.clone()),
-        Arc::new(caches.grove.cliques.clone()),
-        Arc::new(caches.grove.groups.clone()),
-    ];
-    let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), views);
-    applier.with_first_word_after(FIRST_WORD_AFTER).with_pace(PACE).with_predecessors(&[annotations::LAST_APPLIED_HASH])
+/// The graph of an object, by its labels.
+fn graph_keys<K: Resource>(object: &K) -> Vec<Key> {
+    graph_of(object).into_iter().collect()
 }
 
 /// What the cluster may serve and needs no cache.

@@ -1,0 +1,145 @@
+//! Watches of a controller: one call for each watched kind.
+
+use std::{fmt::Debug, sync::Arc};
+
+use kube::{
+    Client, Resource,
+    core::{NamespaceResourceScope, PartialObjectMeta},
+};
+use serde::de::DeserializeOwned;
+
+use super::{Controller, owner_key};
+use crate::{
+    apply::Applier,
+    metrics::Metrics,
+    process::Context,
+    store::{CacheView, Key, Packed, Scope, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata_by},
+};
+
+/// Opens the watches of a controller of `K`. Each call registers everything that depends on the watch: what it wakes, the
+/// readiness of the controller, and whether the cache shows what the [`Applier`] wrote.
+pub struct Wiring<K> {
+    client: Client,
+    metrics: Metrics,
+    scope: Scope,
+    apis: ServedApis,
+    controller: Controller<K>,
+    caches: Vec<Arc<dyn CacheView>>,
+}
+
+impl<K> Wiring<K>
+where
+    K: Resource<DynamicType: Default> + Send + Sync + 'static,
+{
+    /// Watches of the controller of the objects in `root`.
+    #[must_use]
+    pub fn new(context: &Context, apis: &ServedApis, root: Watch<Packed<K>>) -> Self {
+        Self {
+            client: context.client.clone(),
+            metrics: context.metrics.clone(),
+            scope: context.scope.clone(),
+            apis: apis.clone(),
+            caches: vec![Arc::new(root.store.clone())],
+            controller: Controller::new(root),
+        }
+    }
+
+    /// Watches the objects with these labels; a change wakes the controller owner.
+    pub fn owned<O>(&mut self, labels: &str) -> Store<Packed<O>>
+    where
+        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
+    {
+        self.watched(Some(labels), |object| owner_key::<K, _>(object).into_iter().collect())
+    }
+
+    /// [`Wiring::owned`] of a kind that the cluster need not serve.
+    pub fn owned_if_served<O>(&mut self, labels: &str) -> Store<Packed<O>>
+    where
+        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
+    {
+        self.watched_if_served(Some(labels), |object| owner_key::<K, _>(object).into_iter().collect())
+    }
+
+    /// Watches the objects with these labels, or all; a change wakes the keys that `wake` names.
+    pub fn watched<O>(
+        &mut self,
+        labels: Option<&str>,
+        wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
+    ) -> Store<Packed<O>>
+    where
+        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
+    {
+        let opened = watch(self.client.clone(), &self.scope, labels);
+        self.register(opened, wake)
+    }
+
+    /// [`Wiring::watched`] of a kind that the cluster need not serve.
+    pub fn watched_if_served<O>(
+        &mut self,
+        labels: Option<&str>,
+        wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
+    ) -> Store<Packed<O>>
+    where
+        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
+    {
+        let opened = watch_if_served(&self.apis, &self.scope, labels);
+        self.register(opened, wake)
+    }
+
+    /// Watches metadata of the objects that both selectors match. For kinds that the controller does not apply: it does not
+    /// wait for its own writes to them.
+    pub fn metadata<O>(
+        &mut self,
+        labels: Option<&str>,
+        fields: Option<&str>,
+        wake: impl Fn(&PartialObjectMeta<O>) -> Vec<Key> + Send + 'static,
+    ) -> Store<PartialObjectMeta<O>>
+    where
+        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default>
+            + Clone
+            + Debug
+            + Send
+            + Sync
+            + DeserializeOwned
+            + 'static,
+    {
+        let (store, watch) = watch_metadata_by(self.client.clone(), &self.scope, labels, fields);
+        self.wake(watch, wake);
+        store
+    }
+
+    /// Lets the changes of a watch that was opened elsewhere wake the keys that `wake` names.
+    pub fn wake<O>(&mut self, watch: Watch<O>, wake: impl Fn(&O) -> Vec<Key> + Send + 'static)
+    where
+        O: Resource + Send + Sync + 'static,
+    {
+        self.controller.trigger(watch, wake);
+    }
+
+    /// Registers a cache that another controller of the process fills, and this one applies objects of.
+    pub fn applies<O>(&mut self, store: &Store<O>)
+    where
+        O: Resource + Send + Sync + 'static,
+    {
+        self.caches.push(Arc::new(store.clone()));
+    }
+
+    /// The controller, and the applier that it waits for. `field_manager` as in [`Applier::new`].
+    #[must_use]
+    pub fn finish(self, field_manager: &str) -> (Controller<K>, Applier) {
+        (self.controller, Applier::new(self.client, field_manager, self.metrics, self.caches))
+    }
+
+    fn register<O>(
+        &mut self,
+        (store, watch): (Store<Packed<O>>, Watch<Packed<O>>),
+        wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
+    ) -> Store<Packed<O>>
+    where
+        O: Resource<DynamicType: Default> + 'static,
+    {
+        self.applies(&store);
+        self.wake(watch, wake);
+        store
+    }
+}
