@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use controller_kit::store::{Scope, ServedApi, ServedApis, watch_if_served};
+use controller_kit::store::{Scope, ServedApi, ServedApis, watch, watch_if_served};
 use futures::{StreamExt, stream::select_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -15,7 +15,7 @@ use kube::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use test_cluster::{TestNamespace, wait};
+use test_cluster::{TestNamespace, open_definition, wait};
 
 /// Longer than it takes until an API that was missing is asked for again.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,6 +84,25 @@ fn noting(client: Client, paths: &Arc<Mutex<Vec<String>>>) -> Client {
         async move { client.send(request).await }
     };
     Client::new(tower::service_fn(send), "default")
+}
+
+#[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize)]
+#[kube(group = "late.example", version = "v1", kind = "Latecomer", namespaced, schema = "disabled")]
+struct LatecomerSpec {}
+
+/// A controller starts beside the program that applies its definitions.
+#[tokio::test]
+async fn a_kind_that_a_controller_needs_is_watched_soon_after_it_is_served() {
+    let access = test_cluster::shared(&[]).await.unwrap();
+    let namespace = TestNamespace::new(access, "late").await.unwrap();
+    let scope = Scope::Namespace(namespace.name().to_owned());
+    let (store, mut events) = watch::<Latecomer>(namespace.client(), &scope, None);
+    let ended = tokio::spawn(async move { while events.next().await.is_some() {} });
+    let pauses = Duration::from_secs(4);
+    assert!(tokio::time::timeout(pauses, store.wait_until_ready()).await.is_err(), "nobody serves the kind");
+    access.install_crds(&[open_definition("late.example", "v1", "Latecomer", "latecomers")]).await.unwrap();
+    tokio::time::timeout(PATIENCE, store.wait_until_ready()).await.unwrap();
+    assert!(!ended.is_finished());
 }
 
 /// Kinds of three groups that nobody serves.
