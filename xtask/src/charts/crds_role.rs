@@ -1,4 +1,4 @@
-//! What `crds apply` may do: the definitions, and all objects of ours, which it stores anew in the version that is stored.
+//! What `crds serve` may do: the definitions, and all objects of ours, which it stores anew in the version that is stored.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 
@@ -28,19 +28,22 @@ fn has_status(definition: &Value) -> bool {
 
 /// Kinds by plural, with whether their status is a subresource.
 fn text(kinds: &BTreeMap<String, bool>) -> String {
-    let mut text = "# What `crds apply` asks for: the definitions, and the objects that are stored anew in the version that is stored.\n\
-                    # A creation has no name to check.\n\
+    let mut text = "# What `crds serve` asks for: the definitions, and the objects that are stored anew in the version that is stored.\n\
+                    # A creation by server-side apply has the name of the object.\n\
                     rules:\n\
                     - apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions]\n  \
-                    verbs: [get, list, watch, create]\n\
-                    - apiGroups: [apiextensions.k8s.io]\n  \
-                    resources: [customresourcedefinitions, customresourcedefinitions/status]\n  resourceNames:\n"
+                    verbs: [get, list, watch]\n"
         .to_owned();
-    for kind in kinds.keys() {
+    for (resource, verbs) in
+        [("customresourcedefinitions", "create, patch"), ("customresourcedefinitions/status", "patch")]
+    {
         // Writing into memory cannot fail.
-        let _ = writeln!(text, "  - {kind}.{}", api_types::GROUP);
+        let _ = writeln!(text, "- apiGroups: [apiextensions.k8s.io]\n  resources: [{resource}]\n  resourceNames:");
+        for kind in kinds.keys() {
+            let _ = writeln!(text, "  - {kind}.{}", api_types::GROUP);
+        }
+        let _ = writeln!(text, "  verbs: [{verbs}]");
     }
-    text.push_str("  verbs: [patch]\n");
     let objects: Vec<String> = kinds.keys().cloned().collect();
     let statuses: Vec<String> =
         kinds.iter().filter(|(_, status)| **status).map(|(kind, _)| format!("{kind}/status")).collect();
@@ -62,12 +65,15 @@ mod tests {
     fn every_kind_is_stored_anew() {
         let role: Value =
             serde_saphyr::from_str(&role(&crate::operators::workspace_root().join("deploy/crds")).unwrap()).unwrap();
-        let resources = role["rules"][2]["resources"].as_array().unwrap();
+        let resources = role["rules"][3]["resources"].as_array().unwrap();
         assert!(
             resources.contains(&"dynamomodels".into()) && resources.contains(&"dynamoworkermetadatas".into()),
             "{role}"
         );
-        let statuses = role["rules"][3]["resources"].as_array().unwrap();
+        let written = &role["rules"][1];
+        assert_eq!(written["verbs"], serde_json::json!(["create", "patch"]), "{role}");
+        assert_eq!(written["resourceNames"].as_array().unwrap().len(), resources.len(), "{role}");
+        let statuses = role["rules"][4]["resources"].as_array().unwrap();
         assert!(!statuses.contains(&"dynamoworkermetadatas/status".into()), "it has no status: {role}");
     }
 }

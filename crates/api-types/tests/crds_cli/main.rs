@@ -5,6 +5,7 @@ mod apply;
 #[path = "../support/converter.rs"]
 mod converter;
 mod migration;
+mod serve;
 
 use std::{
     path::Path,

@@ -12,7 +12,7 @@ use test_cluster::{Cluster, Controllers, Options};
 
 use crate::{apply, converter::Converter, stdout};
 
-const PLURALS: [&str; 4] = [
+pub const PLURALS: [&str; 4] = [
     "dynamographdeployments",
     "dynamocomponentdeployments",
     "dynamographdeploymentrequests",
@@ -22,7 +22,7 @@ const PLURALS: [&str; 4] = [
 const ADAPTERS: usize = 510;
 
 /// The definitions as they were: v1alpha1 only, and models in a second version that nobody serves any more.
-fn former() -> Vec<CustomResourceDefinition> {
+pub fn former() -> Vec<CustomResourceDefinition> {
     let mut crds = api_types::crds::all().unwrap();
     for crd in &mut crds {
         crd.spec.conversion = None;

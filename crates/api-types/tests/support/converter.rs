@@ -77,6 +77,12 @@ impl Converter {
         format!("{NAMESPACE}/{}:{}", self.name, self.port).parse().unwrap()
     }
 
+    /// What its certificate is trusted by.
+    #[allow(dead_code, reason = "each test program uses a part")]
+    pub fn bundle(&self) -> String {
+        self.certificate.pem()
+    }
+
     /// Puts the CA bundle into the installed definitions, as the owner of the certificate does.
     pub async fn inject(&self, client: &Client) {
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());

@@ -1,20 +1,23 @@
 //! `crds apply`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use api_types::crds::{self, ConversionService};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, CustomResourceDefinitionCondition,
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceDefinition, CustomResourceDefinitionCondition,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Client, Config, ResourceExt,
+    Client, ResourceExt,
     api::{Api, Patch, PatchParams},
-    config::{KubeConfigOptions, Kubeconfig},
     runtime::wait::await_condition,
 };
 
 use crate::{
+    cluster::ClusterArgs,
     migrate::{self, Migration},
     stored,
 };
@@ -23,23 +26,16 @@ use crate::{
 pub(crate) const FIELD_MANAGER: &str = "dynamo-crds";
 
 /// Between two tries, if another writer was faster.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// A version that no definition has: an apply that names it makes one, and is refused as a conflict where one is.
 const OF_NO_OBJECT: &str = "1";
 
-/// Which cluster, and how long.
+/// Flags of `crds apply`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// File that says how to reach the cluster [default: as kubectl does, or the service account inside a pod]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current one]
-    #[arg(long)]
-    context: Option<String>,
-    /// Longest time in seconds for everything
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    timeout: u64,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Service that converts between versions, NAMESPACE/NAME[:PORT] [default: the one that the live definition names;
     /// dynamo-system/dynamo-operator-webhook-service where there is none]
     #[arg(long, value_name = "SERVICE")]
@@ -60,58 +56,61 @@ enum Converter {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let work = async { apply_all(client(args).await?, args).await };
-    runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(args.timeout), work).await.unwrap_or_else(|_| {
-            Err(anyhow!(
-                "not done after {} s; are the API server and the conversion webhook reachable? --timeout allows for more time",
-                args.timeout
-            ))
-        })
-    })
-}
-
-async fn client(args: &Args) -> anyhow::Result<Client> {
-    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
-    let config = match &args.kubeconfig {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
-            Config::from_custom_kubeconfig(kubeconfig, &options).await?
-        }
-        None if args.context.is_some() => Config::from_kubeconfig(&options).await?,
-        None => Config::infer().await.context("no kubeconfig and no service account; name a file with --kubeconfig")?,
+    let work = async {
+        let client = args.cluster.client().await?;
+        let live = definitions(&client, args.webhook_service.as_ref()).await?;
+        if args.skip_migration { Ok(()) } else { migrate(&client, live.keys()).await }
     };
-    Ok(Client::try_from(config)?)
+    runtime.block_on(args.cluster.in_time(work))
 }
 
-async fn apply_all(client: Client, args: &Args) -> anyhow::Result<()> {
+/// A state of a definition: no two states of the spec have the same one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Revision {
+    pub uid: Option<String>,
+    pub generation: Option<i64>,
+}
+
+impl Revision {
+    pub fn of(metadata: &ObjectMeta) -> Self {
+        Self { uid: metadata.uid.clone(), generation: metadata.generation }
+    }
+}
+
+/// Applies all definitions and waits until they are served. Returns their names, each with the revision that was left.
+pub(crate) async fn definitions(
+    client: &Client,
+    service: Option<&ConversionService>,
+) -> anyhow::Result<BTreeMap<String, Revision>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let converter = if args.webhook_service.is_some() { Converter::Given } else { Converter::OfLive };
-    let crds = crds::all_converted_by(&args.webhook_service.clone().unwrap_or_default())?;
+    let converter = if service.is_some() { Converter::Given } else { Converter::OfLive };
+    let crds = crds::all_converted_by(&service.cloned().unwrap_or_default())?;
     // All of them before the first is written, so that a refusal leaves the cluster as it was.
     for crd in &crds {
         let name = crd.name_any();
         let live = api.get_opt(&name).await.with_context(|| format!("cannot apply {name}"))?;
         live.map_or(Ok(()), |live| stored::refuse_downgrade(&live, crd))?;
     }
-    let mut outcomes = Vec::new();
+    let mut all = Vec::new();
     for crd in &crds {
         let name = crd.name_any();
-        outcomes.push(apply(&api, crd, converter).await.with_context(|| format!("cannot apply {name}"))?);
+        let applied = apply(&api, crd, converter).await.with_context(|| format!("cannot apply {name}"))?;
+        all.push((name, applied));
     }
-    for (crd, outcome) in crds.iter().zip(outcomes) {
-        let name = crd.name_any();
+    let mut left = BTreeMap::new();
+    for (name, Applied { outcome, revision }) in all {
         established(&api, &name).await.with_context(|| format!("{name} was applied but is not served"))?;
         println!("{name} {outcome}");
+        left.insert(name, revision);
     }
-    if args.skip_migration {
-        return Ok(());
-    }
-    for crd in &crds {
-        let name = crd.name_any();
+    Ok(left)
+}
+
+/// Stores the objects of these definitions anew where that is due.
+pub(crate) async fn migrate(client: &Client, names: impl Iterator<Item = &String>) -> anyhow::Result<()> {
+    for name in names {
         let Migration { rewritten, cleaned } =
-            migrate::migrate(&client, &name).await.with_context(|| format!("{name}: not all objects are migrated"))?;
+            migrate::migrate(client, name).await.with_context(|| format!("{name}: not all objects are migrated"))?;
         if rewritten + cleaned > 0 {
             println!(
                 "{name} migrated: {rewritten} objects stored anew, {cleaned} freed of versions not served any more"
@@ -121,17 +120,24 @@ async fn apply_all(client: Client, args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Applies one definition; says in a word what came of it. Others may write it meanwhile, a later release too: every try
+/// What became of a definition.
+#[derive(Debug, PartialEq)]
+struct Applied {
+    outcome: &'static str,
+    revision: Revision,
+}
+
+/// Applies one definition. Others may write it meanwhile, a later release too: every try
 /// looks anew at what is there. Each try that loses is one that another writer has won, so there is an end to it.
 async fn apply(
     api: &Api<CustomResourceDefinition>,
     crd: &CustomResourceDefinition,
     converter: Converter,
-) -> anyhow::Result<&'static str> {
+) -> anyhow::Result<Applied> {
     loop {
         let live = api.get_opt(&crd.name_any()).await?;
-        if let Some(outcome) = write(api, crd, converter, live.as_ref()).await? {
-            return Ok(outcome);
+        if let Some(applied) = write(api, crd, converter, live.as_ref()).await? {
+            return Ok(applied);
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -143,7 +149,7 @@ async fn write(
     crd: &CustomResourceDefinition,
     converter: Converter,
     live: Option<&CustomResourceDefinition>,
-) -> anyhow::Result<Option<&'static str>> {
+) -> anyhow::Result<Option<Applied>> {
     live.map_or(Ok(()), |live| stored::refuse_downgrade(live, crd))?;
     let mut wanted = live.map_or_else(|| crd.clone(), |live| stored::with_versions_of(crd, live));
     if let (Converter::OfLive, Some(live)) = (converter, live) {
@@ -151,13 +157,17 @@ async fn write(
     }
     let version = live.map_or_else(|| Some(OF_NO_OBJECT.to_owned()), ResourceExt::resource_version);
     wanted.metadata.resource_version.clone_from(&version);
-    match api.patch(&crd.name_any(), &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&wanted)).await {
-        Ok(_) if live.is_none() => Ok(Some("created")),
-        Ok(after) if after.resource_version() == version => Ok(Some("unchanged")),
-        Ok(_) => Ok(Some("updated")),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    let after = match api.patch(&crd.name_any(), &params, &Patch::Apply(&wanted)).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => return Ok(None),
+        after => after?,
+    };
+    let outcome = match live {
+        None => "created",
+        Some(_) if after.resource_version() == version => "unchanged",
+        Some(_) => "updated",
+    };
+    Ok(Some(Applied { outcome, revision: Revision::of(&after.metadata) }))
 }
 
 /// Waits until the API server serves the definition; fails as soon as it says that it will not.
@@ -219,7 +229,7 @@ mod tests {
             versions.into_iter().find(|version| version.storage).unwrap().name
         };
 
-        assert_eq!(apply(&api, &later(&ours, false), Converter::OfLive).await.unwrap(), "created");
+        assert_eq!(apply(&api, &later(&ours, false), Converter::OfLive).await.unwrap().outcome, "created");
         established(&api, MODELS).await.unwrap();
         let seen = api.get(MODELS).await.unwrap();
         let params = PatchParams::apply("later").force();

@@ -2,9 +2,12 @@
 //! manifests between versions.
 
 mod apply;
+mod cluster;
 mod convert;
+mod live;
 mod migrate;
 mod print;
+mod serve;
 mod stored;
 
 use std::process::ExitCode;
@@ -40,6 +43,12 @@ enum Command {
     /// needed. Reading them takes the conversion webhook: until it answers, the program waits.
     #[command(after_help = EXIT_CODES)]
     Apply(apply::Args),
+    /// Keep the definitions of a cluster as `crds apply` leaves them, until it is stopped
+    ///
+    /// Beside that, it sets the CA bundle of the conversion webhook, which it takes from a ConfigMap. It watches both,
+    /// and sends nothing while neither changes. An error ends it with exit code 1. Several may run at once.
+    #[command(after_help = EXIT_CODES)]
+    Serve(serve::Args),
     /// Convert manifests between v1alpha1 and v1beta1; needs no cluster
     ///
     /// Nothing is lost: what the other version cannot say is kept in annotations, from which it comes back.
@@ -51,6 +60,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Print(args) => print::run(&args),
         Command::Apply(args) => apply::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Convert(args) => convert::run(&args),
     };
     match done {
