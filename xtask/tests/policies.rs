@@ -19,7 +19,8 @@ use test_cluster::{
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/helm/dynamo-platform");
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The policies of a release, bound to one namespace and `kube-system`, so that other tests on the cluster are not affected.
+/// The policies of a release, bound to one namespace, `kube-system` and that of the release, so that other tests on the
+/// cluster are not affected.
 fn policies(release: &str, namespace: &str, values: &[&str]) -> Vec<Value> {
     let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
     helm.args(["template", release, CHART, "--namespace", "dyn", "--kube-version", "1.36.0"]);
@@ -33,7 +34,8 @@ fn policies(release: &str, namespace: &str, values: &[&str]) -> Vec<Value> {
     let mut objects: Vec<Value> = objects
         .filter(|object| object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmissionPolicy")))
         .collect();
-    let named = json!({ "key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace, "kube-system"] });
+    let named =
+        json!({ "key": "kubernetes.io/metadata.name", "operator": "In", "values": [namespace, "kube-system", "dyn"] });
     for binding in objects.iter_mut().filter(|object| object["kind"] == "ValidatingAdmissionPolicyBinding") {
         binding["spec"]["matchResources"] = json!({ "namespaceSelector": { "matchExpressions": [named] } });
     }
@@ -131,6 +133,15 @@ async fn an_account_of_the_operator_writes_only_what_belongs_to_graphs() {
     creation(&operator, namespace, job(owned(), json!({}))).await.unwrap();
     creation(&operator, namespace, job(checkpoint(), json!({}))).await.unwrap();
     creation(&webhook, namespace, secret("mpi-run-ssh-secret", "Opaque")).await.unwrap();
+    let config_map =
+        |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": {} });
+    let ca = "limits-dynamo-operator-webhook-ca";
+    access.apply(&[json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "dyn" } })]).await.unwrap();
+    creation(&webhook, "dyn", config_map(ca)).await.unwrap();
+    refused(creation(&operator, "dyn", config_map(ca)).await, "only the webhook server writes the CA");
+    for (namespace, name) in [("dyn", "another"), (namespace, ca)] {
+        refused(creation(&webhook, namespace, config_map(name)).await, "belong to an object of nvidia.com only");
+    }
     creation(&other, namespace, foreign()).await.unwrap();
     creation(&other, "kube-system", foreign()).await.unwrap();
 }

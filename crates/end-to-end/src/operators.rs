@@ -89,7 +89,8 @@ pub fn executable(binary: &str) -> Result<PathBuf, BoxError> {
     let profile = own.parent().and_then(Path::parent).ok_or("the test binary has no target folder")?;
     let path = profile.join(binary);
     if !path.exists() {
-        return Err(format!("{} is missing; run: cargo build -p {binary}", path.display()).into());
+        let package = if binary == "crds" { "api-types --features cli" } else { binary };
+        return Err(format!("{} is missing; run: cargo build -p {package}", path.display()).into());
     }
     Ok(path)
 }

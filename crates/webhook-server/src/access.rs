@@ -4,6 +4,9 @@
 
 use controller_kit::access::{Access, NamedAccess, Verb};
 
+/// Default name of the ConfigMap with the CA bundle for definitions.
+pub const CA_CONFIG_MAP: &str = "dynamo-operator-webhook-ca";
+
 /// Rights on objects of the cluster, and why they are needed.
 pub const CLUSTER: &[Access] = &[
     Access {
@@ -25,7 +28,7 @@ pub const CLUSTER: &[Access] = &[
         resource: "customresourcedefinitions",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "follows the definitions whose objects it converts",
+        why: "follows the definitions whose objects it converts: whether they hold its CA",
     },
     Access {
         group: "grove.io",
@@ -52,18 +55,6 @@ pub const CLUSTER_NAMED: &[NamedAccess] = &[
         names: &["dynamo-operator-mutating"],
         verbs: &[Verb::Patch],
         why: "sets the CA by which the API server knows this server",
-    },
-    NamedAccess {
-        group: "apiextensions.k8s.io",
-        resource: "customresourcedefinitions",
-        names: &[
-            "dynamographdeployments.nvidia.com",
-            "dynamocomponentdeployments.nvidia.com",
-            "dynamographdeploymentrequests.nvidia.com",
-            "dynamographdeploymentscalingadapters.nvidia.com",
-        ],
-        verbs: &[Verb::Patch],
-        why: "sets the CA for conversion",
     },
 ];
 
@@ -118,14 +109,26 @@ pub const OWN_NAMED: &[NamedAccess] = &[NamedAccess {
     why: "its certificates",
 }];
 
+/// Rights on single objects in the operator's own namespace, where definitions are converted. The ConfigMap has the name
+/// of an install called `dynamo-operator`; the chart puts that of the release in its place.
+pub const OWN_CONVERTING: &[NamedAccess] = &[NamedAccess {
+    group: "",
+    resource: "configmaps",
+    names: &[CA_CONFIG_MAP],
+    verbs: &[Verb::Create, Verb::Patch],
+    why: "publishes the CA for conversion, which the program `crds` sets in the definitions",
+}];
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::configurations::CONVERTED;
 
+    /// Who may write a definition decides who converts the objects of all namespaces.
     #[test]
-    fn the_definitions_that_may_be_written_are_those_whose_objects_are_converted() {
-        let named = CLUSTER_NAMED.iter().find(|line| line.resource == "customresourcedefinitions").unwrap();
-        assert_eq!(named.names, CONVERTED.map(|plural| format!("{plural}.{}", api_types::GROUP)));
+    fn definitions_are_only_read() {
+        let all = CLUSTER.iter().map(|line| (line.resource, line.verbs));
+        let all = all.chain(CLUSTER_NAMED.iter().map(|line| (line.resource, line.verbs)));
+        let definitions: Vec<_> = all.filter(|(resource, _)| *resource == "customresourcedefinitions").collect();
+        assert_eq!(definitions, [("customresourcedefinitions", Verb::CACHE)]);
     }
 }

@@ -101,7 +101,9 @@ fn role(args: &Args, of: Option<Place>) -> Result<String, Box<dyn std::error::Er
         }
         (Some(Place::Own), _) => {
             let own = args.server.operator_namespace.as_deref().ok_or("set --operator-namespace")?;
-            let role = role_with(&format!("{NAME}-own"), RoleScope::Namespace(own), &[], access::OWN_NAMED);
+            let of_definitions = if served.is_none() { access::OWN_CONVERTING } else { &[] };
+            let named = [access::OWN_NAMED, of_definitions].concat();
+            let role = role_with(&format!("{NAME}-own"), RoleScope::Namespace(own), &[], &named);
             serde_saphyr::to_string(&role)
         }
     };

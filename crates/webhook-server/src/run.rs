@@ -14,6 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
 use crate::{
+    access::CA_CONFIG_MAP,
     admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals},
     certificates::{Host, Keeper, decide::Policy},
     facts::observe::Source,
@@ -34,6 +35,10 @@ pub struct ServerArgs {
     /// Service by which the API server finds this server; default: server.webhook.serviceName of the configuration
     #[arg(long, value_name = "NAME", env = "DYNAMO_WEBHOOK_SERVICE", global = true)]
     pub service_name: Option<String>,
+
+    /// ConfigMap for the CA bundle that definitions are to hold, in the operator's namespace; `crds serve` reads it
+    #[arg(long, value_name = "NAME", default_value = CA_CONFIG_MAP, global = true)]
+    pub ca_config_map: String,
 
     /// Where admission and conversion are served; default: server.webhook.host and .port of the configuration
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_WEBHOOK_ADDRESS", global = true)]
@@ -166,7 +171,8 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let trusted = context.readiness.gate("a certificate that the API server trusts");
     let served = Served { client: context.client.clone(), scope: context.scope.clone(), fence: context.fence.clone() };
     let key_maker = KeyMaker::new(&context.settings.mpi, served);
-    let keeper = Keeper::new(install.clone(), policy, &configured.secret_name, converts, serving.clone(), trusted);
+    let bundle = converts.then(|| args.ca_config_map.clone());
+    let keeper = Keeper::new(install.clone(), policy, &configured.secret_name, bundle, serving.clone(), trusted);
 
     let facts = args.facts(&context);
     let (settings, fence) = (context.settings.clone(), context.fence.clone());

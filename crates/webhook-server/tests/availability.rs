@@ -221,6 +221,7 @@ impl World {
         let mut install = Install::new(cluster, "operator", front).await;
         install.idle_connection_seconds = 95;
         install.configure(None).await;
+        install.start_crds().await;
         let service = Service::at(front).await;
         let mut replicas = Vec::new();
         for _ in 0..2 {

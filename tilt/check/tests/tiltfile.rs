@@ -11,7 +11,8 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 
 const TILTFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Tiltfile");
 const STUBS: &str = include_str!("stubs.star");
-const DEPLOYMENTS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
+const DEPLOYMENTS: [&str; 5] =
+    ["graph-controller", "component-controller", "model-controller", "webhook-server", "crds"];
 
 /// What a developer has, says and is connected to.
 struct Scene {
@@ -150,6 +151,8 @@ fn the_registry_loop_builds_in_order_and_deploys_the_chart() {
         assert_eq!(resource["labels"], json!(["operator"]));
         assert_eq!(resource["port_forwards"], json!([format!("{}:8081", 8081 + index)]), "{name}");
     }
+    // It listens on no port.
+    assert_eq!(named(&calls, "k8s_resource", "crds-bundle")["port_forwards"], json!([]));
     assert_eq!(named(&calls, "k8s_resource", "dynamo-nats")["labels"], json!(["infrastructure"]));
     let values = values(&calls);
     let image = json!({"repository": repository, "tag": "tilt-dev", "pullPolicy": "IfNotPresent"});

@@ -164,6 +164,12 @@ fn definitions() -> PathBuf {
     workspace_root().join("deploy/helm/dynamo-crds")
 }
 
+/// The role of the program `crds`.
+pub(crate) fn crds_role() -> Result<Value> {
+    let text = crds_role::role(&workspace_root().join("deploy/crds"))?;
+    serde_saphyr::from_str(&text).context("the role of crds is no YAML")
+}
+
 /// The charts of the programs.
 fn programs() -> PathBuf {
     chart().join("charts/dynamo-operator/charts")

@@ -15,7 +15,7 @@ use test_cluster::Cluster;
 use super::{
     CONTROLLERS, Controller, NAMESPACE,
     build::{Binaries, Messages},
-    install, start_controller, webhook,
+    install, start_controller, start_crds, webhook,
 };
 
 /// The Secret with the certificates, by its usual name.
@@ -44,6 +44,7 @@ impl WebhookServer {
     pub(crate) async fn start(&self, cluster: &Cluster) -> Result<()> {
         let configuration: PathBuf = install::prepare(cluster, None, self.address, false).await?;
         cluster.apply(&webhook::objects(self.binaries.controller(webhook::NAME)?, self.address)?).await?;
+        start_crds(cluster, &self.binaries).await?;
         for controller in CONTROLLERS.into_iter().filter(|each| each.name == webhook::NAME) {
             start_controller(cluster, controller, &self.binaries, &configuration).await?;
         }

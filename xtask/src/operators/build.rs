@@ -13,7 +13,11 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Controller, webhook, workspace_root};
+use super::{
+    Controller,
+    webhook::{self, CRDS},
+    workspace_root,
+};
 
 /// What goes wrong when building.
 #[derive(Debug, thiserror::Error)]
@@ -46,8 +50,6 @@ pub(super) enum Messages {
     Keep,
 }
 
-/// The program that prints and applies the CRDs.
-const CRDS: &str = "crds";
 /// Beginnings of the variables in which cargo describes a package.
 const OF_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 

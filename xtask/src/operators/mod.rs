@@ -134,8 +134,10 @@ impl OperatorArgs {
             return Ok(vec![start_other(cluster, command).await?]);
         }
         cluster.apply(&webhook::objects(binaries.controller(webhook::NAME)?, binaries.webhook)?).await?;
+        let crds = start_crds(cluster, binaries).await?;
         let start = |controller: &Controller| start_controller(cluster, *controller, binaries, &configuration);
-        let running = try_join_all(CONTROLLERS.iter().map(start)).await?;
+        let mut running = try_join_all(CONTROLLERS.iter().map(start)).await?;
+        running.push(crds);
         webhook::until_answering(cluster).await?;
         Ok(running)
     }
@@ -205,6 +207,17 @@ async fn start_controller(
     let took = start(cluster, &program, Some(health)).await?;
     let executable = Some(program.executable.clone());
     Ok(Running { program, health: Some(health), user, executable, start: took })
+}
+
+/// Starts the program without which the API server does not trust the webhook server for conversion.
+async fn start_crds(cluster: &Cluster, binaries: &Binaries) -> Result<Running> {
+    let executable = binaries.controller(webhook::CRDS)?.to_owned();
+    let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, webhook::CRDS, &webhook::crds_rules()?).await?;
+    let mut args = webhook::crds_args(binaries.webhook).to_vec();
+    args.push(format!("--kubeconfig={}", kubeconfig.display()));
+    let program = Program { name: webhook::CRDS.to_owned(), executable: executable.clone(), args, env: vec![] };
+    let took = start(cluster, &program, None).await?;
+    Ok(Running { program, health: None, user: user(webhook::CRDS), executable: Some(executable), start: took })
 }
 
 /// One of our processes with a ServiceAccount of its own, and the user as whom it acts.

@@ -16,6 +16,8 @@ use super::{CONTROLLERS, NAMESPACE, RBAC, role, user};
 pub(super) const NAME: &str = "webhook-server";
 /// The Service, named as the chart names it.
 pub(super) const SERVICE: &str = "dynamo-operator-webhook-service";
+/// The ConfigMap with the CA bundle of the CRDs, as the server names it.
+const CA_CONFIG_MAP: &str = "dynamo-operator-webhook-ca";
 /// The API server hears of CA bundles within moments.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
@@ -58,6 +60,38 @@ pub(super) fn objects(executable: &Path, address: SocketAddr) -> Result<Vec<Valu
     let printed: Vec<Value> = serde_saphyr::from_multiple(&text).context("webhook-server configurations: no YAML")?;
     objects.extend(printed);
     Ok(objects)
+}
+
+/// The program that sets the CA bundle of the CRDs; they themselves are applied by the command that runs.
+pub(super) const CRDS: &str = "crds";
+
+/// Its arguments.
+pub(super) fn crds_args(address: SocketAddr) -> [String; 4] {
+    [
+        "serve".to_owned(),
+        "--bundle-only".to_owned(),
+        format!("--webhook-service={}", service_for_crds(address)),
+        format!("--ca-config-map={NAMESPACE}/{CA_CONFIG_MAP}"),
+    ]
+}
+
+/// Its rights, as the chart grants them.
+pub(super) fn crds_rules() -> Result<Vec<Value>> {
+    let role = crate::charts::crds_role()?;
+    let named = |kind: &str, metadata: &Value, rules: &Value| {
+        let subjects = json!([{"kind": "ServiceAccount", "name": CRDS, "namespace": NAMESPACE}]);
+        let binding = json!({
+            "apiVersion": format!("{RBAC}/v1"), "kind": format!("{kind}Binding"), "metadata": metadata,
+            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": CRDS}, "subjects": subjects,
+        });
+        [json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "rules": rules}), binding]
+    };
+    let own = json!([{
+        "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CA_CONFIG_MAP], "verbs": ["list", "watch"],
+    }]);
+    let all = role.get("rules").context("the role of crds has no rules")?;
+    let of_cluster = named("ClusterRole", &json!({"name": CRDS}), all);
+    Ok(of_cluster.into_iter().chain(named("Role", &json!({"name": CRDS, "namespace": NAMESPACE}), &own)).collect())
 }
 
 /// The rights that the server has beside its main role.

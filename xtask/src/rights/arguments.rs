@@ -243,6 +243,18 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         why: "each definition by name; tests migrate some, all in one way",
     },
     Argument {
+        programs: &["webhook-server"],
+        rights: &["create,patch core/configmaps"],
+        reach: Reach::Tests,
+        why: "the ConfigMap of a release by name, which those of tests do not have; a run has it",
+    },
+    Argument {
+        programs: &["crds"],
+        rights: &["list,watch core/configmaps"],
+        reach: Reach::Tests,
+        why: "the ConfigMap of a release by name, which those of tests do not have; a run has it",
+    },
+    Argument {
         programs: &["lease-scope"],
         rights: &["delete coordination.k8s.io/leases"],
         reach: Reach::Run,

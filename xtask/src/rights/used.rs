@@ -29,7 +29,7 @@ pub(super) fn read(log: &str) -> BTreeSet<Use> {
     events.flat_map(|event| of_event(&event)).collect()
 }
 
-/// An apply that made its object took the right to create, too.
+/// An apply that made its object took the right to create, too: an object of that name, which a POST does not give.
 fn of_event(event: &Value) -> Vec<Use> {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let Some(resource) = text("/objectRef/resource") else { return Vec::new() };
@@ -43,7 +43,7 @@ fn of_event(event: &Value) -> Vec<Use> {
         group: text("/objectRef/apiGroup").unwrap_or_default().to_owned(),
         resource: format!("{resource}{subresource}"),
         verb: (*verb).to_owned(),
-        name: text("/objectRef/name").filter(|_| *verb != "create").map(str::to_owned),
+        name: text("/objectRef/name").filter(|_| verbs != ["create"]).map(str::to_owned),
         namespace: text("/objectRef/namespace").map(str::to_owned),
         allowed: code != 403,
     });
@@ -81,7 +81,7 @@ mod tests {
             .collect();
         let expected = [
             "get /nodes Some(\"m\") None false",
-            "create /pods None None true",
+            "create /pods Some(\"p\") None true",
             "patch /pods Some(\"p\") None true",
             "patch g/x/status Some(\"o\") Some(\"n\") true",
         ];

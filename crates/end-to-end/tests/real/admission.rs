@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use test_cluster::{Cluster, Program, free_port, wait};
 
 const WEBHOOK_SERVER: &str = "webhook-server";
+const CRDS: &str = "crds";
 const SERVICE: &str = "dynamo-operator-webhook-service";
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Namespace of the operator.
@@ -56,6 +57,15 @@ pub async fn start(cluster: &Cluster, port: u16) -> Result<(), BoxError> {
         "--log-format=text".to_owned(),
     ];
     args.extend(names);
+    let bundle = ["serve", "--bundle-only", "--kubeconfig", &kubeconfig.to_string_lossy()].map(str::to_owned);
+    let of = [
+        format!("--webhook-service={}", service(port)),
+        format!("--ca-config-map={NAMESPACE}/dynamo-operator-webhook-ca"),
+    ];
+    let bundle = bundle.into_iter().chain(of).collect();
+    cluster
+        .run(&Program { name: CRDS.to_owned(), executable: executable(CRDS)?, args: bundle, env: Vec::new() })
+        .await?;
     cluster.run(&Program { name: WEBHOOK_SERVER.to_owned(), executable: binary, args, env: Vec::new() }).await?;
     answering(
         cluster,

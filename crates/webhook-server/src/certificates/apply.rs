@@ -1,16 +1,15 @@
-//! Writes the Secret, and sets CA bundles.
+//! Writes the Secret, sets the CA bundles of webhook configurations, and publishes the one for definitions.
 
-use std::{
-    collections::BTreeMap,
-    hash::{BuildHasher, RandomState},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use api_types::labels;
 use controller_kit::apply::OF_NO_OBJECT;
 use futures::{TryFutureExt, future::join_all};
 use jiff::Timestamp;
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use k8s_openapi::{
+    ByteString,
+    api::core::v1::{ConfigMap, Secret},
+};
 use kube::{
     Client, Error,
     api::{Api, ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
@@ -27,12 +26,13 @@ use super::{
 };
 use crate::NAME;
 
-/// The longest one request may take: as long as the API server itself works on one. It checks all rules of a CRD when any
-/// part of it changes; on a busy machine that takes long, and begins anew if we hang up.
+/// The longest one request may take: as long as the API server itself works on one.
 const STEP: Duration = Duration::from_secs(60);
 /// Type of the Secret.
 const TLS: &str = "kubernetes.io/tls";
-/// Value of the label that tells what the Secret is for.
+/// Key of the ConfigMap.
+const BUNDLE: &str = "ca.crt";
+/// Value of the label that tells what the objects are for.
 const COMPONENT: &str = "webhook";
 
 /// What went wrong. It is tried again.
@@ -49,6 +49,9 @@ pub(super) enum ActError {
         /// Why not.
         source: Box<Error>,
     },
+    /// A ConfigMap holds text.
+    #[error("cannot publish the CA bundle: ca.crt of the Secret is not UTF-8")]
+    NotText,
     /// No answer.
     #[error("cannot {action}: no answer within {} s", STEP.as_secs())]
     Time {
@@ -62,11 +65,14 @@ pub(super) struct Hand {
     client: Client,
     host: Host,
     secret_name: String,
+    config_map: String,
+    /// The bundle that was published last.
+    published: Option<String>,
 }
 
 impl Hand {
-    pub(super) fn new(client: Client, host: Host, secret_name: String) -> Self {
-        Self { client, host, secret_name }
+    pub(super) fn new(client: Client, host: Host, secret_name: String, config_map: String) -> Self {
+        Self { client, host, secret_name, config_map, published: None }
     }
 
     /// Makes what is to be made and stores it, unless another replica was faster.
@@ -95,11 +101,12 @@ impl Hand {
     }
 
     /// Sets the bundle in all these places, if the Secret is still the one that it comes from: a replica that lags must not
-    /// put back what others have replaced.
+    /// put back what others have replaced. For definitions it is published in a ConfigMap: the program `crds` alone writes
+    /// them.
     ///
     /// # Errors
     /// The API server refuses for another reason than a write that came between.
-    pub(super) async fn inject(&self, places: &[Place], bundle: &[u8], from: Option<&str>) -> Result<(), ActError> {
+    pub(super) async fn inject(&mut self, places: &[Place], bundle: &[u8], from: Option<&str>) -> Result<(), ActError> {
         if places.is_empty() {
             return Ok(());
         }
@@ -107,27 +114,38 @@ impl Hand {
         if secret.and_then(|secret| secret.metadata.resource_version).as_deref() != from {
             return Ok(());
         }
-        // A CRD takes the API server most of a second, and its objects wait for that; so one after the other, and other
-        // replicas, which do the same, probably another one at any time.
-        let definition = |place: &&Place| matches!(place.kind, PlaceKind::Definition);
-        let (mut definitions, configurations): (Vec<&Place>, Vec<&Place>) = places.iter().partition(definition);
-        let somewhere = RandomState::new().hash_one(()) % definitions.len().max(1) as u64;
-        definitions.rotate_left(usize::try_from(somewhere).unwrap_or_default());
-        let in_turn = async {
-            let mut done = Ok(());
-            for place in definitions {
-                done = done.and(self.inject_one_of_all(place, bundle).await);
-            }
-            done
+        let is_published = if places.iter().any(|place| place.kind == PlaceKind::Definition) {
+            self.publish(bundle).await
+        } else {
+            Ok(())
         };
-        let at_once = join_all(configurations.into_iter().map(|place| self.inject_one_of_all(place, bundle)));
+        let configurations = places.iter().filter_map(|place| Some((resource(place.kind)?, place)));
+        let set = configurations.map(|(resource, place)| self.inject_one_of_all(resource, place, bundle));
         // One that fails does not keep the others from their end.
-        let (in_turn, at_once) = tokio::join!(in_turn, at_once);
-        at_once.into_iter().collect::<Result<(), _>>().and(in_turn)
+        join_all(set).await.into_iter().collect::<Result<(), _>>().and(is_published)
     }
 
-    async fn inject_one_of_all(&self, place: &Place, bundle: &[u8]) -> Result<(), ActError> {
-        match self.inject_one(place, bundle).await {
+    /// Applies the ConfigMap; that is no write if it holds the bundle already.
+    async fn publish(&mut self, bundle: &[u8]) -> Result<(), ActError> {
+        let bundle = std::str::from_utf8(bundle).map_err(|_| ActError::NotText)?;
+        let (namespace, name) = (&self.host.namespace, &self.config_map);
+        let config_map = ConfigMap {
+            metadata: self.metadata(name),
+            data: Some([(BUNDLE.to_owned(), bundle.to_owned())].into()),
+            ..ConfigMap::default()
+        };
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let (params, patch) = (PatchParams::apply(NAME).force(), Patch::Apply(&config_map));
+        timed(format!("apply ConfigMap {namespace}/{name}"), api.patch(name, &params, &patch)).await?;
+        if self.published.as_deref() != Some(bundle) {
+            info!(config_map = name, "published the CA bundle for definitions");
+            self.published = Some(bundle.to_owned());
+        }
+        Ok(())
+    }
+
+    async fn inject_one_of_all(&self, resource: ApiResource, place: &Place, bundle: &[u8]) -> Result<(), ActError> {
+        match self.inject_one(resource, place, bundle).await {
             Ok(()) => info!(kind = %place.kind, name = place.name, "set the CA bundle"),
             Err(error) if lost_race(&error) => debug!(name = place.name, "somebody else has written it"),
             Err(error) => return Err(error),
@@ -135,17 +153,7 @@ impl Hand {
         Ok(())
     }
 
-    async fn inject_one(&self, place: &Place, bundle: &[u8]) -> Result<(), ActError> {
-        let (group, kind, plural) = match place.kind {
-            PlaceKind::Validating => {
-                ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
-            }
-            PlaceKind::Mutating => {
-                ("admissionregistration.k8s.io", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations")
-            }
-            PlaceKind::Definition => ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions"),
-        };
-        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural);
+    async fn inject_one(&self, resource: ApiResource, place: &Place, bundle: &[u8]) -> Result<(), ActError> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let set = |path: &str, value| json!({ "op": "add", "path": path, "value": value });
         let version = set("/metadata/resourceVersion", json!(place.resource_version));
@@ -153,7 +161,7 @@ impl Hand {
         let bundles = place.bundles.iter().map(|(path, _)| set(path, bundle.clone()));
         let patch: Vec<Value> = std::iter::once(version).chain(bundles).collect();
         let params = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
-        let action = format!("set the CA bundle of {kind} {}", place.name);
+        let action = format!("set the CA bundle of {} {}", place.kind, place.name);
         let request = async {
             let patch = serde_json::from_value(Value::Array(patch)).map_err(Error::SerdeError)?;
             api.patch_metadata(&place.name, &params, &Patch::<DynamicObject>::Json(patch)).await
@@ -173,19 +181,10 @@ impl Hand {
     fn new_secret(&self, contents: &Contents) -> Secret {
         let mut data = BTreeMap::new();
         contents.put(&mut data);
-        let labels = [
-            (labels::MANAGED_BY, labels::OPERATOR),
-            (labels::APP_COMPONENT, COMPONENT),
-            (labels::PART_OF, labels::OPERATOR),
-        ];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
         Secret {
             metadata: ObjectMeta {
-                name: Some(self.secret_name.clone()),
-                namespace: Some(self.host.namespace.clone()),
                 resource_version: Some(OF_NO_OBJECT.to_owned()),
-                labels: Some(labels.into()),
-                ..ObjectMeta::default()
+                ..self.metadata(&self.secret_name)
             },
             type_: Some(TLS.to_owned()),
             data: Some(data),
@@ -193,9 +192,35 @@ impl Hand {
         }
     }
 
+    fn metadata(&self, name: &str) -> ObjectMeta {
+        let labels = [
+            (labels::MANAGED_BY, labels::OPERATOR),
+            (labels::APP_COMPONENT, COMPONENT),
+            (labels::PART_OF, labels::OPERATOR),
+        ];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(self.host.namespace.clone()),
+            labels: Some(labels.into()),
+            ..ObjectMeta::default()
+        }
+    }
+
     async fn step<T>(&self, verb: &str, request: impl Future<Output = Result<T, Error>>) -> Result<T, ActError> {
         timed(format!("{verb} Secret {}/{}", self.host.namespace, self.secret_name), request).await
     }
+}
+
+/// The kinds that are written here.
+fn resource(kind: PlaceKind) -> Option<ApiResource> {
+    let plural = match kind {
+        PlaceKind::Validating => "validatingwebhookconfigurations",
+        PlaceKind::Mutating => "mutatingwebhookconfigurations",
+        PlaceKind::Definition => return None,
+    };
+    let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", &kind.to_string());
+    Some(ApiResource::from_gvk_with_plural(&kind, plural))
 }
 
 async fn timed<T>(action: String, request: impl Future<Output = Result<T, Error>>) -> Result<T, ActError> {
@@ -212,6 +237,6 @@ fn lost_race(error: &ActError) -> bool {
         ActError::Api { source, .. } => {
             matches!(&**source, Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_not_found())
         }
-        ActError::Issue(_) | ActError::Time { .. } => false,
+        ActError::Issue(_) | ActError::NotText | ActError::Time { .. } => false,
     }
 }

@@ -10,6 +10,8 @@
 //! act       serve, write the Secret, set CA bundles
 //! ```
 //!
+//! The bundles of CRDs are set by the program `crds`, from a ConfigMap that is written here.
+//!
 //! A new CA is spread before it is used: first `ca.crt` holds the new and the old one, then all places do, and only then the
 //! serving certificate is signed by the new one. The old one goes a day later. Nothing that trusts either of them ever meets a
 //! certificate that it does not trust. That holds for what somebody else writes into the Secret too: what was served before is served

@@ -35,18 +35,19 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// `converts`: whether the CRDs are ours to look after. `trusted` opens when the API server can call us.
+    /// `config_map`: where the CA bundle for CRDs is published, if their objects are converted here. `trusted` opens when
+    /// the API server can call us.
     #[must_use]
     pub fn new(
         client: Client,
         policy: Policy,
         secret_name: &str,
-        converts: bool,
+        config_map: Option<String>,
         serving: Serving,
         trusted: Gate,
     ) -> Self {
-        let (sight, changes) = Sight::new(&client, &policy, secret_name, converts);
-        let hand = Hand::new(client, policy.host.clone(), secret_name.to_owned());
+        let (sight, changes) = Sight::new(&client, &policy, secret_name, config_map.is_some());
+        let hand = Hand::new(client, policy.host.clone(), secret_name.to_owned(), config_map.unwrap_or_default());
         Self { policy, serving, trusted, sight, changes, hand }
     }
 
@@ -91,7 +92,7 @@ impl Keeper {
     ///
     /// A place that cannot be set keeps nobody from writing the Secret: one place is without its CA then, and with a certificate
     /// that is never renewed all of them would be without an answer.
-    async fn act(&self, decision: &Decision, last_write: &mut Option<Instant>) -> Result<Duration, ActError> {
+    async fn act(&mut self, decision: &Decision, last_write: &mut Option<Instant>) -> Result<Duration, ActError> {
         let secret = self.sight.secret();
         let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
         let injected = self.hand.inject(&decision.inject, &decision.bundle, version.as_deref()).await;

@@ -5,7 +5,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
@@ -15,6 +15,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Client, Config,
     api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Options, Program, Signal, TestNamespace, wait};
@@ -22,6 +23,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+use webhook_server::access::CA_CONFIG_MAP;
 
 /// Generous, because a whole test run may share two cores.
 pub const LIMIT: Duration = Duration::from_secs(90);
@@ -112,6 +114,49 @@ impl Install {
         Self { cluster, namespace: namespace.to_owned(), kubeconfig, front, idle_connection_seconds: 0 }
     }
 
+    /// Starts the program that sets the CA bundle of definitions, with its own rights only.
+    pub async fn start_crds(&self) -> Program {
+        let chart = "../../deploy/helm/dynamo-platform/charts/dynamo-operator/charts/crds/files/role.yaml";
+        let role = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(chart)).unwrap();
+        let role: Value = serde_saphyr::from_str(&role).unwrap();
+        let own = json!([{
+            "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CA_CONFIG_MAP],
+            "verbs": ["list", "watch"],
+        }]);
+        let group = "rbac.authorization.k8s.io";
+        let subjects = json!([{ "kind": "ServiceAccount", "name": "crds", "namespace": self.namespace }]);
+        let rules = [
+            ("ClusterRole", json!({ "name": "crds" }), &role["rules"]),
+            ("Role", json!({ "name": "crds", "namespace": self.namespace }), &own),
+        ];
+        let rules = rules.map(|(kind, metadata, rules)| {
+            let binding = json!({
+                "apiVersion": format!("{group}/v1"), "kind": format!("{kind}Binding"), "metadata": metadata,
+                "roleRef": { "apiGroup": group, "kind": kind, "name": "crds" }, "subjects": subjects,
+            });
+            [
+                json!({ "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": metadata, "rules": rules }),
+                binding,
+            ]
+        });
+        let kubeconfig =
+            self.cluster.service_account_kubeconfig(&self.namespace, "crds", &rules.concat()).await.unwrap();
+        let program = Program {
+            name: "crds".to_owned(),
+            executable: crds(),
+            args: vec![
+                "serve".to_owned(),
+                "--bundle-only".to_owned(),
+                format!("--kubeconfig={}", kubeconfig.display()),
+                format!("--webhook-service={}/{SERVICE}:{}", self.namespace, self.front),
+                format!("--ca-config-map={}/{CA_CONFIG_MAP}", self.namespace),
+            ],
+            env: vec![],
+        };
+        self.cluster.run(&program).await.unwrap();
+        program
+    }
+
     /// Tells the API server what to ask; with `only`, about objects of that namespace only.
     pub async fn configure(&self, only: Option<&str>) {
         let names = [format!("--operator-namespace={}", self.namespace), format!("--service-name={SERVICE}")];
@@ -165,6 +210,14 @@ impl Install {
         let replica = self.start_at(address(test_cluster::free_port().unwrap()), None).await;
         self.until_ready(&replica).await;
         replica
+    }
+
+    /// A client with the rights of the server, which is not the server in the audit log.
+    pub async fn impersonated(&self) -> Client {
+        let kubeconfig = Kubeconfig::read_from(self.cluster.kubeconfig()).unwrap();
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        config.auth_info.impersonate = Some(format!("system:serviceaccount:{}:webhook-server", self.namespace));
+        Client::try_from(config).unwrap()
     }
 
     pub async fn until_ready(&self, replica: &Replica) {
@@ -285,6 +338,14 @@ pub fn graphs(client: Client, namespace: &str, version: &str) -> (Api<DynamicObj
 
 pub fn address(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// The program `crds` beside this test's own: `target/<profile>/deps/<test>` → `target/<profile>/crds`.
+fn crds() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let path = own.parent().and_then(Path::parent).unwrap().join("crds");
+    assert!(path.exists(), "{} is missing; run: cargo build -p api-types --features cli", path.display());
+    path
 }
 
 /// What the program prints with these arguments.

@@ -7,13 +7,17 @@ use std::{
 
 use api_types::labels;
 use k8s_openapi::{
-    api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    api::{
+        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+        core::v1::ConfigMap,
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::{Value, json};
 use test_cluster::{Signal, wait};
+use webhook_server::access::CA_CONFIG_MAP;
 
 use crate::{
     common::{CERTIFICATES, Install, LIMIT, Replica, address, graphs},
@@ -186,6 +190,32 @@ async fn a_ca_bundle_that_somebody_changes_is_set_again() {
         (bundle.0 == ca).then_some(())
     };
     wait::until("the bundle of the CRD", LIMIT, set).await.unwrap();
+}
+
+/// Who writes a definition decides who reads the objects of all namespaces in another version.
+#[tokio::test]
+async fn the_server_cannot_write_a_definition_nor_another_config_map() {
+    let install = &world().await.install;
+    let client = install.impersonated().await;
+    let forbidden = |error: kube::Error| matches!(error, kube::Error::Api(status) if status.code == 403);
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let params = PatchParams { dry_run: true, ..PatchParams::apply("webhook-server").force() };
+    for plural in webhook_server::configurations::CONVERTED {
+        let name = format!("{plural}.nvidia.com");
+        let definition = definitions.get(&name).await.unwrap();
+        let note = Patch::Merge(json!({ "metadata": { "annotations": { "a": "b" } } }));
+        let merge = PatchParams { dry_run: true, ..PatchParams::default() };
+        assert!(forbidden(definitions.patch_metadata(&name, &merge, &note).await.unwrap_err()), "{name}");
+        let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+        assert!(forbidden(definitions.replace(&name, &dry_run, &definition).await.unwrap_err()), "{name}");
+    }
+    let config_maps: Api<ConfigMap> = Api::namespaced(client, &install.namespace);
+    let apply = async |name: &str| {
+        let config_map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+        config_maps.patch(name, &params, &Patch::Apply(config_map)).await
+    };
+    apply(CA_CONFIG_MAP).await.unwrap();
+    assert!(forbidden(apply("another").await.unwrap_err()));
 }
 
 /// Without a key that can sign, a new CA is made: the way to ask for one.

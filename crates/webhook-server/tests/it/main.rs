@@ -41,6 +41,7 @@ async fn world() -> &'static World {
             let cluster = start_cluster("operator", front).await;
             let install = Install::new(cluster, "operator", front).await;
             install.configure(None).await;
+            install.start_crds().await;
             let replica = install.start().await;
             install.until_answering("default", "v1alpha1").await;
             World { install, replica }

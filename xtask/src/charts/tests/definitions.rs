@@ -1,72 +1,72 @@
-//! Jobs for the custom resource definitions: what helm runs before an install and after it.
+//! The program that writes the custom resource definitions.
 
 use serde_json::{Value, json};
 
 use super::{RESTRICTED, find, names, render};
 
-fn hook(object: &Value) -> &str {
-    object["metadata"]["annotations"]["helm.sh/hook"].as_str().unwrap_or_default()
+const NAME: &str = "rel-dynamo-operator-crds";
+const CA: &str = "rel-dynamo-operator-webhook-ca";
+
+fn container(objects: &[Value], name: &str) -> Value {
+    find(objects, "Deployment", name)["spec"]["template"]["spec"]["containers"][0].clone()
 }
 
-fn args(job: &Value) -> Vec<&str> {
-    let args = job["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
-    args.iter().map(|arg| arg.as_str().unwrap()).collect()
+fn has_arg(container: &Value, wanted: &str) -> bool {
+    container["args"].as_array().unwrap().iter().any(|arg| arg == wanted)
 }
 
-/// Before the install, nobody answers `/convert`: objects that an older version stored can be read only when the webhook server is
-/// there.
 #[test]
-fn stored_objects_are_migrated_when_the_webhook_server_is_there() {
+fn one_deployment_applies_definitions_and_migrates_objects() {
     let team = "dynamo-operator.controllerManager.serviceAccount.annotations.team=a";
     let objects = render(&["dynamo-operator.crds.timeoutSeconds=60", team]).unwrap();
-    assert_eq!(names(&objects, "Job"), ["rel-dynamo-operator-crds", "rel-dynamo-operator-migrate-crds"]);
-    for (name, events, migrates) in [
-        ("rel-dynamo-operator-crds", "pre-install,pre-upgrade", false),
-        ("rel-dynamo-operator-migrate-crds", "post-install,post-upgrade", true),
-    ] {
-        let job = find(&objects, "Job", name);
-        let args = args(job);
-        assert_eq!(args.contains(&"--skip-migration"), !migrates, "{name}: {args:?}");
-        assert!(args.contains(&"--timeout=60"), "{name}: {args:?}");
-        assert_eq!(job["spec"]["template"]["spec"]["serviceAccountName"], name);
-        assert_eq!(find(&objects, "ServiceAccount", name)["metadata"]["annotations"]["team"], "a");
-        for kind in ["Job", "ServiceAccount", "ClusterRole", "ClusterRoleBinding"] {
-            assert_eq!(hook(find(&objects, kind, name)), events, "{kind} {name}");
-        }
-    }
+    assert!(names(&objects, "Job").is_empty());
+    let deployment = find(&objects, "Deployment", NAME);
+    assert_eq!(deployment["spec"]["replicas"], 1);
+    assert_eq!(deployment["spec"]["strategy"], json!({ "type": "Recreate" }));
+    assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], NAME);
+    assert_eq!(find(&objects, "ServiceAccount", NAME)["metadata"]["annotations"]["team"], "a");
+    let container = container(&objects, NAME);
+    assert!(container.get("ports").is_none() && !has_arg(&container, "--bundle-only"), "{container}");
+    assert!(container["args"][0] == "serve" && has_arg(&container, "--timeout=60"), "{container}");
+    let hooks = objects.iter().filter(|object| object["metadata"]["annotations"].get("helm.sh/hook").is_some());
+    assert_eq!(hooks.count(), 0);
 }
 
-/// The pod of a Job that restarts its containers goes when the Job has failed, and what it said with it.
+/// The webhook server publishes what the other program reads.
 #[test]
-fn what_a_failed_job_has_said_can_be_read() {
+fn both_programs_know_the_config_map_with_the_bundle_by_one_name() {
     let objects = render(&[]).unwrap();
-    for name in names(&objects, "Job") {
-        let job = find(&objects, "Job", name);
-        assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never", "{name}");
-        let policy = job["metadata"]["annotations"]["helm.sh/hook-delete-policy"].as_str().unwrap();
-        assert!(!policy.contains("hook-failed"), "{name}: {policy}");
+    assert!(has_arg(&container(&objects, NAME), &format!("--ca-config-map=dyn/{CA}")));
+    assert!(has_arg(&container(&objects, "rel-dynamo-operator-webhook-server"), &format!("--ca-config-map={CA}")));
+    for (role, verbs) in
+        [(NAME, json!(["list", "watch"])), ("rel-dynamo-operator-webhook-server-own", json!(["create", "patch"]))]
+    {
+        let rules = find(&objects, "Role", role)["rules"].as_array().unwrap();
+        let rule = rules.iter().find(|rule| rule["resources"] == json!(["configmaps"])).unwrap();
+        assert_eq!((&rule["resourceNames"], &rule["verbs"]), (&json!([CA]), &verbs), "{role}");
     }
 }
 
-/// What runs before the install has no right to objects.
+/// Where Git owns the definitions, the bundle is set in those that are there.
 #[test]
-fn each_job_has_the_rights_of_its_step() {
-    let objects = render(&[]).unwrap();
-    let groups = |name: &str| {
-        let rules = find(&objects, "ClusterRole", name)["rules"].as_array().unwrap().clone();
-        rules.into_iter().map(|rule| rule["apiGroups"][0].clone()).collect::<Vec<_>>()
-    };
-    let definitions = json!("apiextensions.k8s.io");
-    assert!(groups("rel-dynamo-operator-crds").iter().all(|group| *group == definitions));
-    let all = groups("rel-dynamo-operator-migrate-crds");
-    assert!(all.contains(&definitions) && all.contains(&json!("nvidia.com")), "{all:?}");
+fn definitions_of_another_owner_are_not_created_and_their_objects_not_written() {
+    let objects = render(&["dynamo-operator.upgradeCRD=false"]).unwrap();
+    assert!(has_arg(&container(&objects, NAME), "--bundle-only"));
+    let rules = find(&objects, "ClusterRole", NAME)["rules"].as_array().unwrap();
+    for rule in rules {
+        assert_eq!(rule["resources"], json!(["customresourcedefinitions"]));
+        let verbs = rule["verbs"].as_array().unwrap();
+        assert!(!verbs.contains(&json!("create")), "{rule}");
+        assert!(!verbs.contains(&json!("patch")) || rule.get("resourceNames").is_some(), "{rule}");
+    }
 }
 
 #[test]
-fn who_owns_the_definitions_gets_neither_job() {
-    for values in [&["dynamo-operator.upgradeCRD=false"][..], &RESTRICTED] {
-        assert!(names(&render(values).unwrap(), "Job").is_empty(), "{values:?}");
-    }
+fn an_install_for_one_namespace_has_no_right_to_definitions() {
+    let objects = render(&RESTRICTED).unwrap();
+    assert!(!names(&objects, "Deployment").contains(&NAME));
+    let own = find(&objects, "Role", "rel-dynamo-operator-webhook-server-own")["rules"].to_string();
+    assert!(!own.contains("configmaps"), "{own}");
 }
 
 /// The chart of the definitions alone holds what `deploy/crds` holds; they stay when the release goes, and so do the objects.

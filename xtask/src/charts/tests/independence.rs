@@ -20,7 +20,7 @@ fn templates(values: &[&str]) -> BTreeMap<String, Value> {
 /// Programs whose pods another value restarts.
 fn restarted(value: &str) -> Vec<String> {
     let (before, mut after) = (templates(&[]), templates(&[value]));
-    assert_eq!(before.len(), 4);
+    assert_eq!(before.len(), 5);
     let changed = before.into_iter().filter(|(name, template)| after.remove(name).as_ref() != Some(template));
     changed.map(|(name, _)| name).collect()
 }

@@ -10,7 +10,7 @@ const LONGEST: &str = "team-inference-platform-production-europe-west-number";
 /// What Flux calls a release that is to be in another namespace than its description.
 const OF_FLUX: &str = "dynamo-system-dynamo-platform";
 
-/// The names of Services and Jobs are labels of DNS.
+/// The name of a Service is a label of DNS.
 const LABEL: usize = 63;
 
 #[test]
@@ -19,11 +19,9 @@ fn the_longest_name_of_a_release_is_a_good_one() {
     let full = format!("dynamo-operator.fullnameOverride={}", "x".repeat(LABEL));
     for (release, values) in [(LONGEST, &[][..]), (OF_FLUX, &[]), ("rel", &[full.as_str()])] {
         let objects = render(release, "dyn", values).unwrap();
-        for kind in ["Service", "Job"] {
-            let there = names(&objects, kind);
-            let long: Vec<_> = there.iter().filter(|name| name.len() > LABEL).collect();
-            assert!(!there.is_empty() && long.is_empty(), "{release}: {kind} {long:?}");
-        }
+        let there = names(&objects, "Service");
+        let long: Vec<_> = there.iter().filter(|name| name.len() > LABEL).collect();
+        assert!(!there.is_empty() && long.is_empty(), "{release}: {long:?}");
         let services = names(&objects, "Service").into_iter().filter(|name| name.ends_with("-metrics"));
         assert_eq!(services.count(), 4, "{release}: one for each program");
     }
@@ -52,8 +50,8 @@ fn everybody_knows_the_service_of_the_webhook_server_by_the_name_that_it_has() {
             assert_eq!(webhook["clientConfig"]["service"]["name"], service, "{kind}");
         }
     }
-    for job in of_kind("Job") {
-        let args = &job["spec"]["template"]["spec"]["containers"][0]["args"];
+    for crds in of_kind("Deployment").filter(|object| object["metadata"]["name"].as_str().unwrap().ends_with("-crds")) {
+        let args = &crds["spec"]["template"]["spec"]["containers"][0]["args"];
         assert!(args.as_array().unwrap().contains(&json!(format!("--webhook-service=dyn/{service}"))), "{args}");
     }
     let hosts: Vec<&Value> = of_kind("Certificate").filter_map(|object| object["spec"].get("dnsNames")).collect();

@@ -50,7 +50,7 @@ fn lint_is_content() {
 #[test]
 fn a_cluster_wide_install_has_each_program_with_its_own_account_and_role() {
     let objects = render(&[]).unwrap();
-    let programs = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
+    let programs = ["graph-controller", "component-controller", "model-controller", "crds", "webhook-server"];
     let deployments: Vec<String> = programs.iter().map(|p| format!("rel-dynamo-operator-{p}")).collect();
     assert_eq!(names(&objects, "Deployment"), deployments);
     for name in &deployments {
@@ -58,7 +58,6 @@ fn a_cluster_wide_install_has_each_program_with_its_own_account_and_role() {
         assert!(!find(&objects, "ClusterRole", name)["rules"].as_array().unwrap().is_empty());
         assert_eq!(find(&objects, "ClusterRoleBinding", name)["subjects"][0]["name"], name.as_str());
     }
-    find(&objects, "Job", "rel-dynamo-operator-crds");
     assert_eq!(names(&objects, "ValidatingWebhookConfiguration"), ["rel-dynamo-operator-validating"]);
     assert_eq!(names(&objects, "MutatingWebhookConfiguration"), ["rel-dynamo-operator-mutating"]);
     find(&objects, "Service", "rel-dynamo-operator-webhook-service");
@@ -365,7 +364,7 @@ fn a_tag_may_look_like_a_number() {
         command.args(["template", "rel"]).arg(chart()).args([super::KUBE_VERSION, how, &format!("{tag}={given}")]);
         let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
         let images: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("image: ")).collect();
-        assert_eq!(images.len(), 6, "{how} {given}: {images:?}");
+        assert_eq!(images.len(), 5, "{how} {given}: {images:?}");
         assert!(images.iter().all(|image| image.ends_with(&format!(":{wanted}"))), "{how} {given}: {images:?}");
     }
 }

@@ -38,7 +38,7 @@ fn replicas_of_a_controller_are_its_own_or_those_of_all() {
 /// Name and template of the pods of all workloads.
 fn templates(values: &[&str]) -> Vec<(String, Value)> {
     let objects = render(values).unwrap();
-    let workloads = objects.into_iter().filter(|object| object["kind"] == "Deployment" || object["kind"] == "Job");
+    let workloads = objects.into_iter().filter(|object| object["kind"] == "Deployment");
     let template =
         |object: Value| (object["metadata"]["name"].as_str().unwrap().to_owned(), object["spec"]["template"].clone());
     workloads.map(template).collect()

@@ -27,7 +27,7 @@ pub(super) async fn install(world: &World) -> Result<()> {
     let ready = pods.iter().filter(|pod| containers(pod).iter().all(|container| container.ready));
     let mut ready: Vec<String> = ready.map(ResourceExt::name_any).collect();
     ready.sort();
-    ensure!(ready.len() == 5, "three controllers and two webhook servers are expected; ready are {ready:?}");
+    ensure!(ready.len() == 6, "three controllers, two webhook servers and crds are expected; ready are {ready:?}");
     Ok(())
 }
 

@@ -30,6 +30,11 @@
 {{- include "dynamo-operator.service" (dict "root" . "name" "webhook-service") -}}
 {{- end -}}
 
+{{/* ConfigMap with the CA bundle for conversion. */}}
+{{- define "dynamo-operator.webhookCA" -}}
+{{- printf "%s-webhook-ca" (include "dynamo-operator.fullname" .) -}}
+{{- end -}}
+
 {{- define "dynamo-operator.selector" -}}
 app.kubernetes.io/name: {{ include "dynamo-operator.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
