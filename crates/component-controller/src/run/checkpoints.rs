@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use api_types::{annotations, external::PodSnapshot, labels, v1alpha1::DynamoCheckpoint};
 use controller_kit::{
-    apply::Applier,
-    controller::{Controller, owner_key},
+    controller::{Wiring, owner_key},
     events::EventSink,
     pods::{NOT_ENDED, PodWatcher},
     process::Context,
-    store::{Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata_by},
+    store::{Key, Packed, ServedApis, Store, Watch},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, core::PartialObjectMeta};
@@ -31,25 +30,17 @@ pub(super) async fn run(
     caches: CheckpointCaches,
     root: Watch<Packed<DynamoCheckpoint>>,
 ) {
-    let (client, scope) = (context.client.clone(), &context.scope);
-    let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(labels::CHECKPOINT_ID));
-    let source = format!("{}={}", labels::CHECKPOINT_SOURCE, labels::TRUE);
-    let (pods, pod_watch) = watch_metadata_by::<Pod>(client.clone(), scope, Some(&source), Some(NOT_ENDED));
-    let (captures, capture_watch) = watch_if_served::<PodSnapshot>(apis, scope, None);
-    let applier = Applier::new(
-        client.clone(),
-        NAME,
-        context.metrics.clone(),
-        vec![Arc::new(caches.checkpoints.clone()), Arc::new(jobs.clone()), Arc::new(captures.clone())],
-    )
-    .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
-    let checkpoints = caches.checkpoints.clone();
     let (root, twins) = root.and_keys(twins(&caches));
-    let controller = Controller::new(root)
-        .also(twins)
-        .triggered_by(job_watch, move |job| keys_of_job(&checkpoints, job))
-        .triggered_by(pod_watch, keys_of_pod)
-        .triggered_by(capture_watch, |capture| vec![Key::of(capture)]);
+    let checkpoints = caches.checkpoints.clone();
+    let source = format!("{}={}", labels::CHECKPOINT_SOURCE, labels::TRUE);
+    let mut wiring = Wiring::new(context, apis, root);
+    let jobs = wiring.watched::<Job>(Some(labels::CHECKPOINT_ID), move |job| keys_of_job(&checkpoints, job));
+    let pods = wiring.metadata::<Pod>(Some(&source), Some(NOT_ENDED), keys_of_pod);
+    let captures = wiring.watched_if_served::<PodSnapshot>(None, |capture| vec![Key::of(capture)]);
+    let (controller, applier) = wiring.finish(NAME);
+    let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+    let controller = controller.also(twins);
+    let client = context.client.clone();
     let reconciler = Arc::new(Reconciler {
         observer: Observer::new(
             applier.clone(),

@@ -15,15 +15,12 @@ use api_types::{
     v1beta1::DynamoComponentDeployment,
 };
 use controller_kit::{
-    apply::Applier,
-    controller::{Controller, owner_key},
+    controller::{Wiring, owner_key},
     events::EventSink,
     pods::PodWatcher,
     process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
-    store::{
-        CacheView, Key, Packed, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata, watch_metadata_by,
-    },
+    store::{Key, Packed, ServedApis, Store, watch, watch_if_served},
 };
 use futures::{StreamExt, future::join4, stream};
 use k8s_openapi::api::{
@@ -31,7 +28,7 @@ use k8s_openapi::api::{
     core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
     networking::v1::Ingress,
 };
-use kube::{Resource, core::PartialObjectMeta};
+use kube::Resource;
 use workload::{LeaderWorkerSet, checkpoint::CheckpointConfig};
 
 use crate::{
@@ -44,9 +41,6 @@ use crate::{
     },
     image_build::settings::BuildSettings,
 };
-
-/// PersistentVolumeClaims, by their metadata.
-type Volume = PartialObjectMeta<PersistentVolumeClaim>;
 
 /// What the process is waiting for until it knows the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
@@ -72,56 +66,35 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let apis = ServedApis::new(client.clone());
     let (components, component_watch) = watch::<DynamoComponentDeployment>(client.clone(), scope, None);
     context.metrics.count_resources(&components, &context.fence, counts::of_component);
-    let (deployments, deployment_watch) = watch::<Deployment>(client.clone(), scope, Some(labels::COMPONENT));
-    let (services, service_watch) = watch::<Service>(client.clone(), scope, Some(labels::COMPONENT));
-    let (ingresses, ingress_watch) = watch::<Ingress>(client.clone(), scope, Some(labels::OWN_COMPONENT));
-    let (virtual_services, virtual_service_watch) =
-        watch_if_served::<VirtualService>(&apis, scope, Some(labels::OWN_COMPONENT));
-    let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
-    let (model_services, model_watch) = watch::<Service>(client.clone(), scope, Some(&of_models));
-    let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
-    let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&labelled));
     let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, scope, None);
     let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
     let (builds, build_watch) = watch_if_served::<DynamoComponent>(&apis, scope, None);
     let (build_watch, of_builds) = build_watch.and_keys(running(&components));
+    let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
+    let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
     let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
-    let (agents, agent_watch) = watch::<DaemonSet>(client.clone(), scope, Some(&agent));
-    let config = context.settings.checkpoint.snapshots();
-    let (volumes, volume_watch) = config.as_ref().and_then(|config| volumes_of(&context, config)).unzip();
-    let checkpoints = CheckpointCaches { config, checkpoints, agents, volumes };
     let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
-    let (sets, set_watch) =
-        uses_sets.then(|| watch_if_served::<LeaderWorkerSet>(&apis, scope, Some(labels::COMPONENT))).unzip();
-    let (groups, group_watch) =
-        uses_sets.then(|| watch_if_served::<PodGroup>(&apis, scope, Some(labels::LEGACY_INSTANCE))).unzip();
-    let mut caches: Vec<Arc<dyn CacheView>> = vec![
-        Arc::new(components.clone()),
-        Arc::new(deployments.clone()),
-        Arc::new(services.clone()),
-        Arc::new(ingresses.clone()),
-        Arc::new(virtual_services.clone()),
-        Arc::new(model_services.clone()),
-    ];
-    caches.extend(sets.iter().map(|sets| Arc::new(sets.clone()) as Arc<dyn CacheView>));
-    caches.extend(groups.iter().map(|groups| Arc::new(groups.clone()) as Arc<dyn CacheView>));
-    let applier = Applier::new(client.clone(), NAME, context.metrics.clone(), caches)
-        .with_first_word_after(FIRST_WORD_AFTER)
-        .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
-    let mut controller = Controller::new(component_watch)
-        .triggered_by(deployment_watch, child_keys)
-        .triggered_by(service_watch, child_keys)
-        .owns(ingress_watch)
-        .owns(virtual_service_watch)
-        .triggered_by(model_watch, serving(&components))
-        // Another account for component pods counts from the next change on: labelling one must not roll what runs.
-        .triggered_by(account_watch, |_| Vec::new())
-        .also(of_checkpoints)
-        .also(of_builds)
-        .triggered_by(agent_watch, in_namespace(&components));
-    controller = woken_by(controller, volume_watch, in_namespace(&components));
-    controller = woken_by(controller, set_watch, set_keys);
-    controller = woken_by(controller, group_watch, group_keys);
+    let config = context.settings.checkpoint.snapshots();
+
+    let mut wiring = Wiring::new(&context, &apis, component_watch);
+    let deployments = wiring.watched::<Deployment>(Some(labels::COMPONENT), child_keys);
+    let services = wiring.watched::<Service>(Some(labels::COMPONENT), child_keys);
+    let ingresses = wiring.owned::<Ingress>(labels::OWN_COMPONENT);
+    let virtual_services = wiring.owned_if_served::<VirtualService>(labels::OWN_COMPONENT);
+    let model_services = wiring.watched::<Service>(Some(&of_models), serving(&components));
+    // Another account for component pods counts from the next change on: labelling one must not roll what runs.
+    let accounts = wiring.metadata::<ServiceAccount>(Some(&labelled), None, |_| Vec::new());
+    let agents = wiring.watched::<DaemonSet>(Some(&agent), in_namespace(&components));
+    let volumes = config
+        .as_ref()
+        .and_then(volumes_of)
+        .map(|fields| wiring.metadata::<PersistentVolumeClaim>(None, Some(&fields), in_namespace(&components)));
+    let sets = uses_sets.then(|| wiring.watched_if_served::<LeaderWorkerSet>(Some(labels::COMPONENT), set_keys));
+    let groups = uses_sets.then(|| wiring.owned_if_served::<PodGroup>(labels::LEGACY_INSTANCE));
+    let (controller, applier) = wiring.finish(NAME);
+    let applier = applier.with_first_word_after(FIRST_WORD_AFTER).with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+    let mut controller = controller.also(of_checkpoints).also(of_builds);
+    let checkpoints = CheckpointCaches { config, checkpoints, agents, volumes };
 
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
@@ -165,27 +138,10 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     Ok(())
 }
 
-fn group_keys(group: &Packed<PodGroup>) -> Vec<Key> {
-    owner_key::<DynamoComponentDeployment, _>(group).into_iter().collect()
-}
-
-/// The controller, which this watch wakes too if there is one.
-fn woken_by<O: Resource + Send + Sync + 'static>(
-    controller: Controller<DynamoComponentDeployment>,
-    watch: Option<Watch<O>>,
-    map: impl Fn(&O) -> Vec<Key> + Send + 'static,
-) -> Controller<DynamoComponentDeployment> {
-    match watch {
-        Some(watch) => controller.triggered_by(watch, map),
-        None => controller,
-    }
-}
-
-/// Watches the PersistentVolumeClaims of the configured name, if there is one.
-fn volumes_of(context: &Context, config: &CheckpointConfig) -> Option<(Store<Volume>, Watch<Volume>)> {
+/// Field selector of the PersistentVolumeClaims of the configured name, if there is one.
+fn volumes_of(config: &CheckpointConfig) -> Option<String> {
     let named = config.storage.storage().ok().flatten()?;
-    let fields = format!("metadata.name={}", named.claim);
-    Some(watch_metadata_by::<PersistentVolumeClaim>(context.client.clone(), &context.scope, None, Some(&fields)))
+    Some(format!("metadata.name={}", named.claim))
 }
 
 /// The components that a child concerns: its owner, and whoever would give a child this name, which matters when an
