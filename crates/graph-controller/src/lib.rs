@@ -3,20 +3,20 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`apply_overrides`] | the program that lays the author's part of a graph over a proposed one |
+//! | [`apply_overrides`] | the program that lays the user's part of a graph over a proposed one |
 //! | [`graph`] | reconciling one graph: observe, validate, decide, apply, report |
 //! | [`recovery`] | pods that cannot serve any more and that nobody else replaces |
 //! | [`relay`] | the program beside a profiler |
 //! | [`request`] | profiling for a request, and the graph that comes of it |
 //! | [`scaling_adapter`] | handing the replicas of an adapter to its graph |
-//! | [`infrastructure`] | whether NATS and etcd can be used, and what graphs that are gone have left in them |
+//! | [`nats_etcd`] | health of NATS and etcd, and cleanup of what deleted graphs left in them |
 //! | [`access`] | what the controller may do, as data |
 //! | [`run`] | caches, triggers, the loop |
 
 pub mod access;
 pub mod apply_overrides;
 pub mod graph;
-pub mod infrastructure;
+pub mod nats_etcd;
 pub mod recovery;
 pub mod relay;
 pub mod request;

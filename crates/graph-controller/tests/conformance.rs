@@ -1,4 +1,4 @@
-//! The components that we make of real graphs, compared with what the reference made of them.
+//! The components that we make of real graphs, compared with what the upstream operator made of them.
 //!
 //! Needs the conformance kit: `DYNAMO_CONFORMANCE_DIR`, or `../shared/conformance` beside the repository.
 
@@ -47,7 +47,7 @@ fn clean(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|key, v| {
-                // The reference writes out what is left out of an endpoint picker's configuration.
+                // The upstream operator writes out what is left out of an endpoint picker's configuration.
                 let spelt_out = key == "eppConfig";
                 let bookkeeping = key == "nvidia.com/dynamo-operator-origin-version" || key == "status";
                 let default = key == "protocol" && *v == "TCP";
@@ -120,8 +120,8 @@ fn name_of(o: &Value) -> String {
     }
 }
 
-/// The way back. The reference looks for the live revision in the graph's annotation, in the names of workers, and in their
-/// labels and those of their pods, and computes its own digest if it finds none.
+/// The way back. The upstream operator looks for the live revision in the graph's annotation, in the names of workers,
+/// and in their labels and those of their pods, and computes its own digest if it finds none.
 #[test]
 fn what_is_left_is_what_the_reference_reads() {
     let Some(kit) = conformance_kit() else { return };

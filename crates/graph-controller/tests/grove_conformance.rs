@@ -1,4 +1,4 @@
-//! The PodCliqueSets and Services that we make of real graphs, compared with what the reference made of them.
+//! The PodCliqueSets and Services that we make of real graphs, compared with what the upstream operator made of them.
 //!
 //! Needs the conformance kit: `DYNAMO_CONFORMANCE_DIR`, or `../shared/conformance` beside the repository.
 
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use test_cluster::conformance_kit;
 use workload::{WorkloadProvider, is_operators_program};
 
-/// The configuration of the reference's chart, under which the cases were recorded.
+/// The configuration of the upstream operator's chart, under which the cases were recorded.
 fn settings() -> Settings {
     let grove = Grove { enabled: true, termination_delay: Some("4h0m0s".to_owned()), ..Grove::default() };
     Settings { grove, ..Settings::default() }
@@ -94,7 +94,7 @@ fn mask_programs(value: &mut Value) {
     }
 }
 
-/// The kit holds no program of the reference, but something of that kind must be there to be kept.
+/// The kit holds no program of the upstream operator, but something of that kind must be there to be kept.
 fn unmask_programs(value: &mut Value) {
     match value {
         Value::String(text) if text == "<mpi-launch>" => *text = "theirs\ncp /ssh-pk/private.key x\n".to_owned(),
@@ -104,7 +104,8 @@ fn unmask_programs(value: &mut Value) {
     }
 }
 
-/// The one thing that our pods have and the reference's lack: without it, a service mesh breaks the endpoint picker.
+/// The one thing that our pods have and the upstream operator's lack: without it, a service mesh breaks the endpoint
+/// picker.
 fn without_mesh_switch(set: &mut Value) {
     for clique in set["spec"]["template"]["cliques"].as_array_mut().unwrap() {
         let picker = clique["labels"]["nvidia.com/dynamo-component-type"] == "epp";
@@ -125,7 +126,8 @@ fn as_served(service: &Value) -> Value {
     for field in ["ports", "selector", "publishNotReadyAddresses"] {
         kept["spec"][field] = spec[field].clone();
     }
-    // The reference's Services of components without a type ask for an empty one, which no pod has. Ours ask for none.
+    // The upstream operator's Services of components without a type ask for an empty one, which no pod has. Ours ask
+    // for none.
     let selector = kept["spec"]["selector"].as_object_mut();
     selector.unwrap().retain(|key, value| key != "nvidia.com/dynamo-component-type" || value != "");
     kept["spec"]["headless"] = json!(spec["clusterIP"] == "None");
@@ -193,7 +195,7 @@ fn differences(case: &Case, expected: &Value, plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// Taking over what the reference made of real graphs changes no pod, nor the revision.
+/// Taking over what the upstream operator made of real graphs changes no pod, nor the revision.
 #[test]
 fn taking_over_the_references_sets_replaces_no_pod() {
     let Some(kit) = conformance_kit() else { return };

@@ -1,4 +1,4 @@
-//! `dgd-apply-overrides`: lays the author's part of a graph over the one that a profiler proposes. The profiler calls it, so that
+//! `dgd-apply-overrides`: lays the user's part of a graph over the one that a profiler proposes. The profiler calls it, so that
 //! the rules are the operator's. It is this program under another name.
 //!
 //! `{"blueprint": …, "override": …}` on standard input, the merged graph on standard output, in the blueprint's version;

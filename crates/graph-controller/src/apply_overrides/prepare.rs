@@ -1,4 +1,4 @@
-//! The author's part before it is merged: what it may not say is refused, what has no effect is told, and what is to be
+//! The user's part before it is merged: what it may not say is refused, what has no effect is told, and what is to be
 //! appended is written out.
 
 use api_types::{annotations::GRAPH_SAVED, conversion::ApiVersion};
@@ -31,7 +31,7 @@ fn at(path: &str, problem: &str) -> OverrideError {
     OverrideError::At { path: path.to_owned(), problem: problem.to_owned() }
 }
 
-/// Labels and annotations are the author's; the rest says which graph it is.
+/// Labels and annotations are the user's; the rest says which graph it is.
 fn metadata(part: &mut Value, warnings: &mut Vec<String>) -> Result<(), OverrideError> {
     let Some(fields) = part.as_object_mut() else { return Ok(()) };
     let Some(metadata) = fields.get_mut("metadata") else { return Ok(()) };

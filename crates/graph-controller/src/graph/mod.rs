@@ -29,22 +29,20 @@ pub mod validate;
 
 use std::{sync::Arc, time::Duration};
 
-use api_types::{
-    conditions,
-    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
-};
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
 use controller_kit::{
-    apply::{Applier, Error, Reported},
+    apply::{Applier, Error},
     conditions::age,
-    controller::Action,
+    controller::{Action, Conclusion, Pace, Reconcile},
     events::EventSink,
     failure::Class,
     pods::PodWatcher,
+    read::Interruption,
     store::{Packed, UnpackError},
 };
 use futures::join;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use tracing::{info, warn};
 
 use self::{
@@ -60,114 +58,178 @@ use self::{
     validate::validate,
 };
 use crate::{
-    graph::model::{Applied, Cached, Observed, Obstacle, Plan, Progress, Reads, Target, Troubles},
-    infrastructure,
-    infrastructure::Watched,
+    graph::model::{Applied, Blocked, Observed, Obstacle, Plan, Target, Troubles},
+    nats_etcd,
+    nats_etcd::HealthReceiver,
 };
 
 /// Retry interval for an obstacle that no watch shows, such as a foreign object that holds a name.
 const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
 
-/// What reconciling needs beside the graph.
-#[derive(Clone)]
+/// Reconciles graphs.
 pub struct Reconciler {
     /// The caches.
     pub caches: Caches,
-    /// The only way to write.
+    /// Writes.
     pub applier: Applier,
     /// Diagnoses pods that do not become ready.
     pub pods: Arc<PodWatcher<Troubles>>,
-    /// Where events go.
+    /// Records events.
     pub events: EventSink,
     /// What the cluster serves.
     pub apis: Apis,
-    /// What the operator's configuration says.
+    /// The operator's configuration.
     pub settings: Arc<Settings>,
-    /// What is known of NATS and etcd.
-    pub infrastructure: Watched,
-    /// Tells pods where they are.
+    /// Health of NATS and etcd.
+    pub nats_etcd: HealthReceiver,
+    /// Sets topology labels on worker pods.
     pub labeler: TopologyLabeler,
 }
 
-impl Reconciler {
-    /// Brings one graph closer to its spec and writes its status.
-    ///
-    /// # Errors
-    /// Transient failures; all others are in the status.
-    pub async fn reconcile(&self, packed: Arc<Packed<DynamoGraphDeployment>>) -> Result<Action, Error> {
-        if packed.metadata.deletion_timestamp.is_some() {
-            apply::release(&self.applier, &packed).await?;
-            return Ok(Action::await_change());
-        }
-        let cached = match observe::cached(&self.caches, &self.settings, &packed) {
-            Ok(cached) => cached,
-            Err(error) => return self.unreadable(&packed, &error).await,
+impl Reconcile for Reconciler {
+    type Object = DynamoGraphDeployment;
+    type Observed = Observed;
+    type Plan = Result<Plan, Blocked>;
+    type Applied = Pass;
+    type Status = DynamoGraphDeploymentStatus;
+
+    fn applier(&self) -> &Applier {
+        &self.applier
+    }
+
+    fn events(&self) -> &EventSink {
+        &self.events
+    }
+
+    async fn finalize(&self, packed: &Packed<DynamoGraphDeployment>) -> Result<Action, Interruption> {
+        apply::release(&self.applier, packed).await?;
+        Ok(Action::await_change())
+    }
+
+    /// A graph that cannot be parsed, or has a component that cannot, gets a status; nothing else changes.
+    fn unreadable(
+        &self,
+        packed: &Packed<DynamoGraphDeployment>,
+        error: &UnpackError,
+        now: Timestamp,
+    ) -> Option<Conclusion<Self::Status>> {
+        let graph = DynamoGraphDeployment {
+            metadata: packed.metadata.clone(),
+            spec: Default::default(),
+            status: serde_json::from_value(packed.status()).ok(),
         };
-        let key = TopologyKey::of(&cached.graph);
+        let status = status::of_unreadable(&graph, &Obstacle::of_unreadable(error), now);
+        let status_events = events::events(graph.status.as_ref(), &status);
+        Some(Conclusion { status_events, ..Conclusion::of_status(status) })
+    }
+
+    async fn observe(
+        &self,
+        packed: &Packed<DynamoGraphDeployment>,
+        graph: DynamoGraphDeployment,
+    ) -> Result<Observed, Interruption> {
+        let cached = observe::cached(&self.caches, &self.settings, packed, graph)?;
+        let needs = match needs(&cached, &self.settings) {
+            Ok(needs) => needs,
+            Err(obstacle) => return Ok(Observed::blocked(cached, Target::default(), Blocked::Violation(obstacle))),
+        };
+        match read(&self.applier, &self.apis, &self.settings, &cached, &needs).await {
+            Ok(reads) => Ok(Observed::complete(cached, needs.target, reads)),
+            Err(error) => match rejection([&error]) {
+                Some(obstacle) => Ok(Observed::blocked(cached, needs.target, Blocked::Rejection(obstacle))),
+                None => Err(error.into()),
+            },
+        }
+    }
+
+    fn plan(&self, observed: &Observed, _: Timestamp) -> Result<Plan, Blocked> {
+        if let Some(blocked) = &observed.blocked {
+            return Err(blocked.clone());
+        }
+        let valid = validate(&observed.graph, &self.settings, observed.validation_context());
+        Ok(plan::plan(&valid.map_err(Blocked::Violation)?, observed))
+    }
+
+    async fn apply(&self, observed: &Observed, plan: Result<Plan, Blocked>) -> Result<Pass, Interruption> {
         let label = async {
-            match &key {
-                Some(key) => self.labeler.label(key).await,
+            match TopologyKey::of(&observed.graph) {
+                Some(key) => self.labeler.label(&key).await,
                 None => LabelingResult::default(),
             }
         };
-        // Neither waits for the other, nor for what hinders it.
-        let (done, labeled) = join!(self.serve(&packed, cached), label);
-        let action = done?;
-        let action = labeled.again.map_or(action, |after| action.no_later_than(after));
-        match labeled.failed {
-            Some(error) if error.class() == Class::Transient => Err(error),
+        let write = async {
+            match plan {
+                Ok(plan) => self.write(observed, plan).await.map(Ok),
+                Err(blocked) => Ok(Err(blocked)),
+            }
+        };
+        // Neither waits for the other, nor fails with it.
+        let (written, labeled) = join!(write, label);
+        Ok(Pass { written: written?, labeled })
+    }
+
+    fn conclude(&self, observed: &Observed, pass: &Pass, now: Timestamp) -> Conclusion<Self::Status> {
+        let (mut status, next) = match &pass.written {
+            Err(blocked) => (status::of_obstacle(observed, blocked.obstacle(), now), blocked.next()),
+            Ok(Written { plan, applied, rejection, diagnose_after }) => {
+                let status = status::status(observed, plan, applied, rejection.as_ref(), now);
+                let waits = !applied.tally.waiting.is_empty() || plan.obstacle.is_some() || rejection.is_some();
+                let next = if waits { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
+                (status, diagnose_after.map_or(next, |after| next.no_later_than(after)))
+            }
+        };
+        let (health, generation) = (self.nats_etcd.current(), observed.graph.metadata.generation);
+        nats_etcd::status::set_health(&mut status, &health, generation, now);
+        let next = pass.labeled.again.map_or(next, |after| next.no_later_than(after));
+        let next = if pass.labeled.failed.is_some() { next.no_later_than(OBSTACLE_RETRY) } else { next };
+        let status_events = events::events(observed.graph.status.as_ref(), &status);
+        Conclusion { status: Some(status), pace: Pace::Limited, status_events, next, ..Conclusion::default() }
+    }
+
+    /// A failure to label pods must not keep the status from being written.
+    async fn after_status(&self, _: Observed, pass: Pass) -> Result<(), Interruption> {
+        match pass.labeled.failed {
+            Some(error) if error.class() == Class::Transient => Err(error.into()),
             Some(error) => {
                 warn!(%error, "failed to set topology labels on pod");
-                Ok(action.no_later_than(OBSTACLE_RETRY))
+                Ok(())
             }
-            None => Ok(action),
+            None => Ok(()),
         }
     }
+}
 
-    /// Advances a graph, writes its status and publishes events.
-    async fn serve(&self, packed: &Packed<DynamoGraphDeployment>, cached: Cached) -> Result<Action, Error> {
-        let now = Timestamp::now();
-        let (mut status, action) = self.advance(cached, now).await?;
-        let (verdict, generation) = (self.infrastructure.verdict(), packed.metadata.generation);
-        infrastructure::status::tell(&mut status, &verdict, generation, now);
-        match self.applier.report_status(packed, &status).await? {
-            Reported::Later(rest) => return Ok(Action::requeue(rest)),
-            Reported::Written => {
-                self.publish(&without_spec(packed), &status);
-            }
-            Reported::Unchanged => {}
+/// Result of the writes of one reconcile.
+pub struct Pass {
+    written: Result<Written, Blocked>,
+    labeled: LabelingResult,
+}
+
+/// What was written to advance a graph.
+struct Written {
+    plan: Plan,
+    applied: Applied,
+    /// What the API server rejected.
+    rejection: Option<Obstacle>,
+    /// When to diagnose pods again.
+    diagnose_after: Option<Duration>,
+}
+
+impl Blocked {
+    /// When to reconcile again.
+    fn next(&self) -> Action {
+        match self {
+            Self::Violation(_) => Action::await_change(),
+            Self::Rejection(_) => Action::requeue(OBSTACLE_RETRY),
         }
-        Ok(action)
     }
+}
 
-    /// Reads, validates, plans and applies. Returns the status after it.
-    async fn advance(&self, cached: Cached, now: Timestamp) -> Result<(DynamoGraphDeploymentStatus, Action), Error> {
-        let blocked = |observed: &Observed, obstacle: &Obstacle, action| {
-            Ok((status::of_obstacle(observed, obstacle, now), action))
-        };
-        let needs = match needs(&cached, &self.settings) {
-            Ok(needs) => needs,
-            Err(obstacle) => {
-                let observed = Observed::complete(cached, Target::default(), Reads::default());
-                return blocked(&observed, &obstacle, Action::await_change());
-            }
-        };
-        let reads = match read(&self.applier, &self.apis, &self.settings, &cached, &needs).await {
-            Ok(reads) => reads,
-            Err(error) => {
-                let Some(rejection) = rejection([&error]) else { return Err(error) };
-                let observed = Observed::complete(cached, needs.target, Reads::default());
-                return blocked(&observed, &rejection, Action::requeue(OBSTACLE_RETRY));
-            }
-        };
-        let observed = &Observed::complete(cached, needs.target, reads);
-        let valid = match validate(&observed.graph, &self.settings, observed.validation_context()) {
-            Ok(valid) => valid,
-            Err(violations) => return blocked(observed, &violations, Action::await_change()),
-        };
-        let plan = plan::plan(&valid, observed);
+impl Reconciler {
+    /// Writes what differs from the plan, and diagnoses pods that do not become ready.
+    async fn write(&self, observed: &Observed, plan: Plan) -> Result<Written, Error> {
         let mut applied = apply::apply(&self.applier, &self.events, &self.caches, observed, &plan).await;
-        let diagnose_after = self.diagnose_pods(observed, &plan, &mut applied, now).await;
+        let diagnose_after = self.diagnose_pods(observed, &plan, &mut applied, Timestamp::now()).await;
         let rejection = rejection(&applied.tally.failed);
         if rejection.is_none()
             && let Some(error) = applied.tally.failed.pop()
@@ -177,10 +239,7 @@ impl Reconciler {
         for error in applied.tally.failed.iter().filter(|error| error.class() == Class::Transient) {
             info!(graph = observed.graph.name_any(), %error, "a write failed and will be retried");
         }
-        let waits = !applied.tally.waiting.is_empty() || plan.obstacle.is_some() || rejection.is_some();
-        let action = if waits { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
-        let status = status::status(observed, &plan, &applied, rejection.as_ref(), now);
-        Ok((status, diagnose_after.map_or(action, |after| action.no_later_than(after))))
+        Ok(Written { plan, applied, rejection, diagnose_after })
     }
 
     /// Diagnoses the pods of a graph on Grove that do not become ready; returns when to repeat it. The component
@@ -204,32 +263,4 @@ impl Reconciler {
         applied.troubles = troubles.unwrap_or_default();
         Some(after)
     }
-
-    /// Writes the status of a graph that cannot be parsed, or has a component that cannot; changes nothing else.
-    async fn unreadable(&self, packed: &Packed<DynamoGraphDeployment>, error: &UnpackError) -> Result<Action, Error> {
-        let graph = without_spec(packed);
-        let obstacle = Obstacle {
-            ready_reason: conditions::graph::FAILED,
-            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
-            message: error.to_string(),
-        };
-        let status = status::of_unreadable(&graph, &obstacle, Timestamp::now());
-        if self.applier.patch_status(packed, &status).await? {
-            self.publish(&graph, &status);
-        }
-        Ok(Action::await_change())
-    }
-
-    /// Publishes events for what changed between the stored status and this one.
-    fn publish(&self, graph: &DynamoGraphDeployment, status: &DynamoGraphDeploymentStatus) {
-        for event in events::events(graph.status.as_ref(), status) {
-            self.events.publish(&graph.object_ref(&()), event);
-        }
-    }
-}
-
-/// A graph with its metadata and stored status.
-fn without_spec(packed: &Packed<DynamoGraphDeployment>) -> DynamoGraphDeployment {
-    let status = serde_json::from_value(packed.status()).ok();
-    DynamoGraphDeployment { metadata: packed.metadata.clone(), spec: Default::default(), status }
 }

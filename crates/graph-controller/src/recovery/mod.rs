@@ -1,7 +1,7 @@
-//! Pods that nobody else replaces although they cannot serve any more: engines whose group has lost one, and restored
-//! engines whose memory is gone.
+//! Replaces pods that cannot serve any more and that no controller replaces: engines of a group that lost one, and
+//! restored engines that lost their GPU memory.
 
-mod decide;
+mod plan;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,33 +15,33 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt};
 use tracing::{debug, info, warn};
 
-use self::decide::{Episodes, has_lost_its_memory, lost_group};
+use self::plan::{GroupRestarts, lost_gpu_memory, lost_group};
 
-/// Replaces pods by deleting them; whoever made them makes others.
+/// Replaces pods by deleting them; their controllers create new ones.
 #[derive(Clone)]
 pub struct Recovery {
-    /// The only way to write.
+    /// Writes.
     applier: Applier,
-    /// Where events go.
+    /// Records events.
     events: EventSink,
     /// The pods.
     pods: Store<Packed<Pod>>,
-    /// Groups that begin anew.
-    episodes: Arc<Mutex<Episodes>>,
+    /// Groups that restart.
+    restarts: Arc<Mutex<GroupRestarts>>,
 }
 
 impl Recovery {
     /// Writes through `applier`, and reads `pods`.
     pub fn new(applier: Applier, events: EventSink, pods: Store<Packed<Pod>>) -> Self {
-        Self { applier, events, pods, episodes: Arc::default() }
+        Self { applier, events, pods, restarts: Arc::default() }
     }
 
-    fn episodes(&self) -> MutexGuard<'_, Episodes> {
-        self.episodes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn restarts(&self) -> MutexGuard<'_, GroupRestarts> {
+        self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An engine has ended that works together with others: all of them begin anew, at once. What is left of the group
-    /// holds memory and sockets that the next ones need, and serves nobody.
+    /// Restarts all engines of a group of which one has ended. The rest of the group serves no requests, and holds
+    /// memory and sockets that the next engines need.
     ///
     /// # Errors
     /// What the API server answered.
@@ -52,14 +52,14 @@ impl Recovery {
         let all = self.pods.all();
         let members: Vec<_> = all.iter().filter(|member| group.has(&member.metadata)).collect();
         let uids = members.iter().filter_map(|member| member.uid()).collect();
-        let doomed = self.episodes().doomed(&group, &uid, &uids);
-        let mut doomed: Vec<_> =
-            members.into_iter().filter(|member| member.uid().is_some_and(|uid| doomed.contains(&uid))).collect();
-        // The one that has ended goes last: while it is there, a deletion that was refused is tried again.
-        doomed.sort_by_key(|member| member.uid().as_deref() == Some(&uid));
+        let to_delete = self.restarts().to_delete(&group, &uid, &uids);
+        let mut to_delete: Vec<_> =
+            members.into_iter().filter(|member| member.uid().is_some_and(|uid| to_delete.contains(&uid))).collect();
+        // The ended one is deleted last: while it exists, a rejected deletion is retried.
+        to_delete.sort_by_key(|member| member.uid().as_deref() == Some(&uid));
         let mut refused = None;
-        let deleted = doomed.len();
-        for member in doomed {
+        let deleted = to_delete.len();
+        for member in to_delete {
             if member.uid().as_deref() == Some(&uid)
                 && let Some(error) = refused.take()
             {
@@ -73,7 +73,7 @@ impl Recovery {
         if let Some(error) = refused {
             return Err(error);
         }
-        self.episodes().end(&group);
+        self.restarts().end(&group);
         // Deletions of a pod that the cache does not have any more are not waited for.
         let cached = self.pods.get(&Key::of(packed.as_ref())).and_then(|cached| cached.uid());
         if cached.as_deref() != Some(&uid) {
@@ -91,9 +91,9 @@ impl Recovery {
     ///
     /// # Errors
     /// What the API server answered.
-    pub async fn replace_forgetful(&self, packed: Arc<Packed<Pod>>) -> Result<Action, Error> {
+    pub async fn replace_after_gms_restart(&self, packed: Arc<Packed<Pod>>) -> Result<Action, Error> {
         let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
-        if !has_lost_its_memory(&pod) {
+        if !lost_gpu_memory(&pod) {
             return Ok(Action::await_change());
         }
         self.applier.delete(&pod, &pod.uid().unwrap_or_default()).await?;

@@ -11,7 +11,7 @@ use controller_kit::{
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::Client;
 
-use crate::request::decide::generated::tracking_labels;
+use crate::request::plan::generated::tracking_labels;
 
 /// Who writes the ConfigMap.
 const MANAGER: &str = "dynamo-output-relay";

@@ -17,7 +17,7 @@ use super::{
     apply::{HandOver, HandOverError, Recipient},
     ending, progress,
 };
-use crate::request::decide::job::PROFILER;
+use crate::request::plan::job::PROFILER;
 
 /// How often the profiler is looked at.
 const ROUND: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! I/O out: carries a decision on a request out.
+//! Carries out the plan of a request.
 //!
 //! Order: what is left of an earlier profile goes first; accounts come before the Job whose pod runs under them,
 //! ConfigMaps before the graph that reads them.
@@ -19,9 +19,10 @@ use kube::{ResourceExt, core::ApiResource};
 use serde_json::Value;
 
 use super::{
-    decide::{Decision, HandOver, Learnt, Stage, taken},
-    observe::{Caches, Observed},
-    standing::{graph_name, is_graph_of},
+    model::{Applied, HandOver, Observed, Plan, Stage},
+    observe::Caches,
+    phase::{graph_name, is_graph_of},
+    plan::taken,
 };
 use crate::graph::{
     apply::shared::{write_binding, write_shared},
@@ -29,67 +30,47 @@ use crate::graph::{
     observe::live_value,
 };
 
-/// What became of a decision.
-#[derive(Debug)]
-pub struct Acted {
-    /// Where the request stands.
-    pub stage: Stage,
-    /// What was learnt on the way.
-    pub learnt: Learnt,
-    /// The Job as it was made.
-    pub job: Option<Job>,
-    /// The graph that was made.
-    pub made_graph: Option<String>,
-    /// ConfigMaps that could not be written, one line each.
-    pub refused: Vec<String>,
-}
-
-/// Carries a decision out.
+/// Carries out a plan.
 ///
 /// # Errors
-/// What goes away by itself.
-pub async fn apply(
-    applier: &Applier,
-    caches: &Caches,
-    observed: &Observed,
-    decision: Decision,
-) -> Result<Acted, Error> {
-    let mut acted = Acted {
-        stage: decision.stage,
-        learnt: decision.learnt,
+/// Transient failures.
+pub async fn apply(applier: &Applier, caches: &Caches, observed: &Observed, plan: Plan) -> Result<Applied, Error> {
+    let mut applied = Applied {
+        stage: plan.stage,
+        findings: plan.findings,
         job: observed.job.clone(),
         made_graph: None,
         refused: Vec::new(),
     };
-    if let Some(job) = &decision.delete_job {
+    if let Some(job) = &plan.delete_job {
         applier.delete(job, &observed.uid).await?;
     }
-    if let Some(output) = &decision.delete_output {
+    if let Some(output) = &plan.delete_output {
         applier.delete(output, &observed.uid).await?;
     }
-    let blocked = match &decision.account {
+    let blocked = match &plan.account {
         Some(wanted) => account(applier, caches, observed, wanted).await?,
         None => None,
     };
-    // The next look tries again.
-    let job = decision.job.as_ref().filter(|_| blocked.is_none());
-    acted.stage = blocked.unwrap_or(acted.stage);
+    // The next reconcile retries.
+    let job = plan.job.as_ref().filter(|_| blocked.is_none());
+    applied.stage = blocked.unwrap_or(applied.stage);
     if let Some(job) = job {
-        make_job(applier, observed, job, &mut acted).await?;
+        make_job(applier, observed, job, &mut applied).await?;
     }
-    for map in &decision.config_maps {
-        write_config_map(applier, caches, observed, map, &mut acted).await?;
+    for map in &plan.config_maps {
+        write_config_map(applier, caches, observed, map, &mut applied).await?;
     }
-    if let Some(graph) = decision.graph {
-        make_graph(applier, observed, graph, &mut acted).await?;
+    if let Some(graph) = plan.graph {
+        make_graph(applier, observed, graph, &mut applied).await?;
     }
-    if let Some(hand_over) = &decision.hand_over {
+    if let Some(hand_over) = &plan.hand_over {
         give(applier, observed, hand_over).await?;
     }
-    if matches!(acted.stage, Stage::Deleted(_)) {
+    if matches!(applied.stage, Stage::Deleted(_)) {
         confirm_deletion(applier, observed).await?;
     }
-    Ok(acted)
+    Ok(applied)
 }
 
 /// Lets a request go that is being deleted: takes off the finalizer of another operator, and nothing else. Its Job and
@@ -140,10 +121,10 @@ fn refused(error: Error) -> Result<Stage, Error> {
 }
 
 /// A Job cannot be changed, so it is made or it is not.
-async fn make_job(applier: &Applier, observed: &Observed, job: &Job, acted: &mut Acted) -> Result<(), Error> {
+async fn make_job(applier: &Applier, observed: &Observed, job: &Job, applied: &mut Applied) -> Result<(), Error> {
     let desired = Desired::of(job, &observed.uid)?.only_if_unchanged();
     match applier.apply(&desired, None).await {
-        Ok(Outcome::Created(made)) => acted.job = serde_json::from_value(made).ok(),
+        Ok(Outcome::Created(made)) => applied.job = serde_json::from_value(made).ok(),
         Ok(_) => {}
         Err(Error::Changed { object }) => {
             if let Some(live) = applier.find::<Job>(&object.namespace, &object.name).await? {
@@ -152,11 +133,11 @@ async fn make_job(applier: &Applier, observed: &Observed, job: &Job, acted: &mut
                     return Err(Error::Changed { object });
                 }
                 let message = format!("{object} exists and is not of this request; delete or rename it");
-                acted.stage = Stage::Blocked { reason: reason::NAME_TAKEN, message };
+                applied.stage = Stage::Blocked { reason: reason::NAME_TAKEN, message };
             }
         }
-        Err(error) if error.class() == Class::Invalid => acted.stage = Stage::JobRefused(error.to_string()),
-        Err(error) => acted.stage = refused(error)?,
+        Err(error) if error.class() == Class::Invalid => applied.stage = Stage::JobRefused(error.to_string()),
+        Err(error) => applied.stage = refused(error)?,
     }
     Ok(())
 }
@@ -172,7 +153,7 @@ async fn write_config_map(
     caches: &Caches,
     observed: &Observed,
     map: &ConfigMap,
-    acted: &mut Acted,
+    applied: &mut Applied,
 ) -> Result<(), Error> {
     let mut desired = Desired::of(map, &observed.uid)?;
     for key in [labels::REQUEST_NAME, labels::REQUEST_NAMESPACE] {
@@ -181,39 +162,39 @@ async fn write_config_map(
     }
     let live = live_value(&caches.config_maps, &observed.namespace, &map.name_any());
     match applier.apply(&desired, live.as_ref()).await {
-        Ok(Outcome::Waiting { reason }) => acted.refused.push(format!("ConfigMap {}: {reason}", map.name_any())),
+        Ok(Outcome::Waiting { reason }) => applied.refused.push(format!("ConfigMap {}: {reason}", map.name_any())),
         Ok(_) => {}
         Err(error) if error.class() == Class::Transient => return Err(error),
-        Err(error) => acted.refused.push(error.to_string()),
+        Err(error) => applied.refused.push(error.to_string()),
     }
     Ok(())
 }
 
-async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, acted: &mut Acted) -> Result<(), Error> {
+async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, applied: &mut Applied) -> Result<(), Error> {
     let resource = ApiResource::erase::<DynamoGraphDeployment>(&());
     let desired = Desired::dynamic(resource.clone(), graph, &observed.uid)?.only_if_unchanged();
     match applier.apply(&desired, None).await {
-        Ok(_) => acted.made_graph = Some(desired.id().name.clone()),
+        Ok(_) => applied.made_graph = Some(desired.id().name.clone()),
         Err(Error::Changed { object }) => {
             // The cache does not show it yet, or it came in between.
             let Some(live) = applier.get(&resource, &object).await? else { return Err(Error::Changed { object }) };
             let live: DynamoGraphDeployment = parse(live, &object)?;
             if !is_graph_of(&live, &observed.request) {
                 let message = taken(observed, &object.name);
-                acted.stage = Stage::Deploying { reason: reason::NAME_TAKEN, message, stuck: true };
+                applied.stage = Stage::Deploying { reason: reason::NAME_TAKEN, message, stuck: true };
             }
         }
         Err(error) => match error.class() {
             Class::Transient => return Err(error),
             Class::Webhook => {
                 let (reason, message) = (reason::WEBHOOK_UNAVAILABLE, error.to_string());
-                acted.stage = Stage::Deploying { reason, message, stuck: false };
+                applied.stage = Stage::Deploying { reason, message, stuck: false };
             }
             Class::Forbidden => {
                 let (reason, message) = (reason::FORBIDDEN, error.to_string());
-                acted.stage = Stage::Deploying { reason, message, stuck: true };
+                applied.stage = Stage::Deploying { reason, message, stuck: true };
             }
-            Class::Invalid | Class::Foreign => acted.stage = Stage::Rejected(error.to_string()),
+            Class::Invalid | Class::Foreign => applied.stage = Stage::Rejected(error.to_string()),
         },
     }
     Ok(())

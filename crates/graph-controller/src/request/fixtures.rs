@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api_types::v1beta1::DynamoGraphDeploymentRequest;
 use serde_json::{Value, json};
 
-use super::{observe::Observed, settings::Settings};
+use super::{model::Observed, settings::Settings};
 
 fn json_with(edit: impl FnOnce(&mut Value)) -> Value {
     let mut request = json!({

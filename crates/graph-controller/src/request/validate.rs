@@ -1,4 +1,4 @@
-//! The author's spec as a profiling Job may rely on it: every mistake is found here, all at once.
+//! Validates the spec of a request. Returns all violations at once.
 
 use api_types::{
     conversion::{ApiVersion, convert},
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     hardware::fill,
-    observe::{Claim, Observed, Search},
+    model::{CacheClaim, Observed, Search},
 };
 
 /// A request for which a profiler can run.
@@ -44,32 +44,32 @@ impl ValidRequest<'_> {
     }
 }
 
-/// Why no profiler can run.
+/// All violations of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Refusal {
-    /// Every mistake, with its field and a remedy.
-    pub mistakes: Vec<String>,
-    /// Whether something outside the spec is missing, so that it helps to look again.
+pub struct Violations {
+    /// Each with its field and a remedy.
+    pub messages: Vec<String>,
+    /// Whether something outside the spec is missing, so that a retry may help.
     pub outside: bool,
-    /// Whether all that is wrong is that somebody did not answer.
+    /// Whether the only problem is a source that did not answer.
     pub unanswered: bool,
 }
 
-impl Refusal {
+impl Violations {
     fn spec(&mut self, mistake: &str) {
-        self.mistakes.push(mistake.to_owned());
+        self.messages.push(mistake.to_owned());
         self.unanswered = false;
     }
 
     fn outside(&mut self, mistake: String) {
-        self.mistakes.push(mistake);
+        self.messages.push(mistake);
         self.outside = true;
         self.unanswered = false;
     }
 
     fn unanswered(&mut self, question: String) {
-        self.unanswered = self.mistakes.is_empty();
-        self.mistakes.push(question);
+        self.unanswered = self.messages.is_empty();
+        self.messages.push(question);
         self.outside = true;
     }
 }
@@ -78,28 +78,29 @@ impl Refusal {
 ///
 /// # Errors
 /// All that is wrong with it.
-pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Refusal> {
+pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Violations> {
     let spec = &observed.request.spec;
-    let mut refusal = Refusal::default();
+    let mut violations = Violations::default();
     if spec.search_strategy == SearchStrategy::Thorough && spec.backend == RequestBackend::Auto {
-        refusal.spec(
+        violations.spec(
             "spec.searchStrategy: thorough is not possible with spec.backend auto; set spec.backend to sglang, trtllm or vllm",
         );
     }
-    if let Claim::Missing(name) = &observed.cache_claim {
+    if let CacheClaim::Missing(name) = &observed.cache_claim {
         let place = &observed.namespace;
-        refusal.outside(format!(
+        violations.outside(format!(
             "spec.modelCache.pvcName: there is no PersistentVolumeClaim {place}/{name}; create it, or name another one"
         ));
     }
     let default = Some(observed.settings.args.dgdr_default_image.as_str());
     let image = [spec.image.as_deref(), default].into_iter().flatten().find(|image| !image.is_empty());
     if image.is_none() {
-        refusal.spec("spec.image: there is no image of a profiler; name one, for example that of the Dynamo planner");
+        violations
+            .spec("spec.image: there is no image of a profiler; name one, for example that of the Dynamo planner");
     }
-    let hardware = hardware(observed, &mut refusal);
-    match image.filter(|_| refusal.mistakes.is_empty()) {
-        None => Err(refusal),
+    let hardware = hardware(observed, &mut violations);
+    match image.filter(|_| violations.messages.is_empty()) {
+        None => Err(violations),
         Some(image) => {
             let (output_claim, config_map) = only_in_alpha(observed);
             Ok(ValidRequest {
@@ -114,10 +115,10 @@ pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Refusal> {
     }
 }
 
-/// What the author says, and what was found where the author says nothing. A profile that has to begin anew is planned
+/// What the user says, and what was found where the user says nothing. A profile that has to begin anew is planned
 /// with what the first one was planned with, if the cluster does not tell again: its nodes with GPUs may be gone for
 /// want of work.
-fn hardware(observed: &Observed, refusal: &mut Refusal) -> Value {
+fn hardware(observed: &Observed, violations: &mut Violations) -> Value {
     let given = observed.request.spec.hardware.clone().unwrap_or_default();
     let mut whole = given.clone();
     if let Search::Found(found) = &observed.hardware {
@@ -137,11 +138,11 @@ fn hardware(observed: &Observed, refusal: &mut Refusal) -> Value {
         };
         let mistake = format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", "));
         match &observed.hardware {
-            Search::Unanswered(_) => refusal.unanswered(mistake),
-            _ => refusal.outside(mistake),
+            Search::Unanswered(_) => violations.unanswered(mistake),
+            _ => violations.outside(mistake),
         }
     }
-    // The author's own words stay as they were written.
+    // The user's own words stay as they were written.
     let mut json = serde_json::to_value(&whole).unwrap_or_default();
     if let (Some(json), Some(own)) = (json.as_object_mut(), observed.spec.get("hardware").and_then(Value::as_object)) {
         for (key, value) in own.iter().filter(|(_, value)| !value.is_null() && *value != "") {
@@ -177,7 +178,7 @@ pub fn needs_search(hardware: Option<&Hardware>) -> bool {
     !missing_facts(&hardware.cloned().unwrap_or_default()).is_empty()
 }
 
-/// The kind of GPU that the author wants.
+/// The kind of GPU that the user wants.
 pub fn wanted_gpu(hardware: Option<&Hardware>) -> Option<GpuSku> {
     hardware.and_then(|hardware| hardware.gpu_sku)
 }

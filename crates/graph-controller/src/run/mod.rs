@@ -55,8 +55,8 @@ use crate::{
         },
         settings::Settings,
     },
-    infrastructure,
-    infrastructure::Places,
+    nats_etcd,
+    nats_etcd::Places,
     request::settings::RequestArgs,
     scaling_adapter,
     scaling_adapter::observe::named_by,
@@ -130,7 +130,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         pods: vec![caches.worker_pods.clone()],
     };
     let labeler = TopologyLabeler::new(applier.clone(), events.clone(), caches.worker_pods.clone());
-    let (infrastructure, graphs_to_tell) = infrastructure::start(&context, own_namespace, places);
+    let (health, graphs_to_tell) = nats_etcd::start(&context, own_namespace, places);
     let pods = Arc::new(PodWatcher::new(client()));
     let reconciler = Reconciler {
         applier: applier.clone(),
@@ -138,17 +138,14 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         events,
         apis,
         settings,
-        infrastructure,
+        nats_etcd: health,
         labeler,
         caches: caches.clone(),
     };
     let secrets_changed = pull_secrets.map(|secrets| grove::of_pull_secrets(secrets, &by_concern));
-    let controller = controller.writes_with(&applier).also(graphs_to_look_at).also(graphs_to_tell);
+    let controller = controller.also(graphs_to_look_at).also(graphs_to_tell);
     let serving = secrets_changed.into_iter().fold(controller, Controller::also);
-    let serving = serving.run(&context, move |graph| {
-        let reconciler = reconciler.clone();
-        async move { reconciler.reconcile(graph).await }
-    });
+    let serving = serving.drive(&context, Arc::new(reconciler));
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready in
     // between.
     join!(serving, scaling, requesting, recovering, async { secrets_gate.open() });

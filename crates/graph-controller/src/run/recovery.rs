@@ -26,7 +26,7 @@ pub(super) async fn run(context: &Context, settings: &Settings, events: &EventSi
             let (recovery, controller) = open(context, events, labels::RESTORE_TARGET);
             let replace = move |pod| {
                 let recovery = recovery.clone();
-                async move { recovery.replace_forgetful(pod).await }
+                async move { recovery.replace_after_gms_restart(pod).await }
             };
             controller.run(context, replace).await;
         }

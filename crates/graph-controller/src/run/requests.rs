@@ -92,16 +92,10 @@ impl Requests {
         let reconciler = Reconciler { observer, applier: applier.clone(), events: EventSink::new(client(), NAME) };
         let (store, other) = (self.store.clone(), self.store);
         let controller = Controller::new(self.watch)
-            .writes_with(&applier)
             .triggered_by(job_watch, move |job| named_by(&store, job, labels::REQUEST))
             .triggered_by(map_watch, move |map| requests_of(&other, map))
             .also(from_graphs);
-        controller
-            .run(context, move |request| {
-                let reconciler = reconciler.clone();
-                async move { reconciler.reconcile(request).await }
-            })
-            .await;
+        controller.drive(context, Arc::new(reconciler)).await;
     }
 }
 

@@ -119,7 +119,7 @@ impl Bed {
         let mut settings = OperatorConfiguration::default();
         settings.orchestrators.grove.enabled = Some(grove);
         settings.ingress.controller_class_name = "nginx".to_owned();
-        // As in the chart of the Go operator.
+        // As in the chart of the upstream operator.
         settings.orchestrators.grove.termination_delay.0 = Duration::from_secs(4 * 3600);
         let context = Context {
             name: NAME,
@@ -149,7 +149,8 @@ impl Bed {
         self.start();
     }
 
-    /// Ends the controller and starts another one, with NATS and etcd at these addresses and credentials from a Secret if it has a name.
+    /// Ends the controller and starts another one, with NATS and etcd at these addresses and credentials from a Secret
+    /// if it has a name.
     pub fn restart_with_servers(&mut self, nats: &str, etcd: &str, secret: &str) {
         let mut settings = OperatorConfiguration::clone(&self.context.settings);
         settings.infrastructure.nats_address = nats.to_owned();
@@ -195,8 +196,8 @@ impl Bed {
         lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
-    /// Waits until the controller has finished a reconcile that began after now, by changing an annotation of a graph that it
-    /// does not care about.
+    /// Waits until the controller has finished a reconcile that began after now, by changing an annotation of a graph
+    /// that it does not care about.
     pub async fn until_reconciled(&self, graph: &str) {
         let before = self.counter("reconcile_total", "");
         let patch = json!({ "metadata": { "annotations": { "example.com/poked": before.to_string() } } });

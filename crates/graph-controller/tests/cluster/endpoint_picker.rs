@@ -27,7 +27,7 @@ async fn pool_and_configuration_come_with_the_picker_are_repaired_and_go_with_it
         |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["epp-config-dynamo.yaml"].contains("picker"));
     bed.until("chat-epp-config", "there", file).await;
 
-    // The reference notices no change of an object that has no generation.
+    // The upstream operator notices no change of an object that has no generation.
     let emptied = json!({ "data": { "epp-config-dynamo.yaml": "" } });
     let maps = bed.api::<ConfigMap>();
     maps.patch("chat-epp-config", &Default::default(), &kube::api::Patch::Merge(emptied)).await.unwrap();
@@ -42,7 +42,7 @@ async fn pool_and_configuration_come_with_the_picker_are_repaired_and_go_with_it
     bed.gone::<ConfigMap>("chat-epp-config").await;
 }
 
-/// The reference deletes some objects by name alone.
+/// The upstream operator deletes some objects by name alone.
 #[tokio::test]
 async fn an_object_of_somebody_else_is_neither_changed_nor_deleted() {
     let bed = Bed::new("foreign-pool").await;

@@ -1,4 +1,5 @@
-//! Graphs on Grove. Nobody here runs Grove, so the tests make what it would make of a PodCliqueSet, and say how far it is.
+//! Graphs on Grove. Nobody here runs Grove, so the tests make what it would make of a PodCliqueSet, and say how far it
+//! is.
 
 use api_types::{
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
@@ -330,7 +331,8 @@ async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
     bed.until("chat", "content with the key", |graph| told(graph).is_none()).await;
 }
 
-/// An install for one namespace has no right to what belongs to the cluster: the workers run, and the graph says what is missing.
+/// An install for one namespace has no right to what belongs to the cluster: the workers run, and the graph says what
+/// is missing.
 #[tokio::test]
 async fn a_topology_that_may_not_be_read_keeps_no_graph_from_running() {
     let Some(bed) = Bed::on_grove("grove-hidden").await else { return };

@@ -1,4 +1,4 @@
-//! Graphs whose image is built from an archive: the API of 2025.
+//! Graphs whose image is built from an archive: the legacy API.
 
 use api_types::{
     conversion::{ApiVersion, convert},

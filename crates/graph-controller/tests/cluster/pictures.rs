@@ -1,5 +1,5 @@
-//! Decisions on old pictures: the cache is fed by hand with what was live before, as after a restart against an API server whose own
-//! cache lags. One pass on such a picture costs a request, and no worker that serves.
+//! Decisions on old pictures: the cache is fed by hand with what was live before, as after a restart against an API
+//! server whose own cache lags. One pass on such a picture costs a request, and no worker that serves.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +86,7 @@ async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), Error> {
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
     let scope = Scope::Namespace(bed.namespace.clone());
     let settings = Settings::of(&OperatorConfiguration::default(), &scope);
-    let cached = cached(&caches, &settings, &caches.graphs.all().pop().unwrap()).unwrap();
+    let cached = cached(&caches, &settings, &caches.graphs.all().pop().unwrap(), graph).unwrap();
     let observed = Observed::complete(cached, Target::default(), Reads::default());
     let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
     let plan = plan::plan(&valid, &observed);
@@ -180,7 +180,8 @@ async fn workers_that_the_cache_lacks_are_not_taken_away() {
     }
 }
 
-/// An object that the watch does not select any more, because a label was taken off it, gets the label back and keeps its workers.
+/// An object that the watch does not select any more, because a label was taken off it, gets the label back and keeps
+/// its workers.
 #[tokio::test]
 async fn a_label_is_brought_back_and_the_workers_stay() {
     let bed = Bed::without_controller("label", false).await;
@@ -199,8 +200,8 @@ async fn a_label_is_brought_back_and_the_workers_stay() {
     assert_eq!(api.get(&decode.name_any()).await.unwrap().spec.component.replicas, Some(DESIRED));
 }
 
-/// In each phase of a rollout, with components that come up independently of each other, a pass on each picture since the beginning
-/// leaves enough workers of every component.
+/// In each phase of a rollout, with components that come up independently of each other, a pass on each picture since
+/// the beginning leaves enough workers of every component.
 #[tokio::test]
 async fn no_picture_of_a_rollout_takes_away_workers_that_serve() {
     // Seeds of a linear congruential generator; each makes other components lag.

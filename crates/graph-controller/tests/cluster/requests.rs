@@ -6,6 +6,7 @@ use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as 
 use controller_kit::{
     apply::{Applier, Error},
     conditions::find,
+    controller::reconcile,
     events::EventSink,
     metrics::Metrics,
     store::{Packed, Store},
@@ -15,7 +16,8 @@ use graph_controller::{
     relay::apply::{HandOver, HandOverError, Recipient},
     request::{
         Reconciler,
-        observe::{Caches, Observer, Search, gpus::Gpus},
+        model::Search,
+        observe::{Caches, Observer, gpus::Gpus},
         settings::Settings,
     },
 };
@@ -207,7 +209,7 @@ async fn graphs_that_the_profiler_starts_are_counted_and_not_forgotten() {
     assert!(counts(&[])(&ended), "{:?}", ended.status);
 }
 
-/// The definitions of the Go operator, which does not declare all of our status.
+/// The definitions of the upstream operator, which does not declare all of our status.
 fn theirs() -> Vec<Value> {
     let mut definitions = own_definitions();
     let requests =
@@ -240,7 +242,8 @@ async fn a_request_goes_its_way_under_the_definitions_of_the_go_operator() {
     assert_eq!(bed.writes_of("DynamoGraphDeploymentRequest"), writes);
 }
 
-/// Looks at the request once, as where the whole cluster is served: profilers have an account that is bound to this ClusterRole.
+/// Looks at the request once, as where the whole cluster is served: profilers have an account that is bound to this
+/// ClusterRole.
 async fn look_once(bed: &Bed, client: Client, role: &str) {
     let caches = Caches {
         requests: Store::new(),
@@ -255,7 +258,7 @@ async fn look_once(bed: &Bed, client: Client, role: &str) {
     let observer = Observer::new(client.clone(), applier.clone(), caches, settings);
     let reconciler = Reconciler { observer, applier, events: EventSink::new(client, NAME) };
     let request = serde_json::to_value(bed.api::<Request>().get("chat").await.unwrap()).unwrap();
-    reconciler.reconcile(Arc::new(Packed::from_value(request).unwrap())).await.unwrap();
+    reconcile(&reconciler, &Packed::from_value(request).unwrap()).await.unwrap();
 }
 
 fn is_stalled(phase: RequestPhase, reason: &str, words: &str) -> impl Fn(&Request) -> bool {

@@ -1,4 +1,4 @@
-//! A restart that an author asks for, on live objects.
+//! A restart that a user asks for, on live objects.
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, RestartPhase};
 use kube::ResourceExt;

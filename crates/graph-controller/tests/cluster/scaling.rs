@@ -40,7 +40,8 @@ async fn told(bed: &Bed, about: &str, reason: &str) -> Vec<Event> {
     wait::until(format!("{reason} of {about}"), LIMIT, look).await.unwrap()
 }
 
-/// The reference tells the refusal, and again with each try. In silence, an autoscaler would go on by an old count for ever.
+/// The upstream operator tells the refusal, and again with each try. In silence, an autoscaler would go on by an old
+/// count for ever.
 #[tokio::test]
 async fn a_scale_that_the_graph_refuses_is_told_once_and_holds_up_no_status() {
     let bed = Bed::new("refused").await;
@@ -107,7 +108,7 @@ async fn a_count_that_is_set_on_the_graph_is_brought_back() {
     let has_three = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(3);
     let worker = bed.component("chat", "Decode").await;
     let scaled = bed.until(&worker.name_any(), "scaled", has_three).await;
-    // The author's file says 1, and the author forces it.
+    // The user's file says 1, and the user forces it.
     for _ in 0..5 {
         bed.apply(&with_adapter("chat")).await;
         bed.until("chat", "brought back", |g: &DynamoGraphDeployment| replicas(g) == Some(3)).await;
@@ -118,7 +119,7 @@ async fn a_count_that_is_set_on_the_graph_is_brought_back() {
     assert_eq!(after.metadata.generation, scaled.metadata.generation, "workers were taken away meanwhile");
 }
 
-/// The reference sends a deletion for every component without adapter, whosever object has that name.
+/// The upstream operator sends a deletion for every component without adapter, whosever object has that name.
 #[tokio::test]
 async fn an_adapter_goes_with_its_marker_and_others_stay() {
     let bed = Bed::new("marker").await;

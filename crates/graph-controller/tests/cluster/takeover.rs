@@ -1,5 +1,5 @@
-//! Namespaces of the Go operator on Grove, as the conformance kit has recorded them, taken over: no pod is replaced, and then
-//! everything goes on as if they had always been ours.
+//! Namespaces of the upstream operator on Grove, as the conformance kit has recorded them, taken over: no pod is
+//! replaced, and then everything goes on as if they had always been ours.
 
 #[path = "../kit/mod.rs"]
 mod kit;
@@ -23,10 +23,10 @@ use crate::{
     grove::{make_children, serve},
 };
 
-/// Kinds of what the Go operator makes for a graph on Grove, except Secrets.
+/// Kinds of what the upstream operator makes for a graph on Grove, except Secrets.
 const KINDS: [&str; 6] = ["ConfigMap", "PodCliqueSet", "Role", "RoleBinding", "Service", "ServiceAccount"];
 
-/// Creates the graph of a case and its objects, as the Go operator left them.
+/// Creates the graph of a case and its objects, as the upstream operator left them.
 async fn load(bed: &Bed, case: &Case, (graph, stored): (DynamoGraphDeployment, Value)) -> DynamoGraphDeployment {
     let elsewhere = graph.namespace().unwrap();
     let here = |value: &Value| -> Value {
@@ -58,7 +58,7 @@ async fn load(bed: &Bed, case: &Case, (graph, stored): (DynamoGraphDeployment, V
     graph
 }
 
-/// Changes a graph as its author does.
+/// Changes a graph as the user does.
 async fn edit(bed: &Bed, name: &str, change: impl Fn(&mut DynamoGraphDeployment)) {
     let api = bed.api::<DynamoGraphDeployment>();
     let attempt = async || {

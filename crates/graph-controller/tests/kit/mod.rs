@@ -11,7 +11,7 @@ use api_types::{
 };
 use serde_json::{Value, json};
 
-/// What the reference made of one example.
+/// What the upstream operator made of one example.
 pub struct Case {
     /// Name of the case.
     pub name: String,
@@ -35,7 +35,8 @@ impl Case {
         self.record["objects"].as_array().unwrap().iter().filter(move |object| object["kind"] == kind)
     }
 
-    /// The graphs of the example that the reference could work on, in the storage version, typed and as they are stored.
+    /// The graphs of the example that the upstream operator could work on, in the storage version, typed and as they
+    /// are stored.
     pub fn graphs(&self, kit: &Path) -> Vec<(DynamoGraphDeployment, Value)> {
         let file = kit.join("input").join(self.record["example"].as_str().unwrap());
         let text = std::fs::read_to_string(file).unwrap();

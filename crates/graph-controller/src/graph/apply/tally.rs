@@ -4,7 +4,7 @@ use std::future::Future;
 
 use futures::{StreamExt, stream};
 
-/// How many requests of one step are under way at a time: how many objects there are is the author's choice.
+/// How many requests of one step are under way at a time: how many objects there are is the user's choice.
 const AT_ONCE: usize = 8;
 
 /// Runs all of the steps, a few at a time. The results have the order of the steps.

@@ -4,19 +4,18 @@
 mod applied;
 mod needs;
 mod observed;
+mod obstacle;
 mod plan;
 mod valid;
 
 pub use self::{
     applied::{Applied, Tally, Troubles},
-    needs::{GroveNeeds, Needs, Reads, Target, TopologyNeed},
-    observed::{
-        Cached, LegacyResources, LiveCheckpoints, LiveGrove, MARKS, Observed, RunningPods, Served, is_current,
-        is_stalled,
-    },
+    needs::{GroveNeeds, LegacyResources, Needs, Reads, Served, Target, TopologyNeed},
+    observed::{Cached, LiveCheckpoints, LiveGrove, MARKS, Observed, RunningPods, is_current, is_stalled},
+    obstacle::{Blocked, Obstacle, Progress},
     plan::{
         Adapters, Capture, Child, ComponentCheckpoint, DesiredCheckpoint, GraphVolume, GrovePlan, Objects, Plan,
         Removal, Rollout, Scale, SharedAccount,
     },
-    valid::{Obstacle, Progress, ValidGraph, ValidationContext},
+    valid::{ValidGraph, ValidationContext},
 };

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use api_types::v1beta1::DynamoGraphDeploymentSpec;
+use api_types::{conversion::preserved::PreservedClaim, v1alpha1::DynamoComponent, v1beta1::DynamoGraphDeploymentSpec};
 use workload::{WorkloadProvider, device_claims::Claim};
 
-use super::observed::LegacyResources;
+use super::obstacle::Obstacle;
 
 /// The graph as it is reconciled.
 #[derive(Clone, Debug, Default)]
@@ -68,4 +68,33 @@ pub struct Reads {
     pub topology_domains: Option<Vec<String>>,
     /// GPUs behind claims by component, or why they cannot be counted.
     pub claimed_gpus: BTreeMap<String, Result<u32, String>>,
+}
+
+/// APIs that the cluster serves. None by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// LeaderWorkerSets, for replicas that span nodes.
+    pub leader_worker_sets: bool,
+    /// Grove.
+    pub grove: bool,
+    /// The KAI scheduler.
+    pub kai: bool,
+    /// The Volcano scheduler.
+    pub volcano: bool,
+    /// Checkpoints are enabled in the operator's configuration.
+    pub checkpoints: bool,
+    /// Reading the cluster topology is forbidden.
+    pub topology_hidden: bool,
+}
+
+/// What a graph of the legacy API needs beside its components.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LegacyResources {
+    /// The DynamoComponent that builds the image, without owner; none if no image is built, or by one that is not the
+    /// graph's.
+    pub build: Option<DynamoComponent>,
+    /// Volumes of single components.
+    pub claims: Vec<PreservedClaim>,
+    /// Why the image is not built yet.
+    pub awaited: Option<Obstacle>,
 }

@@ -7,7 +7,6 @@ use std::{
 
 use api_types::{
     annotations, conditions,
-    conversion::preserved::PreservedClaim,
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate},
     labels,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
@@ -18,26 +17,10 @@ use kube::Resource;
 use workload::{PullSecretIndex, WorkloadProvider, checkpoint::StorageLocation};
 
 use super::{
-    needs::{Reads, Target},
-    valid::{Obstacle, ValidationContext},
+    needs::{LegacyResources, Reads, Served, Target},
+    obstacle::Blocked,
+    valid::ValidationContext,
 };
-
-/// APIs that the cluster serves. None by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
-    /// LeaderWorkerSets, for replicas that span nodes.
-    pub leader_worker_sets: bool,
-    /// Grove.
-    pub grove: bool,
-    /// The KAI scheduler.
-    pub kai: bool,
-    /// The Volcano scheduler.
-    pub volcano: bool,
-    /// Checkpoints are enabled in the operator's configuration.
-    pub checkpoints: bool,
-    /// Reading the cluster topology is forbidden.
-    pub topology_hidden: bool,
-}
 
 /// Pods of one DynamoComponentDeployment that have not ended. The object itself may be gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,12 +101,19 @@ pub struct Observed {
     pub claimed_gpus: BTreeMap<String, Result<u32, String>>,
     /// Secret with the SSH key for MPI that its namespace lacks.
     pub missing_key: Option<String>,
+    /// Why nothing can be planned.
+    pub blocked: Option<Blocked>,
 }
 
 impl Observed {
     /// A graph without any other object.
     pub fn new(graph: DynamoGraphDeployment) -> Self {
         Self::complete(Cached::new(graph), Target::default(), Reads::default())
+    }
+
+    /// A graph that could not be observed to the end.
+    pub fn blocked(cached: Cached, target: Target, blocked: Blocked) -> Self {
+        Self { blocked: Some(blocked), ..Self::complete(cached, target, Reads::default()) }
     }
 
     /// Joins what the caches hold and what was read past them.
@@ -159,6 +149,7 @@ impl Observed {
             provider: target.provider,
             claimed_gpus: reads.claimed_gpus,
             missing_key,
+            blocked: None,
         }
     }
 
@@ -258,18 +249,6 @@ impl LiveGrove {
         let cliques = &self.set()?.spec.template.cliques;
         cliques.iter().find_map(|clique| workload::topology_domains(&clique.spec.pod_spec))
     }
-}
-
-/// What a graph of the legacy API needs beside its components.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LegacyResources {
-    /// The DynamoComponent that builds the image, without owner; none if no image is built, or by one that is not the
-    /// graph's.
-    pub build: Option<DynamoComponent>,
-    /// Volumes of single components.
-    pub claims: Vec<PreservedClaim>,
-    /// Why the image is not built yet.
-    pub awaited: Option<Obstacle>,
 }
 
 /// Annotations of which every object of an operator has at least one: of ours, or of the upstream operator.

@@ -17,7 +17,7 @@ use k8s_openapi::api::{
     resource::v1::ResourceClaimTemplate,
 };
 
-use super::valid::Obstacle;
+use super::obstacle::Obstacle;
 
 /// What to write and delete, in the order of the fields: an account before the pods that run under it, new workers
 /// before old ones are drained, deletions last.

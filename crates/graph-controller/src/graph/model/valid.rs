@@ -1,15 +1,12 @@
-//! A valid graph, and the obstacles of one that cannot be reconciled.
+//! A valid graph, and what validation depends on.
 
 use std::collections::BTreeMap;
 
-use api_types::{
-    conditions,
-    v1beta1::{BackendFramework, ComponentSpec, ComponentType, DynamoGraphDeploymentSpec},
-};
+use api_types::v1beta1::{BackendFramework, ComponentSpec, ComponentType, DynamoGraphDeploymentSpec};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use workload::{DiscoveryBackend, Violation, WorkloadProvider, device_claims::Claim};
+use workload::{DiscoveryBackend, WorkloadProvider, device_claims::Claim};
 
-use super::observed::Served;
+use super::{needs::Served, obstacle::Obstacle};
 use crate::graph::settings::Settings;
 
 /// A graph whose spec has no violation.
@@ -75,36 +72,4 @@ pub struct ValidationContext<'a> {
     pub awaited_image: Option<&'a Obstacle>,
     /// GPUs behind claims by component, or why they cannot be counted.
     pub claimed_gpus: Option<&'a BTreeMap<String, Result<u32, String>>>,
-}
-
-/// The kstatus condition of a graph that is not ready, with its reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// Waits for a change by a user or administrator.
-    Stalled(&'static str),
-    /// Continues by itself.
-    Reconciling(&'static str),
-}
-
-/// Why a graph cannot be reconciled: violations of its spec, something that the cluster lacks, or a rejection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstacle {
-    /// Reason of the `Ready` condition.
-    pub ready_reason: &'static str,
-    /// Whether it continues by itself.
-    pub progress: Progress,
-    /// All problems: field path, what is wrong, what to do.
-    pub message: String,
-}
-
-impl Obstacle {
-    /// All violations of a spec.
-    pub fn of_violations(violations: &[Violation]) -> Self {
-        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        Self {
-            ready_reason: conditions::graph::FAILED,
-            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
-            message,
-        }
-    }
 }

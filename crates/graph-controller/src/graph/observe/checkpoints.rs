@@ -65,7 +65,7 @@ fn in_use(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeSet<String> {
     components.chain(graphs).collect()
 }
 
-/// Names of the checkpoints that a graph's author names.
+/// Names of the checkpoints that a graph's user names.
 pub fn names_in(graph: &DynamoGraphDeployment) -> Vec<String> {
     graph.spec.components.iter().filter_map(reference).map(str::to_owned).collect()
 }

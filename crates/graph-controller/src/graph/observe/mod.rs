@@ -77,17 +77,17 @@ pub struct Caches {
     pub grove: GroveCaches,
 }
 
-/// Collects what the caches hold of a graph.
+/// Collects what the caches hold of a graph. `packed` is its stored form.
 ///
 /// # Errors
-/// The graph, or an object that it owns, has a form that this version does not know. Planning without that object could
+/// An object that the graph owns has a form that this version does not know. Planning without that object could
 /// start its workers a second time.
 pub fn cached(
     caches: &Caches,
     settings: &Settings,
     packed: &Packed<DynamoGraphDeployment>,
+    graph: DynamoGraphDeployment,
 ) -> Result<Cached, UnpackError> {
-    let graph = packed.unpack()?;
     let namespace = graph.namespace().unwrap_or_default();
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
     let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;

@@ -31,7 +31,7 @@ fn runs_planner(graph: &ValidGraph<'_>) -> bool {
     graph.spec.components.iter().any(|component| component.type_ == Some(ComponentType::Planner))
 }
 
-/// An endpoint picker may run under an account of its author's.
+/// An endpoint picker may run under an account of the user's.
 fn runs_picker(graph: &ValidGraph<'_>) -> bool {
     let default = |component: &ComponentSpec| {
         let pod = component.pod_template.as_ref().and_then(|template| template.spec.as_ref());
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(accounts(["epp", "planner"], None, &restricted), [""; 0], "the chart has made them");
     }
 
-    /// On Grove, the reference leaves it to the author, whose account has no rights.
+    /// On Grove, the upstream operator leaves it to the user, whose account has no rights.
     #[test]
     fn a_planner_runs_under_the_account_that_has_its_rights_on_grove_too() {
         let planner = |account: Option<&str>| {

@@ -1,6 +1,6 @@
 //! Scaling adapters: one for each component that asks for one.
 //!
-//! An adapter is the component's replica count in the hands of whoever scales it. The graph makes it, with the author's
+//! An adapter is the component's replica count in the hands of whoever scales it. The graph makes it, with the user's
 //! count, and from then on never writes that count again.
 
 use std::collections::BTreeMap;

@@ -1,14 +1,14 @@
-//! What is noted on the graph itself: the program that runs it, and what the Go operator reads, so that it can take the
-//! graph back without rolling a pod. All of it is written from what is live, and written again if somebody takes it
-//! away.
+//! What is noted on the graph itself: the program that runs it, and what the upstream operator reads, so that it can
+//! take the graph back without rolling a pod. All of it is written from what is live, and written again if somebody
+//! takes it away.
 //!
 //! Admission notes the program on every new graph. A graph that is older than the note, or came while admission was
 //! away, gets it here: without it, admission would judge the graph by what the cluster serves today.
 //!
-//! The Go operator knows two notes. The first holds the suffix of the live revision, opaque; the second a digest of the
-//! spec, which only it can compute. With the first note alone it computes the digest, and lets run what runs. A digest
-//! that it left beside another revision would make it roll all workers, so it goes with the revision that it was made
-//! for.
+//! The upstream operator knows two notes. The first holds the suffix of the live revision, opaque; the second a digest
+//! of the spec, which only it can compute. With the first note alone it computes the digest, and lets run what runs. A
+//! digest that it left beside another revision would make it roll all workers, so it goes with the revision that it was
+//! made for.
 
 use api_types::{
     annotations::{CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2, WORKLOAD_PROVIDER},

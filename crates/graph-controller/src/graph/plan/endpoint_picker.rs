@@ -14,10 +14,10 @@ use controller_kit::settings::{Istio, TlsMode};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::json;
 
-use super::objects::mark;
+use super::graph_label::add_graph_label;
 use crate::graph::{merge::endpoint_picker::complete, model::ValidGraph};
 
-/// The ConfigMap with the configuration; none if the author keeps one.
+/// The ConfigMap with the configuration; none if the user keeps one.
 pub fn config_map(graph: &ValidGraph<'_>) -> Option<ConfigMap> {
     let picker = graph.endpoint_picker()?;
     let mut config = picker.epp_config.as_ref()?.config.clone()?;
@@ -76,7 +76,7 @@ pub fn destination_rule(graph: &ValidGraph<'_>) -> Option<DestinationRule> {
         metadata: metadata(graph, picker, name),
         spec: DestinationRuleSpec { host, traffic_policy: TrafficPolicy { tls: client_tls(istio) } },
     };
-    mark(&mut rule, graph);
+    add_graph_label(&mut rule, graph);
     Some(rule)
 }
 

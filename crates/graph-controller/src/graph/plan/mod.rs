@@ -6,6 +6,7 @@ pub mod bookkeeping;
 pub mod checkpoints;
 pub mod discovery;
 pub mod endpoint_picker;
+mod graph_label;
 pub mod grove;
 pub mod objects;
 pub mod restart;

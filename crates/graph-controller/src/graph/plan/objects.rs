@@ -7,7 +7,6 @@ use k8s_openapi::{
     api::core::v1::{ConfigMap, Service},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::Resource;
 use workload::WorkloadProvider;
 
 use super::{
@@ -15,6 +14,7 @@ use super::{
     adapters::adapters,
     discovery::{DiscoveryAccess, discovery_access},
     endpoint_picker,
+    graph_label::add_graph_label,
     volumes::volumes,
 };
 use crate::graph::{
@@ -22,7 +22,7 @@ use crate::graph::{
     validate::DiscoveryBackend,
 };
 
-/// Decides what the graph needs beside its components.
+/// Plans what the graph needs beside its components.
 pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
     let mut objects = Objects {
         shared_accounts: shared_accounts(graph),
@@ -39,7 +39,7 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
         objects.model_services = model_services(graph);
     }
     for template in &mut objects.claim_templates {
-        mark(template, graph);
+        add_graph_label(template, graph);
     }
     if graph.discovery == DiscoveryBackend::Kubernetes {
         let DiscoveryAccess { account, role, binding } = discovery_access(graph);
@@ -56,12 +56,6 @@ fn model_services(graph: &ValidGraph<'_>) -> Vec<Service> {
     let models = graph.spec.components.iter().filter_map(|component| component.model_ref.as_ref());
     let models: BTreeSet<_> = models.map(|model| model.name.as_str()).filter(|name| !name.is_empty()).collect();
     models.into_iter().map(|model| workload::render_model_service(&graph.namespace, model)).collect()
-}
-
-/// The label by which objects are watched that carry none of the reference's.
-pub(super) fn mark<K: Resource>(object: &mut K, graph: &ValidGraph<'_>) {
-    let labels = object.meta_mut().labels.get_or_insert_default();
-    labels.insert(labels::OWN_GRAPH.to_owned(), names::label_value(&graph.name));
 }
 
 fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {

@@ -1,6 +1,6 @@
 //! Spread constraints count the pods of one revision of workers.
 //!
-//! An author's selector knows nothing of revisions: while workers change it counts the pods that go too, and when they
+//! A user's selector knows nothing of revisions: while workers change it counts the pods that go too, and when they
 //! are gone the new ones sit where the old ones left room. So a revision of ours says that only its own pods count.
 
 use api_types::{grove::PodCliqueTemplate, labels, v1beta1::DynamoComponentDeployment};

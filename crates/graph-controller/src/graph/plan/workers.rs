@@ -149,7 +149,7 @@ fn planned(
 }
 
 /// Old revisions but for the oldest, which served alone before the rollout, were superseded before they were complete.
-/// What the author has removed from the spec goes with a revision that serves nobody, and a drained revision is deleted
+/// What the user has removed from the spec goes with a revision that serves nobody, and a drained revision is deleted
 /// at once.
 fn collect_superseded(graph: &ValidGraph<'_>, observed: &Observed, revisions: &[Revision<'_>], plan: &mut Plan) {
     for superseded in revisions.iter().skip(1) {

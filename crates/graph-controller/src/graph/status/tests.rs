@@ -209,7 +209,7 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         let plan = plan(&valid, &observed);
         assert_eq!(plan.components.len(), 2, "{what}");
         let status = of_plan(&observed, &plan, &Applied::default(), NOW);
-        // A graph that no API can run asks for it too, as it does of the reference.
+        // A graph that no API can run asks for it too, as it does of the upstream operator.
         let refusal = Obstacle { ready_reason: "r", progress: Progress::Stalled("s"), message: "m".into() };
         for status in [status, of_obstacle(&observed, &refusal, NOW)] {
             let told = status.conditions.iter().find(|c| c.type_ == "MPIKeyAvailable");

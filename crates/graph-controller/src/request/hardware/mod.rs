@@ -10,7 +10,9 @@ use api_types::{
     v1beta1::{GpuSku, Hardware},
 };
 
-/// No more GPUs than this are planned with unless the author says so: the profiler's search grows with them.
+use crate::request::model::Found;
+
+/// No more GPUs than this are planned with unless the user says so: the profiler's search grows with them.
 const MOST_GPUS: i32 = 32;
 
 /// The GPUs of one node.
@@ -28,16 +30,7 @@ pub struct NodeGpus {
     pub interconnect: Option<&'static str>,
 }
 
-/// What was found for a request.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
-    /// What a spec would say. Never the number of nodes alone.
-    pub hardware: Hardware,
-    /// Why the kind of GPU is not known although GPUs were found.
-    pub unknown_model: Option<String>,
-}
-
-/// Fills in what the author leaves open from what is known otherwise.
+/// Fills in what the user leaves open from what is known otherwise.
 pub fn fill(given: Hardware, known: &Hardware) -> Hardware {
     let known = known.clone();
     let text = |given: Option<String>| given.filter(|given| !given.is_empty());
@@ -51,7 +44,7 @@ pub fn fill(given: Hardware, known: &Hardware) -> Hardware {
     }
 }
 
-/// Chooses the kind of GPU to plan with: the author's, else that of the node with most GPUs, then most memory.
+/// Chooses the kind of GPU to plan with: the user's, else that of the node with most GPUs, then most memory.
 ///
 /// # Errors
 /// Why there is nothing to choose.
@@ -75,7 +68,7 @@ pub fn choose(nodes: &[NodeGpus], wanted: Option<GpuSku>, has_rdma: impl Fn(&str
         None => node.model == best.model,
     });
     let alike = i32::try_from(alike.count()).unwrap_or(i32::MAX);
-    let unknown = || format!("nobody here knows what GPU {:?} is", best.model);
+    let unknown = || format!("unknown GPU model {:?}", best.model);
     Ok(Found {
         unknown_model: kind.is_none().then(unknown),
         hardware: Hardware {
@@ -152,8 +145,8 @@ mod tests {
         assert_eq!(fill(given, &found.hardware).total_gpus, Some(72));
     }
 
-    /// Any pod with the label of an exporter can say that it runs on a node with other GPUs. The Go operator believed
-    /// it.
+    /// Any pod with the label of an exporter can say that it runs on a node with other GPUs. The upstream operator
+    /// believed it.
     #[test]
     fn labels_of_nodes_win_over_exporters() {
         let exported = || vec![NodeGpus { interconnect: Some("nvlink"), ..node("a", "NVIDIA B200", 16, 2.0) }];
@@ -172,7 +165,7 @@ mod tests {
         assert_eq!(without_labels, exported(), "the exporter speaks for a node without labels");
     }
 
-    /// The reference writes the maker's text into a field that takes names of a list, and fails.
+    /// The upstream operator writes the maker's text into a field that takes names of a list, and fails.
     #[test]
     fn a_gpu_that_nobody_knows_has_no_kind() {
         let found = choose(&[node("a", "Imaginary 9000", 2, 1.0)], None, |_| false).unwrap();

@@ -25,9 +25,9 @@ use outbound::{Limits, Outbound, Trust};
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
-use super::Search;
 use crate::request::{
     hardware::{NodeGpus, add_labelled, choose, dcgm, of_labels, says_rdma},
+    model::Search,
     settings::Settings,
 };
 

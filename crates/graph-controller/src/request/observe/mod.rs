@@ -1,4 +1,4 @@
-//! I/O in: one snapshot of everything that a decision on a request needs.
+//! Reads the snapshot that everything about a request is planned on.
 
 pub mod gpus;
 mod pods;
@@ -6,19 +6,19 @@ mod pods;
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use api_types::{
     labels, names,
-    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus},
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest},
 };
 use controller_kit::{
     apply::{Applier, Error, ObjectId, timed},
     failure::Class,
-    pods::{JobWaits, PodWatcher},
+    pods::PodWatcher,
     read::Interruption,
-    store::{Key, Packed, Store, controller_owner},
+    store::{Key, Packed, Store},
 };
 use k8s_openapi::{
     api::{
@@ -28,121 +28,20 @@ use k8s_openapi::{
     },
     jiff::Timestamp,
 };
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 use workload::{Diagnosis, JobEnd};
 
 use self::gpus::Gpus;
 use super::{
-    cost::Trials,
-    decide,
-    hardware::Found,
+    model::{CacheClaim, Observed, Search},
+    phase::{Phase, graph_name, phase_of},
+    plan,
     settings::Settings,
-    standing::{Standing, graph_name, standing},
     validate,
 };
 
-/// Whether the claim with the model's weights exists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Claim {
-    /// It does, or there is none to look for.
-    #[default]
-    Fine,
-    /// It does not.
-    Missing(String),
-}
-
-/// What the cluster says about its GPUs.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Search {
-    /// Nobody asked.
-    #[default]
-    NotAsked,
-    /// There are some.
-    Found(Box<Found>),
-    /// There are none, as far as can be seen, and why.
-    Nothing(String),
-    /// There may be some, but who knows did not answer, and why.
-    Unanswered(String),
-}
-
-/// Everything that a decision needs.
-#[derive(Debug)]
-pub struct Observed {
-    /// The request.
-    pub request: DynamoGraphDeploymentRequest,
-    /// Its spec as it is stored.
-    pub spec: Value,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its uid: the mark of what is ours.
-    pub uid: String,
-    /// The Job of the name of ours, whoever made it.
-    pub job: Option<Job>,
-    /// The ConfigMap of the name of the profiler's output, whoever made it.
-    pub output: Option<ConfigMap>,
-    /// ConfigMaps that were made for the request.
-    pub config_maps: Vec<ConfigMap>,
-    /// The graph of the wanted name, whoever made it.
-    pub graph: Option<DynamoGraphDeployment>,
-    /// Whether the claim with the model's weights exists; looked for before the Job is made.
-    pub cache_claim: Claim,
-    /// What the cluster says about its GPUs; asked before the Job is made.
-    pub hardware: Search,
-    /// What the Job waits for while its pod does not run.
-    pub waits: JobWaits,
-    /// Since when, by our clock, the profiler's Job has been complete without its output.
-    pub output_missing_for: Duration,
-    /// How the containers of a failed Job ended.
-    pub pod_failures: Vec<String>,
-    /// Graphs that the profiler has started to measure them; none where nobody looked.
-    pub trials: Option<Trials>,
-    /// What flags and configuration say.
-    pub settings: Arc<Settings>,
-}
-
-impl Observed {
-    /// A request, and nothing else yet. `spec` is as it is stored.
-    pub fn of(request: DynamoGraphDeploymentRequest, spec: Value, settings: Arc<Settings>) -> Self {
-        Self {
-            spec,
-            namespace: request.namespace().unwrap_or_default(),
-            name: request.name_any(),
-            uid: request.uid().unwrap_or_default(),
-            request,
-            settings,
-            job: None,
-            output: None,
-            config_maps: Vec::new(),
-            graph: None,
-            cache_claim: Claim::default(),
-            hardware: Search::default(),
-            waits: JobWaits::default(),
-            output_missing_for: Duration::ZERO,
-            pod_failures: Vec::new(),
-            trials: None,
-        }
-    }
-
-    /// Whether an object is the request's.
-    pub fn is_ours<K: Resource>(&self, object: &K) -> bool {
-        controller_owner(object).is_some_and(|owner| owner.uid == self.uid)
-    }
-
-    /// The status as it was.
-    pub fn status(&self) -> DynamoGraphDeploymentRequestStatus {
-        self.request.status.clone().unwrap_or_default()
-    }
-
-    /// The graph that the profiler proposed.
-    pub fn selected(&self) -> Option<&Value> {
-        self.request.status.as_ref()?.profiling_results.as_ref()?.selected_config.as_ref()
-    }
-}
-
-/// The caches that decisions rest on.
+/// The caches of requests.
 #[derive(Clone)]
 pub struct Caches {
     /// Requests.
@@ -174,7 +73,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Looks into these caches.
+    /// Reads from these caches.
     pub fn new(client: Client, applier: Applier, caches: Caches, settings: Arc<Settings>) -> Self {
         let gpus = Gpus::new(client.clone(), &settings);
         let pods = Arc::new(PodWatcher::new(client.clone()));
@@ -184,9 +83,12 @@ impl Observer {
     /// The snapshot for one request.
     ///
     /// # Errors
-    /// An API server that does not answer, or a child whose form nobody knows.
-    pub async fn observe(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Observed, Interruption> {
-        let request = packed.unpack()?;
+    /// The API server does not answer, or a child has a form that this version does not know.
+    pub async fn observe(
+        &self,
+        packed: &Packed<DynamoGraphDeploymentRequest>,
+        request: DynamoGraphDeploymentRequest,
+    ) -> Result<Observed, Interruption> {
         let spec = packed.value().get_mut("spec").map(Value::take).unwrap_or_default();
         let Key { namespace, name } = Key::of(packed);
         let at = |name: String| Key::new(&namespace, &name);
@@ -200,19 +102,19 @@ impl Observer {
             job: job.transpose()?,
             ..Observed::of(request, spec, self.settings.clone())
         };
-        if decide::begins(&observed) {
-            self.look_before_profiling(&mut observed).await?;
+        if plan::begins(&observed) {
+            self.read_for_profiling(&mut observed).await?;
         }
-        if standing(&observed.request) == Standing::Profiling {
-            self.look_at_profiler(&mut observed).await?;
-            self.look_for_output(&mut observed).await?;
-            pods::look_at_trials(&self.client, &self.caches.graphs, &mut observed).await?;
+        if phase_of(&observed.request) == Phase::Profiling {
+            self.read_profiler(&mut observed).await?;
+            self.read_output(&mut observed).await?;
+            pods::read_trials(&self.client, &self.caches.graphs, &mut observed).await?;
         }
         Ok(observed)
     }
 
     /// Why the profiler's pod does not start, or how it failed.
-    async fn look_at_profiler(&self, observed: &mut Observed) -> Result<(), Error> {
+    async fn read_profiler(&self, observed: &mut Observed) -> Result<(), Error> {
         let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else { return Ok(()) };
         observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
         if JobEnd::Failed.of(job).is_some() {
@@ -222,8 +124,8 @@ impl Observer {
     }
 
     /// Reads the output past the cache before it counts as lost: a watch may lag behind that of the Job, or hang.
-    async fn look_for_output(&self, observed: &mut Observed) -> Result<(), Error> {
-        if !decide::awaits_output(observed) {
+    async fn read_output(&self, observed: &mut Observed) -> Result<(), Error> {
+        if !plan::awaits_output(observed) {
             self.missing().remove(&observed.uid);
             return Ok(());
         }
@@ -233,7 +135,7 @@ impl Observer {
             missing.retain(|uid, _| live.contains(uid));
             missing.entry(observed.uid.clone()).or_insert_with(Instant::now).elapsed()
         };
-        if decide::is_overdue(observed) {
+        if plan::is_overdue(observed) {
             let name = names::profiling_output(&observed.name);
             let live = self.applier.find::<ConfigMap>(&observed.namespace, &name).await?;
             observed.output = live.and_then(|map| serde_json::from_value(map).ok());
@@ -269,7 +171,7 @@ impl Observer {
         ours.filter_map(|map| map.unpack().ok()).collect()
     }
 
-    async fn look_before_profiling(&self, observed: &mut Observed) -> Result<(), Interruption> {
+    async fn read_for_profiling(&self, observed: &mut Observed) -> Result<(), Interruption> {
         if observed.job.is_none() && observed.output.is_none() {
             observed.output = self.hidden_output(observed).await?;
         }
@@ -278,8 +180,8 @@ impl Observer {
         if let Some(claim) = claim {
             match self.applier.find::<PersistentVolumeClaim>(&observed.namespace, &claim).await {
                 Ok(Some(_)) => {}
-                Ok(None) => observed.cache_claim = Claim::Missing(claim),
-                // Not allowed to look: the pod will wait for it, and say so.
+                Ok(None) => observed.cache_claim = CacheClaim::Missing(claim),
+                // Reading it is forbidden: the pod will wait for it and show that it is missing.
                 Err(error) if error.class() == Class::Forbidden => {}
                 Err(error) => return Err(error.into()),
             }
@@ -288,7 +190,7 @@ impl Observer {
         if self.settings.gpu_discovery && validate::wants_search(hardware) {
             let wanted = validate::wanted_gpu(hardware);
             observed.hardware = match self.gpus.search(wanted).await {
-                // What is nice to know holds nobody up.
+                // Optional: the error is ignored.
                 Err(_) if !validate::needs_search(hardware) => Search::NotAsked,
                 other => other?,
             };

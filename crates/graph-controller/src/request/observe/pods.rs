@@ -13,10 +13,7 @@ use kube::{
     api::{Api, ListParams},
 };
 
-use crate::request::{
-    cost::{self, Trials},
-    observe::Observed,
-};
+use crate::request::{cost, cost::Trials, model::Observed};
 
 /// How the containers of a Job that failed ended.
 pub(super) async fn failures(client: &Client, observed: &Observed) -> Result<Vec<String>, Error> {
@@ -27,7 +24,7 @@ pub(super) async fn failures(client: &Client, observed: &Observed) -> Result<Vec
 
 /// Graphs that the profiler has started to measure them, which are the request's without being controlled by it, and
 /// their pods.
-pub(super) async fn look_at_trials(
+pub(super) async fn read_trials(
     client: &Client,
     graphs: &Store<Packed<DynamoGraphDeployment>>,
     observed: &mut Observed,

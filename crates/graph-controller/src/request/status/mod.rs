@@ -9,10 +9,8 @@ use controller_kit::conditions::{Progress, Status, find, set_condition, set_prog
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 
 use super::{
-    apply::Acted,
     cost,
-    decide::{Profiling, Stage},
-    observe::Observed,
+    model::{Applied, Observed, Profiling, Stage},
 };
 
 /// Types that speak of a profile and its graph; what is refused or begins anew has neither.
@@ -20,22 +18,22 @@ const OF_PROFILE: [&str; 4] =
     [reason::PROFILING, reason::SPEC_GENERATED, reason::DEPLOYMENT_READY, conditions::SPEC_SERVED];
 
 /// The whole status.
-pub fn status(observed: &Observed, acted: &Acted, now: Timestamp) -> DynamoGraphDeploymentRequestStatus {
+pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoGraphDeploymentRequestStatus {
     let mut status = observed.status();
     status.observed_generation = observed.request.metadata.generation;
-    remember(&mut status, observed, acted, now);
-    status.phase = Some(phase(&acted.stage, &status));
+    remember(&mut status, observed, applied, now);
+    status.phase = Some(phase(&applied.stage, &status));
     let mut conditions = std::mem::take(&mut status.conditions);
-    set_stage(&mut conditions, observed, &acted.stage, &status, now);
-    set_drift(&mut conditions, observed, acted, now);
-    set_summary(&mut conditions, observed, &acted.stage, &status, now);
+    set_stage(&mut conditions, observed, &applied.stage, &status, now);
+    set_drift(&mut conditions, observed, applied, now);
+    set_summary(&mut conditions, observed, &applied.stage, &status, now);
     status.conditions = conditions;
     status
 }
 
 /// What is not said by conditions.
-fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed, acted: &Acted, now: Timestamp) {
-    match &acted.stage {
+fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed, applied: &Applied, now: Timestamp) {
+    match &applied.stage {
         Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_) => {
             *status = DynamoGraphDeploymentRequestStatus {
                 conditions: std::mem::take(&mut status.conditions),
@@ -56,10 +54,10 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
         Stage::ProfilingFailed(_) | Stage::Ended => {}
         _ => status.profiling_phase = None,
     }
-    if let Some(hardware) = &acted.learnt.hardware {
+    if let Some(hardware) = &applied.findings.hardware {
         status.hardware = Some(hardware.clone());
     }
-    if let Some((name, graph)) = &acted.learnt.graph {
+    if let Some((name, graph)) = &applied.findings.graph {
         status.dgd_name = Some(name.clone());
         let results = status.profiling_results.get_or_insert_with(ProfilingResults::default);
         results.selected_config = Some(graph.clone());
@@ -67,15 +65,15 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
     if let Some(found) = &observed.trials {
         status.trial_graphs = cost::counted(status.trial_graphs.as_ref(), found, now);
     }
-    let job = acted.job.as_ref().filter(|job| observed.is_ours(*job));
-    let goes_on = matches!(acted.stage, Stage::Profiling(_));
+    let job = applied.job.as_ref().filter(|job| observed.is_ours(*job));
+    let goes_on = matches!(applied.stage, Stage::Profiling(_));
     status.profiler_runs = cost::profiled(status.profiler_runs.as_ref(), job, goes_on, now);
     if let Some(minutes) = cost::minutes(status.profiler_runs.as_ref(), status.trial_graphs.as_ref()) {
         // Definitions without a field for the runs, or a version that kept none, have forgotten some; what was told
         // stays.
         status.gpu_minutes = status.gpu_minutes.max(Some(minutes));
     }
-    match &acted.stage {
+    match &applied.stage {
         Stage::Deleted(_) => {
             status.dgd_name = None;
             status.deployment_info = None;
@@ -211,9 +209,9 @@ fn profiling_reason(profiling: &Profiling) -> &'static str {
 }
 
 /// A spec that is no longer the one that was profiled for. While nobody can tell, what was said stays.
-fn set_drift(conditions: &mut Vec<Condition>, observed: &Observed, acted: &Acted, now: Timestamp) {
+fn set_drift(conditions: &mut Vec<Condition>, observed: &Observed, applied: &Applied, now: Timestamp) {
     let generation = observed.request.metadata.generation;
-    match &acted.learnt.drift {
+    match &applied.findings.drift {
         Some(message) => {
             let why = reason::SPEC_CHANGE_REJECTED;
             set_condition(conditions, conditions::SPEC_SERVED, Status::False, why, message, generation, now);

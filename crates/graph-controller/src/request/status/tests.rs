@@ -4,7 +4,7 @@ use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::request::{decide::decide, fixtures::observed_with};
+use crate::request::{fixtures::observed_with, plan::plan};
 
 /// A request over time. Each look at it decides, carries out, and writes its status; what there is beside it comes with
 /// the look.
@@ -26,11 +26,11 @@ impl Life {
             request["metadata"]["generation"] = json!(self.generation);
         });
         observed.job = job.cloned();
-        let decision = decide(&observed, now);
-        let job = decision.job.or(observed.job.clone());
-        let (stage, learnt) = (decision.stage, decision.learnt);
-        let acted = Acted { stage, learnt, job, made_graph: None, refused: Vec::new() };
-        let status = status(&observed, &acted, now);
+        let plan = plan(&observed, now);
+        let job = plan.job.or(observed.job.clone());
+        let (stage, findings) = (plan.stage, plan.findings);
+        let applied = Applied { stage, findings, job, made_graph: None, refused: Vec::new() };
+        let status = status(&observed, &applied, now);
         self.status = json!(status);
         status.gpu_minutes
     }

@@ -30,7 +30,7 @@ use workload::{
     validate_on,
 };
 
-use super::objects::mark;
+use super::graph_label::add_graph_label;
 use crate::graph::{
     merge::{Placement, checkpoint_engine, component_deployment},
     model::{Capture, ComponentCheckpoint, DesiredCheckpoint, Observed, ValidGraph},
@@ -155,7 +155,7 @@ fn capture(policy: CheckpointStartupPolicy, live: Option<&DynamoCheckpoint>, mis
     }
 }
 
-/// Why pods wait. Without the checkpoint that its author names, no pod starts, whatever the policy.
+/// Why pods wait. Without the checkpoint that the user names, no pod starts, whatever the policy.
 fn awaited(policy: CheckpointStartupPolicy, name: &str, live: Option<&DynamoCheckpoint>) -> Option<String> {
     let Some(live) = live else { return Some(format!("DynamoCheckpoint {name}, which does not exist")) };
     if !waits(policy) || live.can_be_restored() {
@@ -204,7 +204,7 @@ fn existing<'a>(
     named.and_then(of_name).or_else(formula).or_else(by_label)
 }
 
-/// What was kept on purpose belongs to nobody, unless its author names it.
+/// What was kept on purpose belongs to nobody, unless the user names it.
 fn is_retained(checkpoint: &DynamoCheckpoint) -> bool {
     checkpoint.annotations().get(annotations::CHECKPOINT_DELETION_POLICY).is_some_and(|policy| policy == RETAIN)
 }
@@ -242,7 +242,7 @@ impl Made<'_> {
         let goes_with_graph = checkpoint.deletion_policy == CheckpointDeletionPolicy::Delete;
         let (template, mut claim) = self.captured_pod(origin_version)?;
         if let Some(claim) = &mut claim {
-            mark(claim, self.graph);
+            add_graph_label(claim, self.graph);
         }
         let mut object = DynamoCheckpoint::new(self.name, self.spec(template)?);
         if let Some(live) = self.live {

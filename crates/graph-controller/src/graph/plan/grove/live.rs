@@ -23,7 +23,7 @@ pub(super) fn cliques_of<'a>(set: &'a PodCliqueSet, component: &str) -> impl Ite
 }
 
 /// Takes over what of a live PodCliqueSet stays: its order, its replicas, and pods that would change for nothing that
-/// the author did. `serves` says of a component whether its pods serve.
+/// the user did. `serves` says of a component whether its pods serve.
 pub(super) fn keep(
     rendered: &mut PodCliqueSet,
     live: &PodCliqueSet,
@@ -55,7 +55,7 @@ pub(super) fn keep(
     }
 }
 
-/// Keeps the programs that an operator wrote into live pods, for authors who did not change anything: two operators,
+/// Keeps the programs that an operator wrote into live pods, for users who did not change anything: two operators,
 /// and two versions of one, write different programs for the same.
 pub(super) fn keep_programs(rendered: &mut PodCliqueSet, live: &PodCliqueSet) {
     for clique in &mut rendered.spec.template.cliques {
@@ -111,12 +111,12 @@ fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, author: &
     if declared_secrets(author).all(has) && (nothing_new || serves) {
         kept.spec.pod_spec.image_pull_secrets.clone_from(secrets);
     }
-    // The Go operator leaves it out on Grove. Those pods get it when they are replaced for another reason.
+    // The upstream operator leaves it out on Grove. Those pods get it when they are replaced for another reason.
     let own = author.type_ == Some(ComponentType::Epp) && !author_says(author, annotations::ISTIO_INJECT);
     if own && !live.annotations.contains_key(annotations::ISTIO_INJECT) {
         kept.annotations.remove(annotations::ISTIO_INJECT);
     }
-    // So for the account of planners, which it leaves to their authors there.
+    // So for the account of planners, which it leaves to their users there.
     if author.type_ == Some(ComponentType::Planner) {
         let account = &live.spec.pod_spec.service_account_name;
         if account.is_some() && *account == declared_account(author) {

@@ -249,7 +249,7 @@ fn origin_version(observed: &Observed) -> String {
 /// How the pods of a component start.
 ///
 /// # Errors
-/// What the author has to change.
+/// What the user has to change.
 fn start_of(
     valid: &ValidatedComponent<'_>,
     checkpoints: &[ComponentCheckpoint],

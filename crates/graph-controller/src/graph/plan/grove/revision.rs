@@ -19,7 +19,7 @@ pub struct GroveTarget {
     pub suffix: Option<GenerationSuffix>,
     /// Its fingerprint.
     pub fingerprint: String,
-    /// The author has changed nothing about the workers since they were made.
+    /// The user has changed nothing about the workers since they were made.
     pub unchanged: bool,
 }
 

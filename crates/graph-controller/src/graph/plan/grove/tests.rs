@@ -64,7 +64,8 @@ fn a_graph_becomes_one_set_with_a_clique_and_a_service_for_each_component() {
     assert_eq!(service.labels()["operator.dynamo/component"], "Frontend", "the reference's Services do not tell");
 }
 
-/// Defect of the reference: the Service of a component without a type asks for an empty one, and selects no pod.
+/// Defect of the upstream operator: the Service of a component without a type asks for an empty one, and selects no
+/// pod.
 #[test]
 fn a_service_selects_the_pods_of_its_component() {
     let untyped = graph_with(|g| drop(g["spec"]["components"][1].as_object_mut().unwrap().remove("type")));
@@ -311,7 +312,7 @@ fn a_pull_secret_that_appears_reaches_pods_that_do_not_serve_and_no_others() {
     assert_eq!(secrets_of(&set_of(&with_secrets(&edited, &["two"], Some(set.clone()), 4))), ["two"]);
 }
 
-/// The reference leaves it out on Grove, and then a service mesh breaks the gateway's calls.
+/// The upstream operator leaves it out on Grove, and then a service mesh breaks the gateway's calls.
 #[test]
 fn the_endpoint_picker_keeps_out_of_the_mesh_and_running_ones_are_not_replaced_for_it() {
     let graph = graph_with(|g| {
@@ -328,7 +329,7 @@ fn the_endpoint_picker_keeps_out_of_the_mesh_and_running_ones_are_not_replaced_f
     assert_eq!(switch(&set_of(&observed_with(&graph, theirs))).as_deref(), Some("false"));
 }
 
-/// The reference leaves the account of a planner to its author on Grove.
+/// The upstream operator leaves the account of a planner to the user on Grove.
 #[test]
 fn a_running_planner_keeps_its_account_until_its_pods_are_replaced_for_another_reason() {
     let graph = graph_with(|g| {

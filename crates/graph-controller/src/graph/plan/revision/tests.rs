@@ -149,8 +149,8 @@ fn a_label_that_others_put_on_the_object_is_no_other_generation() {
     assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(GenerationSuffix::from_label("a7137ff9")));
 }
 
-/// Older versions of the Go operator left the engine open. What is stored stays, as its admission demands: neither a
-/// new revision nor a change of what is live.
+/// Older versions of the upstream operator left the engine open. What is stored stays, as its admission demands:
+/// neither a new revision nor a change of what is live.
 #[test]
 fn an_adopted_component_keeps_the_engine_that_it_was_stored_with() {
     let graph = graph();

@@ -21,7 +21,7 @@ use workload::RolloutStrategy;
 use crate::graph::model::Capture;
 
 /// Surge and unavailable in workers. A percentage of unavailable can round to zero and one of surge cannot, so where
-/// both are zero the author excluded a surge: one worker is unavailable then, because a rollout must move.
+/// both are zero the user excluded a surge: one worker is unavailable then, because a rollout must move.
 fn bounds(max_surge: &IntOrString, max_unavailable: &IntOrString, desired: i32) -> (i32, i32) {
     let (surge, unavailable) = (workers(max_surge, desired, 99), workers(max_unavailable, desired, 0));
     let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
@@ -61,7 +61,7 @@ impl Live {
 pub struct Component {
     /// How its workers are replaced.
     pub strategy: RolloutStrategy,
-    /// Replicas that the author wants.
+    /// Replicas that the user wants.
     pub desired: i32,
     /// What is live of the target revision.
     pub new: Live,

@@ -75,7 +75,7 @@ fn graph(document: Value, name: &str) -> Result<Value, String> {
 }
 
 /// A planner scales workers through their scaling adapters. Where it has proposed none, its graph gets them; graphs of
-/// authors are theirs.
+/// users are theirs.
 fn give_adapters(components: &mut [Value]) {
     let type_of = |component: &Value| ComponentType::named(component.get("type")?.as_str()?);
     if !components.iter().any(|component| type_of(component) == Some(ComponentType::Planner)) {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(adapters(&["frontend", "worker"]), [none.clone(), none]);
     }
 
-    /// The reference skips documents that it cannot read, and may read them for ever.
+    /// The upstream operator skips documents that it cannot read, and may read them for ever.
     #[test]
     fn a_broken_document_is_told_and_not_skipped() {
         let broken = |text: &str| read(text, "g").unwrap_err();

@@ -1,14 +1,14 @@
-//! The profiling Job, and the author's part of it.
+//! The profiling Job, and the user's part of it.
 
 use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use super::{decide, job};
+use super::job;
 use crate::request::fixtures::observed_with;
 
 /// The Job's JSON for a request after an edit.
 fn rendered(edit: impl FnOnce(&mut Value)) -> Value {
-    let job: Job = decide(&observed_with(edit), Timestamp::UNIX_EPOCH).job.unwrap();
+    let job: Job = super::plan(&observed_with(edit), Timestamp::UNIX_EPOCH).job.unwrap();
     assert!(job::profiled_for(&job).is_some());
     serde_json::to_value(job).unwrap()
 }
@@ -21,7 +21,7 @@ fn with_job(spec: Value) -> impl FnOnce(&mut Value) {
     move |r| r["spec"]["overrides"] = json!({ "profilingJob": { "template": { "spec": spec } } })
 }
 
-/// In the reference, the pods of public models wait for a Secret that nobody has, and an unpinned image copies the
+/// In the upstream operator, the pods of public models wait for a Secret that nobody has, and an unpinned image copies the
 /// output.
 #[test]
 fn a_profiler_needs_no_secret_and_no_image_of_others() {
@@ -35,7 +35,7 @@ fn a_profiler_needs_no_secret_and_no_image_of_others() {
     assert!(image.starts_with("dynamo-operator/graph-controller:") && !image.ends_with(":latest"), "{image}");
 }
 
-/// In the reference, a profiler that cannot succeed is started three times more.
+/// In the upstream operator, a profiler that cannot succeed is started three times more.
 #[test]
 fn a_profiler_that_fails_is_not_started_again() {
     let job = rendered(|_| ());

@@ -1,5 +1,4 @@
-//! I/O out: removes what nobody uses any more from NATS and etcd. It runs beside everything else, and nothing waits for
-//! it.
+//! Removes what is not in use any more from NATS and etcd, in the background.
 
 use std::time::Duration;
 
@@ -11,11 +10,11 @@ use super::{
     observe::{Places, Source},
 };
 
-/// How often it is looked which places are in use. Only caches are read.
-const PAUSE: Duration = Duration::from_secs(5);
+/// Interval of reading which places are in use, from caches.
+const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Cleans places as they fall out of use. What fell out of use while no operator ran is not seen: there is no memory,
-/// and keys with a lease go by themselves.
+/// Cleans places that are not in use any more. It misses those of before its start, because nothing is persisted; keys
+/// with a lease expire.
 pub struct Cleaner {
     places: Places,
     start: Instant,
@@ -23,7 +22,7 @@ pub struct Cleaner {
 }
 
 impl Cleaner {
-    /// Begins as soon as it is known what is in use. From then on, nothing falls out of use unseen.
+    /// Waits until it is known what is in use; misses nothing from then on.
     pub async fn begin(places: Places) -> Self {
         places.known().await;
         let mut leftovers = Leftovers::default();
@@ -43,7 +42,7 @@ impl Cleaner {
                     }
                 }
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 

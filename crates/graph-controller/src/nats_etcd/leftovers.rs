@@ -18,7 +18,7 @@ const GRACE: Duration = Duration::from_secs(15);
 /// How long after a failure it is tried again.
 const RETRY: Duration = Duration::from_secs(30);
 /// How long it is tried at all. What is left after that goes with its lease, or stays.
-const PATIENCE: Duration = Duration::from_secs(600);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Something of which the runtime keeps keys or streams.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,7 +136,7 @@ impl Leftovers {
     pub fn failed(&mut self, place: &Place, now: Duration) -> bool {
         let Some(due) = self.due.get_mut(place) else { return false };
         due.next = now + RETRY;
-        if now.saturating_sub(due.since) < PATIENCE {
+        if now.saturating_sub(due.since) < TIMEOUT {
             return true;
         }
         self.due.remove(place);

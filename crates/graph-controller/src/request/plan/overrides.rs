@@ -1,4 +1,4 @@
-//! The author's part of the profiling Job. What is listed here may be set; everything else is left as it is.
+//! The user's part of the profiling Job. What is listed here may be set; everything else is left as it is.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const TOKEN: &str = "output-copier-kube-api-access";
 const TOKEN_FOLDER: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_SECONDS: i64 = 3600;
 
-/// Lays the author's part over the Job.
+/// Lays the user's part over the Job.
 pub fn lay_over(job: &mut JobSpec, given: &JobSpec) {
     replace(&mut job.backoff_limit, &given.backoff_limit);
     replace(&mut job.active_deadline_seconds, &given.active_deadline_seconds);

@@ -1,5 +1,4 @@
-//! Where a request stands, told from its status alone. The status is the memory of a request: what it was told from, a
-//! Job for example, may be gone by now.
+//! The phase of a request, from its status alone: the objects that it followed from, such as a Job, may be deleted.
 
 use api_types::{
     annotations,
@@ -11,9 +10,9 @@ use controller_kit::conditions::find;
 use kube::ResourceExt;
 use serde_json::Value;
 
-/// Where a request stands.
+/// Phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Phase {
     /// Nothing was started; also after a spec was refused, because what was missing may be there by now.
     New,
     /// It failed, and its spec has changed since.
@@ -26,28 +25,28 @@ pub enum Standing {
     Ended,
 }
 
-/// Where a request stands.
-pub fn standing(request: &DynamoGraphDeploymentRequest) -> Standing {
-    let Some(status) = &request.status else { return Standing::New };
+/// The phase of a request.
+pub fn phase_of(request: &DynamoGraphDeploymentRequest) -> Phase {
+    let Some(status) = &request.status else { return Phase::New };
     let refused = find(&status.conditions, condition::VALIDATION).is_some_and(|found| found.status == "False");
     match status.phase {
-        None | Some(RequestPhase::Pending) => Standing::New,
-        Some(RequestPhase::Profiling) => Standing::Profiling,
-        Some(RequestPhase::Ready | RequestPhase::Deploying | RequestPhase::Deployed) => Standing::Known,
-        Some(RequestPhase::Failed) if refused => Standing::New,
-        Some(RequestPhase::Failed) if status.observed_generation == request.metadata.generation => Standing::Ended,
-        Some(RequestPhase::Failed) => Standing::Changed,
+        None | Some(RequestPhase::Pending) => Phase::New,
+        Some(RequestPhase::Profiling) => Phase::Profiling,
+        Some(RequestPhase::Ready | RequestPhase::Deploying | RequestPhase::Deployed) => Phase::Known,
+        Some(RequestPhase::Failed) if refused => Phase::New,
+        Some(RequestPhase::Failed) if status.observed_generation == request.metadata.generation => Phase::Ended,
+        Some(RequestPhase::Failed) => Phase::Changed,
     }
 }
 
-/// Whether the graph was seen alive for this profile. If it is not there then, somebody deleted it.
+/// Whether the graph existed for this profile. If it does not exist any more, it was deleted.
 pub fn graph_was_there(request: &DynamoGraphDeploymentRequest) -> bool {
     let conditions = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let alive = [condition::DEPLOYMENT_IN_PROGRESS, condition::DEPLOYMENT_READY, condition::DEPLOYMENT_DEGRADED];
     find(conditions, condition::DEPLOYMENT_READY).is_some_and(|found| alive.contains(&found.reason.as_str()))
 }
 
-/// Name of the request's graph: as it was decided before, else as the author says, else made from the request's.
+/// Name of the request's graph: as it was decided before, else as the user says, else made from the request's.
 pub fn graph_name(request: &DynamoGraphDeploymentRequest) -> String {
     let decided = request.status.as_ref().and_then(|status| status.dgd_name.clone()).filter(|name| !name.is_empty());
     decided.unwrap_or_else(|| wanted_graph_name(request))
@@ -62,7 +61,7 @@ pub fn wanted_graph_name(request: &DynamoGraphDeploymentRequest) -> String {
 }
 
 /// Whether a graph was made for this request. Labels name the request; a later one of the same name has another uid.
-/// The Go operator leaves no uid.
+/// The upstream operator leaves no uid.
 pub fn is_graph_of<K: kube::Resource>(graph: &K, request: &DynamoGraphDeploymentRequest) -> bool {
     let label = |key: &str| graph.labels().get(key).cloned();
     let named = label(api_types::labels::REQUEST_NAME) == Some(names::label_value(&request.name_any()))
@@ -79,33 +78,33 @@ mod tests {
     use super::*;
     use crate::request::fixtures::request_with;
 
-    fn stands(status: Value) -> Standing {
-        standing(&request_with(|r| r["status"] = status))
+    fn stands(status: Value) -> Phase {
+        phase_of(&request_with(|r| r["status"] = status))
     }
 
     #[test]
     fn the_status_tells_where_a_request_stands() {
-        assert_eq!(stands(Value::Null), Standing::New);
+        assert_eq!(stands(Value::Null), Phase::New);
         for (phase, expected) in [
-            ("Pending", Standing::New),
-            ("Profiling", Standing::Profiling),
-            ("Ready", Standing::Known),
-            ("Deploying", Standing::Known),
-            ("Deployed", Standing::Known),
-            ("Failed", Standing::Ended),
+            ("Pending", Phase::New),
+            ("Profiling", Phase::Profiling),
+            ("Ready", Phase::Known),
+            ("Deploying", Phase::Known),
+            ("Deployed", Phase::Known),
+            ("Failed", Phase::Ended),
         ] {
             assert_eq!(stands(json!({ "phase": phase, "observedGeneration": 1 })), expected, "{phase}");
         }
     }
 
-    /// In the reference nothing leads out of the phase Failed.
+    /// In the upstream operator nothing leads out of the phase Failed.
     #[test]
     fn a_failed_request_starts_anew_once_its_spec_changes() {
-        assert_eq!(stands(json!({ "phase": "Failed", "observedGeneration": 0 })), Standing::Changed);
+        assert_eq!(stands(json!({ "phase": "Failed", "observedGeneration": 0 })), Phase::Changed);
         let refused = json!([{ "type": "Validation", "status": "False", "reason": "ValidationFailed", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
         let status = json!({ "phase": "Failed", "observedGeneration": 1, "conditions": refused });
-        assert_eq!(stands(status), Standing::New, "what was missing outside the spec may be there by now");
+        assert_eq!(stands(status), Phase::New, "what was missing outside the spec may be there by now");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Every transition of a request, and the defects of the reference as they are right.
+//! Every transition of a request, and the defects of the upstream operator as they are right.
 
 use api_types::v1beta1::{ProfilingPhase, RequestPhase};
 use controller_kit::conditions::find;
@@ -9,11 +9,10 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{Decision, Stage, begins, decide};
+use super::begins;
 use crate::request::{
-    apply::Acted,
     fixtures::observed_with,
-    observe::{Claim, Observed, Search},
+    model::{Applied, CacheClaim, Observed, Plan, Search, Stage},
     status::status,
 };
 
@@ -75,32 +74,32 @@ fn graph(state: &str, uid: Option<&str>) -> api_types::v1beta1::DynamoGraphDeplo
     .unwrap()
 }
 
-/// Phase and reason of `Succeeded` after a decision was carried out as it is.
-fn told(observed: &Observed, decision: Decision) -> (RequestPhase, String) {
-    let acted = Acted {
-        stage: decision.stage,
-        learnt: decision.learnt,
+/// Phase and reason of `Succeeded` after a plan was carried out as it is.
+fn told(observed: &Observed, plan: Plan) -> (RequestPhase, String) {
+    let applied = Applied {
+        stage: plan.stage,
+        findings: plan.findings,
         job: observed.job.clone(),
         made_graph: None,
         refused: Vec::new(),
     };
-    let status = status(observed, &acted, now());
+    let status = status(observed, &applied, now());
     let succeeded = find(&status.conditions, "Succeeded").unwrap();
     assert_eq!(succeeded.observed_generation, Some(1));
     (status.phase.unwrap(), succeeded.reason.clone())
 }
 
 fn follows(observed: &Observed) -> (RequestPhase, String) {
-    told(observed, decide(observed, now()))
+    told(observed, super::plan(observed, now()))
 }
 
 #[test]
 fn a_right_spec_starts_the_profiler_at_once() {
     let observed = observed_with(|_| ());
-    let decision = decide(&observed, now());
-    assert_eq!(decision.job.as_ref().unwrap().name_any(), "profile-chat");
-    assert_eq!(decision.account.as_ref().unwrap().binding.role_ref.name, "role");
-    assert_eq!(told(&observed, decision), (RequestPhase::Profiling, "Profiling".into()));
+    let plan = super::plan(&observed, now());
+    assert_eq!(plan.job.as_ref().unwrap().name_any(), "profile-chat");
+    assert_eq!(plan.account.as_ref().unwrap().binding.role_ref.name, "role");
+    assert_eq!(told(&observed, plan), (RequestPhase::Profiling, "Profiling".into()));
 }
 
 #[test]
@@ -111,15 +110,15 @@ fn a_wrong_spec_fails_with_every_mistake_and_makes_nothing() {
         r["spec"]["image"] = json!("");
         r["spec"]["hardware"] = json!({ "vramMb": 1 });
     });
-    observed.cache_claim = Claim::Missing("weights".into());
+    observed.cache_claim = CacheClaim::Missing("weights".into());
     observed.hardware = Search::Nothing("no node has GPUs".into());
-    let decision = decide(&observed, now());
-    let Stage::Invalid { message, outside } = &decision.stage else { panic!("{:?}", decision.stage) };
+    let plan = super::plan(&observed, now());
+    let Stage::Invalid { message, outside } = &plan.stage else { panic!("{:?}", plan.stage) };
     for part in ["spec.searchStrategy", "team-a/weights", "spec.image", "gpuSku, numGpusPerNode are not known"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert!(outside);
-    assert_eq!(told(&observed, decision), (RequestPhase::Failed, "ValidationFailed".into()));
+    assert_eq!(told(&observed, plan), (RequestPhase::Failed, "ValidationFailed".into()));
 }
 
 /// An exporter behind a NetworkPolicy, say: it may answer the next time, and somebody must be able to see what is
@@ -128,14 +127,17 @@ fn a_wrong_spec_fails_with_every_mistake_and_makes_nothing() {
 fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
     let mut observed = observed_with(|r| r["spec"]["hardware"] = json!({}));
     observed.hardware = Search::Unanswered("http://10.0.0.1:9400 of node a: no answer".into());
-    let decision = decide(&observed, now());
-    assert_eq!(decision.job, None);
-    let Stage::Waiting(message) = &decision.stage else { panic!("{:?}", decision.stage) };
+    let plan = super::plan(&observed, now());
+    assert_eq!(plan.job, None);
+    let Stage::Waiting(message) = &plan.stage else { panic!("{:?}", plan.stage) };
     assert!(message.contains("10.0.0.1:9400 of node a") && message.contains("set gpuSku"), "{message}");
-    assert_eq!(told(&observed, decision), (RequestPhase::Pending, "Pending".into()));
+    assert_eq!(told(&observed, plan), (RequestPhase::Pending, "Pending".into()));
 
-    observed.cache_claim = Claim::Missing("weights".into());
-    assert!(matches!(decide(&observed, now()).stage, Stage::Invalid { outside: true, .. }), "no answer mends this");
+    observed.cache_claim = CacheClaim::Missing("weights".into());
+    assert!(
+        matches!(super::plan(&observed, now()).stage, Stage::Invalid { outside: true, .. }),
+        "no answer mends this"
+    );
 }
 
 #[test]
@@ -143,10 +145,10 @@ fn profiling_goes_through_its_phases() {
     let mut observed = in_phase("Profiling");
     observed.job = Some(job(json!([])));
     let reason = |observed: &Observed| {
-        let decision = decide(observed, now());
-        let acted =
-            Acted { stage: decision.stage, learnt: decision.learnt, job: None, made_graph: None, refused: Vec::new() };
-        let status = status(observed, &acted, now());
+        let plan = super::plan(observed, now());
+        let applied =
+            Applied { stage: plan.stage, findings: plan.findings, job: None, made_graph: None, refused: Vec::new() };
+        let status = status(observed, &applied, now());
         (status.profiling_phase, find(&status.conditions, "Profiling").unwrap().reason.clone())
     };
     assert_eq!(reason(&observed), (None, "ProfilingRunning".into()));
@@ -163,9 +165,9 @@ fn a_profiler_whose_pod_does_not_run_says_why() {
         let mut observed = in_phase("Profiling");
         observed.job = Some(job(json!([])));
         observed.waits.trouble = workload::diagnose(&[serde_json::from_value(pod).unwrap()]);
-        let Decision { stage, learnt, .. } = decide(&observed, now());
-        let acted = Acted { stage, learnt, job: None, made_graph: None, refused: Vec::new() };
-        let conditions = status(&observed, &acted, now()).conditions;
+        let Plan { stage, findings, .. } = super::plan(&observed, now());
+        let applied = Applied { stage, findings, job: None, made_graph: None, refused: Vec::new() };
+        let conditions = status(&observed, &applied, now()).conditions;
         let says = |type_: &str| find(&conditions, type_).map(|c| (c.reason.clone(), c.message.clone())).unwrap();
         (says("Stalled"), says("Profiling"), says("Ready").1)
     };
@@ -202,11 +204,11 @@ fn a_profile_becomes_a_graph_or_waits_for_approval() {
         observed.job = Some(job(ended("Complete")));
         let text = format!("{GRAPH}---\nkind: ConfigMap\nmetadata: {{name: data}}\n");
         observed.output = Some(output(json!({ "profiler_status": "success", "final_config.yaml": text })));
-        let decision = decide(&observed, now());
-        let labels = decision.config_maps[0].labels();
+        let plan = super::plan(&observed, now());
+        let labels = plan.config_maps[0].labels();
         assert_eq!(labels["dgdr.nvidia.com/name"], "chat");
-        assert_eq!(decision.learnt.graph.as_ref().unwrap().0, "chat-dgd");
-        assert_eq!(told(&observed, decision), expected);
+        assert_eq!(plan.findings.graph.as_ref().unwrap().0, "chat-dgd");
+        assert_eq!(told(&observed, plan), expected);
     }
 }
 
@@ -217,7 +219,7 @@ fn a_failed_profile_says_why() {
         observed.job = Some(job(conditions));
         observed.output = Some(output(data));
         observed.pod_failures = vec!["container profiler ended with 1 (Error)".into()];
-        match decide(&observed, now()).stage {
+        match super::plan(&observed, now()).stage {
             Stage::ProfilingFailed(message) => message,
             other => panic!("{other:?}"),
         }
@@ -231,7 +233,7 @@ fn a_failed_profile_says_why() {
 #[test]
 fn the_graph_is_made_once_and_followed() {
     let observed = known("Deploying", true, |_| ());
-    let made = decide(&observed, now()).graph.unwrap();
+    let made = super::plan(&observed, now()).graph.unwrap();
     assert_eq!(made["metadata"]["labels"]["dgdr.nvidia.com/name"], "chat");
     assert_eq!(made["metadata"]["annotations"]["operator.dynamo/request-uid"], "request-uid");
     for (state, phase, expected) in [
@@ -249,7 +251,7 @@ fn the_graph_is_made_once_and_followed() {
 fn a_graph_that_served_and_no_longer_does_is_degraded_until_it_serves() {
     let mut observed = known("Deployed", true, |_| ());
     observed.graph = Some(graph("pending", None));
-    let reason = |observed: &Observed| match decide(observed, now()).stage {
+    let reason = |observed: &Observed| match super::plan(observed, now()).stage {
         Stage::Deploying { reason, .. } => reason,
         other => panic!("{other:?}"),
     };
@@ -262,9 +264,9 @@ fn a_graph_that_served_and_no_longer_does_is_degraded_until_it_serves() {
 #[test]
 fn a_graph_that_somebody_deleted_is_not_made_again() {
     let observed = known("Deployed", true, |s| s["conditions"] = deployment("DeploymentReady"));
-    let decision = decide(&observed, now());
-    assert!(decision.graph.is_none());
-    assert_eq!(told(&observed, decision), (RequestPhase::Failed, "DeploymentDeleted".into()));
+    let plan = super::plan(&observed, now());
+    assert!(plan.graph.is_none());
+    assert_eq!(told(&observed, plan), (RequestPhase::Failed, "DeploymentDeleted".into()));
 }
 
 #[test]
@@ -273,7 +275,7 @@ fn approval_makes_the_graph_with_the_runtime_of_that_moment() {
     assert_eq!(follows(&waiting), (RequestPhase::Ready, "SpecGenerated".into()));
     let mut approved = known("Ready", true, |_| ());
     approved.request.spec.runtime_version_override = Some("1.6.0".into());
-    let graph = decide(&approved, now()).graph.unwrap();
+    let graph = super::plan(&approved, now()).graph.unwrap();
     assert_eq!(graph["spec"]["components"][0]["runtimeVersionOverride"], "1.6.0");
 }
 
@@ -285,15 +287,15 @@ fn config_maps_become_the_graphs() {
         serde_json::from_value(json!({ "metadata": { "name": name, "ownerReferences": owners } })).unwrap()
     };
     observed.config_maps = vec![map("data", json!([])), map("owned", owner()), map("dgdr-output-chat", json!([]))];
-    let given = decide(&observed, now()).hand_over.unwrap().config_maps;
+    let given = super::plan(&observed, now()).hand_over.unwrap().config_maps;
     assert_eq!(given.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["data"]);
 }
 
-/// In the reference, a Job that cannot be read ends the request.
+/// In the upstream operator, a Job that cannot be read ends the request.
 #[test]
 fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() {
     let mut observed = in_phase("Profiling");
-    assert!(decide(&observed, now()).job.is_some());
+    assert!(super::plan(&observed, now()).job.is_some());
     assert!(begins(&observed), "and its surroundings are looked at before");
 
     // Hardware that was found for the first Job serves the second, even if no node with GPUs is there at the moment.
@@ -304,10 +306,10 @@ fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() 
     });
     for search in [Search::NotAsked, Search::Nothing("no node has GPUs".into())] {
         found.hardware = search;
-        let decision = decide(&found, now());
-        let config = decision.job.as_ref().unwrap().spec.as_ref().unwrap().template.spec.as_ref().unwrap();
+        let plan = super::plan(&found, now());
+        let config = plan.job.as_ref().unwrap().spec.as_ref().unwrap().template.spec.as_ref().unwrap();
         assert!(config.containers[0].args.as_ref().unwrap()[1].contains("h100_sxm"));
-        assert_eq!(told(&found, decision), (RequestPhase::Profiling, "Profiling".into()));
+        assert_eq!(told(&found, plan), (RequestPhase::Profiling, "Profiling".into()));
     }
 
     observed.job = Some(job(json!([])));
@@ -326,77 +328,77 @@ fn a_config_map_of_somebody_else_keeps_the_profiler_from_starting() {
     let mut foreign = output(json!({}));
     foreign.metadata.owner_references = None;
     observed.output = Some(foreign);
-    let decision = decide(&observed, now());
-    let Stage::Blocked { reason: "NameTaken", message } = &decision.stage else { panic!("{:?}", decision.stage) };
+    let plan = super::plan(&observed, now());
+    let Stage::Blocked { reason: "NameTaken", message } = &plan.stage else { panic!("{:?}", plan.stage) };
     assert!(message.contains("ConfigMap team-a/dgdr-output-chat"), "{message}");
-    assert!(decision.job.is_none() && decision.delete_output.is_none());
+    assert!(plan.job.is_none() && plan.delete_output.is_none());
 }
 
-/// In the reference, a change of the spec while profiling stops the request for ever, even if it is taken back (defect
-/// 18).
+/// In the upstream operator, a change of the spec while profiling stops the request for ever, even if it is taken back
+///.
 #[test]
 fn a_late_change_of_the_spec_is_told_and_stops_nothing() {
     let mut observed = in_phase("Profiling");
     let mut job = job(json!([]));
     job.metadata.annotations = Some([("operator.dynamo/profiled-spec".to_owned(), "another".to_owned())].into());
     observed.job = Some(job);
-    let decision = decide(&observed, now());
-    assert!(decision.learnt.drift.is_some());
-    assert_eq!(told(&observed, decision), (RequestPhase::Profiling, "Profiling".into()));
-    observed.job = decide(&observed_with(|_| ()), now()).job;
-    let decision = decide(&observed, now());
-    assert_eq!(decision.learnt.drift, None);
+    let plan = super::plan(&observed, now());
+    assert!(plan.findings.drift.is_some());
+    assert_eq!(told(&observed, plan), (RequestPhase::Profiling, "Profiling".into()));
+    observed.job = super::plan(&observed_with(|_| ()), now()).job;
+    let plan = super::plan(&observed, now());
+    assert_eq!(plan.findings.drift, None);
 }
 
-/// In the reference, a Job of an earlier spec is changed, which no Job can be.
+/// In the upstream operator, a Job of an earlier spec is changed, which no Job can be.
 #[test]
 fn a_job_of_an_earlier_spec_goes_before_another_is_made() {
     let mut observed = observed_with(|_| ());
     let mut old = job(json!([]));
     old.metadata.annotations = Some([("operator.dynamo/profiled-spec".to_owned(), "earlier".to_owned())].into());
     observed.job = Some(old);
-    let decision = decide(&observed, now());
-    assert!(decision.delete_job.is_some() && decision.job.is_none());
-    assert_eq!(told(&observed, decision), (RequestPhase::Pending, "Pending".into()));
+    let plan = super::plan(&observed, now());
+    assert!(plan.delete_job.is_some() && plan.job.is_none());
+    assert_eq!(told(&observed, plan), (RequestPhase::Pending, "Pending".into()));
     observed.job = None;
     observed.output = Some(output(json!({})));
-    let decision = decide(&observed, now());
-    assert!(decision.delete_output.is_some() && decision.job.is_none(), "nor is its output taken for that of another");
+    let plan = super::plan(&observed, now());
+    assert!(plan.delete_output.is_some() && plan.job.is_none(), "nor is its output taken for that of another");
 }
 
-/// In the reference, any graph of the wanted name is taken for the request's.
+/// In the upstream operator, any graph of the wanted name is taken for the request's.
 #[test]
 fn a_graph_of_somebody_else_is_not_adopted() {
     let mut observed = known("Deploying", true, |_| ());
     observed.graph = Some(graph("successful", Some("another-request")));
-    let decision = decide(&observed, now());
-    let Stage::Deploying { reason: "NameTaken", message, stuck: true } = &decision.stage else {
-        panic!("{:?}", decision.stage)
+    let plan = super::plan(&observed, now());
+    let Stage::Deploying { reason: "NameTaken", message, stuck: true } = &plan.stage else {
+        panic!("{:?}", plan.stage)
     };
     assert!(message.contains("team-a/chat-dgd"), "{message}");
-    assert!(decision.hand_over.is_none() && decision.graph.is_none());
+    assert!(plan.hand_over.is_none() && plan.graph.is_none());
 }
 
-/// In the reference, an unknown word of the profiler is an error without end.
+/// In the upstream operator, an unknown word of the profiler is an error without end.
 #[test]
 fn an_unknown_word_of_the_profiler_hinders_nothing() {
     let mut observed =
         observed_with(|r| r["status"] = json!({ "phase": "Profiling", "profilingPhase": "SweepingPrefill" }));
     observed.job = Some(job(json!([])));
     observed.output = Some(output(json!({ "phase": "Dreaming", "message": "of sheep" })));
-    let Stage::Profiling(profiling) = decide(&observed, now()).stage else { panic!("it goes on") };
+    let Stage::Profiling(profiling) = super::plan(&observed, now()).stage else { panic!("it goes on") };
     assert_eq!((profiling.phase, profiling.message.as_str()), (Some(ProfilingPhase::SweepingPrefill), "of sheep"));
 }
 
-/// In the reference, a profile whose output does not arrive is waited for without end.
+/// In the upstream operator, a profile whose output does not arrive is waited for without end.
 #[test]
 fn output_that_does_not_arrive_is_given_up() {
     let mut observed = in_phase("Profiling");
     observed.job = Some(job(ended("Complete")));
-    let Stage::Profiling(profiling) = decide(&observed, now()).stage else { panic!("it waits") };
+    let Stage::Profiling(profiling) = super::plan(&observed, now()).stage else { panic!("it waits") };
     assert_eq!(profiling.until.unwrap().duration_since(now()).as_secs(), 120);
     observed.output_missing_for = std::time::Duration::from_secs(120);
-    let Stage::GenerationFailed(message) = decide(&observed, now()).stage else { panic!("it ends") };
+    let Stage::GenerationFailed(message) = super::plan(&observed, now()).stage else { panic!("it ends") };
     assert!(message.contains("dgdr-output-chat"), "{message}");
 }
 
@@ -406,7 +408,7 @@ fn an_output_counts_as_lost_only_after_we_have_waited_for_it() {
     let mut observed = in_phase("Profiling");
     observed.job = Some(job(ended("Complete")));
     let later = now().checked_add(std::time::Duration::from_secs(3600)).unwrap();
-    assert!(matches!(decide(&observed, later).stage, Stage::Profiling(_)), "first seen complete just now");
+    assert!(matches!(super::plan(&observed, later).stage, Stage::Profiling(_)), "first seen complete just now");
 }
 
 /// Defect: an output that came after the wait was left, and deleted with the next change of the spec.
@@ -418,9 +420,9 @@ fn an_output_that_comes_late_is_used() {
         r["status"] = json!({ "phase": "Failed", "observedGeneration": 1, "conditions": failed });
     });
     observed.job = Some(job(ended("Complete")));
-    assert_eq!(decide(&observed, now()), Decision::default());
+    assert_eq!(super::plan(&observed, now()), Plan::default());
     observed.output = Some(output(json!({ "profiler_status": "success", "final_config.yaml": GRAPH })));
-    assert!(decide(&observed, now()).learnt.graph.is_some(), "{:?}", decide(&observed, now()).stage);
+    assert!(super::plan(&observed, now()).findings.graph.is_some(), "{:?}", super::plan(&observed, now()).stage);
 }
 
 /// The way out of the phase Failed: what was profiled for the same spec is used again.
@@ -435,14 +437,14 @@ fn a_failed_request_whose_spec_changed_begins_again() {
         failed(r);
     });
     observed.job = Some(job(ended("Failed")));
-    let decision = decide(&observed, now());
-    assert!(decision.delete_job.is_some());
+    let plan = super::plan(&observed, now());
+    assert!(plan.delete_job.is_some());
     let mut deleted = known("Failed", true, |s| s["conditions"] = deployment("DeploymentDeleted"));
     deleted.request.metadata.generation = Some(2);
-    let mut profiled = decide(&observed_with(|_| ()), now()).job.unwrap();
+    let mut profiled = super::plan(&observed_with(|_| ()), now()).job.unwrap();
     profiled.metadata.uid = Some("job".into());
     deleted.job = Some(profiled);
-    assert!(decide(&deleted, now()).graph.is_some());
+    assert!(super::plan(&deleted, now()).graph.is_some());
     let ended = in_phase("Failed");
-    assert_eq!(decide(&ended, now()), Decision::default(), "nothing happens without a change");
+    assert_eq!(super::plan(&ended, now()), Plan::default(), "nothing happens without a change");
 }

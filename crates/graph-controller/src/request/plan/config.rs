@@ -1,5 +1,5 @@
-//! The profiler's `--config`: the spec as JSON, field for field in the order in which the Go operator writes it. Its
-//! profilers read nothing but JSON, so the order is a courtesy to those who compare Jobs.
+//! The profiler's `--config`: the spec as JSON, field for field in the order in which the upstream operator writes it.
+//! Its profilers read nothing but JSON, so the order is a courtesy to those who compare Jobs.
 
 use serde_json::{Map, Value, json};
 use workload::go_json::fit_for_html;
@@ -70,7 +70,7 @@ const POD_ORDER: &[&str] = &[
     "tolerations",
 ];
 
-/// The spec that the profiler gets: the author's, with the hardware that was found where it names none.
+/// The spec that the profiler gets: the user's, with the hardware that was found where it names none.
 pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
     let mut spec = spec.clone();
     if let Some(fields) = spec.as_object_mut()

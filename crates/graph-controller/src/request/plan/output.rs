@@ -40,7 +40,7 @@ pub fn read(output: Option<&ConfigMap>) -> Output<'_> {
     let Some(data) = output.and_then(|output| output.data.as_ref()) else { return Output::default() };
     let text = |key: &str| data.get(key).map(|text| text.trim()).filter(|text| !text.is_empty());
     let phase = text(PHASE).and_then(|name| ProfilingPhase::ALL.into_iter().find(|phase| phase.as_str() == name));
-    let failure = || text(ERROR).or(text(MESSAGE)).unwrap_or("the profiler failed without a word");
+    let failure = || text(ERROR).or(text(MESSAGE)).unwrap_or("the profiler failed without an error message");
     Output {
         phase,
         message: text(MESSAGE).unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Which pods cannot serve any more.
+//! Selects pods that cannot serve any more. Pure.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -41,39 +41,38 @@ impl fmt::Display for Group {
     }
 }
 
-/// Groups that begin anew, with the uids of the pods to delete. A retry, after a deletion was refused, leaves the pods
-/// alone that have come since.
+/// Groups that restart, with the uids of the pods to delete. A retry after a rejected deletion keeps newer pods.
 #[derive(Debug, Default)]
-pub(super) struct Episodes {
-    doomed: HashMap<Group, HashSet<String>>,
+pub(super) struct GroupRestarts {
+    to_delete: HashMap<Group, HashSet<String>>,
 }
 
-impl Episodes {
-    /// The pods to delete, of the `members` that the group has now, because the one with uid `ended` has ended. A pod
-    /// that has come since the group began anew, and has ended as well, makes all of them begin anew.
-    pub(super) fn doomed(&mut self, group: &Group, ended: &str, members: &HashSet<String>) -> HashSet<String> {
-        let doomed = self.doomed.entry(group.clone()).or_default();
-        if !doomed.contains(ended) {
-            doomed.clone_from(members);
+impl GroupRestarts {
+    /// The pods to delete among the current `members`, because the one with uid `ended` has ended. A newer pod that has
+    /// ended as well restarts the group again.
+    pub(super) fn to_delete(&mut self, group: &Group, ended: &str, members: &HashSet<String>) -> HashSet<String> {
+        let to_delete = self.to_delete.entry(group.clone()).or_default();
+        if !to_delete.contains(ended) {
+            to_delete.clone_from(members);
         }
-        doomed.intersection(members).cloned().collect()
+        to_delete.intersection(members).cloned().collect()
     }
 
-    /// Nothing of the group is left to delete.
+    /// Ends the restart of a group.
     pub(super) fn end(&mut self, group: &Group) {
-        self.doomed.remove(group);
+        self.to_delete.remove(group);
     }
 }
 
-/// The group of an engine that has ended and is not on its way out already.
+/// The group of an engine that has ended and is not being deleted.
 pub(super) fn lost_group(pod: &Pod) -> Option<Group> {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     let ended = matches!(phase, Some("Failed" | "Succeeded"));
     Group::of(&pod.metadata).filter(|_| ended && pod.metadata.deletion_timestamp.is_none())
 }
 
-/// Whether the memory server of a restored pod has started anew. A pod that nobody made would not come again.
-pub(super) fn has_lost_its_memory(pod: &Pod) -> bool {
+/// Whether the memory server of a restored pod has restarted. A pod without controller would not be created again.
+pub(super) fn lost_gpu_memory(pod: &Pod) -> bool {
     let restored = pod.labels().get(labels::RESTORE_TARGET).is_some_and(|value| value == labels::TRUE);
     let made = pod.owner_references().iter().any(|owner| owner.controller == Some(true));
     let servers = pod.status.iter().flat_map(|status| status.init_container_statuses.iter().flatten());
@@ -130,15 +129,15 @@ mod tests {
     #[test]
     fn a_retry_leaves_the_replacements_alone() {
         let group = lost_group(&pod(|_| {})).unwrap();
-        let mut episodes = Episodes::default();
+        let mut restarts = GroupRestarts::default();
         let set = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<HashSet<_>>();
-        assert_eq!(episodes.doomed(&group, "p", &set(&["p", "q", "r"])), set(&["p", "q", "r"]));
-        let retried = episodes.doomed(&group, "p", &set(&["p", "q", "new"]));
+        assert_eq!(restarts.to_delete(&group, "p", &set(&["p", "q", "r"])), set(&["p", "q", "r"]));
+        let retried = restarts.to_delete(&group, "p", &set(&["p", "q", "new"]));
         assert_eq!(retried, set(&["p", "q"]), "the deletion of q is refused");
         let all = set(&["p", "q", "new"]);
-        assert_eq!(episodes.doomed(&group, "new", &all), all, "a replacement has ended, too");
-        episodes.end(&group);
-        assert_eq!(episodes.doomed(&group, "p", &all), all);
+        assert_eq!(restarts.to_delete(&group, "new", &all), all, "a replacement has ended, too");
+        restarts.end(&group);
+        assert_eq!(restarts.to_delete(&group, "p", &all), all);
     }
 
     #[test]
@@ -150,7 +149,7 @@ mod tests {
                 "ready": true }]);
             let pod = json!({ "metadata": { "labels": { "nvidia.com/snapshot-is-restore-target": label },
                 "ownerReferences": owner }, "status": { "initContainerStatuses": server } });
-            has_lost_its_memory(&serde_json::from_value(pod).unwrap())
+            lost_gpu_memory(&serde_json::from_value(pod).unwrap())
         };
         assert!(restored(1, true, "true"));
         assert!(!restored(0, true, "true") && !restored(1, false, "true") && !restored(1, true, "false"));

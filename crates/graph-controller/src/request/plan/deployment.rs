@@ -2,9 +2,7 @@
 
 use api_types::{
     annotations,
-    conditions::{
-        request as reason, {self},
-    },
+    conditions::{self, request as reason},
     names,
     v1beta1::{DynamoGraphDeployment, GraphState, RequestPhase},
 };
@@ -13,14 +11,14 @@ use k8s_openapi::{api::core::v1::ConfigMap, jiff::Timestamp};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{Decision, HandOver, Stage, at, generated, profiling};
+use super::{at, generated, profiling};
 use crate::request::{
-    observe::Observed,
-    standing::{graph_name, graph_was_there, is_graph_of},
+    model::{HandOver, Observed, Plan, Stage},
+    phase::{graph_name, graph_was_there, is_graph_of},
 };
 
 /// Follows the graph, or makes it.
-pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
+pub(super) fn follow(observed: &Observed, now: Timestamp) -> Plan {
     match observed.selected() {
         Some(_) => decided(observed),
         None => profiling::follow(observed, now),
@@ -28,7 +26,7 @@ pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
 }
 
 /// The graph is known.
-pub(super) fn decided(observed: &Observed) -> Decision {
+pub(super) fn decided(observed: &Observed) -> Plan {
     let deployed = observed.status().phase == Some(RequestPhase::Deployed);
     if !observed.request.spec.auto_apply && !deployed {
         return at(Stage::Ready);
@@ -53,9 +51,9 @@ pub fn taken(observed: &Observed, name: &str) -> String {
     )
 }
 
-fn make(observed: &Observed, name: &str) -> Decision {
+fn make(observed: &Observed, name: &str) -> Plan {
     let message = format!("DynamoGraphDeployment {name} is being made");
-    let mut decision = at(Stage::Deploying { reason: reason::DEPLOYMENT_IN_PROGRESS, message, stuck: false });
+    let mut plan = at(Stage::Deploying { reason: reason::DEPLOYMENT_IN_PROGRESS, message, stuck: false });
     let version = observed.request.spec.runtime_version_override.as_deref();
     let mut graph = generated::with_runtime(observed.selected().cloned().unwrap_or_default(), version);
     if let Some(fields) = graph.as_object_mut() {
@@ -69,8 +67,8 @@ fn make(observed: &Observed, name: &str) -> Decision {
         }
         add(metadata, "annotations", annotations::REQUEST_UID, observed.uid.clone());
     }
-    decision.graph = Some(graph);
-    decision
+    plan.graph = Some(graph);
+    plan
 }
 
 fn add(metadata: &mut serde_json::Map<String, Value>, what: &str, key: &str, value: String) {
@@ -83,7 +81,7 @@ fn add(metadata: &mut serde_json::Map<String, Value>, what: &str, key: &str, val
     }
 }
 
-fn serving(observed: &Observed, graph: &DynamoGraphDeployment) -> Decision {
+fn serving(observed: &Observed, graph: &DynamoGraphDeployment) -> Plan {
     let status = graph.status.as_ref();
     let successful = status.is_some_and(|status| status.state == GraphState::Successful);
     let before = observed.status();
@@ -98,13 +96,13 @@ fn serving(observed: &Observed, graph: &DynamoGraphDeployment) -> Decision {
         let message = format!("DynamoGraphDeployment {} does not serve{words}", graph.name_any());
         Stage::Deploying { reason, message, stuck: false }
     };
-    let mut decision = at(stage);
+    let mut plan = at(stage);
     let orphans = observed.config_maps.iter().filter(|map| is_to_be_handed_over(map, observed));
     let config_maps: Vec<ConfigMap> = orphans.cloned().collect();
     if !config_maps.is_empty() && graph.metadata.deletion_timestamp.is_none() {
-        decision.hand_over = Some(HandOver { graph: Box::new(graph.clone()), config_maps });
+        plan.hand_over = Some(HandOver { graph: Box::new(graph.clone()), config_maps });
     }
-    decision
+    plan
 }
 
 /// ConfigMaps of the proposal that have no owner, except the one to which the profiler's output is copied.

@@ -1,4 +1,4 @@
-//! The program with which the profiler lays the author's part of a graph over its own. An init container copies it out
+//! The program with which the profiler lays the user's part of a graph over its own. An init container copies it out
 //! of the operator's image, so that the rules are those of the operator.
 
 use api_types::env;
@@ -18,7 +18,7 @@ const PROGRAM: &str = "/opt/dynamo/bin/dgd-apply-overrides";
 const INSTALLER: &str = "dgd-override-installer";
 const USER: i64 = 1000;
 
-/// Adds the program to the profiler's pod. It comes last, and takes the place of whatever the author has put there.
+/// Adds the program to the profiler's pod. It comes last, and takes the place of whatever the user has put there.
 pub fn add(job: &mut JobSpec, args: &RequestArgs) {
     let Some(pod) = &mut job.template.spec else { return };
     let volumes = pod.volumes.get_or_insert_default();

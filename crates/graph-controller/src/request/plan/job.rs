@@ -20,7 +20,7 @@ use super::{
     config::{profiled_spec, profiler_config},
     override_tool, overrides,
 };
-use crate::request::{observe::Observed, validate::ValidRequest};
+use crate::request::{model::Observed, validate::ValidRequest};
 
 /// Name of the container that profiles.
 pub const PROFILER: &str = "profiler";
@@ -152,7 +152,7 @@ fn profiler(request: &ValidRequest<'_>, observed: &Observed) -> Container {
     }
 }
 
-/// By name, as the Go operator has it.
+/// By name, as the upstream operator has it.
 fn environment(observed: &Observed) -> Vec<EnvVar> {
     let plain = |(name, value): (&str, String)| EnvVar { name: name.to_owned(), value: Some(value), value_from: None };
     let of_request = [
@@ -199,7 +199,7 @@ fn relay(observed: &Observed) -> Container {
     }
 }
 
-/// The fingerprint of the spec that a Job profiles for. The Go operator leaves none.
+/// The fingerprint of the spec that a Job profiles for. The upstream operator leaves none.
 pub fn profiled_for(job: &Job) -> Option<&str> {
     job.annotations().get(annotations::PROFILED_SPEC).map(String::as_str)
 }

@@ -12,10 +12,14 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use workload::JobEnd;
 
-use super::{Decision, Profiling, Stage, at, config::profiled_spec, deployment, generated, job, output};
+use super::{at, config::profiled_spec, deployment, generated, job, output};
 use crate::{
     graph::plan::accounts::shared_account,
-    request::{observe::Observed, standing::wanted_graph_name, validate::validate},
+    request::{
+        model::{Observed, Plan, Profiling, Stage},
+        phase::wanted_graph_name,
+        validate::validate,
+    },
 };
 
 /// How long after its Job was first seen complete the output of a profiler may be missing. It is copied before the Job
@@ -23,21 +27,21 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts the profiler, as soon as the spec is right and nothing of an earlier one is left.
-pub(super) fn begin(observed: &Observed) -> Decision {
+pub(super) fn begin(observed: &Observed) -> Plan {
     let valid = match validate(observed) {
         Ok(valid) => valid,
-        Err(refusal) if refusal.unanswered => return at(Stage::Waiting(refusal.mistakes.join("\n"))),
-        Err(refusal) => {
-            return at(Stage::Invalid { message: refusal.mistakes.join("\n"), outside: refusal.outside });
+        Err(violations) if violations.unanswered => return at(Stage::Waiting(violations.messages.join("\n"))),
+        Err(violations) => {
+            return at(Stage::Invalid { message: violations.messages.join("\n"), outside: violations.outside });
         }
     };
-    let mut decision = at(Stage::Profiling(Profiling { begins: true, ..Profiling::default() }));
-    decision.learnt.hardware = valid.shown_hardware.clone();
+    let mut plan = at(Stage::Profiling(Profiling { begins: true, ..Profiling::default() }));
+    plan.findings.hardware = valid.shown_hardware.clone();
     match &observed.job {
         Some(live) if !observed.is_ours(live) => at(taken(&format!("Job {}/{}", observed.namespace, live.name_any()))),
         Some(live) if live.metadata.deletion_timestamp.is_some() => at(Stage::Waiting(going("Job", live))),
         // The status was not written after it was made.
-        Some(live) if is_of_this_spec(live, observed) => decision,
+        Some(live) if is_of_this_spec(live, observed) => plan,
         Some(live) => clear(observed, going("Job", live)),
         None => match &observed.output {
             Some(stale) if !observed.is_ours(stale) => {
@@ -45,16 +49,16 @@ pub(super) fn begin(observed: &Observed) -> Decision {
             }
             Some(stale) => clear(observed, going("ConfigMap", stale)),
             None => {
-                decision.account = account(observed);
-                decision.job = Some(job::render(&valid, observed));
-                decision
+                plan.account = account(observed);
+                plan.job = Some(job::render(&valid, observed));
+                plan
             }
         },
     }
 }
 
 /// A failed request whose spec has changed. Only what was profiled for the same spec is kept.
-pub(super) fn begin_again(observed: &Observed) -> Decision {
+pub(super) fn begin_again(observed: &Observed) -> Plan {
     let same = observed.job.as_ref().is_some_and(|job| job::profiled_for(job) == Some(&profiled_spec(&observed.spec)));
     if same && observed.selected().is_some() {
         return deployment::decided(observed);
@@ -63,11 +67,11 @@ pub(super) fn begin_again(observed: &Observed) -> Decision {
 }
 
 /// Removes what is left of an earlier profile.
-fn clear(observed: &Observed, waits: String) -> Decision {
+fn clear(observed: &Observed, waits: String) -> Plan {
     let job = observed.job.as_ref().filter(|job| observed.is_ours(*job) && job.metadata.deletion_timestamp.is_none());
     let output = observed.output.as_ref();
     let output = output.filter(|map| observed.is_ours(*map) && map.metadata.deletion_timestamp.is_none());
-    Decision { delete_job: job.cloned(), delete_output: output.cloned(), ..at(Stage::Waiting(waits)) }
+    Plan { delete_job: job.cloned(), delete_output: output.cloned(), ..at(Stage::Waiting(waits)) }
 }
 
 fn going<K: ResourceExt>(kind: &str, object: &K) -> String {
@@ -114,7 +118,7 @@ pub fn is_overdue(observed: &Observed) -> bool {
 }
 
 /// A request that failed for want of an output, or because of it, and has one by now.
-pub(super) fn generate_late(observed: &Observed) -> Option<Decision> {
+pub(super) fn generate_late(observed: &Observed) -> Option<Plan> {
     let status = observed.request.status.as_ref()?;
     find(&status.conditions, reason::SPEC_GENERATED).filter(|found| found.reason == reason::GENERATION_FAILED)?;
     let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
@@ -122,7 +126,7 @@ pub(super) fn generate_late(observed: &Observed) -> Option<Decision> {
 }
 
 /// Follows the profiler.
-pub(super) fn follow(observed: &Observed, now: Timestamp) -> Decision {
+pub(super) fn follow(observed: &Observed, now: Timestamp) -> Plan {
     let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
     let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else {
         // Jobs may be removed once they have ended; what the profiler left is what counts.
@@ -161,7 +165,7 @@ fn failure_of(why: &str, observed: &Observed) -> String {
     [why].into_iter().chain(observed.pod_failures.iter().map(String::as_str)).collect::<Vec<_>>().join("; ")
 }
 
-fn wait_for_output(observed: &Observed, now: Timestamp) -> Decision {
+fn wait_for_output(observed: &Observed, now: Timestamp) -> Plan {
     let name = names::profiling_output(&observed.name);
     if is_overdue(observed) {
         return at(Stage::GenerationFailed(format!(
@@ -179,7 +183,7 @@ fn wait_for_output(observed: &Observed, now: Timestamp) -> Decision {
 }
 
 /// The profiler has ended well.
-pub(super) fn generate(observed: &Observed, config: Option<&str>) -> Decision {
+pub(super) fn generate(observed: &Observed, config: Option<&str>) -> Plan {
     let name = wanted_graph_name(&observed.request);
     let generated = match generated::read(config.unwrap_or_default(), &name) {
         Ok(generated) => generated,
@@ -191,11 +195,11 @@ pub(super) fn generate(observed: &Observed, config: Option<&str>) -> Decision {
     } else {
         Stage::Ready
     };
-    let mut decision = at(stage);
-    decision.config_maps = generated.config_maps.into_iter().map(|map| tracked(map, observed)).collect();
-    decision.learnt.graph = Some((name, generated.graph));
-    decision.learnt.skipped = generated.skipped;
-    decision
+    let mut plan = at(stage);
+    plan.config_maps = generated.config_maps.into_iter().map(|map| tracked(map, observed)).collect();
+    plan.findings.graph = Some((name, generated.graph));
+    plan.findings.skipped = generated.skipped;
+    plan
 }
 
 /// A ConfigMap of the proposal in the namespace of the request, found again by labels.

@@ -1,0 +1,143 @@
+//! Checks NATS and etcd until the process stops, and starts the cleanup.
+
+use std::time::Duration;
+
+use api_types::{labels, v1beta1::DynamoGraphDeployment};
+use controller_kit::{
+    pods::NOT_ENDED,
+    process::Context,
+    store::{Key, Packed, Store, watch_metadata_by},
+};
+use futures::{
+    channel::mpsc,
+    stream::{BoxStream, StreamExt},
+};
+use k8s_openapi::api::core::v1::Pod;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use super::{
+    apply::Cleaner,
+    observe::{Places, Source},
+    status::Health,
+};
+
+/// Interval of checks while the servers are healthy, and while they are not.
+const HEALTHY_INTERVAL: Duration = Duration::from_secs(60);
+const UNHEALTHY_INTERVAL: Duration = Duration::from_secs(10);
+/// Namespace of the operator if `POD_NAMESPACE` is not set.
+const OPERATOR_NAMESPACE: &str = "dynamo-system";
+
+/// Receives the last health of NATS and etcd.
+#[derive(Clone)]
+pub struct HealthReceiver(watch::Receiver<Health>);
+
+impl HealthReceiver {
+    /// The last health.
+    pub fn current(&self) -> Health {
+        self.0.borrow().clone()
+    }
+}
+
+/// Checks NATS and etcd until the process stops. Returns their health, and the keys of graphs to reconcile when it
+/// changes.
+pub fn start(
+    context: &Context,
+    own_namespace: Option<String>,
+    mut places: Places,
+) -> (HealthReceiver, BoxStream<'static, Key>) {
+    let settings = context.settings.infrastructure.clone();
+    let configured = !settings.nats_address.is_empty() || !settings.etcd_address.is_empty();
+    let (sender, receiver) = watch::channel(if configured { Health::Unknown } else { Health::Unconfigured });
+    let (wake, keys) = mpsc::unbounded();
+    if configured {
+        let given = Some(settings.secret_namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let namespace = given.or(own_namespace).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
+        let source = Source { client: context.client.clone(), settings, namespace };
+        let (shutdown, graphs) = (context.shutdown.clone(), places.graphs.clone());
+        let alone = format!("{},!{}", labels::DYNAMO_NAMESPACE, labels::GRAPH);
+        let (pods, watch) =
+            watch_metadata_by::<Pod>(context.client.clone(), &context.scope, Some(&alone), Some(NOT_ENDED));
+        places.pods.push(pods);
+        let watching = watch.for_each(|_| std::future::ready(()));
+        let working = async move {
+            // The cleanup begins before the servers are reported healthy, so that it misses nothing from then on.
+            let cleaner = Cleaner::begin(places).await;
+            futures::join!(follow(source.clone(), sender, graphs, wake), cleaner.run(source));
+        };
+        let work = futures::future::join(working, watching);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = work => {}
+                () = shutdown.requested() => {}
+            }
+        });
+    }
+    (HealthReceiver(receiver), keys.boxed())
+}
+
+/// Repeats the check. One failure after a success is checked again before it is reported.
+async fn follow(
+    source: Source,
+    sender: watch::Sender<Health>,
+    graphs: Store<Packed<DynamoGraphDeployment>>,
+    wake: mpsc::UnboundedSender<Key>,
+) {
+    let mut doubted = false;
+    loop {
+        let health = match source.health().await {
+            Ok(health) => health,
+            Err(error) => {
+                info!(%error, "kept the last health of NATS and etcd");
+                tokio::time::sleep(UNHEALTHY_INTERVAL).await;
+                continue;
+            }
+        };
+        let good = health == Health::Ready;
+        let was_good = *sender.borrow() == Health::Ready;
+        let report = good || !was_good || doubted;
+        doubted = !good && was_good && !doubted;
+        let changed = report && *sender.borrow() != health;
+        if changed {
+            match &health {
+                Health::Ready => info!("NATS and etcd can be used, as far as they are configured"),
+                Health::NotReady { reason, message } => warn!(reason, message, "NATS or etcd cannot be used"),
+                Health::Unknown | Health::Unconfigured => {}
+            }
+            sender.send_replace(health);
+            // Fails only while the process stops.
+            graphs.keys().into_iter().for_each(|key| drop(wake.unbounded_send(key)));
+        }
+        tokio::time::sleep(if good { HEALTHY_INTERVAL } else { UNHEALTHY_INTERVAL }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use controller_kit::settings::Infrastructure;
+    use kube::{Client, Config};
+
+    use super::*;
+    use crate::nats_etcd::observe::Unavailable;
+
+    /// Found defect: a second failure to read the Secret was told to every graph, and an API server that was away for
+    /// ten seconds took the condition from all of them.
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_is_away_is_no_news_of_the_servers() {
+        // Connections are accepted, and nothing is ever answered.
+        let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", mute.local_addr().unwrap());
+        let mut settings = Infrastructure::default();
+        (settings.nats_address, settings.secret_name) = ("nats:4222".to_owned(), "servers".to_owned());
+        let client = Client::try_from(Config::new(address.parse().unwrap())).unwrap();
+        let source = Source { client, settings, namespace: "n".to_owned() };
+        assert!(matches!(source.servers().await, Err(Unavailable::Transient(_))));
+        let (sender, told) = watch::channel(Health::Ready);
+        let (wake, _keys) = mpsc::unbounded();
+        let following = follow(source, sender, Store::new(), wake);
+        tokio::time::timeout(HEALTHY_INTERVAL * 10, following).await.unwrap_err();
+        assert_eq!(*told.borrow(), Health::Ready);
+    }
+}

@@ -1,0 +1,250 @@
+//! Data of a request's reconcile: what was observed, what is planned, what was applied. Nothing here decides.
+
+use std::{sync::Arc, time::Duration};
+
+use api_types::v1beta1::{
+    DynamoGraphDeployment, DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus, Hardware, ProfilingPhase,
+};
+use controller_kit::{pods::JobWaits, store::controller_owner};
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::ConfigMap},
+    jiff::Timestamp,
+};
+use kube::{Resource, ResourceExt};
+use serde_json::Value;
+
+use super::{cost::Trials, settings::Settings};
+use crate::graph::model::SharedAccount;
+
+/// Whether the claim with the model's weights exists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CacheClaim {
+    /// It does, or there is none to look for.
+    #[default]
+    Present,
+    /// It does not.
+    Missing(String),
+}
+
+/// What the cluster says about its GPUs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Search {
+    /// Not searched.
+    #[default]
+    NotAsked,
+    /// GPUs were found.
+    Found(Box<Found>),
+    /// None found, and why.
+    Nothing(String),
+    /// A source did not answer, and why.
+    Unanswered(String),
+}
+
+/// Everything that is read for a request.
+#[derive(Debug)]
+pub struct Observed {
+    /// The request.
+    pub request: DynamoGraphDeploymentRequest,
+    /// Its spec as it is stored.
+    pub spec: Value,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid, which identifies its children.
+    pub uid: String,
+    /// The Job of the name of ours, whoever made it.
+    pub job: Option<Job>,
+    /// The ConfigMap of the name of the profiler's output, whoever made it.
+    pub output: Option<ConfigMap>,
+    /// ConfigMaps that were made for the request.
+    pub config_maps: Vec<ConfigMap>,
+    /// The graph of the wanted name, whoever made it.
+    pub graph: Option<DynamoGraphDeployment>,
+    /// Whether the claim with the model's weights exists; looked for before the Job is made.
+    pub cache_claim: CacheClaim,
+    /// What the cluster says about its GPUs; asked before the Job is made.
+    pub hardware: Search,
+    /// What the Job waits for while its pod does not run.
+    pub waits: JobWaits,
+    /// Since when, by our clock, the profiler's Job has been complete without its output.
+    pub output_missing_for: Duration,
+    /// How the containers of a failed Job ended.
+    pub pod_failures: Vec<String>,
+    /// Graphs that the profiler has started to measure them; none where nobody looked.
+    pub trials: Option<Trials>,
+    /// What flags and configuration say.
+    pub settings: Arc<Settings>,
+}
+
+impl Observed {
+    /// A request without any other object. `spec` is the stored one.
+    pub fn of(request: DynamoGraphDeploymentRequest, spec: Value, settings: Arc<Settings>) -> Self {
+        Self {
+            spec,
+            namespace: request.namespace().unwrap_or_default(),
+            name: request.name_any(),
+            uid: request.uid().unwrap_or_default(),
+            request,
+            settings,
+            job: None,
+            output: None,
+            config_maps: Vec::new(),
+            graph: None,
+            cache_claim: CacheClaim::default(),
+            hardware: Search::default(),
+            waits: JobWaits::default(),
+            output_missing_for: Duration::ZERO,
+            pod_failures: Vec::new(),
+            trials: None,
+        }
+    }
+
+    /// Whether an object is the request's.
+    pub fn is_ours<K: Resource>(&self, object: &K) -> bool {
+        controller_owner(object).is_some_and(|owner| owner.uid == self.uid)
+    }
+
+    /// The status as it was.
+    pub fn status(&self) -> DynamoGraphDeploymentRequestStatus {
+        self.request.status.clone().unwrap_or_default()
+    }
+
+    /// The graph that the profiler proposed.
+    pub fn selected(&self) -> Option<&Value> {
+        self.request.status.as_ref()?.profiling_results.as_ref()?.selected_config.as_ref()
+    }
+}
+
+/// What to write and delete, in the order of the fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// A Job of an earlier spec.
+    pub delete_job: Option<Job>,
+    /// Output of an earlier Job.
+    pub delete_output: Option<ConfigMap>,
+    /// The account of profilers, and what it may do.
+    pub account: Option<SharedAccount>,
+    /// The Job that profiles.
+    pub job: Option<Job>,
+    /// ConfigMaps that the graph will read.
+    pub config_maps: Vec<ConfigMap>,
+    /// The graph.
+    pub graph: Option<Value>,
+    /// ConfigMaps that become the graph's, which must not depend on the request.
+    pub hand_over: Option<HandOver>,
+    /// The stage after this.
+    pub stage: Stage,
+    /// What was findings on the way, and is remembered.
+    pub findings: Findings,
+}
+
+/// ConfigMaps that become a graph's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HandOver {
+    /// The new owner.
+    pub graph: Box<DynamoGraphDeployment>,
+    /// What it gets, as it is now.
+    pub config_maps: Vec<ConfigMap>,
+}
+
+/// What the status remembers beside the stage.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// The hardware that is planned for.
+    pub hardware: Option<Hardware>,
+    /// The graph that the profiler proposes, and its name.
+    pub graph: Option<(String, Value)>,
+    /// Why the present spec is not the one that was profiled for.
+    pub drift: Option<String>,
+    /// Kinds of objects that the profiler proposes and nobody makes.
+    pub skipped: Vec<String>,
+}
+
+/// Stage of a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Stage {
+    /// Failed before.
+    #[default]
+    Ended,
+    /// The spec is invalid.
+    Invalid {
+        /// All that is wrong.
+        message: String,
+        /// Whether something outside the spec is missing.
+        outside: bool,
+    },
+    /// Waits for a deletion or an answer.
+    Waiting(String),
+    /// The Job cannot be made before something outside the request changes.
+    Blocked {
+        /// Reason of `Stalled`.
+        reason: &'static str,
+        /// What, and how.
+        message: String,
+    },
+    /// The API server takes no Job of this form.
+    JobRefused(String),
+    /// The profiler runs.
+    Profiling(Profiling),
+    /// The profiler failed.
+    ProfilingFailed(String),
+    /// The profiler left no graph.
+    GenerationFailed(String),
+    /// The graph is known.
+    Ready,
+    /// The graph is not serving.
+    Deploying {
+        /// Reason of `DeploymentReady`.
+        reason: &'static str,
+        /// What is waited for.
+        message: String,
+        /// Whether it needs a change by a user or administrator.
+        stuck: bool,
+    },
+    /// The graph serves.
+    Deployed,
+    /// The API server takes no graph of this form.
+    Rejected(String),
+    /// The graph was deleted.
+    Deleted(String),
+}
+
+/// How far a profiler is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profiling {
+    /// What it does.
+    pub phase: Option<ProfilingPhase>,
+    /// Its message, or why its pod does not run.
+    pub message: String,
+    /// Whether its Job was made just now.
+    pub begins: bool,
+    /// Why its pod does not run, if that needs a change.
+    pub hindrance: Option<String>,
+    /// Until when something is waited for that no watch would show to be missing.
+    pub until: Option<Timestamp>,
+}
+
+/// What was applied.
+#[derive(Debug)]
+pub struct Applied {
+    /// The stage.
+    pub stage: Stage,
+    /// What was findings on the way.
+    pub findings: Findings,
+    /// The Job as it was made.
+    pub job: Option<Job>,
+    /// The graph that was made.
+    pub made_graph: Option<String>,
+    /// ConfigMaps that could not be written, one line each.
+    pub refused: Vec<String>,
+}
+
+/// What was found for a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// What a spec would say. Never the number of nodes alone.
+    pub hardware: Hardware,
+    /// Why the kind of GPU is not known although GPUs were found.
+    pub unknown_model: Option<String>,
+}
