@@ -12,7 +12,7 @@ use starlark::syntax::{AstModule, Dialect, DialectTypes};
 const TILTFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Tiltfile");
 const STUBS: &str = include_str!("stubs.star");
 const DEPLOYMENTS: [&str; 5] =
-    ["graph-controller", "component-controller", "model-controller", "webhook-server", "crds"];
+    ["graph-controller", "component-controller", "model-controller", "crds", "webhook-server"];
 
 /// What a developer has, says and is connected to.
 struct Scene {
