@@ -64,9 +64,9 @@ pub const SERVED: &[Access] = &[
         group: api_types::GROUP,
         resource: "dynamographdeployments",
         subresource: None,
-        verbs: &[Verb::List, Verb::Watch],
-        why: "reads from their status which namespaces need the SSH key for MPI, and from their names which Dynamo \
-              namespaces are in use",
+        verbs: Verb::CACHE,
+        why: "reads from their status which namespaces need the SSH key for MPI, and whether a graph has the Dynamo \
+              namespace of another one",
     },
     Access {
         group: api_types::GROUP,

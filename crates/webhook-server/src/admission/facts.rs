@@ -134,10 +134,12 @@ pub enum Lookup {
         /// The object.
         object: ExposureObject,
     },
-    /// The names of the graphs of a namespace, as a list of objects that have no more.
-    Graphs {
-        /// The namespace.
+    /// Metadata of a DynamoGraphDeployment.
+    Graph {
+        /// Its namespace.
         namespace: String,
+        /// Its name.
+        name: String,
     },
     /// The snapshot agents of a namespace: a `DaemonSetList` of those with label `app.kubernetes.io/component=snapshot-agent`.
     SnapshotAgents {

@@ -143,7 +143,7 @@ impl Source {
         };
         let (api, name): (Api<DynamicObject>, _) = match lookup {
             Lookup::SnapshotAgents { namespace } => return self.agents(namespace).await.map(Some),
-            Lookup::Graphs { namespace } => return self.graphs(namespace).await.map(Some),
+            Lookup::Graph { namespace, name } => return self.graph(namespace, name).await,
             Lookup::CreateRight { namespace, object } => return self.review(namespace, *object, user).await.map(Some),
             Lookup::TopologyBinding { name } => {
                 let resource = resource(super::GROVE, "ClusterTopologyBinding", "clustertopologybindings");
@@ -182,15 +182,13 @@ impl Source {
         serde_json::to_value(answer).map_err(Error::SerdeError)
     }
 
-    /// The names of the graphs of a namespace. They are listed as they are stored: nothing of them is converted.
-    async fn graphs(&self, namespace: &str) -> Result<Value, Error> {
+    /// Metadata of a graph. It is read as it is stored: nothing of it is converted.
+    async fn graph(&self, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         let kind = GroupVersionKind::gvk(GROUP, "v1beta1", "DynamoGraphDeployment");
         let resource = ApiResource::from_gvk_with_plural(&kind, "dynamographdeployments");
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let graphs = api.list_metadata(&ListParams::default()).await?;
-        let names = graphs.items.iter().filter_map(|graph| graph.metadata.name.as_deref());
-        let items: Vec<Value> = names.map(|name| json!({ "metadata": { "name": name } })).collect();
-        Ok(json!({ "items": items }))
+        let graph = api.get_metadata_opt(name).await?;
+        Ok(graph.map(|graph| json!({ "metadata": graph.metadata })))
     }
 
     /// The DaemonSets of the snapshot agents of a namespace, as a list.

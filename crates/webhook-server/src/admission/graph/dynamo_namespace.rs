@@ -3,12 +3,7 @@
 
 use api_types::names;
 
-use super::super::{
-    Facts, Found, Lookup,
-    field::{Findings, Node},
-    request::is_dns_subdomain,
-    view::Graph,
-};
+use super::super::{Facts, Found, Lookup, field::Findings, request::is_dns_subdomain, view::Graph};
 
 /// The Dynamo namespace that a graph uses; none if all its components are in the global one, or if servers are not shared.
 fn used(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
@@ -19,28 +14,26 @@ fn used(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
     used.filter(|used| used.len() <= names::LABEL_MAX)
 }
 
-/// The graphs of all namespaces in which one could have the same Dynamo namespace.
+/// The graphs that would have the same Dynamo namespace, one for each hyphen in it. Names with dots, which become hyphens, are
+/// not looked up: that would take a list of all graphs.
 pub(in crate::admission) fn lookups(graph: &Graph<'_>, facts: &Facts) -> Vec<Lookup> {
     let Some(used) = used(graph, facts) else { return Vec::new() };
-    let namespaces = used.match_indices('-').map(|(end, _)| &used[..end]).filter(|name| is_dns_subdomain(name));
-    namespaces.map(|namespace| Lookup::Graphs { namespace: namespace.to_owned() }).collect()
+    let others = used.match_indices('-').map(|(end, _)| (&used[..end], &used[end + 1..]));
+    let others = others.filter(|other| *other != (graph.namespace(), graph.name()));
+    let others = others.filter(|(namespace, name)| is_dns_subdomain(namespace) && is_dns_subdomain(name));
+    let lookup = |(namespace, name): (&str, &str)| Lookup::Graph { namespace: namespace.into(), name: name.into() };
+    others.map(lookup).collect()
 }
 
 /// Whether another graph has the Dynamo namespace. What cannot be read has none: a graph must not wait for it.
-fn is_taken(graph: &Graph<'_>, used: &str, facts: &Facts) -> bool {
-    facts.found.iter().any(|(lookup, found)| match (lookup, found) {
-        (Lookup::Graphs { namespace }, Found::Object(list)) => Node::root(list).field("items").items().any(|item| {
-            let name = item.fields(&["metadata", "name"]);
-            let is_other = (namespace.as_str(), name.text()) != (graph.namespace(), graph.name());
-            is_other && names::dynamo_namespace(namespace, name.text(), false) == used
-        }),
-        _ => false,
-    })
+fn is_taken(graph: &Graph<'_>, facts: &Facts) -> bool {
+    let is_there = |lookup: &Lookup| matches!(facts.found.get(lookup), Some(Found::Object(_)));
+    lookups(graph, facts).iter().any(is_there)
 }
 
 /// The other graph is not named: it may be that of another tenant.
 fn conflict(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
-    let used = used(graph, facts).filter(|used| is_taken(graph, used, facts))?;
+    let used = used(graph, facts).filter(|_| is_taken(graph, facts))?;
     Some(format!("the Dynamo namespace {used:?}, made from namespace and name, is that of another graph"))
 }
 
