@@ -52,7 +52,7 @@ impl Recovery {
         let all = self.pods.all();
         let members: Vec<_> = all.iter().filter(|member| group.has(&member.metadata)).collect();
         let uids = members.iter().filter_map(|member| member.uid()).collect();
-        let to_delete = self.restarts().to_delete(&group, &uid, &uids);
+        let to_delete = self.restarts().pods_to_delete(&group, &uid, &uids);
         let mut to_delete: Vec<_> =
             members.into_iter().filter(|member| member.uid().is_some_and(|uid| to_delete.contains(&uid))).collect();
         // The ended one is deleted last: while it exists, a rejected deletion is retried.

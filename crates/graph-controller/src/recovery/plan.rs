@@ -50,7 +50,7 @@ pub(super) struct GroupRestarts {
 impl GroupRestarts {
     /// The pods to delete among the current `members`, because the one with uid `ended` has ended. A newer pod that has
     /// ended as well restarts the group again.
-    pub(super) fn to_delete(&mut self, group: &Group, ended: &str, members: &HashSet<String>) -> HashSet<String> {
+    pub(super) fn pods_to_delete(&mut self, group: &Group, ended: &str, members: &HashSet<String>) -> HashSet<String> {
         let to_delete = self.to_delete.entry(group.clone()).or_default();
         if !to_delete.contains(ended) {
             to_delete.clone_from(members);
@@ -131,13 +131,13 @@ mod tests {
         let group = lost_group(&pod(|_| {})).unwrap();
         let mut restarts = GroupRestarts::default();
         let set = |uids: &[&str]| uids.iter().map(|uid| (*uid).to_owned()).collect::<HashSet<_>>();
-        assert_eq!(restarts.to_delete(&group, "p", &set(&["p", "q", "r"])), set(&["p", "q", "r"]));
-        let retried = restarts.to_delete(&group, "p", &set(&["p", "q", "new"]));
+        assert_eq!(restarts.pods_to_delete(&group, "p", &set(&["p", "q", "r"])), set(&["p", "q", "r"]));
+        let retried = restarts.pods_to_delete(&group, "p", &set(&["p", "q", "new"]));
         assert_eq!(retried, set(&["p", "q"]), "the deletion of q is refused");
         let all = set(&["p", "q", "new"]);
-        assert_eq!(restarts.to_delete(&group, "new", &all), all, "a replacement has ended, too");
+        assert_eq!(restarts.pods_to_delete(&group, "new", &all), all, "a replacement has ended, too");
         restarts.end(&group);
-        assert_eq!(restarts.to_delete(&group, "p", &all), all);
+        assert_eq!(restarts.pods_to_delete(&group, "p", &all), all);
     }
 
     #[test]

@@ -185,15 +185,19 @@ impl<'a> Keeper<'a> {
     async fn changed(&mut self) {
         while !self.has_new_bundle() {
             select! {
-                event = self.definition_events.next() => match event {
-                    Some(Ok(event)) => {
-                        if is_changed(&self.left, &mut self.listed, event) {
-                            return;
+                event = self.definition_events.next() => {
+                    let is_changed = match event {
+                        Some(Ok(event)) => is_changed(&self.left, &mut self.listed, event),
+                        Some(Err(error)) => {
+                            eprintln!("waiting: cannot watch the definitions: {error}");
+                            false
                         }
+                        None => false,
+                    };
+                    if is_changed {
+                        return;
                     }
-                    Some(Err(error)) => eprintln!("waiting: cannot watch the definitions: {error}"),
-                    None => {}
-                },
+                }
                 event = self.bundle_events.next() => self.take_bundle(event),
             }
         }
