@@ -7,7 +7,7 @@ use std::{
 };
 
 use k8s_openapi::{
-    api::{core::v1::ServiceAccount, rbac::v1::ClusterRole},
+    api::{apps::v1::Deployment, core::v1::ServiceAccount, rbac::v1::ClusterRole},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::api::{Api, DeleteParams};
@@ -75,6 +75,24 @@ async fn the_definitions_are_installed_alone_and_stay() {
     let graphs = definitions.get("dynamographdeployments.nvidia.com").await.unwrap();
     let webhook = graphs.spec.conversion.unwrap().webhook.unwrap();
     assert_eq!(webhook.client_config.unwrap().service.unwrap().namespace, "team");
+}
+
+/// Each program as a release of its own; one name makes them one install.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_program_is_installed_alone() {
+    let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+    let programs = ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope"];
+    for program in programs {
+        let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
+        helm.args(["install", program, &format!("{CHART}/charts/dynamo-operator/charts/{program}")]);
+        helm.args(["--namespace", "default", "--set", "fullnameOverride=ours,namespaceRestriction.enabled=true"]);
+        let output = helm.arg("--kubeconfig").arg(cluster.kubeconfig()).output().unwrap();
+        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client().unwrap(), "default");
+    for program in programs {
+        deployments.get(&format!("ours-{program}")).await.unwrap();
+    }
 }
 
 /// What `helm install` for one namespace would make there. It says no where an object of others has a name that it needs.

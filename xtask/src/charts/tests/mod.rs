@@ -1,5 +1,6 @@
 //! The chart, rendered by the pinned helm.
 
+mod alone;
 mod definitions;
 mod hardened;
 mod independence;

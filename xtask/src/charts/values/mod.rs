@@ -6,6 +6,7 @@
 //! The type `null`, as in `# -- (boolean|null) …`, says that null is not the want of a value, but means something itself.
 
 mod comments;
+mod common;
 mod defaults;
 mod readme;
 mod schema;
@@ -21,6 +22,9 @@ use comments::Comment;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+/// What the values of the operator's chart begin with, in which the charts of its programs are.
+const UMBRELLA: &str = "dynamo-operator.";
+
 /// A chart and its values.
 struct Chart {
     /// Name, as in `Chart.yaml`.
@@ -34,7 +38,7 @@ struct Chart {
 }
 
 /// A value that one may set.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Setting {
     path: Vec<String>,
     meaning: String,
@@ -50,13 +54,22 @@ pub(super) fn files(platform: &Path) -> Result<Vec<(PathBuf, String)>> {
     let mut charts = Vec::new();
     collect(platform, "", &mut charts)?;
     let elsewhere = elsewhere(platform)?;
-    let schemas = charts.iter().map(|chart| {
+    let umbrella = charts.iter().find(|chart| chart.prefix == UMBRELLA).context("no chart of the operator")?;
+    let mut files = Vec::new();
+    for chart in &charts {
         let open = open(chart, &charts, &elsewhere);
-        (chart.dir.join("values.schema.json"), schema::of(&chart.values, &open))
-    });
-    let mut files: Vec<_> = schemas.collect();
+        let mut values = chart.values.clone();
+        if common::is_program(chart) {
+            let common = common::settings(chart, umbrella);
+            files.push((chart.dir.join("README.md"), readme::of_program(chart, &common)));
+            files.extend(common::files(chart, umbrella)?);
+            values.extend(common);
+        }
+        files.push((chart.dir.join("values.schema.json"), schema::of(&values, &open)));
+    }
     files.extend(charts.iter().map(|chart| (chart.dir.join("files/defaults.json"), defaults::of(&chart.values))));
-    let with_templates = charts.iter().filter(|chart| chart.dir.join("templates").is_dir());
+    let with_templates =
+        charts.iter().filter(|chart| chart.dir.join("templates").is_dir() && !common::is_program(chart));
     files.extend(
         with_templates.map(|chart| (chart.dir.join("templates/_complete.tpl"), defaults::template(&chart.name))),
     );

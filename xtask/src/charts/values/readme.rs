@@ -14,6 +14,22 @@ every value, its default and its meaning. Each stands in the `values.yaml` of it
 what null is.
 ";
 
+/// The text of a program's page.
+const PROGRAM: &str = "\
+The chart of one program of the operator. It can be installed alone ([one program
+alone](../../../../../../../docs/install.md#one-program-alone)); `dynamo-operator`, the chart around it, installs all
+programs together. `cargo xtask charts generate` writes this page from the comments in `values.yaml`.
+";
+
+/// The text above the values that a program has in common with others.
+const COMMON: &str = "\
+In an install of all programs these values belong to the chart `dynamo-operator`, which refuses them here. A value that
+is null has its default.
+";
+
+/// The head of a table of values.
+const HEAD: &str = "| value | default | meaning |\n|---|---|---|\n";
+
 /// The page for the platform's chart, which is the first, and all charts in it.
 pub(super) fn of(charts: &[Chart]) -> String {
     let mut page = String::new();
@@ -27,10 +43,22 @@ pub(super) fn of(charts: &[Chart]) -> String {
             ),
             _ => writeln!(page, "\n## `{}`\n\n{}.\n", chart.prefix.trim_end_matches('.'), chart.description),
         };
-        page.push_str("| value | default | meaning |\n|---|---|---|\n");
+        page.push_str(HEAD);
         page.extend(chart.values.iter().map(|value| row(&chart.prefix, value)));
     }
     page
+}
+
+/// The page for the chart of a program that can be installed alone.
+pub(super) fn of_program(chart: &Chart, common: &[Setting]) -> String {
+    let table = |values: &[Setting]| values.iter().map(|value| row("", value)).collect::<String>();
+    format!(
+        "# {}\n\n{}.\n\n{PROGRAM}\n## Values of the program\n\n{HEAD}{}\n## Values for an install of this chart alone\n\n{COMMON}\n{HEAD}{}",
+        chart.name,
+        chart.description,
+        table(&chart.values),
+        table(common)
+    )
 }
 
 fn row(prefix: &str, value: &Setting) -> String {

@@ -26,7 +26,8 @@ leaderElection:
 namespace:
   restricted: {{ include "dynamo-operator.target" . | quote }}
   scope:
-    owner: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
+    {{- /* Programs of several releases are one install by their common fullnameOverride. */}}
+    owner: {{ printf "%s/%s" .Release.Namespace (ternary .Release.Name (include "dynamo-operator.fullname" .) (empty .alone)) | quote }}
     leaseDuration: {{ .Values.namespaceRestriction.lease.duration }}
     leaseRenewInterval: {{ .Values.namespaceRestriction.lease.renewInterval }}
 {{- end }}
@@ -111,6 +112,24 @@ gpu:
   exporterNamespaces: {{ toJson .Values.gpuDiscovery.exporterNamespaces }}
 imagePullSecretDiscovery:
   enabled: {{ .Values.imagePullSecretDiscovery.enabled }}
+{{- end -}}
+
+{{/* Name of the ConfigMap: one of all programs, or of a program that is installed alone. */}}
+{{- define "dynamo-operator.configName" -}}
+{{- printf "%s-config" (ternary (include "dynamo-operator.fullname" .root) (include "dynamo-operator.program" (merge (dict "name" (.name | default "")) .)) (empty .root.alone)) -}}
+{{- end -}}
+
+{{- define "dynamo-operator.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "dynamo-operator.labels" (dict "root" .root "name" "config") | nindent 4 }}
+data:
+  config.yaml: |
+    {{- include "dynamo-operator.config" .root | nindent 4 }}
 {{- end -}}
 
 {{/* The part of the configuration that a program reads: only a change of it restarts its pods. Call as the program's Deployment. */}}

@@ -80,7 +80,7 @@ spec:
             {{- end }}
       volumes:
         - name: operator-config
-          configMap: {name: {{ include "dynamo-operator.fullname" .root }}-config}
+          configMap: {name: {{ include "dynamo-operator.configName" . }}}
         {{- range $folder, $configMap := .configMaps }}
         - name: {{ $folder }}
           configMap: {name: {{ quote $configMap }}}
