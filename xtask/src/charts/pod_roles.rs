@@ -23,7 +23,7 @@ pub(super) fn check() -> Result<()> {
         let different: Vec<&String> = granted.symmetric_difference(&wanted).collect();
         ensure!(
             different.is_empty(),
-            "ClusterRole {name} and `graph-controller access --of {pods}` differ in {different:?}; correct component-accounts.yaml"
+            "ClusterRole {name} and `graph-controller access --of {pods}` differ in {different:?}; correct _component-accounts.tpl"
         );
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::Command};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use test_cluster::assets::{Assets, Tool};
 
 use super::{find, names, render};
@@ -97,5 +97,5 @@ fn a_common_value_under_the_name_of_a_program_is_refused() {
     }
     let unknown = render_chart(&chart("graph-controller"), "rel", "dyn", &["hardend=true"]);
     assert!(format!("{:#}", unknown.unwrap_err()).contains("hardend"));
-    assert_eq!(json!(names(&alone("lease-scope", &[]), "ClusterRole")), json!([]));
+    assert!(names(&alone("lease-scope", &[]), "ClusterRole").is_empty());
 }

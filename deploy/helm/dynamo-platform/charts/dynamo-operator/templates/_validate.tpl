@@ -24,7 +24,7 @@
 {{- /* A release of this name may be in another namespace, too. */}}
 {{- $namespace := index (.metadata.annotations | default dict) "meta.helm.sh/release-namespace" | default $.Release.Namespace }}
 {{- $other := or (ne (index $labels "app.kubernetes.io/instance" | default "") $.Release.Name) (ne $namespace $.Release.Namespace) }}
-{{- /* Of an install for one namespace, the graph controller may have ClusterRoles too (cluster-reads.yaml), of other names. */}}
+{{- /* Of an install for one namespace, the graph controller may have ClusterRoles too (_cluster-reads.tpl), of other names. */}}
 {{- if and (hasSuffix (printf "-%s" $program) .metadata.name) (eq (index $labels "app.kubernetes.io/component" | default "") $program) (eq (index $labels "app.kubernetes.io/part-of" | default "") "dynamo-operator") $other }}
 {{- fail (printf "release %q%s has installed the operator for the whole cluster already (ClusterRole %s); uninstall it, or set dynamo-operator.namespaceRestriction.enabled=true" (index $labels "app.kubernetes.io/instance") (ternary "" (printf " in namespace %q" $namespace) (eq $namespace $.Release.Namespace)) .metadata.name) }}
 {{- end }}

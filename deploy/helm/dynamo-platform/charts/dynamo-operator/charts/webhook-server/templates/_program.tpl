@@ -183,7 +183,7 @@ subjects:
 The role that a program asks for (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
 that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key and the one with which images
 of builds are looked for; so is the list of nodes where GPUs are not looked for. ClusterRoles that it may bind and webhook configurations that it may change have the names of this release;
-for one namespace, roles are bound below (component-accounts.yaml).
+for one namespace, roles are bound below (_component-accounts.tpl).
 */}}
 {{- define "dynamo-operator.role" -}}
 {{- $restricted := include "dynamo-operator.restricted" .root -}}
