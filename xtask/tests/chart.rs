@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     process::{Command, Output},
 };
@@ -10,7 +11,7 @@ use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::ServiceAccount, rbac::v1::ClusterRole},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
 use test_cluster::{
     Cluster, Controllers, Options, TestNamespace,
@@ -77,22 +78,49 @@ async fn the_definitions_are_installed_alone_and_stay() {
     assert_eq!(webhook.client_config.unwrap().service.unwrap().namespace, "team");
 }
 
-/// Each program as a release of its own; one name makes them one install.
+/// Each program is a release of its own; one name makes them one install. One is upgraded, rolled back and removed alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_program_is_installed_alone() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
-    let programs = ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope"];
-    for program in programs {
+    let helm = |args: &[&str]| {
         let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
-        helm.args(["install", program, &format!("{CHART}/charts/dynamo-operator/charts/{program}")]);
-        helm.args(["--namespace", "default", "--set", "fullnameOverride=ours,namespaceRestriction.enabled=true"]);
-        let output = helm.arg("--kubeconfig").arg(cluster.kubeconfig()).output().unwrap();
-        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+        helm.args(args).args(["--namespace", "default", "--kubeconfig"]).arg(cluster.kubeconfig());
+        let output = helm.output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let chart = |program: &str| format!("{CHART}/charts/dynamo-operator/charts/{program}");
+    let programs =
+        ["crds", "graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope"];
+    for program in programs {
+        let values = format!("fullnameOverride=ours,namespaceRestriction.enabled={}", program != "crds");
+        helm(&["install", program, &chart(program), "--set", &values]);
     }
     let deployments: Api<Deployment> = Api::namespaced(cluster.client().unwrap(), "default");
-    for program in programs {
-        deployments.get(&format!("ours-{program}")).await.unwrap();
-    }
+    let images = async || {
+        let found = deployments.list(&ListParams::default()).await.unwrap();
+        let image = |deployment: Deployment| {
+            let containers = deployment.spec.unwrap().template.spec.unwrap().containers;
+            let tag = containers[0].image.as_deref().unwrap().rsplit_once(':').unwrap().1.to_owned();
+            (deployment.metadata.name.unwrap().trim_start_matches("ours-").to_owned(), tag)
+        };
+        found.items.into_iter().map(image).collect::<BTreeMap<_, _>>()
+    };
+    let mut expected: BTreeMap<_, _> =
+        programs.into_iter().map(|program| (program.to_owned(), "0.1.0".to_owned())).collect();
+    assert_eq!(images().await, expected);
+
+    let models = "model-controller";
+    helm(&["upgrade", models, &chart(models), "--reset-then-reuse-values", "--set", "image.tag=0.1.1"]);
+    expected.insert(models.to_owned(), "0.1.1".to_owned());
+    assert_eq!(images().await, expected);
+    helm(&["rollback", models]);
+    expected.insert(models.to_owned(), "0.1.0".to_owned());
+    assert_eq!(images().await, expected);
+    helm(&["uninstall", models]);
+    expected.remove(models);
+    assert_eq!(images().await, expected);
+    let others = deployments.list(&ListParams::default()).await.unwrap();
+    assert!(others.iter().all(|deployment| deployment.metadata.generation == Some(1)));
 }
 
 /// What `helm install` for one namespace would make there. It says no where an object of others has a name that it needs.

@@ -8,8 +8,8 @@ use test_cluster::assets::{Assets, Tool};
 use super::{find, names, render};
 use crate::charts::{programs, render_chart};
 
-const PROGRAMS: [&str; 5] =
-    ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope"];
+const PROGRAMS: [&str; 6] =
+    ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope", "crds"];
 
 fn chart(program: &str) -> PathBuf {
     programs().join(program)
@@ -37,7 +37,7 @@ fn a_chart_renders_what_its_program_needs() {
         let pod = &find(&objects, "Deployment", &name)["spec"]["template"]["spec"];
         let account = pod["serviceAccountName"].as_str().unwrap();
         find(&objects, "ServiceAccount", account);
-        for volume in pod["volumes"].as_array().unwrap() {
+        for volume in pod["volumes"].as_array().into_iter().flatten() {
             find(&objects, "ConfigMap", volume["configMap"]["name"].as_str().unwrap());
         }
         let kind = if program == "lease-scope" { "Role" } else { "ClusterRole" };
@@ -58,7 +58,7 @@ fn a_program_runs_alone_as_with_the_others() {
         ["controllerManager.manager.image.repository=r.example/x", "controllerManager.replicas=2", "env[0].name=A"];
     let all = values.map(|value| format!("dynamo-operator.{value}"));
     let all = render(&all.each_ref().map(String::as_str)).unwrap();
-    for program in &PROGRAMS[..4] {
+    for program in PROGRAMS.iter().filter(|program| **program != "lease-scope") {
         let name = format!("rel-dynamo-operator-{program}");
         let (alone, all) = (alone(program, &values), find(&all, "Deployment", &name));
         let alone = find(&alone, "Deployment", &name);
@@ -71,7 +71,7 @@ fn a_program_runs_alone_as_with_the_others() {
 #[test]
 fn releases_of_one_program_each_share_names_and_no_object() {
     let mut seen = Vec::new();
-    for program in PROGRAMS {
+    for program in PROGRAMS.into_iter().filter(|program| *program != "crds") {
         let values = ["fullnameOverride=ours", "namespaceRestriction.enabled=true"];
         for object in render_chart(&chart(program), program, "dyn", &values).unwrap() {
             let key = (object["kind"].clone(), object["metadata"]["name"].clone());
@@ -88,6 +88,8 @@ fn releases_of_one_program_each_share_names_and_no_object() {
 fn a_common_value_under_the_name_of_a_program_is_refused() {
     for (value, remedy) in [
         ("graph-controller.hardened=true", "set dynamo-operator.hardened"),
+        ("graph-controller.gpuDiscovery.enabled=true", "set dynamo-operator.gpuDiscovery"),
+        ("crds.upgradeCRD=false", "set dynamo-operator.upgradeCRD"),
         ("lease-scope.networkPolicy.metricsFrom[0].x=y", "set dynamo-operator.networkPolicy.metricsFrom"),
     ] {
         let values =
@@ -95,6 +97,8 @@ fn a_common_value_under_the_name_of_a_program_is_refused() {
         let refusal = render(&values.each_ref().map(String::as_str)).unwrap_err();
         assert!(refusal.contains(remedy), "{refusal}");
     }
+    let restricted = render_chart(&chart("crds"), "rel", "dyn", &["namespaceRestriction.enabled=true"]);
+    assert!(format!("{:#}", restricted.unwrap_err()).contains("set namespaceRestriction.enabled=false"));
     let unknown = render_chart(&chart("graph-controller"), "rel", "dyn", &["hardend=true"]);
     assert!(format!("{:#}", unknown.unwrap_err()).contains("hardend"));
     assert!(names(&alone("lease-scope", &[]), "ClusterRole").is_empty());

@@ -43,6 +43,8 @@ fn a_program_is_upgraded_configured_and_disabled_alone() {
             assert_eq!(restarted(&format!("dynamo-operator.{program}.{setting}")), [program], "{setting}");
         }
     }
+    assert_eq!(restarted("dynamo-operator.crds.image.tag=2.0.0"), ["crds"]);
+    assert_eq!(restarted("dynamo-operator.graph-controller.infrastructure.secretName=s"), ["graph-controller"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Charts of programs that can be installed alone: the values and the named templates that they have in common with the umbrella chart.
+//! Charts of programs that can be installed alone: the values and the named templates that they share with the umbrella chart.
 //!
 //! Helm gives a chart neither the values nor the templates of the chart around it, so each program's chart has copies.
 
@@ -15,9 +15,6 @@ use super::{Chart, Setting, defaults};
 /// The file by which a chart is known as one that can be installed alone.
 const MANIFESTS: &str = "templates/_manifests.tpl";
 
-/// Values of the umbrella chart that concern no single program.
-const OF_THE_WHOLE: [&str; 2] = ["upgradeCRD", "admissionPolicies"];
-
 /// Whether the chart renders its program itself when it is installed alone.
 pub(super) fn is_program(chart: &Chart) -> bool {
     chart.dir.join(MANIFESTS).is_file()
@@ -26,9 +23,12 @@ pub(super) fn is_program(chart: &Chart) -> bool {
 /// Values of the umbrella chart that a program's chart takes under the same names when it is installed alone.
 pub(super) fn settings(program: &Chart, umbrella: &Chart) -> Vec<Setting> {
     let is_own = |path: &[String]| program.values.iter().any(|value| value.path == path);
-    let common = umbrella.values.iter().filter(|value| {
-        !OF_THE_WHOLE.iter().any(|whole| value.path.first().is_some_and(|key| key == whole)) && !is_own(&value.path)
-    });
+    let concerns = |path: &[String]| match path.first().map(String::as_str) {
+        Some("upgradeCRD") => program.name == "crds",
+        Some("admissionPolicies") => false,
+        _ => true,
+    };
+    let common = umbrella.values.iter().filter(|value| concerns(&value.path) && !is_own(&value.path));
     common.map(|value| adapted(value.clone(), &program.name)).collect()
 }
 
@@ -71,10 +71,10 @@ fn named_templates(folder: &Path, chart: &str) -> Result<Vec<(String, String)>> 
     Ok(found)
 }
 
-/// Values by their keys. One whose default is null is absent.
+/// Values by their keys.
 fn nested(values: &[Setting]) -> String {
     let mut all = json!({});
-    for value in values.iter().filter(|value| !value.default.is_null()) {
+    for value in values {
         let place = value.path.iter().fold(&mut all, |inner: &mut Value, key| &mut inner[key.as_str()]);
         *place = value.default.clone();
     }

@@ -11,8 +11,10 @@ program (files/common-values.json), under the same names. Call with the context 
 {{- $root := dict "Values" $values "Chart" .Chart "Release" .Release "Capabilities" .Capabilities "alone" .Chart.Name -}}
 {{- $_ := set $root "Subcharts" (dict .Chart.Name .) -}}
 {{- include "dynamo-operator.validate" $root -}}
+{{- if ne .Chart.Name "crds" }}
 ---
 {{ include "dynamo-operator.configMap" (dict "root" $root "name" (include "dynamo-operator.configName" (dict "root" $root "name" .Chart.Name))) }}
+{{- end }}
 {{ include (printf "%s.manifests" .Chart.Name) (dict "root" $root "sub" .) }}
 {{- if has .Chart.Name (list "graph-controller" "webhook-server") }}
 {{ include (printf "%s.alone" .Chart.Name) $root }}

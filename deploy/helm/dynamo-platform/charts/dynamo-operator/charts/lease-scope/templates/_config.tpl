@@ -140,6 +140,9 @@ data:
 {{- pick $all "leaderElection" "namespace" | toJson -}}
 {{- else if eq .name "webhook-server" -}}
 {{- omit $all "infrastructure" "ingress" "rbac" "imagePullSecretDiscovery" | toJson -}}
+{{- else if eq .name "component-controller" -}}
+{{- $infrastructure := omit $all.infrastructure "secretName" "secretNamespace" -}}
+{{- set (omit $all "server") "infrastructure" $infrastructure | toJson -}}
 {{- else -}}
 {{- omit $all "server" | toJson -}}
 {{- end -}}
