@@ -1,6 +1,6 @@
 //! The server as a whole.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use api_types::{REFERENCE_VERSION, names};
 use controller_kit::{
@@ -9,8 +9,7 @@ use controller_kit::{
     store::Scope,
 };
 use kube::Client;
-use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
+use tokio::{net::TcpListener, sync::watch};
 use tracing::{info, warn};
 
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
     certificates::{Host, Keeper, decide::Policy},
     facts::observe::Source,
     mpi_key::{KeyMaker, Served},
-    serve::{Drain, RequestMetrics, Service, Serving, serve},
+    serve::{Clients, ClientsError, Drain, RequestMetrics, Service, Serving, serve},
 };
 
 /// Where a pod finds its own namespace.
@@ -43,6 +42,11 @@ pub struct ServerArgs {
     /// Where admission and conversion are served; default: server.webhook.host and .port of the configuration
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_WEBHOOK_ADDRESS", global = true)]
     pub webhook_address: Option<SocketAddr>,
+
+    /// File of the CAs that sign client certificates of API servers: admission is then for clients with such a certificate only.
+    /// API servers show none for conversion, which goes on without. The file is read again when it changes
+    #[arg(long, value_name = "FILE", env = "DYNAMO_CLIENT_CA_FILE", global = true)]
+    pub client_ca_file: Option<PathBuf>,
 
     /// Version that new graphs are stamped with
     #[arg(long, value_name = "VERSION", default_value = REFERENCE_VERSION, env = "DYNAMO_OPERATOR_VERSION", global = true)]
@@ -82,9 +86,9 @@ pub enum RunError {
         /// Why not.
         source: std::io::Error,
     },
-    /// TLS.
+    /// The CAs of clients, or TLS itself.
     #[error("cannot set up TLS: {0}")]
-    Tls(#[from] rustls::Error),
+    Tls(#[from] ClientsError),
 }
 
 impl ServerArgs {
@@ -99,6 +103,14 @@ impl ServerArgs {
         let namespace = given(self.operator_namespace.as_deref()).or_else(|| given(of_pod().as_deref()));
         let (service, namespace) = (service.ok_or(RunError::NoService)?, namespace.ok_or(RunError::NoNamespace)?);
         Ok(Host { service, namespace, domain: dns.cluster_domain.clone() })
+    }
+
+    /// Whose requests are answered.
+    fn clients(&self, converts: bool) -> Clients {
+        match self.client_ca_file.clone().filter(|file| !file.as_os_str().is_empty()) {
+            Some(file) => Clients::SignedBy { file, converts },
+            None => Clients::Any,
+        }
     }
 
     /// How the server ends.
@@ -164,9 +176,11 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let (host, address) = (args.host(configured, &context.settings.dns)?, args.address(configured)?);
     let listener = TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })?;
     let converts = context.scope == Scope::Cluster;
+    let (serving, clients) = (Serving::default(), args.clients(converts));
+    let (acceptor, content) = clients.acceptor(&serving)?;
+    let (acceptors, acceptor) = watch::channel(acceptor);
     info!(%address, service = host.name(), converts, "serving admission and conversion");
 
-    let serving = Serving::default();
     let policy = Policy { mode: configured.cert_provision_mode, host };
     let trusted = context.readiness.gate("a certificate that the API server trusts");
     let served = Served { client: context.client.clone(), scope: context.scope.clone(), fence: context.fence.clone() };
@@ -178,7 +192,7 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let (settings, fence) = (context.settings.clone(), context.fence.clone());
     let source = Source::new(context.client.clone(), install, settings, fence, facts);
     let looked = context.readiness.gate("what the API server serves");
-    let service = Service::new(source.clone(), converts, RequestMetrics::new(&context.metrics));
+    let service = Service::new(source.clone(), converts, &clients, RequestMetrics::new(&context.metrics));
 
     let staying = context.readiness.gate("nothing; the process is about to stop");
     staying.open();
@@ -186,10 +200,10 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
         context.shutdown.requested().await;
         staying.close();
     };
-    let tls = TlsAcceptor::from(std::sync::Arc::new(serving.config()?));
     tokio::select! {
-        () = serve(listener, tls, service, stop, args.drain()) => {}
+        () = serve(listener, acceptor, service, stop, args.drain()) => {}
         () = keeper.run() => {}
+        () = clients.follow(&serving, content, acceptors) => {}
         Some(()) = run_if_any(key_maker) => {}
         () = source.follow(|| looked.open()) => {}
     }

@@ -58,7 +58,7 @@ impl Drain {
 /// server that stays.
 pub async fn serve(
     listener: TcpListener,
-    tls: TlsAcceptor,
+    tls: watch::Receiver<TlsAcceptor>,
     service: Service,
     stop: impl Future<Output = ()>,
     drain: Drain,
@@ -83,8 +83,9 @@ pub async fn serve(
                     // Closed never: nobody closes it.
                     let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
                     let own = peers.connected(peer.ip().to_canonical());
+                    let acceptor = tls.borrow().clone();
                     let task =
-                        connection(stream, tls.clone(), service.clone(), graceful.subscribe(), Arc::clone(&own), slot);
+                        connection(stream, acceptor, service.clone(), graceful.subscribe(), Arc::clone(&own), slot);
                     own.is_served_by(tokio::spawn(task).abort_handle());
                 }
                 Err(error) => {
@@ -136,9 +137,10 @@ async fn talk(
         Ok(stream) => stream,
         Err(error) => return debug!(%error, "no TLS connection"),
     };
+    let identified = stream.get_ref().1.peer_certificates().is_some();
     let answer = service_fn(move |request| {
         let (service, own) = (service.clone(), Arc::clone(&own));
-        async move { Ok::<_, Infallible>(service.call(request, own).await) }
+        async move { Ok::<_, Infallible>(service.call(request, own, identified).await) }
     });
     let served = http1::Builder::new().max_buf_size(BUFFER).serve_connection(TokioIo::new(stream), answer);
     let mut served = pin!(served);

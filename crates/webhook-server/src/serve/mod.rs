@@ -6,6 +6,7 @@
 //! | those of [`Path`] | admission; needs facts about the cluster, which are gathered for each request |
 
 mod body;
+mod clients;
 mod convert;
 mod listener;
 mod metrics;
@@ -24,6 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use clients::{Clients, ClientsError};
 use hyper::{Method, Request, Response, StatusCode, body::Incoming};
 pub use listener::{Drain, serve};
 pub use metrics::RequestMetrics;
@@ -72,6 +74,8 @@ struct Inner {
     admission: Source,
     /// Where only one namespace is served, objects of the whole cluster are converted by somebody else.
     converts: bool,
+    /// Whether admission is for clients with a certificate only.
+    verifies: bool,
     metrics: RequestMetrics,
     draining: Draining,
     limits: Arc<Limits>,
@@ -96,7 +100,7 @@ impl Draining {
 impl Service {
     /// A service for all paths; `converts` tells whether conversion is one of them.
     #[must_use]
-    pub fn new(admission: Source, converts: bool, metrics: RequestMetrics) -> Self {
+    pub fn new(admission: Source, converts: bool, clients: &Clients, metrics: RequestMetrics) -> Self {
         let paths = Path::ALL.into_iter().map(|path| (path.as_str(), path)).collect();
         let limits = Arc::new(Limits {
             bodies: Limited::new(BODIES / body::UNIT),
@@ -104,7 +108,8 @@ impl Service {
             conversions: Limited::new(CONVERSIONS),
         });
         let (draining, values) = (Draining::default(), Values::default());
-        Self { inner: Arc::new(Inner { paths, admission, converts, metrics, draining, limits, values }) }
+        let verifies = clients.are_verified();
+        Self { inner: Arc::new(Inner { paths, admission, converts, verifies, metrics, draining, limits, values }) }
     }
 
     /// The clients of this service; nobody is connected.
@@ -112,10 +117,15 @@ impl Service {
         Peers::new(Arc::clone(&self.inner.limits))
     }
 
-    /// Answers a request that came on a connection.
-    async fn call(&self, request: Request<Incoming>, connection: Arc<Connection>) -> Response<ReplyBody> {
+    /// Answers a request that came on a connection, of a client with a certificate if it is `identified`.
+    async fn call(
+        &self,
+        request: Request<Incoming>,
+        connection: Arc<Connection>,
+        identified: bool,
+    ) -> Response<ReplyBody> {
         connection.begins();
-        let reply = timeout(TIME, self.inner.reply(request, &connection)).await;
+        let reply = timeout(TIME, self.inner.reply(request, &connection, identified)).await;
         let reply = reply.unwrap_or_else(|_| {
             Reply::text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {} s", TIME.as_secs()))
         });
@@ -129,12 +139,15 @@ impl Service {
 }
 
 impl Inner {
-    async fn reply(&self, request: Request<Incoming>, connection: &Connection) -> Reply {
+    async fn reply(&self, request: Request<Incoming>, connection: &Connection, identified: bool) -> Reply {
         let uri_path = request.uri().path();
         let path = self.paths.get(uri_path).copied();
         let convert = self.converts && uri_path == CONVERT;
         if path.is_none() && !convert {
             return Reply::text(StatusCode::NOT_FOUND, "nothing is served here");
+        }
+        if self.verifies && !convert && !identified {
+            return Reply::text(StatusCode::FORBIDDEN, "admission needs a client certificate (--client-ca-file)");
         }
         if request.method() != Method::POST {
             return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "send a review by POST");

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::{
     ServerConfig,
     crypto::ring,
-    server::{ClientHello, ResolvesServerCert},
+    server::{ClientHello, ResolvesServerCert, danger::ClientCertVerifier},
     sign::CertifiedKey,
 };
 
@@ -31,13 +31,13 @@ impl Serving {
         self.current.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// How connections are secured.
+    /// How connections are secured, with clients that this verifier accepts.
     ///
     /// # Errors
     /// Never in practice: the protocol versions are those of the provider.
-    pub fn config(&self) -> Result<ServerConfig, rustls::Error> {
+    pub fn config(&self, clients: Arc<dyn ClientCertVerifier>) -> Result<ServerConfig, rustls::Error> {
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+        let builder = builder.with_safe_default_protocol_versions()?.with_client_cert_verifier(clients);
         let mut config = builder.with_cert_resolver(Arc::new(self.clone()));
         config.alpn_protocols = PROTOCOLS.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(config)

@@ -41,6 +41,8 @@ pub struct Install {
     pub front: u16,
     /// How long replicas that are told to stop wait for clients to give up connections.
     pub idle_connection_seconds: u16,
+    /// Further flags of replicas.
+    pub args: Vec<String>,
 }
 
 /// One process.
@@ -53,11 +55,16 @@ pub struct Replica {
 
 /// Starts a control plane whose CRDs are converted by the Service of an install in this namespace, at this port.
 pub async fn start_cluster(namespace: &str, front: u16) -> &'static Cluster {
+    start_cluster_with(namespace, front, vec![]).await
+}
+
+/// [`start_cluster`] with further flags of the API server.
+pub async fn start_cluster_with(namespace: &str, front: u16, apiserver_args: Vec<String>) -> &'static Cluster {
     let service = format!("{namespace}/{SERVICE}:{front}").parse().unwrap();
     let crds = api_types::crds::all_converted_by(&service).unwrap();
     let crds = crds.iter().map(|crd| serde_json::to_value(crd).unwrap()).collect();
     // Ends with the process.
-    Box::leak(Box::new(Cluster::start(Options { crds, ..Options::default() }).await.unwrap()))
+    Box::leak(Box::new(Cluster::start(Options { crds, apiserver_args, ..Options::default() }).await.unwrap()))
 }
 
 /// Name of the Secret with the SSH key of MPI, in tests that set one.
@@ -111,7 +118,7 @@ impl Install {
             "spec": { "type": "ExternalName", "externalName": "127.0.0.1" },
         });
         cluster.apply(&[service]).await.unwrap();
-        Self { cluster, namespace: namespace.to_owned(), kubeconfig, front, idle_connection_seconds: 0 }
+        Self { cluster, namespace: namespace.to_owned(), kubeconfig, front, idle_connection_seconds: 0, args: vec![] }
     }
 
     /// Starts the program that sets the CA bundle of definitions, with its own rights only.
@@ -183,6 +190,7 @@ impl Install {
             format!("--idle-connection-seconds={}", self.idle_connection_seconds),
             format!("--operator-accounts=system:serviceaccount:{}:graph-controller", self.namespace),
         ];
+        args.extend_from_slice(&self.args);
         if let Some(configuration) = configuration {
             let path = self.cluster.dir().join(format!("{name}.json"));
             let mut all = json!({

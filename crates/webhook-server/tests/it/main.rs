@@ -10,6 +10,7 @@ mod kit;
 
 mod authors;
 mod certificates;
+mod client_certificates;
 mod dynamo_namespaces;
 mod exposure;
 mod hostile;
