@@ -4,8 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-
-use crate::operators::workspace_root;
+use repository::root;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -43,7 +42,7 @@ fn generate() -> Result<()> {
 }
 
 fn cargo(command: &mut Command) -> Result<()> {
-    let status = command.current_dir(workspace_root()).status().context("cannot run cargo")?;
+    let status = command.current_dir(root()).status().context("cannot run cargo")?;
     if !status.success() {
         bail!("{command:?} failed");
     }

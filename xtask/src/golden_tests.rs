@@ -15,25 +15,17 @@
 use std::{collections::BTreeSet, fmt::Write, fs};
 
 use regex::Regex;
+use repository::{chart, root};
 use serde_json::Value;
 
-use crate::{
-    charts,
-    operators::workspace_root,
-    rights,
-    tidy::source::{self, RustFile, TextFile},
-};
-
-/// Crates that are in no image.
-const TEST_CRATES: [&str; 3] = ["end-to-end", "mock-engine", "test-cluster"];
+use crate::tidy::source::{self, RustFile, TextFile};
 
 /// Files of the product's crates, without their tests.
 fn product() -> Vec<TextFile> {
-    let files = source::read_all(workspace_root()).unwrap();
+    let files = source::read_all(root()).unwrap();
     let of_product = |file: &TextFile| {
         let mut parts = file.path.split('/');
-        let (root, name, folder) = (parts.next(), parts.next(), parts.next());
-        root == Some("crates") && folder == Some("src") && !name.is_some_and(|name| TEST_CRATES.contains(&name))
+        parts.next() == Some("crates") && parts.nth(1) == Some("src")
     };
     files.into_iter().filter(of_product).filter(|file| file.rust().is_some_and(|rust| !rust.is_test())).collect()
 }
@@ -72,7 +64,7 @@ fn lines(all: &BTreeSet<String>) -> String {
 
 /// Compares a file with what it shall hold, or rewrites it.
 fn compare(name: &str, actual: &str) {
-    let path = workspace_root().join("xtask/golden").join(name);
+    let path = root().join("xtask/golden").join(name);
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, actual).unwrap();
@@ -101,7 +93,7 @@ fn what_others_rely_on_is_unchanged() {
 fn what_the_chart_makes_is_unchanged() {
     let (mut rights, mut objects) = (String::new(), String::new());
     for (name, values) in rights::INSTALLS {
-        let rendered = charts::render("rel", "dyn", values).unwrap();
+        let rendered = chart::render("rel", "dyn", values).unwrap();
         writeln!(rights, "# {name}\n{}", rights::listing(&rendered)).unwrap();
         writeln!(objects, "# {name}").unwrap();
         let others = rendered.iter().filter(|object| {

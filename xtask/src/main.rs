@@ -2,19 +2,14 @@
 //!
 //! Each command has a module with its arguments (`Args`) and its `run`. To add one: a `mod` line, a variant, an arm.
 
-mod bench;
 mod charts;
 mod cluster;
-mod conformance;
 mod crds;
 mod docs;
-mod e2e;
 #[cfg(test)]
 mod golden_tests;
-mod http;
 mod images;
-mod operators;
-mod rights;
+mod suites;
 mod test;
 mod tidy;
 mod tilt;
@@ -35,7 +30,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// What an operator costs, and how quick it is, for many graphs.
-    Bench(bench::Args),
+    #[command(disable_help_flag = true)]
+    Bench(suites::Args),
     /// What in deploy/helm is made from the programs, and from the values.
     Charts(charts::Args),
     /// The programs of the local Kubernetes control plane: etcd, kube-apiserver and the others.
@@ -43,17 +39,20 @@ enum Command {
     /// The files that are made from the API types: deploy/crds, and the schemas of Kubernetes' types.
     Crds(crds::Args),
     /// Compare what our controllers generate with what the reference does, for the inputs of the conformance kit.
-    Conformance(conformance::Args),
+    #[command(disable_help_flag = true)]
+    Conformance(suites::Args),
     /// What the pages say can be done can be done.
     Docs(docs::Args),
     /// End what `up --detach` started.
     Down(up::DownArgs),
     /// The chart and the images on a real node, which needs root.
-    E2e(e2e::Args),
+    #[command(disable_help_flag = true)]
+    E2e(suites::Args),
     /// An image of each program, without a container engine.
     Images(images::Args),
     /// What the programs may do against what they did, by audit logs.
-    Rights(rights::Args),
+    #[command(disable_help_flag = true)]
+    Rights(suites::Args),
     /// Everything that must hold before a change is merged.
     Test(test::Args),
     /// The promises of docs/architecture.md that neither compiler nor clippy can hold.
@@ -85,16 +84,16 @@ async fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     let done = |()| ExitCode::SUCCESS;
     match command {
-        Command::Bench(args) => bench::run(&args).await,
+        Command::Bench(args) => suites::run("bench", &args),
         Command::Charts(args) => charts::run(&args).map(done),
         Command::Cluster(args) => cluster::run(&args).map(done),
-        Command::Conformance(args) => conformance::run(&args).await,
+        Command::Conformance(args) => suites::run("conformance", &args),
         Command::Crds(args) => crds::run(&args).map(done),
         Command::Docs(args) => docs::run(&args).map(done),
         Command::Down(args) => up::down(&args).await.map(done),
-        Command::E2e(args) => e2e::run(&args).await,
+        Command::E2e(args) => suites::run("e2e", &args),
         Command::Images(args) => images::run(&args).map(done),
-        Command::Rights(args) => rights::run(&args).map(done),
+        Command::Rights(args) => suites::run("rights", &args),
         Command::Test(args) => Ok(test::run(&args).await),
         Command::Tidy(args) => tidy::run(&args).map(done),
         Command::Tilt(step) => tilt::step(&step).await.map(done),

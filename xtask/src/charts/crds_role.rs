@@ -63,8 +63,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_stored_anew() {
-        let role: Value =
-            serde_saphyr::from_str(&role(&crate::operators::workspace_root().join("deploy/crds")).unwrap()).unwrap();
+        let role: Value = serde_saphyr::from_str(&role(&repository::root().join("deploy/crds")).unwrap()).unwrap();
         let resources = role["rules"][3]["resources"].as_array().unwrap();
         assert!(
             resources.contains(&"dynamomodels".into()) && resources.contains(&"dynamoworkermetadatas".into()),

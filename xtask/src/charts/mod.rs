@@ -8,18 +8,15 @@ mod reference_tests;
 mod tests;
 pub(crate) mod values;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
-use serde_json::Value;
-use test_cluster::assets::{Assets, Tool};
-
-use crate::operators::{cargo, workspace_root};
+use repository::{
+    cargo,
+    chart::{platform, programs},
+    root, target,
+};
 
 /// What in deploy/helm is made from something else: the programs' roles and webhook configurations from the programs, schemas and
 /// README from each `values.yaml` and its comments.
@@ -51,9 +48,6 @@ const fn generated(program: &'static str, args: &'static [&'static str], file: &
     Generated { program, args, file }
 }
 
-/// The version of Kubernetes that a chart is rendered for when no cluster is asked.
-pub(crate) const KUBE_VERSION: &str = "--kube-version=1.36.3";
-
 /// The namespace in a printed object is the template's business; some name has to stand there.
 const FILES: [Generated; 8] = [
     generated("graph-controller", &["access"], "role.yaml"),
@@ -76,7 +70,7 @@ const FILES: [Generated; 8] = [
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut wanted = values::files(&chart())?;
+    let mut wanted = values::files(&platform())?;
     if !args.values {
         build()?;
         wanted.extend(of_programs()?);
@@ -101,7 +95,7 @@ fn build() -> Result<()> {
 /// Files that are made from programs, with what should be in them.
 fn of_programs() -> Result<Vec<(PathBuf, String)>> {
     let mut wanted = FILES.iter().map(|file| Ok((file.path(), file.print()?))).collect::<Result<Vec<_>>>()?;
-    wanted.push((programs().join("crds/files/role.yaml"), crds_role::role(&workspace_root().join("deploy/crds"))?));
+    wanted.push((programs().join("crds/files/role.yaml"), crds_role::role(&root().join("deploy/crds"))?));
     Ok(wanted)
 }
 
@@ -111,14 +105,14 @@ fn generate(wanted: Vec<(PathBuf, String)>) -> Result<()> {
             continue;
         }
         fs::write(&path, wanted).with_context(|| format!("cannot write {}", path.display()))?;
-        println!("wrote {}", path.strip_prefix(workspace_root()).unwrap_or(&path).display());
+        println!("wrote {}", path.strip_prefix(root()).unwrap_or(&path).display());
     }
     Ok(())
 }
 
 /// Fails if a file is not what it is made from; the programs are built already.
 pub(crate) fn check() -> Result<()> {
-    let mut wanted = values::files(&chart())?;
+    let mut wanted = values::files(&platform())?;
     wanted.extend(of_programs()?);
     compare(wanted).and_then(|()| pod_roles::check())
 }
@@ -134,45 +128,6 @@ fn compare(wanted: Vec<(PathBuf, String)>) -> Result<()> {
         bail!("not what they are made from; run `cargo xtask charts generate`:\n{}", stale.join("\n"));
     }
     Ok(())
-}
-
-/// What the chart makes of values, each as `key=value`, without a cluster.
-pub(crate) fn render(release: &str, namespace: &str, values: &[&str]) -> Result<Vec<Value>> {
-    render_chart(&chart(), release, namespace, values)
-}
-
-fn render_chart(chart: &Path, release: &str, namespace: &str, values: &[&str]) -> Result<Vec<Value>> {
-    let mut command = Command::new(Assets::from_env()?.find(Tool::Helm)?);
-    command.args(["template", release]).arg(chart).arg(format!("--namespace={namespace}")).arg(KUBE_VERSION);
-    command.args(values.iter().flat_map(|value| ["--set", value]));
-    let output = command.output().context("cannot run helm")?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).context("helm printed no text")?;
-    let documents = text.split("\n---\n").map(serde_saphyr::from_str::<Value>);
-    let documents = documents.collect::<Result<Vec<_>, _>>().context("helm printed no YAML")?;
-    Ok(documents.into_iter().filter(Value::is_object).collect())
-}
-
-/// The chart of the platform.
-pub(crate) fn chart() -> PathBuf {
-    workspace_root().join("deploy/helm/dynamo-platform")
-}
-
-/// The chart of the definitions alone.
-#[cfg(test)]
-fn definitions() -> PathBuf {
-    workspace_root().join("deploy/helm/dynamo-crds")
-}
-
-/// The role of the program `crds`.
-pub(crate) fn crds_role() -> Result<Value> {
-    let text = crds_role::role(&workspace_root().join("deploy/crds"))?;
-    serde_saphyr::from_str(&text).context("the role of crds is no YAML")
-}
-
-/// The charts of the programs.
-fn programs() -> PathBuf {
-    chart().join("charts/dynamo-operator/charts")
 }
 
 impl Generated {
@@ -200,10 +155,4 @@ fn as_list(text: &str) -> String {
         first + &lines.map(|line| format!("  {line}\n")).collect::<String>()
     };
     "items:\n".to_owned() + &text.split("\n---\n").map(item).collect::<String>()
-}
-
-/// Where cargo puts the programs of a daily build.
-pub(crate) fn target() -> PathBuf {
-    let dir = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace_root().join("target"), PathBuf::from);
-    workspace_root().join(Path::new(&dir)).join("debug")
 }

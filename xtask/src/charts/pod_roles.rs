@@ -3,9 +3,8 @@
 use std::{collections::BTreeSet, process::Command};
 
 use anyhow::{Context, Result, ensure};
+use repository::{chart::render, target};
 use serde_json::Value;
-
-use super::{render, target};
 
 /// What `graph-controller access --of` calls the pods, and what the names of their ClusterRoles end with.
 const PODS: [(&str, &str); 3] = [("planner", "planner"), ("epp", "epp"), ("profiling", "dgdr-profiling")];

@@ -3,10 +3,10 @@
 use std::{fs, path::Path};
 
 use controller_kit::settings::{self, OperatorConfiguration};
+use repository::root;
 use serde_json::{Value, json};
 
 use super::tests::{RESTRICTED, containers, find, names, render};
-use crate::operators::workspace_root;
 
 fn configuration(objects: &[Value]) -> OperatorConfiguration {
     let file = &find(objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"];
@@ -44,7 +44,7 @@ fn the_configuration_always_says_how_long_grove_waits() {
 #[test]
 fn every_variable_that_the_chart_sets_is_read_by_a_program() {
     let mut sources = String::new();
-    collect(&workspace_root().join("crates"), &mut sources);
+    collect(&root().join("crates"), &mut sources);
     let values = ["dynamo-operator.component-controller.imageBuilds.engine=buildkit"];
     for (_, container) in containers(&render(&values).unwrap()) {
         for variable in container["env"].as_array().into_iter().flatten() {

@@ -4,10 +4,11 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::CommandFactory;
+use repository::{chart, root, target};
 use test_cluster::assets::{Assets, Tool};
 
 use super::values::Values;
-use crate::{charts, operators::workspace_root};
+use crate::suites::NAMES;
 
 /// The chart, as the pages name it.
 const CHART: &str = "deploy/helm/dynamo-platform";
@@ -37,9 +38,10 @@ impl Checker {
             ["helm", "install" | "upgrade" | "template", _, CHART, ..] => self.chart(&words)?,
             ["helm", rest @ ..] => explained(&self.helm, rest)?,
             ["kubectl", rest @ ..] => self.kubectl(rest)?,
+            ["cargo", "xtask", suite, rest @ ..] if NAMES.contains(suite) => built(suite, rest)?,
             ["cargo", "xtask", rest @ ..] => xtask(rest)?,
             ["cargo", rest @ ..] => cargo(rest)?,
-            ["crds", rest @ ..] => crds(rest)?,
+            ["crds", rest @ ..] => built("crds", rest)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -57,7 +59,7 @@ impl Checker {
         let flags = (4..words.len()).filter(|index| !is_of_file(*index)).map(|index| words[index]);
         let flags = flags.filter(|word| !NOT_OF_TEMPLATE.contains(word) && *word != "--wait");
         let mut command = Command::new(&self.helm);
-        command.args(["template", words[2]]).arg(charts::chart()).args(flags).arg(charts::KUBE_VERSION);
+        command.args(["template", words[2]]).arg(chart::platform()).args(flags).arg(chart::KUBE_VERSION);
         succeed(command)
     }
 
@@ -97,21 +99,22 @@ fn cargo(words: &[&str]) -> Result<()> {
     for pair in words.windows(2) {
         let path = match pair[0] {
             "-p" | "--package" if pair[1] == "xtask" => PathBuf::from("xtask"),
+            "-p" | "--package" if root().join("testing").join(pair[1]).exists() => continue,
             "-p" | "--package" => PathBuf::from("crates").join(pair[1]),
             "--manifest-path" => PathBuf::from(pair[1]),
             "--test" => continue,
             _ => continue,
         };
-        ensure!(workspace_root().join(&path).exists(), "there is no {}", path.display());
+        ensure!(root().join(&path).exists(), "there is no {}", path.display());
     }
     Ok(())
 }
 
-/// A command of the program `crds`, which the tests have built.
-fn crds(words: &[&str]) -> Result<()> {
-    let program = charts::target().join("crds");
+/// A command of a program that the tests have built.
+fn built(name: &str, words: &[&str]) -> Result<()> {
+    let program = target().join(name);
     if !program.exists() {
-        println!("not checked: crds {}, for {} is not built", words.join(" "), program.display());
+        println!("not checked: {name} {}, for {} is not built", words.join(" "), program.display());
         return Ok(());
     }
     explained(&program, words)
@@ -135,7 +138,7 @@ fn succeed(mut command: Command) -> Result<()> {
 /// Plural, singular and short names of the kinds that we define.
 fn kinds() -> Result<Vec<String>> {
     let mut names = Vec::new();
-    let dir = workspace_root().join("deploy/crds");
+    let dir = root().join("deploy/crds");
     for entry in std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
         let path = entry?.path();
         let definition: serde_json::Value =

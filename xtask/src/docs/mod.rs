@@ -18,8 +18,7 @@ use anyhow::{Context, Result, bail};
 use commands::Checker;
 use page::Page;
 use regressions::Functions;
-
-use crate::operators::workspace_root;
+use repository::{chart::platform, root};
 
 /// What the pages say can be done can be done: commands, links, the chart's values, and tests.
 #[derive(Debug, clap::Args)]
@@ -29,12 +28,12 @@ pub(crate) struct Args {}
 pub(crate) fn run(_: &Args) -> Result<()> {
     let pages = pages()?;
     let checker = Checker::new()?;
-    let functions = Functions::read(workspace_root())?;
+    let functions = Functions::read(root())?;
     let mut faults = Vec::new();
     let mut commands = 0;
     for path in &pages {
         let page = read(path)?;
-        let name = path.strip_prefix(workspace_root()).unwrap_or(path).display().to_string();
+        let name = path.strip_prefix(root()).unwrap_or(path).display().to_string();
         let mut fault = |line: usize, text: String| faults.push(format!("{name}:{line}: {text}"));
         for (line, target) in &page.links {
             if let Err(error) = follow(path, target) {
@@ -73,9 +72,9 @@ pub(crate) fn run(_: &Args) -> Result<()> {
 
 /// All pages of the repository that people read.
 fn pages() -> Result<Vec<PathBuf>> {
-    let root = workspace_root();
+    let root = root();
     let mut pages = Vec::new();
-    for dir in [root.to_owned(), root.join("docs"), crate::charts::chart()] {
+    for dir in [root.to_owned(), root.join("docs"), platform()] {
         let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
         let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
         pages.extend(paths.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "md")));
@@ -118,7 +117,7 @@ mod tests {
     /// In the Go operator's chart, they speak of a program that is no longer installed.
     #[test]
     fn what_helm_says_after_an_install_can_be_done() {
-        let notes = crate::charts::chart().join("templates/NOTES.txt");
+        let notes = platform().join("templates/NOTES.txt");
         let (checker, mut commands) = (Checker::new().unwrap(), 0);
         for line in fs::read_to_string(notes).unwrap().lines().filter(|line| line.starts_with("  kubectl ")) {
             // What stands between braces is a name.
@@ -133,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_link_leads_to_a_file_and_a_heading() {
-        let page = workspace_root().join("docs/install.md");
+        let page = root().join("docs/install.md");
         for (target, leads) in [
             ("upgrade.md", true),
             ("upgrade.md#from-the-go-operator", true),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 const PAGE: &str = "regressions.md";
 
 /// Folders of the repository with tests.
-const FOLDERS: [&str; 2] = ["crates", "xtask"];
+const FOLDERS: [&str; 3] = ["crates", "testing", "xtask"];
 
 /// Names of all functions, tests among them.
 pub(super) struct Functions(BTreeSet<String>);

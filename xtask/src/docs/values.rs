@@ -1,6 +1,7 @@
 //! Values of the chart that pages name.
 
 use anyhow::Result;
+use repository::chart::platform;
 
 use crate::charts;
 
@@ -14,7 +15,7 @@ pub(super) struct Values(Vec<String>);
 
 impl Values {
     pub(super) fn read() -> Result<Self> {
-        Ok(Self(charts::values::names(&charts::chart())?))
+        Ok(Self(charts::values::names(&platform())?))
     }
 
     /// Whether there is such a value, or values in it, or it is in one that holds anything.

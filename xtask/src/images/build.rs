@@ -3,9 +3,9 @@
 use std::{env, ffi::OsString, path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
+use repository::{cargo, root};
 
 use super::Program;
-use crate::operators::{cargo, workspace_root};
 
 /// An architecture that images are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -72,7 +72,7 @@ pub(super) fn selection(programs: &[Program]) -> Vec<&'static str> {
 pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Result<Vec<PathBuf>> {
     let target = arch.target();
     let compiler = Toolchain::of_this_machine(arch)?.compiler(arch)?;
-    let root = workspace_root();
+    let root = root();
     // A directory of its own: flags differ from those of the daily build, and would make each build the other's anew.
     let dir = root.join("target/static");
     let mut cargo = cargo("build");
@@ -90,7 +90,7 @@ pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Resul
 
 /// Paths of this machine in a binary would make every machine's build another one, and so would its linker.
 fn rust_flags() -> String {
-    let mut flags = vec![format!("--remap-path-prefix={}=/src", workspace_root().display())];
+    let mut flags = vec![format!("--remap-path-prefix={}=/src", root().display())];
     let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| env::home_dir().map(|home| home.join(".cargo")));
     if let Some(home) = home {
         flags.push(format!("--remap-path-prefix={}=/cargo", home.display()));
@@ -112,7 +112,7 @@ struct Toolchain {
 
 impl Toolchain {
     fn of_this_machine(arch: Arch) -> Result<Self> {
-        let sysroot = Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace_root()).output();
+        let sysroot = Command::new("rustc").args(["--print", "sysroot"]).current_dir(root()).output();
         let sysroot = String::from_utf8(sysroot.context("cannot run rustc")?.stdout)?;
         let own = (arch.as_str() == Arch::HOST).then(|| env::var_os("CC").unwrap_or_else(|| "cc".into()));
         Ok(Self {

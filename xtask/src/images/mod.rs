@@ -19,9 +19,8 @@ use anyhow::{Context, Result};
 use archive::Image;
 pub(crate) use build::Arch;
 use push::{Transport, push};
+use repository::root;
 use sbom::Bills;
-
-use crate::operators::workspace_root;
 
 /// A program that has an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,14 +78,20 @@ pub(crate) struct Args {
     /// Allows a registry without TLS, or with an unknown certificate
     #[arg(long, requires = "push")]
     insecure: bool,
+    /// Makes what the end-to-end test runs on a node: all programs, the mock engine, and `pause`
+    #[arg(long, hide = true, conflicts_with_all = ["programs", "arch", "shell", "push"])]
+    for_node: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let wanted = |program: &Program| args.programs.is_empty() || args.programs.iter().any(|name| name == program.name);
     let programs: Vec<Program> = PROGRAMS.into_iter().filter(wanted).collect();
-    let out = workspace_root().join(&args.out);
+    let out = root().join(&args.out);
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    if args.for_node {
+        return write_for_node(&out, args);
+    }
     let shell =
         args.shell.as_deref().map(|path| fs::read(path).with_context(|| format!("cannot read {}", path.display())));
     let shell = shell.transpose()?;
@@ -124,27 +129,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// What stands in for an inference engine on a real node.
 const ENGINE: Program = program("mock-engine");
 
-/// Makes, in `dir`, the images that a real node needs for the end-to-end test: all programs, the mock engine, and `pause`, which
-/// holds the namespaces of a pod. Gives their names, and the archives.
-pub(crate) fn write_for_node(dir: &Path, repository: &str, tag: &str, profile: &str) -> Result<Vec<PathBuf>> {
+/// Makes the images of the end-to-end test. `pause` holds the namespaces of a pod.
+fn write_for_node(out: &Path, args: &Args) -> Result<()> {
+    let Args { repository, tag, profile, .. } = args;
     let arch = Arch::of_this_machine();
     let programs: Vec<Program> = PROGRAMS.into_iter().chain([ENGINE]).collect();
     let binaries = build::binaries(&programs, arch, profile)?;
-    let mut archives = Vec::new();
     for (program, binary) in programs.iter().zip(&binaries) {
-        let archive = dir.join(format!("{}.tar", program.name));
+        let archive = out.join(format!("{}.tar", program.name));
         pack(program.name, binary, &format!("{repository}/{}:{tag}", program.name), arch, &archive)?;
-        archives.push(archive);
         if *program == ENGINE {
             let content = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
             let mut image = Image::new(ENGINE.name, &format!("{repository}/pause:{tag}")).with_args(&["pause"]);
             image.add(arch, &layer::files(ENGINE.name, &content, None))?;
-            let archive = dir.join("pause.tar");
-            image.write(&archive)?;
-            archives.push(archive);
+            image.write(&out.join("pause.tar"))?;
         }
     }
-    Ok(archives)
+    Ok(())
 }
 
 /// Builds all programs in one go; names and binaries.
@@ -173,7 +174,7 @@ mod tests {
     /// A container engine builds the same images from the Dockerfile: one target for each program, with its user and entrypoint.
     #[test]
     fn the_dockerfile_has_a_target_for_each_program() {
-        let file = fs::read_to_string(workspace_root().join("Dockerfile")).unwrap();
+        let file = fs::read_to_string(root().join("Dockerfile")).unwrap();
         for Program { name, .. } in PROGRAMS {
             let user = layer::USER;
             let stage = format!(

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, ensure};
+use repository::cargo;
 use serde_json::{Value, json};
 
 use super::{
     Program,
     build::{Arch, selection},
 };
-use crate::operators::cargo;
 
 /// Bills of materials of programs that are built in one go: a feature that one of them asks for is switched on for all.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@ mod violation;
 use std::{env, fs, path::Path, process::Command};
 
 use anyhow::{Context, bail};
+use repository::root;
 
 use self::{
     rules::{
@@ -19,7 +20,6 @@ use self::{
     source::TextFile,
     violation::Violation,
 };
-use crate::operators::workspace_root;
 
 /// Crates that only compute; their normal dependencies hold nothing asynchronous.
 const PURE_CRATES: [&str; 2] = ["api-types", "workload"];
@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// # Errors
 /// There are violations, or something cannot be read.
 pub fn check_repository() -> anyhow::Result<()> {
-    let root = workspace_root();
+    let root = root();
     let files = source::read_all(root)?;
     let mut violations = check_files(&files, &root.to_string_lossy());
     violations.extend(dependencies::check_lock(&fs::read_to_string(root.join("Cargo.lock")).context("Cargo.lock")?));

@@ -12,11 +12,9 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use api_types::names::sha256_hex;
+use repository::root;
 
-use crate::{
-    images::{self, Arch},
-    operators::workspace_root,
-};
+use crate::images::{self, Arch};
 
 /// Makes the image of a program, and brings it to the cluster.
 #[derive(Debug, clap::Args)]
@@ -81,12 +79,12 @@ struct Build {
 
 /// Where the Tiltfile looks for binaries.
 fn binaries() -> PathBuf {
-    workspace_root().join("target/tilt")
+    root().join("target/tilt")
 }
 
 /// The image of a program that can be replaced while it runs.
 fn live_dockerfile() -> PathBuf {
-    workspace_root().join("tilt/dev/live.Dockerfile")
+    root().join("tilt/dev/live.Dockerfile")
 }
 
 /// Compiles all programs in one go, and replaces those whose content changed: the others' images are not built again.
@@ -164,7 +162,7 @@ fn commands(args: &ImageArgs, build: &Build) -> Result<Vec<Vec<OsString>>> {
                 let (program, image) = (format!("PROGRAM={}", args.program), format!("IMAGE={}", build.lasting));
                 let live =
                     words(&["build", "--build-arg", &program, "--build-arg", &image, "--tag", &build.own, "--file"]);
-                vec![with(load, lasting), with(with(live, &live_dockerfile()), &workspace_root().join("tilt/dev"))]
+                vec![with(load, lasting), with(with(live, &live_dockerfile()), &root().join("tilt/dev"))]
             } else {
                 vec![with(load, own), words(&["tag", &build.own, &build.lasting])]
             };

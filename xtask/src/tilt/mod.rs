@@ -10,8 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-
-use crate::operators::workspace_root;
+use repository::root;
 
 /// What `tilt-up --help` says first.
 pub(crate) const LONG_ABOUT: &str = "\
@@ -118,7 +117,7 @@ pub(crate) async fn step(step: &Step) -> Result<()> {
 }
 
 fn folder() -> PathBuf {
-    workspace_root().join("tilt")
+    root().join("tilt")
 }
 
 fn tilt(command: &str, arguments: &[String]) -> Result<ExitCode> {

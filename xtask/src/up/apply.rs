@@ -8,10 +8,11 @@ use kube::{
     core::GroupVersionKind,
     discovery::{Scope, pinned_kind},
 };
+use local_operator::manifests::is_ours;
 use serde_json::{Value, json};
 use test_cluster::Cluster;
 
-use super::{input::Input, manifests::is_ours};
+use super::input::Input;
 
 const FIELD_MANAGER: &str = "cargo-xtask-up";
 

@@ -3,9 +3,8 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
+use repository::root;
 use test_cluster::Cluster;
-
-use crate::operators::workspace_root;
 
 /// What `cargo xtask down` is told.
 #[derive(Debug, clap::Args)]
@@ -68,7 +67,7 @@ pub(super) async fn leave(cluster: Cluster) -> Result<ExitCode> {
 
 /// The file that holds the directory of the detached cluster.
 fn record() -> PathBuf {
-    workspace_root().join("target/xtask/up")
+    root().join("target/xtask/up")
 }
 
 fn recorded() -> Result<Option<PathBuf>> {

@@ -7,10 +7,11 @@ use std::{
 
 use anyhow::{Context, Result};
 use kube::Client;
+use local_operator::OperatorArgs;
+use repository::root;
 use tokio::time::{Instant, sleep};
 
 use super::{Stack, apply::Target, observe::observe, screen::Screen, watch::Sources};
-use crate::operators::{OperatorArgs, workspace_root};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -67,7 +68,7 @@ impl Follow {
     /// # Errors
     /// The output is gone.
     pub(super) async fn for_ever<T>(mut self, watch: Option<&OperatorArgs>) -> Result<T> {
-        let mut sources = watch.map(|args| (args, Sources::new(workspace_root().join("crates"))));
+        let mut sources = watch.map(|args| (args, Sources::new(root().join("crates"))));
         let hint = format!("export KUBECONFIG={}", self.stack.cluster.kubeconfig().display());
         self.screen.say(&format!("{hint}\nkubectl get dgd,dcd,deployments,pods -A\nCtrl-C ends everything"))?;
         loop {

@@ -3,9 +3,8 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail};
+use local_operator::manifests;
 use serde_json::Value;
-
-use super::manifests;
 
 /// The objects of a file, those of our group last, because they refer to the others.
 #[derive(Debug)]

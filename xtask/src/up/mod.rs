@@ -4,7 +4,6 @@ mod apply;
 mod detached;
 mod follow;
 mod input;
-pub(crate) mod manifests;
 mod observe;
 mod screen;
 mod view;
@@ -16,10 +15,9 @@ use anyhow::{Context, Result, bail};
 pub(crate) use detached::{DownArgs, down};
 use follow::{Follow, Outcome};
 use input::Input;
+use local_operator::{Binaries, OperatorArgs, Running};
 use test_cluster::{Cluster, Options};
 use tokio::signal::unix::{SignalKind, signal};
-
-use crate::operators::{Binaries, OperatorArgs, Running};
 
 /// As shells report a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;
@@ -62,7 +60,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     let file = match (&args.file, args.detach) {
         (Some(file), _) => Some(file.clone()),
-        (None, false) => Some(crate::operators::workspace_root().join("deploy/examples/vllm-agg.yaml")),
+        (None, false) => Some(repository::root().join("deploy/examples/vllm-agg.yaml")),
         (None, true) => None,
     };
     let input = file.map(|file| Input::read(&file, args.set_image_tag.as_deref())).transpose()?;

@@ -2,11 +2,11 @@
 
 use std::{path::PathBuf, process::Command};
 
+use repository::chart::{programs, render_chart};
 use serde_json::Value;
 use test_cluster::assets::{Assets, Tool};
 
 use super::{find, names, render};
-use crate::charts::{programs, render_chart};
 
 const PROGRAMS: [&str; 6] =
     ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope", "crds"];

@@ -74,9 +74,9 @@ fn an_install_for_one_namespace_has_no_right_to_definitions() {
 fn the_chart_of_the_definitions_has_all_of_them() {
     let values = ["webhookService.namespace=team", "webhookService.name=converter"];
     let rendered =
-        crate::charts::render_chart(&crate::charts::definitions(), "dynamo-crds", "default", &values).unwrap();
+        repository::chart::render_chart(&repository::chart::definitions(), "dynamo-crds", "default", &values).unwrap();
     let mut files = 0;
-    for file in std::fs::read_dir(crate::operators::workspace_root().join("deploy/crds")).unwrap() {
+    for file in std::fs::read_dir(repository::root().join("deploy/crds")).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
         let mut expected: Value = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(expected["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");

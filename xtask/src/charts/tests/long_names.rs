@@ -1,9 +1,9 @@
 //! Releases with long names.
 
+use repository::chart::render;
 use serde_json::{Value, json};
 
 use super::{find, names};
-use crate::charts::render;
 
 /// The longest name that Helm takes.
 const LONGEST: &str = "team-inference-platform-production-europe-west-number";

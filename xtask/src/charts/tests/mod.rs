@@ -15,14 +15,13 @@ mod second_operator;
 
 use std::process::Command;
 
+use repository::chart::{self, platform};
 use serde_json::{Value, json};
 use test_cluster::assets::{Assets, Tool};
 
-use super::chart;
-
 /// Renders the chart as release `rel` in namespace `dyn`.
 pub(super) fn render(values: &[&str]) -> Result<Vec<Value>, String> {
-    super::render("rel", "dyn", values).map_err(|error| format!("{error:#}"))
+    chart::render("rel", "dyn", values).map_err(|error| format!("{error:#}"))
 }
 
 pub(super) const RESTRICTED: [&str; 1] = ["dynamo-operator.namespaceRestriction.enabled=true"];
@@ -44,7 +43,7 @@ pub(super) fn containers(objects: &[Value]) -> impl Iterator<Item = (&Value, &Va
 #[test]
 fn lint_is_content() {
     let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();
-    let output = Command::new(helm).args(["lint", "--strict"]).arg(chart()).output().unwrap();
+    let output = Command::new(helm).args(["lint", "--strict"]).arg(platform()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
@@ -310,7 +309,7 @@ fn what_cannot_work_is_refused_with_the_remedy() {
 
 #[test]
 fn schemas_and_readme_are_those_of_the_values() {
-    let files = super::values::files(&chart()).unwrap();
+    let files = super::values::files(&platform()).unwrap();
     assert!(files.iter().any(|(path, _)| path.ends_with("charts/crds/README.md")), "the chart of each program has one");
     for (path, wanted) in files {
         let found = std::fs::read_to_string(&path).unwrap_or_default();
@@ -358,7 +357,7 @@ fn a_tag_may_look_like_a_number() {
         ("--set-json", "1.5", "1.5"),
     ] {
         let mut command = Command::new(&helm);
-        command.args(["template", "rel"]).arg(chart()).args([super::KUBE_VERSION, how, &format!("{tag}={given}")]);
+        command.args(["template", "rel"]).arg(platform()).args([chart::KUBE_VERSION, how, &format!("{tag}={given}")]);
         let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
         let images: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("image: ")).collect();
         assert_eq!(images.len(), 5, "{how} {given}: {images:?}");

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use repository::chart::render;
 use serde_json::Value;
 
 use super::{RESTRICTED, find};
-use crate::charts::render;
 
 /// What an object is known by. Helm refuses to install one that another release has.
 fn identity(object: &Value, release: &str) -> String {

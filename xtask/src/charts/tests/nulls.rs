@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use repository::chart::platform;
 use serde_json::{Value, json};
 
-use super::{RESTRICTED, chart, find, render};
+use super::{RESTRICTED, find, render};
 use crate::charts::values;
 
 /// What makes templates look at values that they leave alone otherwise.
@@ -52,8 +53,8 @@ const SWITCH: &str = "dynamo-operator.enabled";
 
 /// Maps in the values, and values, that many names deep. Charts are none of them: Helm refuses null there.
 fn keys(depth: usize) -> BTreeSet<String> {
-    let charts = values::prefixes(&chart()).unwrap();
-    let all = values::defaults(&chart()).unwrap();
+    let charts = values::prefixes(&platform()).unwrap();
+    let all = values::defaults(&platform()).unwrap();
     let names = all.iter().filter_map(|(name, _)| {
         let parts: Vec<&str> = name.split('.').take(depth).collect();
         (parts.len() == depth).then(|| parts.join("."))
@@ -91,7 +92,7 @@ fn any_value_and_any_map_of_values_may_be_null() {
 fn null_is_what_nobody_has_set() {
     // Null has a meaning of its own.
     let own = ["dynamo-operator.dynamo.ingress.tlsSecretName", "dynamo-operator.dynamo.serviceMesh.enabled", SWITCH];
-    let all = values::defaults(&chart()).unwrap();
+    let all = values::defaults(&platform()).unwrap();
     let scalars = all
         .into_iter()
         .filter(|(name, default)| !default.is_array() && !default.is_object() && !own.contains(&name.as_str()));

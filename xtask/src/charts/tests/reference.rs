@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use repository::chart::platform;
 use serde_json::{Value, json};
 
-use super::{chart, containers, find, render};
+use super::{containers, find, render};
 
 #[test]
 fn values_that_have_another_name_here_are_refused_with_it() {
@@ -29,7 +30,7 @@ fn values_that_have_another_name_here_are_refused_with_it() {
 /// Who keeps the whole `values.yaml` of the Go operator's chart, with one change, has to mind that one only.
 #[test]
 fn its_defaults_are_taken() {
-    let list = std::fs::read_to_string(chart().join("files/reference-values.yaml")).unwrap();
+    let list = std::fs::read_to_string(platform().join("files/reference-values.yaml")).unwrap();
     let list: BTreeMap<String, Vec<Value>> = serde_saphyr::from_str(&list).unwrap();
     let mut values = vec!["global.nats.install=true".to_owned(), "global.etcd.install=true".to_owned()];
     for entry in &list["taken"] {

@@ -106,7 +106,7 @@ fn is_of(rule: &Value, group: &str, resource: &str) -> bool {
 /// A role with a wildcard grants what nobody has read, and what the cluster serves only tomorrow.
 #[test]
 fn no_role_has_a_wildcard() {
-    for (install, values) in crate::rights::INSTALLS {
+    for (install, values) in rights::INSTALLS {
         for (role, rule) in rules(&render(values).unwrap()) {
             let parts = ["apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"];
             let wild = parts.iter().any(|part| texts(&rule[*part]).any(|text| text.contains('*')));
@@ -119,7 +119,7 @@ fn no_role_has_a_wildcard() {
 /// created there.
 #[test]
 fn no_role_of_the_cluster_has_secrets_but_by_name() {
-    for (install, values) in crate::rights::INSTALLS {
+    for (install, values) in rights::INSTALLS {
         let objects = render(values).unwrap();
         let clusters: Vec<Value> = objects.into_iter().filter(|object| object["kind"] == "ClusterRole").collect();
         for (role, rule) in rules(&clusters).filter(|(_, rule)| is_of(rule, "", "secrets")) {
@@ -132,7 +132,7 @@ fn no_role_of_the_cluster_has_secrets_but_by_name() {
 /// Who writes a definition decides who converts the objects of all namespaces.
 #[test]
 fn only_crds_writes_definitions_and_by_name() {
-    for (install, values) in crate::rights::INSTALLS {
+    for (install, values) in rights::INSTALLS {
         for (role, rule) in rules(&render(values).unwrap()) {
             let writes = texts(&rule["verbs"]).any(|verb| !["get", "list", "watch"].contains(&verb));
             let definitions = is_of(rule, "apiextensions.k8s.io", "customresourcedefinitions");
@@ -145,7 +145,7 @@ fn only_crds_writes_definitions_and_by_name() {
 /// Rights by which an account could give itself, or take from others, any other right.
 #[test]
 fn no_role_leads_to_other_rights() {
-    for (install, values) in crate::rights::INSTALLS {
+    for (install, values) in rights::INSTALLS {
         for (role, rule) in rules(&render(values).unwrap()) {
             let verbs = texts(&rule["verbs"]).any(|verb| ["escalate", "impersonate"].contains(&verb));
             let resources = ["pods/exec", "pods/attach", "nodes/proxy", "serviceaccounts/token"];

@@ -2,18 +2,19 @@
 
 use std::process::Command;
 
+use repository::chart::platform;
 use serde_json::{Value, json};
 use test_cluster::{
     Cluster, Controllers, Options,
     assets::{Assets, Tool},
 };
 
-use super::{RESTRICTED, chart};
+use super::RESTRICTED;
 
 /// What the chart says in a cluster: nothing if it installs.
 fn refusal(cluster: &Cluster, values: &[&str]) -> String {
     let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
-    helm.args(["install", "rel"]).arg(chart()).args(["--namespace=dyn", "--dry-run=server", "--kubeconfig"]);
+    helm.args(["install", "rel"]).arg(platform()).args(["--namespace=dyn", "--dry-run=server", "--kubeconfig"]);
     helm.arg(cluster.kubeconfig()).args(values.iter().flat_map(|value| ["--set", value]));
     let output = helm.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -28,7 +29,7 @@ fn role(name: &str, labels: &Value, annotations: &Value) -> Value {
 
 /// The cluster roles of a release, as the chart makes them.
 fn roles_of(release: &str, values: &[&str]) -> Vec<Value> {
-    let objects = crate::charts::render(release, "theirs", values).unwrap();
+    let objects = repository::chart::render(release, "theirs", values).unwrap();
     let roles: Vec<_> = objects.into_iter().filter(|object| object["kind"] == "ClusterRole").collect();
     assert!(!roles.is_empty(), "{release}: {values:?}");
     roles

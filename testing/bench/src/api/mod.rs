@@ -1,0 +1,116 @@
+//! `cargo xtask bench api`: what the webhook server takes for its answers, and what conversion adds to reads.
+//!
+//! The server runs alone, without controllers: what it costs is what is measured, and graphs stay as they were made.
+
+mod ask;
+mod lists;
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::{Result, ensure};
+use ask::Asker;
+use local_operator::WebhookServer;
+use test_cluster::{Cluster, Options};
+
+use super::{figures::Percentiles, graph::graph};
+
+/// Components of each graph: one frontend, the others workers.
+const COMPONENTS: u8 = 3;
+/// Answers that come before any is counted.
+const WARM: usize = 100;
+/// Graphs in one conversion of many.
+const MANY: usize = 500;
+/// How often many are converted.
+const TURNS: usize = 20;
+
+/// What `cargo xtask bench api` is told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Graphs that are stored and listed
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    graphs: usize,
+    /// Requests of each sort
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    requests: usize,
+    /// Lists in each version
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    lists: usize,
+    /// Cargo profile of the webhook server
+    #[arg(long, value_name = "PROFILE", default_value = "release")]
+    profile: String,
+}
+
+/// Measures and prints the figures.
+///
+/// # Errors
+/// The server does not start, or gives other answers than it should.
+pub(super) async fn run(args: &Args) -> Result<ExitCode> {
+    ensure!(args.requests > 0 && args.lists > 0 && args.graphs > 0, "nothing to measure");
+    let server = WebhookServer::build(&args.profile)?;
+    let cluster = Cluster::start(Options { crds: server.crds()?, ..Options::default() }).await?;
+    server.start(&cluster).await?;
+    let asker = Asker::new(&server, &cluster).await?;
+    println!("webhook server alone, profile {}; {COMPONENTS} components per graph", args.profile);
+    admission(args, &asker).await?;
+    conversion(args, &asker).await?;
+    let lists = lists::measure(&cluster, args.graphs, args.lists).await?;
+    cluster.stop().await?;
+    row("LIST in v1beta1, p50 / p99", &percentiles(lists.stored));
+    row("LIST in v1alpha1, p50 / p99", &percentiles(lists.converted));
+    row("LIST in v1alpha1 / v1beta1, medians", &format!("{:.2}", lists.converted.p50 / lists.stored.p50));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a graph's author waits for: defaults, then validation.
+async fn admission(args: &Args, asker: &Asker) -> Result<()> {
+    let graph = graph("chat", COMPONENTS);
+    for (operation, old) in [("CREATE", None), ("UPDATE", Some(&graph))] {
+        let (mut default, mut validate, mut both) = (Vec::new(), Vec::new(), Vec::new());
+        for turn in 0..WARM + args.requests {
+            let first = asker.admit(ask::DEFAULT, operation, &graph, old).await?;
+            let second = asker.admit(ask::VALIDATE, operation, &graph, old).await?;
+            if turn >= WARM {
+                default.push(first);
+                validate.push(second);
+                both.push(first + second);
+            }
+        }
+        for (what, took) in [("default", default), ("validate", validate), ("both", both)] {
+            let took = percentiles(Percentiles::of(took.into_iter()));
+            row(&format!("admission, {operation}, {what}, p50 / p99"), &took);
+        }
+    }
+    Ok(())
+}
+
+/// Graphs as they were written in either version, converted to the other one.
+async fn conversion(args: &Args, asker: &Asker) -> Result<()> {
+    let beta = graph("chat", COMPONENTS);
+    let alpha = asker.convert("v1alpha1", vec![beta.clone()]).await?.objects;
+    for (object, from, to) in [(beta, "v1beta1", "v1alpha1"), (alpha[0].clone(), "v1alpha1", "v1beta1")] {
+        let mut alone: Vec<Duration> = Vec::new();
+        for turn in 0..WARM + args.requests {
+            let took = asker.convert(to, vec![object.clone()]).await?.took;
+            if turn >= WARM {
+                alone.push(took);
+            }
+        }
+        let mut each = Vec::new();
+        for _ in 0..TURNS {
+            let done = asker.convert(to, vec![object.clone(); MANY]).await?;
+            each.push(done.took / u32::try_from(MANY)?);
+        }
+        row(&format!("conversion from {from}, one, p50 / p99"), &percentiles(Percentiles::of(alone.into_iter())));
+        let each = percentiles(Percentiles::of(each.into_iter()));
+        row(&format!("conversion from {from}, {MANY} at once, each, p50 / p99"), &each);
+    }
+    Ok(())
+}
+
+fn percentiles(percentiles: Percentiles) -> String {
+    format!("{:.3} / {:.3} ms", percentiles.p50, percentiles.p99)
+}
+
+fn row(name: &str, value: &str) {
+    println!("  {name:<58}  {value}");
+}

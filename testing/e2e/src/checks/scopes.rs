@@ -1,0 +1,95 @@
+//! Installs that serve one namespace: beside the cluster-wide one, and alone.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Secret};
+use kube::{
+    ResourceExt,
+    api::{Api, ListParams},
+};
+use test_cluster::wait;
+
+use super::{OPERATOR, RELEASE, TEAM};
+use crate::world::{PATIENCE, World, containers, graph};
+
+/// The namespace of the restricted install, and its release.
+pub(super) const OWN: &str = "team-of-its-own";
+pub(super) const OWN_RELEASE: &str = "own";
+pub(super) const RESTRICTED: [&str; 1] = ["dynamo-operator.namespaceRestriction.enabled=true"];
+const MARKER: &str = "dynamo-operator-namespace-scope";
+
+/// A second release takes one namespace over: its own controllers serve the graphs there, the others leave them alone.
+pub(super) async fn hybrid(world: &World) -> Result<()> {
+    world.namespace(OWN, "privileged").await?;
+    world.install(OWN_RELEASE, OWN, &RESTRICTED).await?;
+    let leases: Api<Lease> = Api::all(world.client.clone());
+    let of_name = ListParams::default().fields(&format!("metadata.name={MARKER}"));
+    let marked = wait::until("the namespace to be marked", PATIENCE, async || {
+        let found = leases.list(&of_name).await.map_err(|error| error.to_string())?;
+        found.items.into_iter().next().ok_or_else(|| "no Lease".to_owned())
+    });
+    let marker = marked.await?;
+    let holder = marker.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
+    ensure!(holder.starts_with("namespace-restricted-operator-"), "the holder is {holder:?}");
+    world.apply(OWN, &graph("ours", "1")).await?;
+    world.ready(OWN, "ours").await?;
+    // The other namespaces go on as they were.
+    world.apply(TEAM, &graph("chat", "3")).await?;
+    world.ready(TEAM, "chat").await?;
+    let writers = writers(world, OWN)?;
+    let own = format!("system:serviceaccount:{OWN}:");
+    ensure!(!writers.is_empty() && writers.iter().all(|user| user.starts_with(&own)), "written by {writers:?}");
+    Ok(())
+}
+
+/// The restricted install goes; the cluster-wide one takes its graphs over, and no pod of them changes. Helm takes the rights
+/// away before the pods have ended, so the marker may have to expire first.
+pub(super) async fn hand_over(world: &World) -> Result<()> {
+    let before = world.worker(OWN, "ours").await?.uid();
+    world.uninstall(OWN_RELEASE, OWN).await?;
+    ensure!(world.worker(OWN, "ours").await?.uid() == before, "the worker was replaced");
+    world.apply(OWN, &graph("ours", "2")).await?;
+    world.ready(OWN, "ours").await?;
+    world.delete(OWN, "ours").await
+}
+
+/// What users made stays when the operator goes: graphs, their pods, the CRDs, the certificate.
+pub(super) async fn uninstall(world: &World) -> Result<()> {
+    let before = world.worker(TEAM, "chat").await?.uid();
+    world.uninstall(RELEASE, OPERATOR).await?;
+    let deployments: Api<Deployment> = Api::namespaced(world.client.clone(), OPERATOR);
+    let left: Vec<String> = deployments.list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
+    ensure!(left.is_empty(), "{left:?} are left of the operator");
+    world.graphs(TEAM).get("chat").await.context("the graph is gone")?;
+    let worker = world.worker(TEAM, "chat").await?;
+    ensure!(worker.uid() == before && containers(&worker).iter().all(|c| c.ready), "the worker was replaced");
+    let secrets: Api<Secret> = Api::namespaced(world.client.clone(), OPERATOR);
+    secrets.get("webhook-server-cert").await.context("the certificate is gone")?;
+    Ok(())
+}
+
+/// A restricted install alone, in a cluster that has the CRDs.
+pub(super) async fn restricted(world: &World) -> Result<()> {
+    world.namespace(OWN, "privileged").await?;
+    world.install(OWN_RELEASE, OWN, &RESTRICTED).await?;
+    world.apply(OWN, &graph("alone", "1")).await?;
+    world.ready(OWN, "alone").await?;
+    world.delete(OWN, "alone").await?;
+    world.uninstall(OWN_RELEASE, OWN).await
+}
+
+/// ServiceAccounts of operators that wrote in a namespace since it was marked.
+fn writers(world: &World, namespace: &str) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(world.cluster.audit_log()?)?;
+    let events = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let writes = events.filter(|event| {
+        let verb = event["verb"].as_str().unwrap_or_default();
+        let read = ["get", "list", "watch"].contains(&verb);
+        !read && event["objectRef"]["namespace"] == namespace && event["objectRef"]["apiGroup"] != "coordination.k8s.io"
+    });
+    let users = writes.filter_map(|event| event["user"]["username"].as_str().map(str::to_owned));
+    let operators = users.filter(|user| user.starts_with("system:serviceaccount:") && user.contains("dynamo-operator"));
+    let mut users: Vec<String> = operators.collect();
+    users.sort();
+    users.dedup();
+    Ok(users)
+}

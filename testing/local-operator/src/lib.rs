@@ -1,0 +1,331 @@
+//! The controllers as processes of this machine, each with the token of its own ServiceAccount and only its own rights, as in
+//! production. Another operator can take their place.
+
+mod alone;
+mod build;
+mod health;
+pub mod http;
+mod install;
+pub mod manifests;
+mod webhook;
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+pub use alone::WebhookServer;
+use anyhow::{Context, Result, ensure};
+pub use build::{Binaries, BuildError};
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+use test_cluster::{Cluster, Program, Signal};
+
+/// Where the operator is installed.
+pub const NAMESPACE: &str = "dynamo-system";
+/// A controller is ready in well under a second; this is for machines that are very busy.
+const READY_LIMIT: Duration = Duration::from_secs(60);
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// What another operator is called here.
+const OTHER: &str = "operator-under-test";
+
+/// A controller of this repository. Its package, binary and ServiceAccount have the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Controller {
+    /// The name of all three.
+    pub name: &'static str,
+    /// Arguments on top of those that every controller gets.
+    args: &'static [&'static str],
+}
+
+/// The image of the operator with which the expectations of the conformance kit were recorded. Pods of this cluster run nothing.
+const OPERATOR_IMAGE: &str = "--operator-image=nvcr.io/nvidia/ai-dynamo/kubernetes-operator:1.5.0";
+
+/// All controllers. A new one is one more line.
+pub const CONTROLLERS: [Controller; 4] = [
+    Controller { name: "graph-controller", args: &[OPERATOR_IMAGE] },
+    Controller { name: "component-controller", args: &[] },
+    Controller { name: "model-controller", args: &[] },
+    Controller { name: webhook::NAME, args: &[] },
+];
+
+/// The process that is there in installs restricted to one namespace.
+const SCOPE_KEEPER: Controller = Controller { name: "lease-scope", args: &[] };
+
+/// Which operator runs, and how it is built.
+#[derive(Debug, Clone, clap::Args)]
+pub struct OperatorArgs {
+    /// Cargo profile of the controllers
+    #[arg(long, value_name = "PROFILE", default_value = "dev")]
+    profile: String,
+    /// The same as --profile release
+    #[arg(long, conflicts_with = "profile")]
+    release: bool,
+    /// Shell command that starts another operator in place of ours
+    ///
+    /// It must stay in the foreground. `{kubeconfig}` stands for a file with the token of a cluster administrator; `{health}` and
+    /// `{metrics}` for addresses that are free. If `{health}` is used, /readyz there tells when the operator is ready.
+    #[arg(long, value_name = "COMMAND")]
+    operator: Option<String>,
+    /// Whether checkpoints are switched on.
+    #[arg(skip)]
+    checkpoints: bool,
+}
+
+impl OperatorArgs {
+    /// The profile of the controllers.
+    pub fn profile(&self) -> &str {
+        if self.release { "release" } else { &self.profile }
+    }
+
+    /// The same with checkpoints switched on, or off.
+    pub fn with_checkpoints(self, checkpoints: bool) -> Self {
+        Self { checkpoints, ..self }
+    }
+
+    /// The command of another operator.
+    pub fn other(&self) -> Option<&str> {
+        self.operator.as_deref()
+    }
+
+    /// Builds what is needed. Cargo's messages go to standard error.
+    pub fn build(&self) -> Result<Binaries> {
+        let controllers: &[Controller] = if self.operator.is_some() { &[] } else { &CONTROLLERS };
+        Ok(Binaries::build(controllers, self.profile(), build::Messages::Show, webhook::free_address()?)?)
+    }
+
+    /// Builds what is needed, and the process of restricted installs.
+    pub fn build_all(&self) -> Result<Binaries> {
+        if self.operator.is_some() {
+            return self.build();
+        }
+        let all: Vec<_> = CONTROLLERS.into_iter().chain([SCOPE_KEEPER]).collect();
+        Ok(Binaries::build(&all, self.profile(), build::Messages::Show, webhook::free_address()?)?)
+    }
+
+    /// Starts the process that belongs to installs restricted to one namespace, for a namespace in which there is nothing. It
+    /// waits there for its siblings.
+    pub async fn start_scope_keeper(&self, cluster: &Cluster, binaries: &Binaries) -> Result<Option<Running>> {
+        if self.operator.is_some() {
+            return Ok(None);
+        }
+        let path = cluster.dir().join("restricted.json");
+        std::fs::write(&path, install::restricted().to_string())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        let args =
+            vec![format!("--namespace={}", install::RESTRICTED), format!("--health-address={}", free_address()?)];
+        let (program, user) = program(cluster, SCOPE_KEEPER, binaries, &path, args).await?;
+        cluster.run(&program).await?;
+        let executable = Some(program.executable.clone());
+        Ok(Some(Running { program, health: None, user, executable, start: Duration::ZERO }))
+    }
+
+    /// Builds again, without a word unless it fails.
+    pub fn build_again(&self, before: &Binaries) -> Result<Binaries, BuildError> {
+        Binaries::build(&CONTROLLERS, self.profile(), build::Messages::Keep, before.webhook)
+    }
+
+    /// Starts the operator and returns when it is ready.
+    pub async fn start(&self, cluster: &Cluster, binaries: &Binaries) -> Result<Vec<Running>> {
+        let graph_controller =
+            if self.operator.is_some() { None } else { Some(binaries.controller("graph-controller")?) };
+        let configuration = install::prepare(cluster, graph_controller, binaries.webhook, self.checkpoints).await?;
+        if let Some(command) = &self.operator {
+            return Ok(vec![start_other(cluster, command).await?]);
+        }
+        cluster.apply(&webhook::objects(binaries.controller(webhook::NAME)?, binaries.webhook)?).await?;
+        let crds = start_crds(cluster, binaries).await?;
+        let start = |controller: &Controller| start_controller(cluster, *controller, binaries, &configuration);
+        let mut running = try_join_all(CONTROLLERS.iter().map(start)).await?;
+        running.push(crds);
+        webhook::until_answering(cluster).await?;
+        Ok(running)
+    }
+}
+
+/// An operator process.
+#[derive(Debug)]
+pub struct Running {
+    program: Program,
+    health: Option<SocketAddr>,
+    /// The user as whom it acts.
+    pub user: String,
+    /// The binary, if it is one of ours.
+    pub executable: Option<PathBuf>,
+    /// How long it took from its start until it was ready.
+    pub start: Duration,
+}
+
+impl Running {
+    /// The name of the program in the cluster.
+    pub fn name(&self) -> &str {
+        &self.program.name
+    }
+
+    /// How long it took until it was ready, if it tells that.
+    pub fn ready_after(&self) -> Option<Duration> {
+        self.health.map(|_| self.start)
+    }
+
+    /// Fails, with the end of its log, once the process has ended.
+    pub fn check(&self, cluster: &Cluster) -> Result<()> {
+        ensure!(
+            cluster.process(self.name()).is_some(),
+            "{} ended by itself; {}",
+            self.name(),
+            last_words(cluster, self.name())
+        );
+        Ok(())
+    }
+
+    /// Stops the process, starts it anew, and returns when it is ready.
+    pub async fn restart(&mut self, cluster: &Cluster) -> Result<()> {
+        cluster.stop_program(self.name(), Signal::Terminate).await?;
+        self.start = start(cluster, &self.program, self.health).await?;
+        Ok(())
+    }
+}
+
+async fn start_controller(
+    cluster: &Cluster,
+    controller: Controller,
+    binaries: &Binaries,
+    configuration: &Path,
+) -> Result<Running> {
+    let health = free_address()?;
+    let mut args = vec![format!("--health-address={health}")];
+    if controller.name == webhook::NAME {
+        args.extend(webhook::args());
+    }
+    let (program, user) = program(cluster, controller, binaries, configuration, args).await?;
+    let took = start(cluster, &program, Some(health)).await?;
+    let executable = Some(program.executable.clone());
+    Ok(Running { program, health: Some(health), user, executable, start: took })
+}
+
+/// Starts the program without which the API server does not trust the webhook server for conversion.
+async fn start_crds(cluster: &Cluster, binaries: &Binaries) -> Result<Running> {
+    let executable = binaries.controller(webhook::CRDS)?.to_owned();
+    let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, webhook::CRDS, &webhook::crds_rules()?).await?;
+    let mut args = webhook::crds_args(binaries.webhook).to_vec();
+    args.push(format!("--kubeconfig={}", kubeconfig.display()));
+    let program = Program { name: webhook::CRDS.to_owned(), executable: executable.clone(), args, env: vec![] };
+    let took = start(cluster, &program, None).await?;
+    Ok(Running { program, health: None, user: user(webhook::CRDS), executable: Some(executable), start: took })
+}
+
+/// One of our processes with a ServiceAccount of its own, and the user as whom it acts.
+async fn program(
+    cluster: &Cluster,
+    controller: Controller,
+    binaries: &Binaries,
+    configuration: &Path,
+    more: Vec<String>,
+) -> Result<(Program, String)> {
+    let executable = binaries.controller(controller.name)?;
+    let mut rules = rules(controller.name, &role(executable, &[])?).to_vec();
+    if controller.name == webhook::NAME {
+        rules.extend(webhook::own_rules(executable)?);
+    }
+    let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, controller.name, &rules).await?;
+    let mut args = vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        format!("--config={}", configuration.display()),
+        format!("--metrics-address={}", free_address()?),
+        "--log-format=text".to_owned(),
+    ];
+    args.extend(controller.args.iter().map(|&arg| arg.to_owned()));
+    args.extend(more);
+    let program = Program { name: controller.name.to_owned(), executable: executable.to_owned(), args, env: vec![] };
+    Ok((program, user(controller.name)))
+}
+
+async fn start_other(cluster: &Cluster, command: &str) -> Result<Running> {
+    let rules = [binding(OTHER, "cluster-admin")];
+    let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, OTHER, &rules).await?;
+    let (health, metrics) = (free_address()?, free_address()?);
+    let filled = command
+        .replace("{kubeconfig}", &kubeconfig.to_string_lossy())
+        .replace("{health}", &health.to_string())
+        .replace("{metrics}", &metrics.to_string());
+    let health = command.contains("{health}").then_some(health);
+    // The supervisor runs programs in the directory of the cluster; a command is meant for where it was typed.
+    let here = std::env::current_dir().context("cannot tell the current directory")?;
+    let args = ["-c", r#"cd "$1" && eval "exec $2""#, "sh", &here.to_string_lossy(), &filled];
+    let args = args.into_iter().map(str::to_owned).collect();
+    let program = Program { name: OTHER.to_owned(), executable: "sh".into(), args, env: vec![] };
+    let took = start(cluster, &program, health).await?;
+    Ok(Running { program, health, user: user(OTHER), executable: None, start: took })
+}
+
+/// Runs a program and waits until it is ready. Gives the time that took.
+async fn start(cluster: &Cluster, program: &Program, health: Option<SocketAddr>) -> Result<Duration> {
+    let name = &program.name;
+    let begin = Instant::now();
+    cluster.run(program).await?;
+    let Some(address) = health else { return Ok(begin.elapsed()) };
+    let ready = health::until_ready(address, READY_LIMIT, || cluster.process(name).is_some()).await;
+    ready.with_context(|| format!("{name} does not become ready; {}", last_words(cluster, name)))?;
+    Ok(begin.elapsed())
+}
+
+/// The end of a program's log, and where the rest is.
+fn last_words(cluster: &Cluster, name: &str) -> String {
+    const LINES: usize = 15;
+    let path = cluster.log(name);
+    let log = std::fs::read_to_string(&path).unwrap_or_default();
+    let lines: Vec<_> = log.lines().collect();
+    let end = lines[lines.len().saturating_sub(LINES)..].join("\n");
+    if end.is_empty() { "it logged nothing".to_owned() } else { format!("the end of its log:\n{end}") }
+}
+
+/// A role that a controller prints: the one it asks for, unless `args` say otherwise.
+fn role(executable: &Path, args: &[&str]) -> Result<Value> {
+    let output = Command::new(executable).arg("access").args(args).output();
+    let output = output.with_context(|| format!("cannot run {}", executable.display()))?;
+    let what = || format!("{} access", executable.display());
+    ensure!(output.status.success(), "{} failed: {}", what(), String::from_utf8_lossy(&output.stderr));
+    serde_saphyr::from_slice(&output.stdout).with_context(|| format!("{} printed no YAML", what()))
+}
+
+fn rules(account: &str, role: &Value) -> [Value; 2] {
+    let name = role.pointer("/metadata/name").and_then(Value::as_str).unwrap_or(account);
+    [role.clone(), binding(account, name)]
+}
+
+fn binding(account: &str, role: &str) -> Value {
+    json!({
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": account},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
+    })
+}
+
+fn user(account: &str) -> String {
+    format!("system:serviceaccount:{NAMESPACE}:{account}")
+}
+
+/// An address on loopback that nobody listens on. The kernel gives the same one again only after many others.
+fn free_address() -> Result<SocketAddr> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1")?;
+    Ok(listener.local_addr()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_bound_to_its_account_by_name() {
+        let role = json!({"kind": "ClusterRole", "metadata": {"name": "some-role"}, "rules": []});
+        let [first, binding] = rules("graph-controller", &role);
+        assert_eq!(first, role);
+        assert_eq!(binding["roleRef"]["name"], "some-role");
+        assert_eq!(binding["subjects"][0]["name"], "graph-controller");
+        assert_eq!(user("graph-controller"), "system:serviceaccount:dynamo-system:graph-controller");
+    }
+}
