@@ -24,6 +24,7 @@ pub mod apply;
 pub mod backoff;
 pub mod claims;
 pub mod conditions;
+pub mod context;
 pub mod controller;
 pub mod events;
 pub mod failure;

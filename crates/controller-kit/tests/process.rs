@@ -14,9 +14,10 @@ use std::{
 
 use clap::Parser;
 use controller_kit::{
+    context::{Context, GRACE},
     controller::{Action, Controller},
     failure::{ErrorType, Failure},
-    process::{self, CommonArgs, Context},
+    process::{self, CommonArgs},
     store,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -119,6 +120,6 @@ fn without_an_api_server_it_is_alive_not_ready_and_stops_at_the_first_signal() {
     log.read_to_string(&mut rest).unwrap();
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}\n{rest}");
-    assert!(asked.elapsed() < process::GRACE, "took {:?}", asked.elapsed());
+    assert!(asked.elapsed() < GRACE, "took {:?}", asked.elapsed());
     assert!(rest.contains("SIGTERM"), "{rest}");
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use controller_kit::{
-    process::{Context, Gate},
+    context::{Context, Gate},
     scope::{Marker, Markers, RELEASE_WAIT},
     store::Scope,
 };

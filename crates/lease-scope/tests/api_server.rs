@@ -9,8 +9,8 @@ use std::{
 
 use controller_kit::{
     apply::STEP_TIMEOUT,
+    context::{Context, Readiness, Shutdown},
     metrics::Metrics,
-    process::{Context, Readiness, Shutdown},
     scope::{Fence, MARKER_LEASE, OWNER_ANNOTATION, RELEASING_ANNOTATION},
     settings::{self, OperatorConfiguration},
     store::Scope,

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use api_types::{conditions, labels, v1alpha1::DynamoModel};
-use controller_kit::{apply::Applier, controller::Controller, events::EventSink, process::Context, store::watch};
+use controller_kit::{apply::Applier, context::Context, controller::Controller, events::EventSink, store::watch};
 use futures::{StreamExt, channel::mpsc};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 

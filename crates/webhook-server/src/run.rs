@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use api_types::{REFERENCE_VERSION, names};
 use controller_kit::{
-    process::Context,
+    context::Context,
     settings::{self, Dns, OperatorConfiguration, Webhook},
     store::Scope,
 };

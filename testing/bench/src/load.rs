@@ -13,7 +13,10 @@ use kube::{
 use test_cluster::wait;
 use tokio::time::{Instant, sleep_until};
 
-use super::{graph::graph, progress::Progress};
+use super::{
+    graph::graph,
+    progress::{Applied, Progress},
+};
 
 /// The name of every graph; the namespaces differ.
 const GRAPH: &str = "chat";
@@ -31,9 +34,6 @@ pub(super) enum Pace {
     /// As fast as the API server takes them.
     AllAtOnce,
 }
-
-/// A graph and the time at which its apply was sent.
-pub(super) type Applied = Vec<(String, Instant)>;
 
 pub(super) struct Load {
     client: Client,

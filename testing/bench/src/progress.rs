@@ -29,7 +29,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::load::Applied;
+/// A graph and the time at which its apply was sent.
+pub(super) type Applied = Vec<(String, Instant)>;
 
 /// Nothing has moved for so long: a phase is over.
 const REST: Duration = Duration::from_secs(3);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use api_types::{annotations, external::PodSnapshot, labels, v1alpha1::DynamoCheckpoint};
 use controller_kit::{
+    context::Context,
     controller::{Wiring, owner_key},
     events::EventSink,
     pods::{NOT_ENDED, PodWatcher},
-    process::Context,
     store::{Key, Packed, ServedApis, Store, Watch},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};

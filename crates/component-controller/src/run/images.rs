@@ -8,10 +8,10 @@ use std::{
 use api_types::{labels, v1alpha1::DynamoComponent};
 use controller_kit::{
     apply::Applier,
+    context::Context,
     controller::{Controller, owner_key},
     events::EventSink,
     pods::PodWatcher,
-    process::Context,
     store::{Packed, Store, Watch, watch, watch_metadata},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};

@@ -15,10 +15,10 @@ use api_types::{
     v1beta1::DynamoComponentDeployment,
 };
 use controller_kit::{
+    context::{Context, Gate},
     controller::{Wiring, owner_key},
     events::EventSink,
     pods::PodWatcher,
-    process::{Context, Gate},
     pull_secrets::{self, Following, PullSecrets},
     store::{Key, Packed, ServedApis, Store, watch, watch_if_served},
 };
@@ -92,7 +92,8 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let sets = uses_sets.then(|| wiring.watched_if_served::<LeaderWorkerSet>(Some(labels::COMPONENT), set_keys));
     let groups = uses_sets.then(|| wiring.owned_if_served::<PodGroup>(labels::LEGACY_INSTANCE));
     let (controller, applier) = wiring.finish(NAME);
-    let applier = applier.with_first_word_after(FIRST_WORD_AFTER).with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+    let applier =
+        applier.with_initial_status_delay(FIRST_WORD_AFTER).with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let mut controller = controller.also(of_checkpoints).also(of_builds);
     let checkpoints = CheckpointCaches { config, checkpoints, agents, volumes };
 
@@ -209,8 +210,8 @@ mod tests {
     use std::{net::TcpListener, time::Duration};
 
     use controller_kit::{
+        context::{Readiness, Shutdown},
         metrics::Metrics,
-        process::{Readiness, Shutdown},
         settings::OperatorConfiguration,
         store::Scope,
     };

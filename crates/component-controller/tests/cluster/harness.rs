@@ -10,8 +10,8 @@ use component_controller::{
 };
 use controller_kit::{
     access::{Access as Rights, RoleScope, role_with},
+    context::{Context, Readiness, Shutdown},
     metrics::Metrics,
-    process::{Context, Readiness, Shutdown},
     settings::OperatorConfiguration,
     store::Scope,
 };

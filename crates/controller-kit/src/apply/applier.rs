@@ -22,7 +22,6 @@ use super::{
     error::Error,
     memory::Memory,
     plan::{APPLIED_ANNOTATION, fingerprint_of, plan_write, text},
-    report::PACE,
     undeclared::Undeclared,
 };
 use crate::{
@@ -35,6 +34,9 @@ use crate::{
 /// No step against the API server may take longer, the client's own retries included. The API server waits 10 s for a webhook
 /// unless its configuration sets another time; its answer, which names the webhook, has to arrive before we give up.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Least time between two statuses of one object that differ in counts and wording only, unless told otherwise.
+const PACE: Duration = Duration::from_millis(500);
 
 /// A resource version that no object has. A server-side apply that names it creates the object or is rejected as a
 /// conflict: an existing object does not silently become ours, not even where it has no field to disagree about.
@@ -70,7 +72,7 @@ pub struct Applier {
     /// Least time between two statuses that differ in counts and wording only.
     pub(super) pace: Duration,
     /// How long a first word may be held back.
-    pub(super) first_word_after: Duration,
+    pub(super) initial_status_delay: Duration,
 }
 
 impl Applier {
@@ -80,8 +82,8 @@ impl Applier {
     pub fn new(client: Client, field_manager: &str, metrics: Metrics, caches: Vec<Arc<dyn CacheView>>) -> Self {
         let (memory, undeclared) = (Arc::default(), Arc::default());
         let (field_manager, caches, marks) = (field_manager.into(), caches.into(), Arc::default());
-        let first_word_after = Duration::ZERO;
-        Self { client, field_manager, metrics, caches, memory, undeclared, marks, pace: PACE, first_word_after }
+        let initial_status_delay = Duration::ZERO;
+        Self { client, field_manager, metrics, caches, memory, undeclared, marks, pace: PACE, initial_status_delay }
     }
 
     /// Sets the least time between two statuses of one object that differ in counts and wording only. For kinds whose
@@ -94,8 +96,8 @@ impl Applier {
 
     /// Holds back the first status of an object for this long while it would say only that work has begun.
     #[must_use]
-    pub fn with_first_word_after(mut self, delay: Duration) -> Self {
-        self.first_word_after = delay;
+    pub fn with_initial_status_delay(mut self, delay: Duration) -> Self {
+        self.initial_status_delay = delay;
         self
     }
 

@@ -29,9 +29,9 @@ pub use self::{
 };
 use crate::{
     apply::Applier,
+    context::{Context, Readiness, Shutdown},
     failure::Failure,
     metrics::Metrics,
-    process::{Context, Readiness, Shutdown},
     scope::{Fence, Released},
     store::{Change, Key, Packed, Store, Watch, controller_owner},
 };

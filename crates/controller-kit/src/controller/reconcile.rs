@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::Action;
 use crate::{
-    apply::{Applier, Reported},
+    apply::{Applier, StatusWrite},
     events::{Event, EventSink},
     read::Interruption,
     store::{Packed, UnpackError},
@@ -123,7 +123,7 @@ impl<S> Conclusion<S> {
 pub enum Pace {
     /// Every difference is written at once: [`Applier::patch_status`].
     Immediate,
-    /// Intermediate counts are skipped: [`Applier::report_status`].
+    /// Intermediate counts are skipped: [`Applier::write_status`].
     Limited,
 }
 
@@ -177,19 +177,19 @@ async fn report<R: Reconcile>(
         |events: Vec<Event>| events.into_iter().for_each(|event| reconciler.events().publish(&regarding, event));
     record(events);
     let reported = match (&status, pace) {
-        (None, _) => Reported::Unchanged,
-        (Some(status), Pace::Limited) => reconciler.applier().report_status(packed, status).await?,
+        (None, _) => StatusWrite::Unchanged,
+        (Some(status), Pace::Limited) => reconciler.applier().write_status(packed, status).await?,
         (Some(status), Pace::Immediate) if reconciler.applier().patch_status(packed, status).await? => {
-            Reported::Written
+            StatusWrite::Written
         }
-        (Some(_), Pace::Immediate) => Reported::Unchanged,
+        (Some(_), Pace::Immediate) => StatusWrite::Unchanged,
     };
     Ok(match reported {
-        Reported::Later(rest) => Report { next: next.no_later_than(rest), is_delayed: true },
-        Reported::Written => {
+        StatusWrite::Delayed(rest) => Report { next: next.no_later_than(rest), is_delayed: true },
+        StatusWrite::Written => {
             record(status_events);
             Report { next, is_delayed: false }
         }
-        Reported::Unchanged => Report { next, is_delayed: false },
+        StatusWrite::Unchanged => Report { next, is_delayed: false },
     })
 }

@@ -18,9 +18,9 @@ use super::{Action, queue::Queue};
 use crate::{
     apply::Applier,
     backoff::Backoff,
+    context::{Gate, Shutdown},
     failure::{Class, ErrorType, Failure, Retry},
     metrics::{Metrics, ReconcileResult},
-    process::{Gate, Shutdown},
     scope::Fence,
     store::{Key, Packed, Store},
 };

@@ -16,9 +16,9 @@ use tokio::{
 
 use super::{Action, Controller, owner_key};
 use crate::{
+    context::{Readiness, Shutdown},
     failure::{ErrorType, Failure, Retry},
     metrics::Metrics,
-    process::{Readiness, Shutdown},
     scope::Fence,
     store::{Key, Packed, Watch},
 };

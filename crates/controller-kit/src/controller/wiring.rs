@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use super::{Controller, owner_key};
 use crate::{
     apply::Applier,
+    context::Context,
     metrics::Metrics,
-    process::Context,
     store::{CacheView, Key, Packed, Scope, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata_by},
 };
 

@@ -22,7 +22,7 @@ use super::{
     elector::{Elector, Record, Step},
 };
 use crate::{
-    process::{Context, Gate},
+    context::{Context, Gate},
     scope::Fence,
 };
 

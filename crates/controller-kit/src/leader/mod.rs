@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use self::{elector::Elector, lock::Lock};
 use crate::{
-    process::{Context, GRACE},
+    context::{Context, GRACE},
     settings::LeaderElection,
 };
 

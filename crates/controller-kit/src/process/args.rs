@@ -2,9 +2,7 @@
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
 
-use serde::Deserialize;
-
-use crate::settings::OperatorConfiguration;
+use crate::settings::{LogFormat, OperatorConfiguration};
 
 /// Flags that every process has. Flags win over the configuration file.
 #[derive(Debug, Clone, clap::Args)]
@@ -62,17 +60,6 @@ impl CommonArgs {
             }
         }
     }
-}
-
-/// Format of the log lines.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// One JSON object per line.
-    #[default]
-    Json,
-    /// For people.
-    Text,
 }
 
 #[cfg(test)]

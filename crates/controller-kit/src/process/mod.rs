@@ -2,9 +2,7 @@
 
 mod args;
 mod connection;
-mod readiness;
 mod server;
-mod shutdown;
 
 use std::{future::Future, io::IsTerminal, process::ExitCode, sync::Arc, time::Duration};
 
@@ -15,16 +13,13 @@ use kube::{
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-pub use self::{
-    args::{CommonArgs, LogFormat},
-    readiness::{Gate, Readiness},
-    shutdown::{GRACE, Shutdown},
-};
+pub use self::args::CommonArgs;
 use crate::{
+    context::{Context, GRACE, Readiness, Shutdown},
     leader,
     metrics::Metrics,
     scope::Fence,
-    settings::{self, OperatorConfiguration, Warning},
+    settings::{self, LogFormat, OperatorConfiguration, Warning},
     store::Scope,
 };
 
@@ -33,29 +28,6 @@ const USAGE: u8 = 2;
 
 /// A controller waits for the network almost always; more threads would only cost memory.
 const WORKERS: usize = 2;
-
-/// Everything a process hands to its controllers. Cheap to clone.
-#[derive(Clone)]
-pub struct Context {
-    /// Name of the program: user agent and field manager.
-    pub name: &'static str,
-    /// Client of the API server.
-    pub client: Client,
-    /// The configuration file, or its defaults.
-    pub settings: Arc<OperatorConfiguration>,
-    /// Which namespaces to look at.
-    pub scope: Scope,
-    /// In which of them to act. The client asks it before every write.
-    pub fence: Fence,
-    /// What has to be done before the process is ready.
-    pub readiness: Readiness,
-    /// Metrics of the process.
-    pub metrics: Metrics,
-    /// When to stop.
-    pub shutdown: Shutdown,
-    /// How many objects a controller reconciles at the same time.
-    pub concurrency: usize,
-}
 
 /// What keeps a process from starting.
 #[derive(Debug, thiserror::Error)]

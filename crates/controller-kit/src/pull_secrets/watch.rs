@@ -12,8 +12,8 @@ use tracing::{info, warn};
 
 use super::{PullSecrets, SELECTOR};
 use crate::{
+    context::Context,
     failure::ErrorType,
-    process::Context,
     store::{
         Key, Packed, Pauses,
         list_watch::WatchError,

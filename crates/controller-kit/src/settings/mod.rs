@@ -31,7 +31,7 @@ pub use self::{
     network::{Dns, Ingress, Istio, ServiceMesh, TlsMode},
     server::{CertProvisionMode, Mpi, Server, Webhook},
 };
-use crate::{process::LogFormat, yaml};
+use crate::yaml;
 
 /// `apiVersion` of the file.
 pub const API_VERSION: &str = "operator.config.dynamo.nvidia.com/v1alpha1";
@@ -179,6 +179,17 @@ impl LeaderElection {
     pub fn lease_name(&self, program: &str) -> String {
         format!("{program}.{}", self.id)
     }
+}
+
+/// Format of the log lines.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// One JSON object per line.
+    #[default]
+    Json,
+    /// For people.
+    Text,
 }
 
 /// What is logged and how.

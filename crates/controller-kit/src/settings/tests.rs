@@ -1,7 +1,8 @@
 //! The configuration file, from text.
 
-use super::{CertProvisionMode, DiscoveryBackend, Error, Ingress, OperatorConfiguration, TlsMode, Warning, parse};
-use crate::process::LogFormat;
+use super::{
+    CertProvisionMode, DiscoveryBackend, Error, Ingress, LogFormat, OperatorConfiguration, TlsMode, Warning, parse,
+};
 
 const HEAD: &str = "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n";
 

@@ -11,8 +11,8 @@ use std::{
 
 use controller_kit::{
     apply::{Applier, Desired, Error},
+    context::{Context, Readiness, Shutdown},
     controller::{Action, Controller},
-    process::{Context, Readiness, Shutdown},
     scope::Fence,
     settings::OperatorConfiguration,
     store::{self, Key, Packed, Scope, Store},

@@ -3,9 +3,9 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use controller_kit::{
+    context::{Context, GRACE, Readiness, Shutdown},
     leader::{Ended, lead},
     metrics::Metrics,
-    process::{Context, GRACE, Readiness, Shutdown},
     scope::Fence,
     settings,
     store::Scope,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use api_types::{labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
+    context::Context,
     pods::NOT_ENDED,
-    process::Context,
     store::{Key, Packed, Store, watch_metadata_by},
 };
 use futures::{

@@ -17,7 +17,7 @@ use super::{
     apply::{HandOver, HandOverError, Recipient},
     ending, progress,
 };
-use crate::request::plan::job::PROFILER;
+use crate::request::plan::overrides::PROFILER;
 
 /// How often the profiler is looked at.
 const ROUND: Duration = Duration::from_secs(10);

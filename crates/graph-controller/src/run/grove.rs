@@ -6,8 +6,8 @@ use api_types::{
     v1beta1::DynamoGraphDeployment,
 };
 use controller_kit::{
+    context::Context,
     controller::Wiring,
-    process::Context,
     pull_secrets::{self, Following, PullSecrets},
     store::{Index, Key, Packed, Store, controller_owner},
 };

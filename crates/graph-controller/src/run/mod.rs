@@ -20,10 +20,10 @@ use api_types::{
     v1beta1::{ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
 };
 use controller_kit::{
+    context::Context,
     controller::{Controller, Wiring},
     events::EventSink,
     pods::{NOT_ENDED, PodWatcher},
-    process::Context,
     pull_secrets::Following,
     store::{Index, Key, Packed, ServedApi, ServedApis, Store, watch},
 };
@@ -103,7 +103,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (caches, mut pull_secrets) = open(&context, &settings, graphs, adapters, &by_concern, &mut wiring);
     let (controller, applier) = wiring.finish(NAME);
     let applier = applier
-        .with_first_word_after(FIRST_WORD_AFTER)
+        .with_initial_status_delay(FIRST_WORD_AFTER)
         .with_pace(PACE)
         .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let secrets_gate = context.readiness.gate(SECRETS_GATE);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api_types::labels;
-use controller_kit::{apply::Applier, controller::Controller, events::EventSink, process::Context, store::watch};
+use controller_kit::{apply::Applier, context::Context, controller::Controller, events::EventSink, store::watch};
 use futures::join;
 use k8s_openapi::api::core::v1::Pod;
 

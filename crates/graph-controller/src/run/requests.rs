@@ -8,9 +8,9 @@ use api_types::{
 };
 use controller_kit::{
     apply::Applier,
+    context::Context,
     controller::Controller,
     events::EventSink,
-    process::Context,
     store::{CacheView, Key, Packed, Store, Watch, watch},
 };
 use futures::stream::BoxStream;

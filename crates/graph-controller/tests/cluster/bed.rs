@@ -8,8 +8,8 @@ use api_types::v1beta1::{
 };
 use controller_kit::{
     access::{RoleScope, Verb, role},
+    context::{Context, Readiness, Shutdown},
     metrics::Metrics,
-    process::{Context, Readiness, Shutdown},
     scope::Fence,
     settings::OperatorConfiguration,
     store::Scope,

@@ -12,8 +12,8 @@ use std::{
 use api_types::{labels, names, v1alpha1::DynamoModel};
 use controller_kit::{
     access::{RoleScope, role},
+    context::{Context, Readiness, Shutdown},
     metrics::Metrics,
-    process::{Context, Readiness, Shutdown},
     scope::Fence,
     settings::OperatorConfiguration,
     store::Scope,

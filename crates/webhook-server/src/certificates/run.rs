@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use controller_kit::process::Gate;
+use controller_kit::context::Gate;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;

@@ -6,7 +6,7 @@ use api_types::{
 };
 use k8s_openapi::api::core::v1::Container;
 
-use super::{multinode::Multinode, vllm::Executor};
+use super::{multinode::Multinode, vllm::executor::Executor};
 use crate::{RenderInput, ValidatedComponent, gpus, model::CacheMount};
 
 /// Everything about a pod that an engine's command line depends on.

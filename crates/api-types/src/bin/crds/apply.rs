@@ -17,13 +17,10 @@ use kube::{
 };
 
 use crate::{
-    cluster::ClusterArgs,
+    cluster::{ClusterArgs, FIELD_MANAGER},
     migrate::{self, Migration},
     stored,
 };
-
-/// Owner of the fields of the definitions on the API server.
-pub(crate) const FIELD_MANAGER: &str = "dynamo-crds";
 
 /// Between two tries, if another writer was faster.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);

@@ -8,6 +8,9 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
+/// Owner of the fields of the definitions on the API server.
+pub(crate) const FIELD_MANAGER: &str = "dynamo-crds";
+
 /// Which cluster, and how long.
 #[derive(clap::Args)]
 pub(crate) struct ClusterArgs {

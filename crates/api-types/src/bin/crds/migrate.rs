@@ -17,7 +17,7 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    apply::FIELD_MANAGER,
+    cluster::FIELD_MANAGER,
     stored::{Work, work},
 };
 

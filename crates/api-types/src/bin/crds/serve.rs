@@ -31,8 +31,8 @@ use tokio::{
 };
 
 use crate::{
-    apply::{self, FIELD_MANAGER, PAUSE, Revision},
-    cluster::ClusterArgs,
+    apply::{self, PAUSE, Revision},
+    cluster::{ClusterArgs, FIELD_MANAGER},
     live::Live,
 };
 

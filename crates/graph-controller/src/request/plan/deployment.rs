@@ -7,26 +7,18 @@ use api_types::{
     v1beta1::{DynamoGraphDeployment, GraphState, RequestPhase},
 };
 use controller_kit::{conditions::find, store::controller_owner};
-use k8s_openapi::{api::core::v1::ConfigMap, jiff::Timestamp};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{at, generated, profiling};
+use super::{at, generated};
 use crate::request::{
     model::{HandOver, Observed, Plan, Stage},
     phase::{graph_name, graph_was_there, is_graph_of},
 };
 
-/// Follows the graph, or makes it.
-pub(super) fn follow(observed: &Observed, now: Timestamp) -> Plan {
-    match observed.selected() {
-        Some(_) => decided(observed),
-        None => profiling::follow(observed, now),
-    }
-}
-
-/// The graph is known.
-pub(super) fn decided(observed: &Observed) -> Plan {
+/// Makes the graph that was selected, or follows it.
+pub(super) fn follow(observed: &Observed) -> Plan {
     let deployed = observed.status().phase == Some(RequestPhase::Deployed);
     if !observed.request.spec.auto_apply && !deployed {
         return at(Stage::Ready);

@@ -18,14 +18,11 @@ use kube::ResourceExt;
 
 use super::{
     config::{profiled_spec, profiler_config},
-    override_tool, overrides,
+    override_tool,
+    overrides::{self, PROFILER, RELAY},
 };
 use crate::request::{model::Observed, validate::ValidRequest};
 
-/// Name of the container that profiles.
-pub const PROFILER: &str = "profiler";
-/// Name of the container that copies the profiler's output.
-pub const RELAY: &str = "output-copier";
 /// Where the profiler leaves its output.
 pub const OUTPUT_FOLDER: &str = "/data";
 const OUTPUT: &str = "profiling-output";

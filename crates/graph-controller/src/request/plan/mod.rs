@@ -13,7 +13,7 @@ pub mod generated;
 pub mod job;
 pub mod output;
 mod override_tool;
-mod overrides;
+pub mod overrides;
 mod profiling;
 
 #[cfg(test)]
@@ -38,7 +38,8 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         Phase::New => profiling::begin(observed),
         Phase::Changed => profiling::begin_again(observed),
         Phase::Profiling => profiling::follow(observed, now),
-        Phase::Known => deployment::follow(observed, now),
+        Phase::Known if observed.selected().is_some() => deployment::follow(observed),
+        Phase::Known => profiling::follow(observed, now),
         Phase::Ended => profiling::generate_late(observed).unwrap_or_default(),
     };
     if matches!(phase_of(&observed.request), Phase::Profiling | Phase::Known) {

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
     },
 };
 
-use super::job::PROFILER;
+use super::overrides::PROFILER;
 use crate::request::settings::RequestArgs;
 
 const VOLUME: &str = "dgd-override-tool";

@@ -12,7 +12,10 @@ use k8s_openapi::api::{
     },
 };
 
-use super::job::{PROFILER, RELAY};
+/// Name of the container that profiles.
+pub const PROFILER: &str = "profiler";
+/// Name of the container that copies the profiler's output.
+pub const RELAY: &str = "output-copier";
 
 /// Labels by which the operator finds its own.
 const PROTECTED: [&str; 5] =

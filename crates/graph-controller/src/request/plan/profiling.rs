@@ -12,7 +12,7 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use workload::JobEnd;
 
-use super::{at, config::profiled_spec, deployment, generated, job, output};
+use super::{at, config::profiled_spec, deployment, generated, job, output, overrides::RELAY};
 use crate::{
     graph::plan::accounts::shared_account,
     request::{
@@ -61,7 +61,7 @@ pub(super) fn begin(observed: &Observed) -> Plan {
 pub(super) fn begin_again(observed: &Observed) -> Plan {
     let same = observed.job.as_ref().is_some_and(|job| job::profiled_for(job) == Some(&profiled_spec(&observed.spec)));
     if same && observed.selected().is_some() {
-        return deployment::decided(observed);
+        return deployment::follow(observed);
     }
     clear(observed, "waiting for what is left of the last profile to go".to_owned())
 }
@@ -171,7 +171,7 @@ fn wait_for_output(observed: &Observed, now: Timestamp) -> Plan {
         return at(Stage::GenerationFailed(format!(
             "the profiling Job ended well, but ConfigMap {name} holds no {}; see the log of its container {}",
             output::CONFIG,
-            job::RELAY
+            RELAY
         )));
     }
     at(Stage::Profiling(Profiling {

@@ -1,12 +1,12 @@
 //! vLLM.
 
-mod executor;
+pub(super) mod executor;
 mod parallel;
 mod ray;
 mod wait;
 
 use api_types::{env as names, v1beta1::BackendFramework};
-pub(super) use executor::Executor;
+use executor::Executor;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use parallel::Parallel;
 pub(crate) use ray::may_be_joined;

@@ -20,29 +20,26 @@ use super::{
 };
 use crate::{metrics::WriteVerb, store::Packed};
 
-/// Least time between two statuses of one object that differ in counts and wording only, unless told otherwise.
-pub(super) const PACE: Duration = Duration::from_millis(500);
-
-/// What [`Applier::report_status`] did.
+/// What [`Applier::write_status`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reported {
+pub enum StatusWrite {
     /// The status was written.
     Written,
     /// It says nothing new.
     Unchanged,
     /// It can wait this long; more may have changed by then.
-    Later(Duration),
+    Delayed(Duration),
 }
 
 impl Applier {
     /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while its
     /// pods come up: what nobody waits for is written at most every 500 ms, or as [`Applier::with_pace`] says. A first word
-    /// that says only that work has begun waits for as long as [`Applier::with_first_word_after`] says: what is ready by then
+    /// that says only that work has begun waits for as long as [`Applier::with_initial_status_delay`] says: what is ready by then
     /// needs one status and not two.
     ///
     /// # Errors
     /// As [`Applier::patch_status`].
-    pub async fn report_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<Reported, Error>
+    pub async fn write_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<StatusWrite, Error>
     where
         K: Resource,
         K::DynamicType: Default,
@@ -53,15 +50,15 @@ impl Applier {
         let (live, wanted) = (object.status(), self.storable(&id, status)?);
         if only_begins(&live, &wanted)
             && let held = self.memory().held_back(uid, Instant::now())
-            && let Some(rest) = self.first_word_after.checked_sub(held).filter(|rest| !rest.is_zero())
+            && let Some(rest) = self.initial_status_delay.checked_sub(held).filter(|rest| !rest.is_zero())
         {
-            return Ok(Reported::Later(rest));
+            return Ok(StatusWrite::Delayed(rest));
         }
         let early = self.memory().since_report(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
         if let Some(rest) = early.filter(|_| !same_status(&live, &wanted) && !is_urgent(&live, &wanted)) {
-            return Ok(Reported::Later(rest));
+            return Ok(StatusWrite::Delayed(rest));
         }
-        Ok(if self.patch_status(object, status).await? { Reported::Written } else { Reported::Unchanged })
+        Ok(if self.patch_status(object, status).await? { StatusWrite::Written } else { StatusWrite::Unchanged })
     }
 
     /// Writes the whole status of the reconciled object, if it says anything new. Transition times stay where the status

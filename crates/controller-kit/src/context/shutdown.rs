@@ -25,7 +25,7 @@ impl Shutdown {
     }
 
     /// A shutdown that SIGTERM and SIGINT start. Must be called inside a Tokio runtime.
-    pub(super) fn on_signals() -> std::io::Result<Self> {
+    pub(crate) fn on_signals() -> std::io::Result<Self> {
         let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let shutdown = Self::manual();
         let requested = shutdown.clone();
