@@ -35,6 +35,18 @@ fn releases_in_one_namespace_have_no_object_in_common() {
     }
 }
 
+/// Objects of the cluster are named after the namespace too, where one release name is used in several.
+#[test]
+fn releases_of_one_name_in_two_namespaces_share_no_object_of_the_cluster() {
+    let values = [&RESTRICTED[..], &["dynamo-operator.admissionPolicies.enabled=true"]].concat();
+    let identities = |namespace: &str| {
+        let objects = render("rel", namespace, &values).unwrap();
+        objects.iter().map(|one| identity(one, namespace)).collect::<BTreeSet<_>>()
+    };
+    let (one, other) = (identities("team-a"), identities("team-b"));
+    assert_eq!(one.intersection(&other).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
 /// The webhook server makes the Secret itself, so that no manifest tells of it.
 #[test]
 fn each_has_a_certificate_of_its_own() {

@@ -129,6 +129,17 @@ fn no_role_of_the_cluster_has_secrets_but_by_name() {
     }
 }
 
+/// An empty name in a rule allows requests that name no object: to list all, and to create any.
+#[test]
+fn without_a_name_for_the_mpi_key_there_is_no_right_to_it() {
+    for (install, values) in rights::INSTALLS {
+        let values: Vec<&str> = values.iter().copied().chain(["dynamo-operator.dynamo.mpiRun.secretName="]).collect();
+        for (role, rule) in rules(&render(&values).unwrap()) {
+            assert!(texts(&rule["resourceNames"]).all(|name| !name.is_empty()), "{install}: {role} has {rule}");
+        }
+    }
+}
+
 /// Who writes a definition decides who converts the objects of all namespaces.
 #[test]
 fn only_crds_writes_definitions_and_by_name() {

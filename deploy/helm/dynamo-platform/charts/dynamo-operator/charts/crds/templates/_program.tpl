@@ -193,8 +193,8 @@ for one namespace, roles are bound below (_component-accounts.tpl).
 {{- range (.sub.Files.Get $file | fromYaml).rules -}}
 {{- $resources := .resources -}}
 {{- if and (has "" .apiGroups) (not $.root.Values.imagePullSecretDiscovery.enabled) (not $.secrets) -}}
-{{- if and (eq $.name "graph-controller") (has "secrets" $resources) -}}
-{{- /* Whether a namespace has the MPI key; no other Secret is read. */ -}}
+{{- if and (eq $.name "graph-controller") (has "secrets" $resources) $.root.Values.dynamo.mpiRun.secretName -}}
+{{- /* Whether a namespace has the MPI key; no other Secret is read. An empty name in a rule would mean requests without a name. */ -}}
 {{- $named := dict "apiGroups" (list "") "resources" (list "secrets") "resourceNames" (list $.root.Values.dynamo.mpiRun.secretName) "verbs" (list "get" "list" "watch") -}}
 {{- $rules = append $rules $named -}}
 {{- end -}}
@@ -211,7 +211,12 @@ for one namespace, roles are bound below (_component-accounts.tpl).
 {{- end -}}
 {{- $rule := merge (dict "resources" $resources) . -}}
 {{- if and (eq $.name "webhook-server") .resourceNames (has "secrets" $resources) -}}
+{{- if $.root.Values.dynamo.mpiRun.secretName -}}
 {{- $_ := set $rule "resourceNames" (list $.root.Values.dynamo.mpiRun.secretName) -}}
+{{- else -}}
+{{- $resources = without $resources "secrets" -}}
+{{- $_ := set $rule "resources" $resources -}}
+{{- end -}}
 {{- end -}}
 {{- /* Programs print the names of an install that is called dynamo-operator. */ -}}
 {{- if and .resourceNames (or (has "bind" .verbs) (has "admissionregistration.k8s.io" .apiGroups)) -}}
