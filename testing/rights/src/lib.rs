@@ -26,10 +26,15 @@ use used::Use;
 const PROGRAMS: [&str; 6] =
     ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope", "crds"];
 
-/// The installs whose rights are held: for a whole cluster, for one namespace, and both for hostile tenants.
-pub const INSTALLS: [(&str, &[&str]); 4] = [
+/// The installs whose rights are held: for a whole cluster, for one namespace (without webhooks and with them), and both for hostile
+/// tenants.
+pub const INSTALLS: [(&str, &[&str]); 5] = [
     ("default", &[]),
     ("restricted", &["dynamo-operator.namespaceRestriction.enabled=true"]),
+    (
+        "restricted with webhooks",
+        &["dynamo-operator.namespaceRestriction.enabled=true", "dynamo-operator.webhook-server.enabled=true"],
+    ),
     ("hardened", &["dynamo-operator.hardened=true"]),
     (
         "hardened and restricted",

@@ -1,6 +1,7 @@
 //! `cargo xtask charts`: what in deploy/helm is made from the programs themselves, and from the values of the charts.
 
 mod crds_role;
+mod installer_role;
 mod pod_roles;
 #[cfg(test)]
 mod reference_tests;
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Subcommand;
 use repository::{
     cargo,
-    chart::{platform, programs},
+    chart::{definitions, platform, programs},
     root, target,
 };
 
@@ -96,6 +97,9 @@ fn build() -> Result<()> {
 fn of_programs() -> Result<Vec<(PathBuf, String)>> {
     let mut wanted = FILES.iter().map(|file| Ok((file.path(), file.print()?))).collect::<Result<Vec<_>>>()?;
     wanted.push((programs().join("crds/files/role.yaml"), crds_role::role(&root().join("deploy/crds"))?));
+    let installer = installer_role::role()?;
+    wanted.push((programs().join("crds/files/namespace-installer.yaml"), installer.clone()));
+    wanted.push((definitions().join("templates/namespace-installer.yaml"), installer));
     Ok(wanted)
 }
 

@@ -8,6 +8,7 @@ mod handovers;
 mod held;
 mod hostile;
 mod kill_points;
+mod namespace_admin;
 mod nodes;
 mod outage;
 mod pod_caches;

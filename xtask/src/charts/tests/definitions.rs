@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{RESTRICTED, find, names, render};
+use super::{WITH_WEBHOOKS, find, names, render};
 
 const NAME: &str = "rel-dynamo-operator-crds";
 const CA: &str = "rel-dynamo-operator-webhook-ca";
@@ -63,7 +63,7 @@ fn definitions_of_another_owner_are_not_created_and_their_objects_not_written() 
 
 #[test]
 fn an_install_for_one_namespace_has_no_right_to_definitions() {
-    let objects = render(&RESTRICTED).unwrap();
+    let objects = render(&WITH_WEBHOOKS).unwrap();
     assert!(!names(&objects, "Deployment").contains(&NAME));
     let own = find(&objects, "Role", "rel-dynamo-operator-webhook-server-own")["rules"].to_string();
     assert!(!own.contains("configmaps"), "{own}");
@@ -88,5 +88,9 @@ fn the_chart_of_the_definitions_has_all_of_them() {
         assert_eq!(*find(&rendered, "CustomResourceDefinition", name), expected, "{name}");
         files += 1;
     }
-    assert_eq!(rendered.len(), files);
+    let installer = find(&rendered, "ClusterRole", "dynamo-namespace-installer");
+    let of_release = render(&[]).unwrap();
+    let of_release = find(&of_release, "ClusterRole", "rel-dynamo-operator-namespace-installer");
+    assert_eq!(installer["rules"], of_release["rules"]);
+    assert_eq!(rendered.len(), files + 1);
 }

@@ -26,6 +26,9 @@ pub(super) fn render(values: &[&str]) -> Result<Vec<Value>, String> {
 
 pub(super) const RESTRICTED: [&str; 1] = ["dynamo-operator.namespaceRestriction.enabled=true"];
 
+/// A restricted install with the webhook configurations, which belong to the cluster.
+pub(super) const WITH_WEBHOOKS: [&str; 2] = [RESTRICTED[0], "dynamo-operator.webhook-server.enabled=true"];
+
 pub(super) fn names<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a str> {
     objects.iter().filter(|o| o["kind"] == kind).map(|o| o["metadata"]["name"].as_str().unwrap()).collect()
 }
@@ -78,7 +81,7 @@ fn no_program_reads_secrets_of_the_cluster_unless_it_is_asked_to() {
 #[test]
 fn the_graph_controller_sees_the_mpi_key_and_the_webhook_server_makes_it() {
     for (kind, values) in
-        [("ClusterRole", &["dynamo-operator.dynamo.mpiRun.secretName=key"][..]), ("Role", &RESTRICTED)]
+        [("ClusterRole", &["dynamo-operator.dynamo.mpiRun.secretName=key"][..]), ("Role", &WITH_WEBHOOKS)]
     {
         let objects = render(values).unwrap();
         let role = find(&objects, kind, "rel-dynamo-operator-graph-controller");
@@ -141,7 +144,7 @@ fn the_graph_controller_binds_the_roles_of_its_release_and_no_other() {
 #[test]
 fn every_pod_keeps_to_the_restricted_standard() {
     let values = ["global.nats.install=true", "global.etcd.install=true"];
-    for objects in [render(&values).unwrap(), render(&RESTRICTED).unwrap()] {
+    for objects in [render(&values).unwrap(), render(&WITH_WEBHOOKS).unwrap()] {
         for (pod, container) in containers(&objects) {
             let name = &container["name"];
             assert_eq!(pod["securityContext"]["runAsNonRoot"], true, "{name}");
@@ -156,9 +159,9 @@ fn every_pod_keeps_to_the_restricted_standard() {
 
 #[test]
 fn a_restricted_install_has_no_right_in_the_cluster_but_to_name_its_ca() {
-    let objects = render(&RESTRICTED).unwrap();
+    let objects = render(&WITH_WEBHOOKS).unwrap();
     assert_eq!(names(&objects, "ClusterRole"), ["rel-dynamo-operator-webhook-server-dyn-injector"]);
-    let external = [&RESTRICTED[..], &["dynamo-operator.webhook.certificateSecret.external=true"]].concat();
+    let external = [&WITH_WEBHOOKS[..], &["dynamo-operator.webhook.certificateSecret.external=true"]].concat();
     let objects = render(&external).unwrap();
     assert!(names(&objects, "ClusterRole").is_empty() && names(&objects, "ClusterRoleBinding").is_empty());
     let marking = &find(&objects, "Deployment", "rel-dynamo-operator-lease-scope")["spec"];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use repository::chart::render;
 use serde_json::Value;
 
-use super::{RESTRICTED, find};
+use super::{WITH_WEBHOOKS, find};
 
 /// What an object is known by. Helm refuses to install one that another release has.
 fn identity(object: &Value, release: &str) -> String {
@@ -17,7 +17,7 @@ fn identity(object: &Value, release: &str) -> String {
 fn install(release: &str, target: &str, more: &[&str]) -> Vec<Value> {
     let target = format!("dynamo-operator.namespaceRestriction.targetNamespace={target}");
     let values =
-        [&RESTRICTED[..], &[&target, "dynamo-operator.dynamo.metrics.podMonitors.enabled=true"], more].concat();
+        [&WITH_WEBHOOKS[..], &[&target, "dynamo-operator.dynamo.metrics.podMonitors.enabled=true"], more].concat();
     render(release, "dyn", &values).unwrap()
 }
 

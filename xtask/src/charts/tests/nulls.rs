@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use repository::chart::platform;
 use serde_json::{Value, json};
 
-use super::{RESTRICTED, find, render};
+use super::{WITH_WEBHOOKS, find, render};
 use crate::charts::values;
 
 /// What makes templates look at values that they leave alone otherwise.
@@ -74,7 +74,7 @@ fn left_alone(keys: BTreeSet<String>, install: &[&str]) -> BTreeSet<String> {
 fn any_value_and_any_map_of_values_may_be_null() {
     let cluster_wide = [&EVERYTHING[..], &["global.kai-scheduler.enabled=true"]].concat();
     let restricted =
-        [&EVERYTHING[..], &RESTRICTED, &["dynamo-operator.lease-scope.networkPolicy.enabled=true"]].concat();
+        [&EVERYTHING[..], &WITH_WEBHOOKS, &["dynamo-operator.lease-scope.networkPolicy.enabled=true"]].concat();
     let deepest = (1..).take_while(|depth| !keys(*depth).is_empty()).last().unwrap();
     assert!(deepest > 4, "{deepest}");
     for install in [&cluster_wide, &restricted] {

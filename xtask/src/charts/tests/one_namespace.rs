@@ -2,10 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{RESTRICTED, find, names, render};
+use super::{RESTRICTED, WITH_WEBHOOKS, find, names, render};
 
 fn restricted(more: &[&str]) -> Vec<Value> {
     render(&[&RESTRICTED[..], more].concat()).unwrap()
+}
+
+fn with_webhooks(more: &[&str]) -> Vec<Value> {
+    render(&[&WITH_WEBHOOKS[..], more].concat()).unwrap()
 }
 
 fn config(objects: &[Value]) -> &str {
@@ -19,6 +23,27 @@ fn verbs(role: &Value, resource: &str) -> Vec<Value> {
     let rules = role["rules"].as_array().unwrap().iter();
     let about = rules.filter(|rule| rule["resources"].as_array().unwrap().contains(&json!(resource)));
     about.flat_map(|rule| rule["verbs"].as_array().unwrap().clone()).collect()
+}
+
+/// Who may create objects of one namespace only can install such a release; no Role can grant a right to objects of the cluster.
+#[test]
+fn an_install_for_one_namespace_has_no_object_of_the_cluster() {
+    let values = [
+        "dynamo-operator.controllerManager.replicas=2",
+        "dynamo-operator.metricsService.enabled=true",
+        "dynamo-operator.dynamo.metrics.podMonitors.enabled=true",
+        "global.nats.install=true",
+        "global.etcd.install=true",
+    ];
+    for more in [&[][..], &["dynamo-operator.hardened=true"], &values] {
+        for object in restricted(more) {
+            assert_eq!(object["metadata"]["namespace"], "dyn", "{} {}", object["kind"], object["metadata"]["name"]);
+            for resource in ["nodes", "clustertopologybindings", "queues", "deviceclasses"] {
+                let named = object["rules"].to_string().contains(&format!("\"{resource}\""));
+                assert!(!named, "{} has {resource}", object["metadata"]["name"]);
+            }
+        }
+    }
 }
 
 /// The right to look at nodes is one in the cluster: an install for one namespace has it when it is asked for.
@@ -35,8 +60,9 @@ fn gpus_are_looked_for_where_nodes_may_be_read() {
         assert!(config(&values).contains(&format!("discoveryEnabled: {looks}\n")), "{}", config(&values));
         let kind = if names(&values, "ClusterRole").contains(&CONTROLLER) { "ClusterRole" } else { "Role" };
         let nodes = verbs(find(&values, kind, CONTROLLER), "nodes");
-        assert!(nodes.contains(&json!("get")), "labels of nodes are another matter: {nodes:?}");
-        assert_eq!(nodes.contains(&json!("list")), looks, "{kind}: {nodes:?}");
+        let of_cluster = kind == "ClusterRole";
+        assert_eq!(nodes.contains(&json!("get")), of_cluster, "labels of nodes are another matter: {nodes:?}");
+        assert_eq!(nodes.contains(&json!("list")), of_cluster && looks, "{kind}: {nodes:?}");
         let name = "rel-dynamo-operator-dyn-gpu-discovery";
         assert_eq!(names(&values, "ClusterRole").contains(&name), role);
         assert_eq!(names(&values, "ClusterRoleBinding").contains(&name), role);
@@ -52,7 +78,7 @@ fn gpus_are_looked_for_where_nodes_may_be_read() {
 
 #[test]
 fn what_belongs_to_the_cluster_is_read_where_that_is_asked_for() {
-    let objects = restricted(&["dynamo-operator.namespaceRestriction.clusterReads=true"]);
+    let objects = with_webhooks(&["dynamo-operator.namespaceRestriction.clusterReads=true"]);
     for (program, resources) in [
         ("graph-controller", &["nodes", "clustertopologybindings", "queues"][..]),
         ("webhook-server", &["clustertopologybindings"]),
@@ -65,7 +91,7 @@ fn what_belongs_to_the_cluster_is_read_where_that_is_asked_for() {
         let subject = &find(&objects, "ClusterRoleBinding", &name)["subjects"][0];
         assert_eq!(subject["name"], format!("rel-dynamo-operator-{program}"));
     }
-    assert!(!names(&restricted(&[]), "ClusterRole").iter().any(|name| name.ends_with("-cluster-reader")));
+    assert!(!names(&with_webhooks(&[]), "ClusterRole").iter().any(|name| name.ends_with("-cluster-reader")));
 }
 
 /// Pods run in the namespace that is served: what they refer to has to be there.
@@ -96,7 +122,7 @@ fn secrets(role: &Value) -> Vec<(Value, Value)> {
 /// The webhook server has its certificate where it is itself, and may make the MPI key where graphs are.
 #[test]
 fn the_mpi_key_is_made_where_graphs_are_and_read_nowhere() {
-    let objects = restricted(&[
+    let objects = with_webhooks(&[
         "dynamo-operator.namespaceRestriction.targetNamespace=team",
         "dynamo-operator.webhook.certificateSecret.name=cert",
         "dynamo-operator.dynamo.mpiRun.secretName=key",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{RESTRICTED, find, names, render};
+use super::{WITH_WEBHOOKS, find, names, render};
 
 /// Kinds of which others have objects beside ours, wherever a right reaches.
 const SHARED: [&str; 4] =
@@ -35,8 +35,8 @@ fn may(objects: &[Value], verb: &str, resource: &str) -> BTreeSet<String> {
 /// A creation has no name to check; everything else that changes an object has.
 #[test]
 fn what_others_have_beside_us_is_written_by_name_only() {
-    let target = [&RESTRICTED[..], &["dynamo-operator.namespaceRestriction.targetNamespace=team"]].concat();
-    for values in [&[][..], &RESTRICTED, &target] {
+    let target = [&WITH_WEBHOOKS[..], &["dynamo-operator.namespaceRestriction.targetNamespace=team"]].concat();
+    for values in [&[][..], &WITH_WEBHOOKS, &target] {
         for (role, rule) in rules(&render(values).unwrap()) {
             let of_kind = |resource: &str| SHARED.iter().any(|kind| resource.split('/').next() == Some(kind));
             let writes = texts(&rule["verbs"]).any(|verb| !["get", "list", "watch", "create"].contains(&verb));
@@ -49,8 +49,8 @@ fn what_others_have_beside_us_is_written_by_name_only() {
 
 #[test]
 fn the_names_are_those_of_the_release() {
-    let named = [&RESTRICTED[..], &["dynamo-operator.fullnameOverride=ours"]].concat();
-    for values in [&[][..], &RESTRICTED, &named] {
+    let named = [&WITH_WEBHOOKS[..], &["dynamo-operator.fullnameOverride=ours"]].concat();
+    for values in [&[][..], &WITH_WEBHOOKS, &named] {
         let objects = render(values).unwrap();
         for (resource, kind) in [
             ("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
@@ -63,7 +63,7 @@ fn the_names_are_those_of_the_release() {
     let definitions = may(&render(&[]).unwrap(), "patch", "customresourcedefinitions");
     assert_eq!(definitions.len(), 8, "{definitions:?}");
     assert!(definitions.contains("dynamomodels.nvidia.com"), "{definitions:?}");
-    let leases = may(&render(&RESTRICTED).unwrap(), "update", "leases");
+    let leases = may(&render(&WITH_WEBHOOKS).unwrap(), "update", "leases");
     let controllers = ["graph-controller", "component-controller", "model-controller"];
     let elections = controllers.iter().map(|controller| format!("dynamo-{controller}.dynamo.nvidia.com"));
     assert_eq!(leases, elections.chain(["dynamo-operator-namespace-scope".to_owned()]).collect());
@@ -72,7 +72,7 @@ fn the_names_are_those_of_the_release() {
 /// What is said of such a Secret is that nothing writes it.
 #[test]
 fn the_certificate_of_somebody_else_is_only_read() {
-    for install in [&[][..], &RESTRICTED] {
+    for install in [&[][..], &WITH_WEBHOOKS] {
         let writes = |values: &[&str]| {
             let objects = render(&[install, values].concat()).unwrap();
             may(&objects, "update", "secrets").contains("webhook-server-cert")
@@ -87,11 +87,11 @@ fn the_certificate_of_somebody_else_is_only_read() {
 #[test]
 fn an_install_for_one_namespace_changes_nothing_of_the_cluster_where_others_make_its_certificates() {
     for value in ["webhook.certManager.enabled=true", "webhook.certificateSecret.external=true"] {
-        let objects = render(&[&RESTRICTED[..], &[&format!("dynamo-operator.{value}")]].concat()).unwrap();
+        let objects = render(&[&WITH_WEBHOOKS[..], &[&format!("dynamo-operator.{value}")]].concat()).unwrap();
         let roles: Vec<&str> = names(&objects, "ClusterRole");
         assert!(roles.is_empty(), "{value}: {roles:?}");
     }
-    let injected = [&RESTRICTED[..], &["dynamo-operator.webhook.certManager.enabled=true"]].concat();
+    let injected = [&WITH_WEBHOOKS[..], &["dynamo-operator.webhook.certManager.enabled=true"]].concat();
     let objects = render(&injected).unwrap();
     let configuration = find(&objects, "MutatingWebhookConfiguration", "rel-dynamo-operator-mutating-dyn");
     let injects = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];

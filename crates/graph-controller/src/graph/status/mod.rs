@@ -117,7 +117,7 @@ fn tell_of_key(status: &mut DynamoGraphDeploymentStatus, observed: &Observed, no
         return status.conditions.retain(|condition| condition.type_ != c::MPI_KEY_AVAILABLE);
     };
     let message = format!(
-        "Secret {namespace}/{key}: it holds the SSH key for MPI and does not exist; the webhook server makes it"
+        "Secret {namespace}/{key}: it holds the SSH key for MPI and does not exist; the webhook server makes it; make it yourself where none runs"
     );
     set(status, graph, now, c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
 }

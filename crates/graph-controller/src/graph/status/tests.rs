@@ -190,8 +190,9 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
 #[test]
 fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks() {
     let key = || Some("key".to_owned());
-    let missing =
-        Some("Secret team-a/key: it holds the SSH key for MPI and does not exist; the webhook server makes it");
+    let missing = Some(
+        "Secret team-a/key: it holds the SSH key for MPI and does not exist; the webhook server makes it; make it yourself where none runs",
+    );
     for (what, nodes, missing_key, expected) in
         [("missing", 2, key(), missing), ("there, or none at all", 2, None, None), ("one node", 1, key(), None)]
     {

@@ -64,6 +64,16 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
 subjects:
   - {kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release.Namespace }}}
 ---
+# What a user needs beside `admin` to install a release for his namespace. Bound by a cluster administrator.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ include "dynamo-operator.fullname" $root }}-namespace-installer
+  labels:
+    {{- $labels | nindent 4 }}
+rules:
+  {{- toYaml ($sub.Files.Get "files/namespace-installer.yaml" | fromYaml).rules | nindent 2 }}
+---
 apiVersion: apps/v1
 kind: Deployment
 metadata:

@@ -67,6 +67,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if ternary $set (empty (include "dynamo-operator.restricted" .)) (kindIs "bool" $set) }}true{{ end -}}
 {{- end -}}
 
+{{/* Whether the webhook server runs: the value, else whether the release serves the whole cluster. Call with the umbrella's context. */}}
+{{- define "dynamo-operator.webhooks" -}}
+{{- $set := (index .Subcharts "webhook-server").Values.enabled -}}
+{{- if ternary $set (empty (include "dynamo-operator.restricted" .)) (kindIs "bool" $set) }}true{{ end -}}
+{{- end -}}
+
 {{/* Whether nodes are looked at for GPUs: what the value says, else in an install for the whole cluster. */}}
 {{- define "dynamo-operator.gpuDiscovery" -}}
 {{- $told := .Values.gpuDiscovery.enabled -}}

@@ -192,6 +192,10 @@ for one namespace, roles are bound below (_component-accounts.tpl).
 {{- $file := ternary "files/served-role.yaml" "files/role.yaml" (and (eq .name "webhook-server") (not (empty $restricted))) -}}
 {{- range (.sub.Files.Get $file | fromYaml).rules -}}
 {{- $resources := .resources -}}
+{{- if $restricted -}}
+{{- /* A Role grants no right to objects of the cluster, and who installs it may not have that right. */ -}}
+{{- $resources = without $resources "clustertopologybindings" "deviceclasses" "nodes" "queues" -}}
+{{- end -}}
 {{- if and (has "" .apiGroups) (not $.root.Values.imagePullSecretDiscovery.enabled) (not $.secrets) -}}
 {{- if and (eq $.name "graph-controller") (has "secrets" $resources) $.root.Values.dynamo.mpiRun.secretName -}}
 {{- /* Whether a namespace has the MPI key; no other Secret is read. An empty name in a rule would mean requests without a name. */ -}}

@@ -1,0 +1,139 @@
+//! A release for one namespace, installed by a user who has rights there only.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use end_to_end::{BoxError, World, executable, world};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    core::v1::ConfigMap,
+};
+use kube::{
+    ResourceExt,
+    api::{Api, ListParams, PostParams},
+};
+use serde_json::{Value, json};
+use test_cluster::{
+    Program,
+    assets::{Assets, Tool},
+    wait,
+};
+
+use crate::graphs::disaggregated;
+
+const CHARTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/helm");
+const INSTALLER: &str = "installer";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_install_for_one_namespace_takes_no_right_outside_of_it() -> Result<(), BoxError> {
+    let world = world("own").await?;
+    prepare(&world).await?;
+    let restricted = "dynamo-operator.namespaceRestriction.enabled=true";
+    helm(&world, &["install", "own", &format!("{CHARTS}/dynamo-platform"), "--set", restricted])?;
+    let configuration = configuration(&world).await?;
+    for deployment in world.api::<Deployment>().list(&ListParams::default()).await? {
+        world.cluster.run(&program(&world, &deployment, &configuration).await?).await?;
+    }
+
+    world.apply(&disaggregated("graph", "1", 1, 1)).await?;
+    world.ready("graph").await?;
+    assert_eq!(refused(&world)?, Vec::<String>::new());
+    Ok(())
+}
+
+/// What a cluster administrator does once: the ClusterRole of the chart of the definitions, and two bindings in the namespace.
+async fn prepare(world: &World) -> Result<(), BoxError> {
+    let role = "templates/namespace-installer.yaml";
+    let chart = format!("{CHARTS}/dynamo-crds");
+    let role = helm(world, &["template", "dynamo-crds", &chart, "--kube-version=1.36.0", "--show-only", role])?;
+    let binding = |role: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": { "name": role, "namespace": world.ns() },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": INSTALLER }],
+        })
+    };
+    let objects = [serde_saphyr::from_str(&role)?, binding("admin"), binding("dynamo-namespace-installer")];
+    world.cluster.apply(&objects).await?;
+    for (group, resource) in [("", "secrets"), ("nvidia.com", "dynamographdeployments")] {
+        let allowed = async || allowed(world, group, resource).await.unwrap_or_default().then_some(());
+        wait::until(format!("the installer to have rights to {resource}"), PATIENCE, allowed).await?;
+    }
+    assert!(!allowed(world, "admissionregistration.k8s.io", "validatingwebhookconfigurations").await?);
+    Ok(())
+}
+
+/// Whether the installer may create objects of a resource.
+async fn allowed(world: &World, group: &str, resource: &str) -> Result<bool, BoxError> {
+    let attributes = ResourceAttributes {
+        namespace: Some(world.ns().to_owned()),
+        verb: Some("create".to_owned()),
+        group: Some(group.to_owned()),
+        resource: Some(resource.to_owned()),
+        ..ResourceAttributes::default()
+    };
+    let user = Some(INSTALLER.to_owned());
+    let spec = SubjectAccessReviewSpec { user, resource_attributes: Some(attributes), ..Default::default() };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let answer = Api::all(world.client.clone()).create(&PostParams::default(), &review).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}
+
+/// Runs helm as the installer.
+fn helm(world: &World, args: &[&str]) -> Result<String, BoxError> {
+    let mut helm = Command::new(Assets::from_env()?.find(Tool::Helm)?);
+    helm.args(args).args(["--namespace", world.ns(), "--kube-as-user", INSTALLER]);
+    let output = helm.arg("--kubeconfig").arg(world.cluster.kubeconfig()).output()?;
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The file with the configuration of the release.
+async fn configuration(world: &World) -> Result<std::path::PathBuf, BoxError> {
+    let map = world.api::<ConfigMap>().get("own-dynamo-operator-config").await?;
+    let path = world.cluster.dir().join(format!("{}.yaml", world.ns()));
+    std::fs::write(&path, map.data.and_then(|mut data| data.remove("config.yaml")).ok_or("no configuration")?)?;
+    Ok(path)
+}
+
+/// The program of a Deployment, with the token of its ServiceAccount and the rights that the release gave it.
+async fn program(world: &World, deployment: &Deployment, configuration: &Path) -> Result<Program, BoxError> {
+    let name = deployment.name_any();
+    let pod = deployment.spec.clone().and_then(|spec| spec.template.spec).ok_or("no pod")?;
+    let account = pod.service_account_name.ok_or("no account")?;
+    let token = world.cluster.token(world.ns(), &account).await?;
+    let kubeconfig = world.cluster.kubeconfig_for_token(&format!("{}-{name}", world.ns()), &token)?;
+    let container = pod.containers.into_iter().next().ok_or("no container")?;
+    let own = container.args.unwrap_or_default().into_iter().filter(|arg| !arg.starts_with("--config="));
+    let more = [
+        format!("--config={}", configuration.display()),
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--health-address=127.0.0.1:0".to_owned(),
+        "--metrics-address=127.0.0.1:0".to_owned(),
+    ];
+    Ok(Program {
+        name: format!("{}-{name}", world.ns()),
+        executable: executable(&container.name)?,
+        args: own.chain(more).collect(),
+        env: vec![("POD_NAMESPACE".to_owned(), world.ns().to_owned())],
+    })
+}
+
+/// Requests of the programs that were refused for want of a right.
+fn refused(world: &World) -> Result<Vec<String>, BoxError> {
+    let accounts = format!("system:serviceaccount:{}:own-dynamo-operator-", world.ns());
+    let log = std::fs::read_to_string(world.cluster.audit_log()?)?;
+    let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let refused = events.filter(|event| {
+        let user = event["user"]["username"].as_str().unwrap_or_default();
+        user.starts_with(&accounts) && event["responseStatus"]["code"] == 403
+    });
+    let mut requests: Vec<String> = refused
+        .map(|event| format!("{} {} {}", event["user"]["username"], event["verb"], event["requestURI"]))
+        .collect();
+    requests.sort();
+    requests.dedup();
+    Ok(requests)
+}

@@ -1,0 +1,117 @@
+//! What a user needs beside the ClusterRole `admin` to install a release for one namespace.
+//!
+//! A user grants only rights that he has himself, and such a release grants its programs and the pods of graphs rights to kinds
+//! that `admin` does not cover.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+use repository::target;
+use serde_json::Value;
+
+/// Name of the ClusterRole in the chart of the definitions.
+const NAME: &str = "dynamo-namespace-installer";
+
+/// API groups whose resources `admin` covers in every supported version of Kubernetes.
+const OF_ADMIN: [&str; 8] = [
+    "",
+    "apps",
+    "authorization.k8s.io",
+    "batch",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "networking.k8s.io",
+    "rbac.authorization.k8s.io",
+];
+
+/// Resources of the cluster, to which a Role can grant no right. `_program.tpl` leaves them out of Roles.
+const OF_CLUSTER: [&str; 4] = ["clustertopologybindings", "deviceclasses", "nodes", "queues"];
+
+/// Kinds of objects of the release itself that `admin` does not cover.
+const MADE: (&str, [&str; 2]) = ("monitoring.coreos.com", ["podmonitors", "servicemonitors"]);
+
+/// Commands that print a role which such a release grants.
+const GRANTED: [(&str, &[&str]); 8] = [
+    ("graph-controller", &["access"]),
+    ("component-controller", &["access"]),
+    ("model-controller", &["access"]),
+    ("lease-scope", &["access"]),
+    ("webhook-server", &["--operator-namespace=dynamo-system", "--namespace=served", "access"]),
+    ("graph-controller", &["access", "--of", "planner"]),
+    ("graph-controller", &["access", "--of", "epp"]),
+    ("graph-controller", &["access", "--of", "profiling"]),
+];
+
+/// The ClusterRole, from the programs, which are built already.
+pub(super) fn role() -> Result<String> {
+    let roles = GRANTED.iter().map(|(program, args)| {
+        let output = Command::new(target().join(program)).args(*args).output();
+        let output = output.with_context(|| format!("cannot run {program}"))?;
+        serde_saphyr::from_slice(&output.stdout)
+            .with_context(|| format!("{program} {} printed no YAML", args.join(" ")))
+    });
+    Ok(text(&roles.collect::<Result<Vec<Value>>>()?))
+}
+
+fn text(roles: &[Value]) -> String {
+    let mut text = format!(
+        "# Made by `cargo xtask charts generate`.\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n\
+         metadata:\n  name: {NAME}\nrules:\n"
+    );
+    for ((group, verbs), resources) in rules(roles) {
+        // Writing into memory cannot fail.
+        let _ = write!(text, "- apiGroups: [{group}]\n  resources:\n");
+        for resource in resources {
+            let _ = writeln!(text, "  - {resource}");
+        }
+        let _ = writeln!(text, "  verbs: [{}]", verbs.join(", "));
+    }
+    text
+}
+
+/// Resources by group and verbs.
+fn rules(roles: &[Value]) -> BTreeMap<(String, Vec<String>), Vec<String>> {
+    fn list(value: &Value) -> impl Iterator<Item = &str> + Clone {
+        value.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str)
+    }
+    let mut verbs: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    for rule in roles.iter().flat_map(|role| role["rules"].as_array().into_iter().flatten()) {
+        for group in list(&rule["apiGroups"]).filter(|group| !OF_ADMIN.contains(group)) {
+            for resource in list(&rule["resources"]).filter(|resource| !OF_CLUSTER.contains(resource)) {
+                let place = (group.to_owned(), resource.to_owned());
+                verbs.entry(place).or_default().extend(list(&rule["verbs"]).map(str::to_owned));
+            }
+        }
+    }
+    for resource in MADE.1 {
+        let all = ["create", "delete", "get", "list", "patch", "update", "watch"].map(str::to_owned);
+        verbs.insert((MADE.0.to_owned(), resource.to_owned()), all.into());
+    }
+    let mut rules: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for ((group, resource), verbs) in verbs {
+        rules.entry((group, verbs.into_iter().collect())).or_default().push(resource);
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn it_has_what_roles_grant_and_admin_does_not_know() {
+        let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+        let one = json!({"rules": [rule("", &["pods"], &["get"]), rule("nvidia.com", &["a", "b"], &["get"])]});
+        let other = json!({"rules": [rule("nvidia.com", &["a"], &["patch"]), rule("grove.io", &["clustertopologybindings"], &["get"])]});
+        let found: Value = serde_saphyr::from_str(&text(&[one, other])).unwrap();
+        assert_eq!(found["rules"][0]["resources"], json!(MADE.1));
+        let rules = [rule("nvidia.com", &["b"], &["get"]), rule("nvidia.com", &["a"], &["get", "patch"])];
+        assert_eq!(found["rules"].as_array().unwrap()[1..], rules);
+    }
+}
