@@ -38,7 +38,7 @@ fn releases_in_one_namespace_have_no_object_in_common() {
 /// Objects of the cluster are named after the namespace too, where one release name is used in several.
 #[test]
 fn releases_of_one_name_in_two_namespaces_share_no_object_of_the_cluster() {
-    let values = [&RESTRICTED[..], &["dynamo-operator.admissionPolicies.enabled=true"]].concat();
+    let values = [&WITH_WEBHOOKS[..], &["dynamo-operator.admissionPolicies.enabled=true"]].concat();
     let identities = |namespace: &str| {
         let objects = render("rel", namespace, &values).unwrap();
         objects.iter().map(|one| identity(one, namespace)).collect::<BTreeSet<_>>()
