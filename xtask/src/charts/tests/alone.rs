@@ -2,11 +2,11 @@
 
 use std::{path::PathBuf, process::Command};
 
-use repository::chart::{programs, render_chart};
+use repository::chart::{definitions, platform, programs, render_chart};
 use serde_json::Value;
 use test_cluster::assets::{Assets, Tool};
 
-use super::{find, names, render};
+use super::{containers, find, names, render};
 
 const PROGRAMS: [&str; 6] =
     ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope", "crds"];
@@ -102,4 +102,22 @@ fn a_common_value_under_the_name_of_a_program_is_refused() {
     let unknown = render_chart(&chart("graph-controller"), "rel", "dyn", &["hardend=true"]);
     assert!(format!("{:#}", unknown.unwrap_err()).contains("hardend"));
     assert!(names(&alone("lease-scope", &[]), "ClusterRole").is_empty());
+}
+
+/// A release packages the charts as they are: each has the version of the programs, and names the images of that version.
+#[test]
+fn charts_have_the_version_of_the_programs() {
+    let version = env!("CARGO_PKG_VERSION");
+    let umbrella = platform().join("charts/dynamo-operator");
+    for dir in PROGRAMS.into_iter().map(chart).chain([platform(), definitions(), umbrella]) {
+        let about: Value = serde_saphyr::from_str(&std::fs::read_to_string(dir.join("Chart.yaml")).unwrap()).unwrap();
+        assert_eq!((&about["version"], &about["appVersion"]), (&version.into(), &version.into()), "{}", dir.display());
+    }
+    let releases = PROGRAMS.into_iter().map(|program| alone(program, &[])).chain([render(&[]).unwrap()]);
+    for objects in releases {
+        for (_, container) in containers(&objects) {
+            let image = container["image"].as_str().unwrap();
+            assert!(image.ends_with(&format!(":{version}")), "{image}");
+        }
+    }
 }
