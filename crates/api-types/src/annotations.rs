@@ -52,6 +52,8 @@ pub const KAI_QUEUE: &str = "nvidia.com/kai-scheduler-queue";
 pub const VOLCANO_QUEUE: &str = "nvidia.com/volcano-queue";
 /// On a CustomResourceDefinition: the generation for which all objects were migrated.
 pub const MIGRATED_GENERATION: &str = "crd-migration.nvidia.com/observed-generation";
+/// On a CustomResourceDefinition: the release of the operator that it comes from, `MAJOR.MINOR.PATCH`.
+pub const DEFINITION_RELEASE: &str = "nvidia.com/dynamo-crds-release";
 /// Istio's switch for sidecar injection.
 pub const ISTIO_INJECT: &str = "sidecar.istio.io/inject";
 

@@ -26,7 +26,7 @@ use kube::core::crd::{MergeError, merge_crds};
 pub use yaml::{YamlError, to_yaml};
 
 pub use crate::schema::SchemaError;
-use crate::schema::kubernetes::Definitions;
+use crate::{annotations, schema::kubernetes::Definitions};
 
 /// The version in which kinds are stored that have it.
 const V1BETA1: &str = "v1beta1";
@@ -98,6 +98,7 @@ fn definition(versions: Vec<CustomResourceDefinition>, storage: &str) -> Result<
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     // Uninstalling the chart must not take everybody's graphs with it.
     let keep = ("helm.sh/resource-policy".to_owned(), "keep".to_owned());
-    crd.metadata.annotations = Some(BTreeMap::from([keep]));
+    let release = (annotations::DEFINITION_RELEASE.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    crd.metadata.annotations = Some(BTreeMap::from([keep, release]));
     Ok(crd)
 }

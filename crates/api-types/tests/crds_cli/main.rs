@@ -4,7 +4,9 @@
 mod apply;
 #[path = "../support/converter.rs"]
 mod converter;
+mod faults;
 mod migration;
+mod releases;
 mod serve;
 
 use std::{

@@ -1,8 +1,10 @@
 //! `crds serve` on clusters of its own, with the rights of the chart.
 
 use std::{
+    fs::File,
+    net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Stdio},
+    process::Child,
     time::Duration,
 };
 
@@ -14,42 +16,52 @@ use kube::{
     api::{Api, DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use test_cluster::{Cluster, Controllers, Options, open_definition};
+use test_cluster::{Cluster, Controllers, Options, free_port, open_definition};
 
 use crate::{apply::wait, converter::Converter, crds, migration};
 
-const GRAPHS: &str = "dynamographdeployments.nvidia.com";
-const MODELS: &str = "dynamomodels.nvidia.com";
-const NAMESPACE: &str = "operator";
-const CONFIG_MAP: &str = "webhook-ca";
+pub const GRAPHS: &str = "dynamographdeployments.nvidia.com";
+pub const MODELS: &str = "dynamomodels.nvidia.com";
+pub const NAMESPACE: &str = "operator";
+pub const CONFIG_MAP: &str = "webhook-ca";
 /// Longer than a change takes to cause a request.
-const QUIET: Duration = Duration::from_secs(4);
+pub const QUIET: Duration = Duration::from_secs(4);
 
 /// Ends with the test.
-struct Served(Child);
+pub struct Served {
+    process: Child,
+    log: PathBuf,
+    /// Where it answers probes.
+    pub health: SocketAddr,
+}
 
 impl Served {
-    fn runs(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_none()
+    pub fn runs(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_none()
+    }
+
+    /// What it has printed.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
-struct World {
-    cluster: Cluster,
+pub struct World {
+    pub cluster: Cluster,
     kubeconfig: PathBuf,
-    definitions: Api<CustomResourceDefinition>,
+    pub definitions: Api<CustomResourceDefinition>,
     config_maps: Api<ConfigMap>,
 }
 
 impl World {
-    async fn start(crds: Vec<Value>) -> Self {
+    pub async fn start(crds: Vec<Value>) -> Self {
         let options = Options { controllers: Controllers::Off, audit: true, crds, ..Options::default() };
         let cluster = Cluster::start(options).await.unwrap();
         let kubeconfig = account(&cluster).await;
@@ -58,15 +70,20 @@ impl World {
         Self { cluster, kubeconfig, definitions: Api::all(client), config_maps }
     }
 
-    fn serve(&self, converter: &Converter, more: &[&str]) -> Served {
+    pub fn serve(&self, converter: &Converter, more: &[&str]) -> Served {
         let mut command = crds();
         command.arg("serve").arg("--kubeconfig").arg(&self.kubeconfig).args(more);
         command.args(["--webhook-service", &converter.service().to_string()]);
         command.args(["--ca-config-map", &format!("{NAMESPACE}/{CONFIG_MAP}")]);
-        Served(command.stdout(Stdio::null()).stderr(Stdio::inherit()).spawn().unwrap())
+        let port = free_port().unwrap();
+        command.args(["--health-address", &format!("127.0.0.1:{port}")]);
+        let log = self.cluster.dir().join(format!("crds-{port}.log"));
+        let output = File::create(&log).unwrap();
+        let process = command.stdout(output.try_clone().unwrap()).stderr(output).spawn().unwrap();
+        Served { process, log, health: ([127, 0, 0, 1], port).into() }
     }
 
-    async fn publish(&self, bundle: &str) {
+    pub async fn publish(&self, bundle: &str) {
         let config_map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": CONFIG_MAP, "namespace": NAMESPACE },
             "data": { "ca.crt": bundle },
@@ -75,7 +92,7 @@ impl World {
     }
 
     /// Returns when all converted definitions hold a bundle.
-    async fn until_held(&self, bundle: &str) {
+    pub async fn until_held(&self, bundle: &str) {
         wait(async || {
             let all = self.definitions.list(&ListParams::default()).await.unwrap();
             let held: Vec<_> = all.iter().filter(|crd| crd.spec.conversion.is_some()).map(held).collect();
@@ -86,7 +103,7 @@ impl World {
     }
 
     /// What the program has asked for beside its watches.
-    fn requests(&self) -> usize {
+    pub fn requests(&self) -> usize {
         let log = std::fs::read_to_string(self.cluster.audit_log().unwrap()).unwrap();
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let user = format!("system:serviceaccount:{NAMESPACE}:crds");
@@ -110,7 +127,7 @@ impl World {
         self.definitions.list(&ListParams::default()).await.unwrap().iter().map(ResourceExt::resource_version).collect()
     }
 
-    async fn change(&self, name: &str, patch: Value) {
+    pub async fn change(&self, name: &str, patch: Value) {
         let params = PatchParams { field_manager: Some("another".to_owned()), ..PatchParams::default() };
         self.definitions.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
     }
@@ -140,7 +157,7 @@ async fn account(cluster: &Cluster) -> PathBuf {
     cluster.service_account_kubeconfig(NAMESPACE, "crds", &rules.concat()).await.unwrap()
 }
 
-fn held(crd: &CustomResourceDefinition) -> Option<String> {
+pub fn held(crd: &CustomResourceDefinition) -> Option<String> {
     let client = crd.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?;
     let bundle = client.ca_bundle.as_ref().map(|bundle| bundle.0.clone()).unwrap_or_default();
     Some(String::from_utf8(bundle).unwrap())

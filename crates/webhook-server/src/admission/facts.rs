@@ -134,7 +134,7 @@ pub enum Lookup {
         /// The object.
         object: ExposureObject,
     },
-    /// Metadata of a DynamoGraphDeployment.
+    /// A DynamoGraphDeployment in v1beta1: its name and its spec.
     Graph {
         /// Its namespace.
         namespace: String,

@@ -21,7 +21,7 @@ use tracing::{debug, info};
 
 use super::{
     Contents, Host, Place, PlaceKind,
-    decide::Write,
+    decide::{Decision, Write},
     issue::{IssueError, carry_out},
 };
 use crate::NAME;
@@ -65,13 +65,14 @@ pub(super) struct Hand {
     client: Client,
     host: Host,
     secret_name: String,
-    config_map: String,
+    /// The ConfigMap, if objects are converted here.
+    config_map: Option<String>,
     /// The bundle that was published last.
     published: Option<String>,
 }
 
 impl Hand {
-    pub(super) fn new(client: Client, host: Host, secret_name: String, config_map: String) -> Self {
+    pub(super) fn new(client: Client, host: Host, secret_name: String, config_map: Option<String>) -> Self {
         Self { client, host, secret_name, config_map, published: None }
     }
 
@@ -106,18 +107,22 @@ impl Hand {
     ///
     /// # Errors
     /// The API server refuses for another reason than a write that came between.
-    pub(super) async fn inject(&mut self, places: &[Place], bundle: &[u8], from: Option<&str>) -> Result<(), ActError> {
-        if places.is_empty() {
+    pub(super) async fn inject(&mut self, decision: &Decision, from: Option<&str>) -> Result<(), ActError> {
+        let Decision { inject: places, bundle, publish, .. } = decision;
+        // What is in the ConfigMap may be older than what definitions hold: the program `crds` goes by the ConfigMap.
+        let is_new = self.published.as_ref().is_none_or(|published| published.as_bytes() != bundle);
+        let differs = places.iter().any(|place| place.kind == PlaceKind::Definition);
+        let config_map = self.config_map.clone().filter(|_| *publish && is_new || differs);
+        if places.is_empty() && config_map.is_none() {
             return Ok(());
         }
         let secret = self.step("read", self.secrets().get_opt(&self.secret_name)).await?;
         if secret.and_then(|secret| secret.metadata.resource_version).as_deref() != from {
             return Ok(());
         }
-        let is_published = if places.iter().any(|place| place.kind == PlaceKind::Definition) {
-            self.publish(bundle).await
-        } else {
-            Ok(())
+        let is_published = match config_map {
+            Some(config_map) => self.publish(&config_map, bundle).await,
+            None => Ok(()),
         };
         let configurations = places.iter().filter_map(|place| Some((resource(place.kind)?, place)));
         let set = configurations.map(|(resource, place)| self.inject_one_of_all(resource, place, bundle));
@@ -126,9 +131,9 @@ impl Hand {
     }
 
     /// Applies the ConfigMap; that is no write if it holds the bundle already.
-    async fn publish(&mut self, bundle: &[u8]) -> Result<(), ActError> {
+    async fn publish(&mut self, name: &str, bundle: &[u8]) -> Result<(), ActError> {
         let bundle = std::str::from_utf8(bundle).map_err(|_| ActError::NotText)?;
-        let (namespace, name) = (&self.host.namespace, &self.config_map);
+        let namespace = &self.host.namespace;
         let config_map = ConfigMap {
             metadata: self.metadata(name),
             data: Some([(BUNDLE.to_owned(), bundle.to_owned())].into()),

@@ -47,7 +47,7 @@ impl Keeper {
         trusted: Gate,
     ) -> Self {
         let (sight, changes) = Sight::new(&client, &policy, secret_name, config_map.is_some());
-        let hand = Hand::new(client, policy.host.clone(), secret_name.to_owned(), config_map.unwrap_or_default());
+        let hand = Hand::new(client, policy.host.clone(), secret_name.to_owned(), config_map);
         Self { policy, serving, trusted, sight, changes, hand }
     }
 
@@ -95,7 +95,7 @@ impl Keeper {
     async fn act(&mut self, decision: &Decision, last_write: &mut Option<Instant>) -> Result<Duration, ActError> {
         let secret = self.sight.secret();
         let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
-        let injected = self.hand.inject(&decision.inject, &decision.bundle, version.as_deref()).await;
+        let injected = self.hand.inject(decision, version.as_deref()).await;
         let pause = self.write(decision, secret, last_write).await?;
         injected.map(|()| pause)
     }

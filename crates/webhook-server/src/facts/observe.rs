@@ -182,13 +182,13 @@ impl Source {
         serde_json::to_value(answer).map_err(Error::SerdeError)
     }
 
-    /// Metadata of a graph. It is read as it is stored: nothing of it is converted.
+    /// A graph. It is read as it is stored: nothing of it is converted.
     async fn graph(&self, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
         let kind = GroupVersionKind::gvk(GROUP, "v1beta1", "DynamoGraphDeployment");
         let resource = ApiResource::from_gvk_with_plural(&kind, "dynamographdeployments");
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let graph = api.get_metadata_opt(name).await?;
-        Ok(graph.map(|graph| json!({ "metadata": graph.metadata })))
+        let Some(graph) = api.get_opt(name).await? else { return Ok(None) };
+        Ok(Some(json!({ "metadata": { "name": name }, "spec": graph.data["spec"] })))
     }
 
     /// The DaemonSets of the snapshot agents of a namespace, as a list.

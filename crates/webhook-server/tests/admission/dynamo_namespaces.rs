@@ -16,8 +16,15 @@ fn shared() -> Facts {
 
 fn with_graph(namespace: &str, name: &str) -> Facts {
     let mut facts = shared();
-    let found = Found::Object(json!({ "metadata": { "name": name } }));
-    facts.found.insert(Lookup::Graph { namespace: namespace.to_owned(), name: name.to_owned() }, found);
+    facts
+        .found
+        .insert(Lookup::Graph { namespace: namespace.to_owned(), name: name.to_owned() }, Found::Object(graph()));
+    facts
+}
+
+fn with_global_graph(namespace: &str, name: &str) -> Facts {
+    let mut facts = with_graph(namespace, name);
+    facts.found.values_mut().for_each(|found| *found = Found::Object(in_global(&graph())));
     facts
 }
 
@@ -38,18 +45,24 @@ fn a_graph_does_not_come_into_the_dynamo_namespace_of_another() {
         ("another name", a_b(), with_graph("team-a", "c"), vec![]),
         ("another namespace", a_b(), with_graph("team", "b"), vec![]),
         ("the global one", in_global(&a_b()), with_graph("team-a", "b"), vec![]),
+        ("the other is in the global one", a_b(), with_global_graph("team-a", "b"), vec![]),
         ("no servers", a_b(), Facts { shared_servers: false, ..with_graph("team-a", "b") }, vec![]),
     ] {
         assert_eq!(mistakes(&create(&object, &facts)), expected, "{what}");
     }
     let text = words(&create(&a_b(), &with_graph("team-a", "b")));
     assert!(text.contains(r#""team-a-b""#) && text.contains("choose another name"), "{text}");
+}
+
+#[test]
+fn a_new_graph_waits_for_an_answer_on_the_others_and_one_that_exists_does_not() {
     let mut unreadable = shared();
-    unreadable.found.insert(
-        Lookup::Graph { namespace: "team-a".to_owned(), name: "b".to_owned() },
-        Found::Unreadable("no".to_owned()),
-    );
-    assert_eq!(mistakes(&create(&a_b(), &unreadable)), Vec::<String>::new());
+    let other = Lookup::Graph { namespace: "team-a".to_owned(), name: "b".to_owned() };
+    unreadable.found.insert(other, Found::Unreadable("no answer within 2 s".to_owned()));
+    let refused = create(&a_b(), &unreadable);
+    assert_eq!(mistakes(&refused), ["Invalid metadata.name"]);
+    assert!(words(&refused).contains("could not be read: no answer within 2 s; try again"), "{}", words(&refused));
+    assert_eq!(mistakes(&update(&in_global(&a_b()), &a_b(), &unreadable)), Vec::<String>::new());
 }
 
 #[test]

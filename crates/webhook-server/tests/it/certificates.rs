@@ -192,6 +192,26 @@ async fn a_ca_bundle_that_somebody_changes_is_set_again() {
     wait::until("the bundle of the CRD", LIMIT, set).await.unwrap();
 }
 
+/// Left by another release: the program `crds` would set it in the definitions.
+#[tokio::test]
+async fn an_outdated_bundle_in_the_config_map_is_replaced_though_no_definition_differs() {
+    let namespace = namespace("outdated").await;
+    let install = own_install(&namespace).await;
+    let outdated = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "data": { "ca.crt": "outdated" },
+        "metadata": { "name": CA_CONFIG_MAP, "namespace": namespace.name() },
+    });
+    install.cluster.apply(&[outdated]).await.unwrap();
+    install.start().await;
+    let ca = install.stored("ca.crt").await;
+    let config_maps: Api<ConfigMap> = Api::namespaced(install.cluster.client().unwrap(), namespace.name());
+    let replaced = async || {
+        let data = config_maps.get(CA_CONFIG_MAP).await.unwrap().data?;
+        (data["ca.crt"].as_bytes() == ca).then_some(())
+    };
+    wait::until("the bundle of the Secret", LIMIT, replaced).await.unwrap();
+}
+
 /// Who writes a definition decides who reads the objects of all namespaces in another version.
 #[tokio::test]
 async fn the_server_cannot_write_a_definition_nor_another_config_map() {

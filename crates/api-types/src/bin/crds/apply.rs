@@ -1,6 +1,6 @@
 //! `crds apply`.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{fmt, time::Duration};
 
 use anyhow::{Context, bail};
 use api_types::crds::{self, ConversionService};
@@ -18,8 +18,8 @@ use kube::{
 
 use crate::{
     cluster::{ClusterArgs, FIELD_MANAGER},
-    migrate::{self, Migration},
-    stored,
+    migrate::{self, Done, Migration},
+    stored::{self, Release},
 };
 
 /// Between two tries, if another writer was faster.
@@ -55,8 +55,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let work = async {
         let client = args.cluster.client().await?;
-        let live = definitions(&client, args.webhook_service.as_ref()).await?;
-        if args.skip_migration { Ok(()) } else { migrate(&client, live.keys()).await }
+        let names = definitions(&client, args.webhook_service.as_ref()).await?;
+        if !args.skip_migration {
+            let mut done = Done::default();
+            for name in &names {
+                migrate(&client, name, &mut done).await?;
+            }
+        }
+        Ok(())
     };
     runtime.block_on(args.cluster.in_time(work))
 }
@@ -74,11 +80,8 @@ impl Revision {
     }
 }
 
-/// Applies all definitions and waits until they are served. Returns their names, each with the revision that was left.
-pub(crate) async fn definitions(
-    client: &Client,
-    service: Option<&ConversionService>,
-) -> anyhow::Result<BTreeMap<String, Revision>> {
+/// Applies all definitions and waits until they are served. Returns their names.
+async fn definitions(client: &Client, service: Option<&ConversionService>) -> anyhow::Result<Vec<String>> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let converter = if service.is_some() { Converter::Given } else { Converter::OfLive };
     let crds = crds::all_converted_by(&service.cloned().unwrap_or_default())?;
@@ -86,7 +89,7 @@ pub(crate) async fn definitions(
     for crd in &crds {
         let name = crd.name_any();
         let live = api.get_opt(&name).await.with_context(|| format!("cannot apply {name}"))?;
-        live.map_or(Ok(()), |live| stored::refuse_downgrade(&live, crd))?;
+        live.map_or(Ok(()), |live| stored::refuse_older(&live, crd))?;
     }
     let mut all = Vec::new();
     for crd in &crds {
@@ -94,34 +97,73 @@ pub(crate) async fn definitions(
         let applied = apply(&api, crd, converter).await.with_context(|| format!("cannot apply {name}"))?;
         all.push((name, applied));
     }
-    let mut left = BTreeMap::new();
-    for (name, Applied { outcome, revision }) in all {
+    let mut names = Vec::new();
+    for (name, applied) in all {
+        if let Outcome::Kept { newer } = applied.outcome {
+            bail!("{name} was written by release {newer} meanwhile, which is newer than this program");
+        }
         established(&api, &name).await.with_context(|| format!("{name} was applied but is not served"))?;
-        println!("{name} {outcome}");
-        left.insert(name, revision);
+        println!("{name} {}", applied.outcome);
+        names.push(name);
     }
-    Ok(left)
+    Ok(names)
 }
 
-/// Stores the objects of these definitions anew where that is due.
-pub(crate) async fn migrate(client: &Client, names: impl Iterator<Item = &String>) -> anyhow::Result<()> {
-    for name in names {
-        let Migration { rewritten, cleaned } =
-            migrate::migrate(client, name).await.with_context(|| format!("{name}: not all objects are migrated"))?;
-        if rewritten + cleaned > 0 {
-            println!(
-                "{name} migrated: {rewritten} objects stored anew, {cleaned} freed of versions not served any more"
-            );
-        }
+/// Applies one definition and waits until it is served.
+pub(crate) async fn definition(
+    api: &Api<CustomResourceDefinition>,
+    crd: &CustomResourceDefinition,
+) -> anyhow::Result<Applied> {
+    let name = crd.name_any();
+    let applied = apply(api, crd, Converter::Given).await.with_context(|| format!("cannot apply {name}"))?;
+    if !matches!(applied.outcome, Outcome::Kept { .. }) {
+        established(api, &name).await.with_context(|| format!("{name} was applied but is not served"))?;
+    }
+    Ok(applied)
+}
+
+/// Stores the objects of a definition anew where that is due.
+pub(crate) async fn migrate(client: &Client, name: &str, done: &mut Done) -> anyhow::Result<()> {
+    let migration = migrate::migrate(client, name, done).await;
+    let Migration { rewritten, cleaned } =
+        migration.with_context(|| format!("{name}: not all objects are migrated"))?;
+    if rewritten + cleaned > 0 {
+        println!("{name} migrated: {rewritten} objects stored anew, {cleaned} freed of versions not served any more");
     }
     Ok(())
 }
 
-/// What became of a definition.
+/// Result of applying a definition.
 #[derive(Debug, PartialEq)]
-struct Applied {
-    outcome: &'static str,
-    revision: Revision,
+pub(crate) enum Outcome {
+    Created,
+    /// Another field manager may have written it last.
+    Updated {
+        last_writer: Option<String>,
+    },
+    Unchanged,
+    /// Not written: the live one comes from a newer release.
+    Kept {
+        newer: Release,
+    },
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Created => write!(f, "created"),
+            Self::Updated { .. } => write!(f, "updated"),
+            Self::Unchanged => write!(f, "unchanged"),
+            Self::Kept { newer } => write!(f, "kept: it is of release {newer}, which is newer than this program"),
+        }
+    }
+}
+
+/// A definition that was applied.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Applied {
+    pub outcome: Outcome,
+    pub revision: Revision,
 }
 
 /// Applies one definition. Others may write it meanwhile, a later release too: every try
@@ -147,7 +189,12 @@ async fn write(
     converter: Converter,
     live: Option<&CustomResourceDefinition>,
 ) -> anyhow::Result<Option<Applied>> {
-    live.map_or(Ok(()), |live| stored::refuse_downgrade(live, crd))?;
+    if let Some(live) = live {
+        if let Some(newer) = stored::newer_release(live, crd) {
+            return Ok(Some(Applied { outcome: Outcome::Kept { newer }, revision: Revision::of(&live.metadata) }));
+        }
+        stored::refuse_downgrade(live, crd)?;
+    }
     let mut wanted = live.map_or_else(|| crd.clone(), |live| stored::with_versions_of(crd, live));
     if let (Converter::OfLive, Some(live)) = (converter, live) {
         stored::keep_converter(&mut wanted, live);
@@ -160,17 +207,18 @@ async fn write(
         after => after?,
     };
     let outcome = match live {
-        None => "created",
-        Some(_) if after.resource_version() == version => "unchanged",
-        Some(_) => "updated",
+        None => Outcome::Created,
+        Some(_) if after.resource_version() == version => Outcome::Unchanged,
+        Some(live) => Outcome::Updated { last_writer: stored::last_writer(live).map(str::to_owned) },
     };
     Ok(Some(Applied { outcome, revision: Revision::of(&after.metadata) }))
 }
 
 /// Waits until the API server serves the definition; fails as soon as it says that it will not.
 async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
-    let decided =
-        |crd: Option<&CustomResourceDefinition>| crd.is_some_and(|c| is_true(c, "Established") || refusal(c).is_some());
+    let decided = |crd: Option<&CustomResourceDefinition>| {
+        crd.is_none_or(|crd| is_true(crd, "Established") || refusal(crd).is_some())
+    };
     match await_condition(api.clone(), name, decided).await? {
         Some(crd) => match refusal(&crd) {
             Some(refusal) => {
@@ -226,7 +274,7 @@ mod tests {
             versions.into_iter().find(|version| version.storage).unwrap().name
         };
 
-        assert_eq!(apply(&api, &later(&ours, false), Converter::OfLive).await.unwrap().outcome, "created");
+        assert_eq!(apply(&api, &later(&ours, false), Converter::OfLive).await.unwrap().outcome, Outcome::Created);
         established(&api, MODELS).await.unwrap();
         let seen = api.get(MODELS).await.unwrap();
         let params = PatchParams::apply("later").force();
@@ -241,5 +289,13 @@ mod tests {
         api.create(&PostParams::default(), &later(&ours, true)).await.unwrap();
         assert_eq!(write(&api, &ours, Converter::OfLive, None).await.unwrap(), None, "it was seen missing");
         assert_eq!(storage().await, "v1beta1");
+    }
+
+    #[tokio::test]
+    async fn a_definition_that_is_deleted_meanwhile_is_not_awaited() {
+        let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+        let api: Api<CustomResourceDefinition> = Api::all(cluster.client().unwrap());
+        let awaited = tokio::time::timeout(Duration::from_secs(30), established(&api, MODELS)).await;
+        assert!(awaited.expect("an answer at once").unwrap_err().to_string().contains("deleted meanwhile"));
     }
 }

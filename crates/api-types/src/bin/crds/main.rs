@@ -36,8 +36,9 @@ enum Command {
     /// Apply the definitions to a cluster and wait until it serves them
     ///
     /// Server-side apply as field manager `dynamo-crds`; fields that others set before are taken over, and what others
-    /// added (a CA bundle, another version) stays. A definition that is up to date is not written. A cluster that stores
-    /// objects in a newer version is left as it is. Several may run at once.
+    /// added (a CA bundle, another version) stays. A definition that is up to date is not written. A cluster with
+    /// definitions of a newer release, or with objects stored in a newer version, is left as it is: exit code 1. Several
+    /// may run at once.
     ///
     /// Then objects that are still stored in an older version are stored anew, so that the older version is no longer
     /// needed. Reading them takes the conversion webhook: until it answers, the program waits.
@@ -46,7 +47,8 @@ enum Command {
     /// Keep the definitions of a cluster as `crds apply` leaves them, until it is stopped
     ///
     /// Beside that, it sets the CA bundle of the conversion webhook, which it takes from a ConfigMap. It watches both,
-    /// and sends nothing while neither changes. An error ends it with exit code 1. Several may run at once.
+    /// and sends nothing while neither changes. Definitions of a newer release get the CA bundle only. What fails is
+    /// logged and repeated, after a pause that grows from one second to five minutes. Several may run at once.
     #[command(after_help = EXIT_CODES)]
     Serve(serve::Args),
     /// Convert manifests between v1alpha1 and v1beta1; needs no cluster

@@ -3,7 +3,7 @@
 //! Every step can be done twice, by several at once, and be broken off at any point: a definition lists a version as
 //! stored until all objects were written since.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, bail};
 use api_types::annotations;
@@ -41,11 +41,20 @@ pub(crate) struct Migration {
     pub cleaned: usize,
 }
 
-/// Migrates the objects of one definition, if that was not done before.
-pub(crate) async fn migrate(client: &Client, name: &str) -> anyhow::Result<Migration> {
+/// Definitions whose objects this process has migrated, with the versions in which they were served then.
+#[derive(Debug, Default)]
+pub(crate) struct Done(BTreeMap<String, (Option<String>, Vec<String>)>);
+
+/// Migrates the objects of one definition, if that was not done before. A generation that neither stores another version nor
+/// serves others needs no migration of its own.
+pub(crate) async fn migrate(client: &Client, name: &str, all_done: &mut Done) -> anyhow::Result<Migration> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = crds.get(name).await?;
     let Some(work) = work(&crd)? else { return Ok(Migration::default()) };
+    let served = (crd.uid(), work.served.clone());
+    if !work.rewrite && all_done.0.get(name) == Some(&served) {
+        return Ok(Migration::default());
+    }
     let resource = ApiResource {
         group: crd.spec.group.clone(),
         version: work.storage_version.clone(),
@@ -66,6 +75,7 @@ pub(crate) async fn migrate(client: &Client, name: &str) -> anyhow::Result<Migra
         &Patch::Merge(generation),
     )
     .await?;
+    all_done.0.insert(name.to_owned(), served);
     Ok(done)
 }
 

@@ -1,5 +1,7 @@
 //! What a definition says of the versions in which objects are stored, and what has to be done about it.
 
+use std::{fmt, str::FromStr};
+
 use anyhow::{Context, bail};
 use api_types::annotations;
 use k8s_openapi::{
@@ -11,6 +13,62 @@ use serde_json::json;
 
 /// Of a Service that converts, where the definition gives none.
 const DEFAULT_PORT: i32 = 443;
+
+/// Release of the operator. Releases that differ in their pre-release or build only are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Release([u64; 3]);
+
+impl FromStr for Release {
+    type Err = NotARelease;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers = text.split(['-', '+']).next().unwrap_or_default();
+        let numbers: Result<Vec<u64>, _> = numbers.split('.').map(str::parse).collect();
+        let numbers = numbers.ok().and_then(|numbers| numbers.try_into().ok());
+        numbers.map(Self).ok_or(NotARelease)
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self([major, minor, patch]) = self;
+        write!(f, "{major}.{minor}.{patch}")
+    }
+}
+
+/// A text that is no `MAJOR.MINOR.PATCH`.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not MAJOR.MINOR.PATCH")]
+pub(crate) struct NotARelease;
+
+/// The release that a definition comes from, if it is newer than that of `ours`. Its schemas have fields that ours would
+/// remove from objects.
+pub(crate) fn newer_release(live: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> Option<Release> {
+    let release = |crd: &CustomResourceDefinition| -> Option<Release> {
+        crd.annotations().get(annotations::DEFINITION_RELEASE)?.parse().ok()
+    };
+    release(live).filter(|live| release(ours).is_some_and(|ours| *live > ours))
+}
+
+/// Fails if a definition comes from a newer release than ours, or its objects are stored in a newer version.
+pub(crate) fn refuse_older(live: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> anyhow::Result<()> {
+    if let Some(newer) = newer_release(live, ours) {
+        bail!(
+            "{} is of release {newer}, and this program is older. The definition was not changed. Use the program of that \
+             release, or remove the annotation {} to go back",
+            live.name_any(),
+            annotations::DEFINITION_RELEASE
+        );
+    }
+    refuse_downgrade(live, ours)
+}
+
+/// Field manager of the latest write of a definition.
+pub(crate) fn last_writer(live: &CustomResourceDefinition) -> Option<&str> {
+    let writes = live.metadata.managed_fields.as_deref().unwrap_or_default().iter();
+    let writes = writes.filter(|entry| entry.subresource.as_deref().unwrap_or_default().is_empty());
+    writes.max_by_key(|entry| entry.time.as_ref().map(|time| time.0))?.manager.as_deref()
+}
 
 /// Fails if objects are stored in a newer version than ours: whatever only that version can say would be lost.
 pub(crate) fn refuse_downgrade(live: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> anyhow::Result<()> {
@@ -149,6 +207,38 @@ mod tests {
             "status": { "storedVersions": stored },
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        let of = |release: Option<&str>| {
+            let mut crd = crd(&[("v1", true)], &["v1"], None);
+            crd.metadata.annotations =
+                release.map(|release| [(annotations::DEFINITION_RELEASE.to_owned(), release.to_owned())].into());
+            crd
+        };
+        for (live, ours, newer) in [
+            (Some("0.10.0"), "0.9.9", Some([0, 10, 0])),
+            (Some("1.0.0-rc.1"), "0.9.9", Some([1, 0, 0])),
+            (Some("1.0.0-rc.1"), "1.0.0", None),
+            (Some("1.0.0"), "1.0.0", None),
+            (Some("0.9.9"), "0.10.0", None),
+            (Some("latest"), "0.1.0", None),
+            (Some("1.0"), "0.1.0", None),
+            (None, "0.1.0", None),
+        ] {
+            assert_eq!(newer_release(&of(live), &of(Some(ours))), newer.map(Release), "{live:?} {ours}");
+        }
+    }
+
+    #[test]
+    fn the_last_writer_is_that_of_the_latest_write_beside_the_status() {
+        let mut live = crd(&[("v1", true)], &["v1"], None);
+        assert_eq!(last_writer(&live), None);
+        let entry = |manager: &str, minute: u32, subresource: &str| json!({ "manager": manager, "time": format!("2026-01-01T00:{minute:02}:00Z"), "subresource": subresource });
+        let entries = json!([entry("a", 1, ""), entry("b", 3, ""), entry("c", 2, ""), entry("d", 9, "status")]);
+        live.metadata.managed_fields = Some(serde_json::from_value(entries).unwrap());
+        assert_eq!(last_writer(&live), Some("b"));
     }
 
     #[test]

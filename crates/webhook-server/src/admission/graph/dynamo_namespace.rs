@@ -3,12 +3,21 @@
 
 use api_types::names;
 
-use super::super::{Facts, Found, Lookup, field::Findings, request::is_dns_subdomain, view::Graph};
+use super::super::{
+    Facts, Found, Lookup, Operation,
+    field::{Findings, Node},
+    request::is_dns_subdomain,
+    view::Graph,
+};
+
+/// Whether all components of a graph are in the global Dynamo namespace.
+fn is_global(graph: &Graph<'_>) -> bool {
+    graph.components().iter().all(|component| component.field("globalDynamoNamespace").is_true())
+}
 
 /// The Dynamo namespace that a graph uses; none if all its components are in the global one, or if servers are not shared.
 fn used(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
-    let is_global = graph.components().iter().all(|c| c.field("globalDynamoNamespace").is_true());
-    let is_used = facts.shared_servers && !is_global && !graph.name().is_empty();
+    let is_used = facts.shared_servers && !is_global(graph) && !graph.name().is_empty();
     let used = is_used.then(|| names::dynamo_namespace(graph.namespace(), graph.name(), false));
     // A longer one is refused.
     used.filter(|used| used.len() <= names::LABEL_MAX)
@@ -25,10 +34,21 @@ pub(in crate::admission) fn lookups(graph: &Graph<'_>, facts: &Facts) -> Vec<Loo
     others.map(lookup).collect()
 }
 
-/// Whether another graph has the Dynamo namespace. What cannot be read has none: a graph must not wait for it.
+/// Whether another graph has the Dynamo namespace.
 fn is_taken(graph: &Graph<'_>, facts: &Facts) -> bool {
-    let is_there = |lookup: &Lookup| matches!(facts.found.get(lookup), Some(Found::Object(_)));
-    lookups(graph, facts).iter().any(is_there)
+    let is_user = |lookup: &Lookup| match facts.found.get(lookup) {
+        Some(Found::Object(other)) => !is_global(&Graph::new(Node::root(other))),
+        Some(Found::Missing | Found::Unreadable(_)) | None => false,
+    };
+    lookups(graph, facts).iter().any(is_user)
+}
+
+/// Why it is unknown whether another graph has the Dynamo namespace.
+fn unknown(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
+    lookups(graph, facts).iter().find_map(|lookup| match facts.found.get(lookup) {
+        Some(Found::Unreadable(error)) => Some(error.clone()),
+        _ => None,
+    })
 }
 
 /// The other graph is not named: it may be that of another tenant.
@@ -37,10 +57,13 @@ fn conflict(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
     Some(format!("the Dynamo namespace {used:?}, made from namespace and name, is that of another graph"))
 }
 
-/// A graph must not come into the Dynamo namespace of another one.
-pub(super) fn check(graph: &Graph<'_>, facts: &Facts, out: &mut Findings) {
+/// A graph must not come into the Dynamo namespace of another one. One that exists does not wait for what cannot be read.
+pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: &mut Findings) {
+    let name = graph.metadata().field("name");
     if let Some(conflict) = conflict(graph, facts) {
-        out.invalid(&graph.metadata().field("name"), format!("{conflict}; choose another name"));
+        out.invalid(&name, format!("{conflict}; choose another name"));
+    } else if let Some(error) = unknown(graph, facts).filter(|_| operation == Operation::Create) {
+        out.invalid(&name, format!("graphs with the same Dynamo namespace could not be read: {error}; try again"));
     }
 }
 

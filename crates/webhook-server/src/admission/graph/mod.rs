@@ -37,7 +37,7 @@ pub(super) fn lookups(graph: &Graph<'_>, operation: Operation, facts: &Facts) ->
 pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: &mut Findings) {
     let (pathway, provider) = (Pathway::of(graph, facts), graph.provider());
     metadata::check(graph, operation, out);
-    dynamo_namespace::check(graph, facts, out);
+    dynamo_namespace::check(graph, operation, facts, out);
     let spec = graph.spec();
     let root = spec.field("providerOverride");
     if root.is_set() {

@@ -48,6 +48,7 @@ pub(super) fn decide(observed: &Observed, policy: &Policy, now: Timestamp) -> De
         serve: usable.serving().cloned(),
         inject: if stored.is_empty() { Vec::new() } else { differing(places.unwrap_or_default(), &bundle) },
         bundle,
+        publish: !stored.is_empty() && places.is_some(),
         write,
         spread,
         again: usable.holds_back.map_or(wait, |left| wait.min(left)),

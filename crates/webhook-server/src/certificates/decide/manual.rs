@@ -39,6 +39,7 @@ pub(super) fn decide(observed: &Observed, now: Timestamp) -> Decision {
         // Without a CA there is nothing to give.
         inject: if authorities.is_empty() { Vec::new() } else { differing },
         bundle,
+        publish: !authorities.is_empty() && definitions.is_some(),
         spread,
         again,
     }

@@ -63,6 +63,8 @@ pub struct Decision {
     pub inject: Vec<Place>,
     /// What they are to hold.
     pub bundle: Vec<u8>,
+    /// Whether `bundle` is what definitions are to hold: not before it is known what they hold, and whom the Secret trusts.
+    pub publish: bool,
     /// Whether every place trusts what is served.
     pub trusted: bool,
     /// To be passed to the next decision.

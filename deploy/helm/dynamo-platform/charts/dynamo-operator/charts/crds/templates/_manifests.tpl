@@ -119,6 +119,16 @@ spec:
           env:
             {{- toYaml . | nindent 12 }}
           {{- end }}
+          ports:
+            - {name: health, containerPort: 8081, protocol: TCP}
+          livenessProbe:
+            httpGet: {path: /healthz, port: health}
+            initialDelaySeconds: 15
+            periodSeconds: 20
+          readinessProbe:
+            httpGet: {path: /readyz, port: health}
+            periodSeconds: 5
+            timeoutSeconds: 5
           resources:
             {{- toYaml ($sub.Values.resources | default $root.Values.controllerManager.manager.resources) | nindent 12 }}
           securityContext:

@@ -1,15 +1,12 @@
-//! `crds serve`: keeps the definitions as `crds apply` leaves them, and sets the CA bundle of the conversion webhook in
-//! them.
+//! Applies the definitions, sets their CA bundle, and migrates objects; watches for what makes that due again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    convert::Infallible,
-    str::FromStr,
-    time::Duration,
+    pin::pin,
 };
 
 use anyhow::Context;
-use api_types::crds::{self, ConversionService};
+use api_types::crds;
 use futures::{StreamExt, TryStreamExt, future, stream::BoxStream};
 use k8s_openapi::{
     ByteString, api::core::v1::ConfigMap,
@@ -27,86 +24,30 @@ use kube::{
 use serde_json::json;
 use tokio::{
     select,
-    signal::unix::{SignalKind, signal},
+    time::{Duration, sleep},
 };
 
+use super::{Args, ConfigMapName, health::Readiness, pace::Pass};
 use crate::{
-    apply::{self, PAUSE, Revision},
-    cluster::{ClusterArgs, FIELD_MANAGER},
+    apply::{self, Applied, Outcome, PAUSE, Revision},
+    cluster::FIELD_MANAGER,
     live::Live,
+    migrate::Done,
 };
 
 /// Key of the ConfigMap.
 const KEY: &str = "ca.crt";
-
-/// Between a change and the pass that it causes. Changes come in groups; and a writer that contradicts is not answered
-/// more often than this.
-const BETWEEN_PASSES: Duration = Duration::from_secs(1);
-
-/// Flags of `crds serve`.
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    cluster: ClusterArgs,
-    /// Service that converts between versions, NAMESPACE/NAME[:PORT]
-    #[arg(long, value_name = "SERVICE")]
-    webhook_service: ConversionService,
-    /// ConfigMap with the CA bundle of that Service under the key ca.crt, NAMESPACE/NAME; it may come later
-    #[arg(long, value_name = "CONFIGMAP")]
-    ca_config_map: ConfigMapName,
-    /// Set the CA bundle only: definitions, and the objects that are stored, belong to another program
-    #[arg(long)]
-    bundle_only: bool,
-}
-
-/// A ConfigMap, as NAMESPACE/NAME.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ConfigMapName {
-    namespace: String,
-    name: String,
-}
-
-impl FromStr for ConfigMapName {
-    type Err = &'static str;
-
-    fn from_str(given: &str) -> Result<Self, Self::Err> {
-        match given.split_once('/') {
-            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
-                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
-            }
-            _ => Err("write NAMESPACE/NAME"),
-        }
-    }
-}
-
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut end = signal(SignalKind::terminate())?;
-        select! {
-            served = serve(args) => served.map(|never| match never {}),
-            _ = end.recv() => Ok(()),
-        }
-    })
-}
-
-async fn serve(args: &Args) -> anyhow::Result<Infallible> {
-    let mut keeper = Keeper::new(args, args.cluster.client().await?)?;
-    loop {
-        args.cluster.in_time(keeper.pass()).await?;
-        keeper.changed().await;
-        tokio::time::sleep(BETWEEN_PASSES).await;
-    }
-}
 
 /// What is watched of a definition: whole, ours take a megabyte each.
 type Definition = PartialObjectMeta<CustomResourceDefinition>;
 
 type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
 
-struct Keeper<'a> {
+pub(super) struct Keeper<'a> {
     args: &'a Args,
     client: Client,
+    /// Definitions to apply; none if they belong to another program.
+    applied: Vec<CustomResourceDefinition>,
     /// Definitions that hold a CA bundle.
     converted: Vec<String>,
     definition_events: Events<Definition>,
@@ -116,12 +57,18 @@ struct Keeper<'a> {
     bundles: Live<Option<String>>,
     /// Definitions as the last pass left them.
     left: BTreeMap<String, Revision>,
-    /// The bundle that the last pass set.
+    /// The bundle that was set last, or could not be set.
     injected: Option<String>,
+    /// Whether a definition was written since the pass began.
+    wrote: bool,
+    /// Newer releases whose definitions were kept, by definition; each is logged once.
+    kept: BTreeMap<String, Outcome>,
+    migrated: Done,
+    readiness: Readiness,
 }
 
 impl<'a> Keeper<'a> {
-    fn new(args: &'a Args, client: Client) -> anyhow::Result<Self> {
+    pub fn new(args: &'a Args, client: Client, readiness: Readiness) -> anyhow::Result<Self> {
         let all = crds::all_converted_by(&args.webhook_service)?;
         let converted: Vec<String> =
             all.iter().filter(|crd| args.webhook_service.is_named_by(crd)).map(ResourceExt::name_any).collect();
@@ -147,6 +94,7 @@ impl<'a> Keeper<'a> {
         Ok(Self {
             args,
             client,
+            applied: if args.bundle_only { Vec::new() } else { all },
             converted,
             definition_events,
             listed: BTreeMap::new(),
@@ -154,57 +102,137 @@ impl<'a> Keeper<'a> {
             bundles: Live::default(),
             left: BTreeMap::new(),
             injected: None,
+            wrote: false,
+            kept: BTreeMap::new(),
+            migrated: Done::default(),
+            readiness,
         })
     }
 
-    /// Does all that is to be done. A bundle that comes while objects are migrated is set at once, for reading them may
-    /// need it.
-    async fn pass(&mut self) -> anyhow::Result<()> {
-        if !self.args.bundle_only {
-            self.left = apply::definitions(&self.client, Some(&self.args.webhook_service)).await?;
-        }
-        while self.bundles.known().is_none() {
-            self.next_bundle().await;
-        }
-        self.inject().await?;
-        if self.args.bundle_only {
-            return Ok(());
-        }
-        let (client, names) = (self.client.clone(), self.left.clone());
-        let mut migration = std::pin::pin!(apply::migrate(&client, names.keys()));
-        loop {
-            select! {
-                migrated = &mut migration => return migrated,
-                () = self.next_bundle() => self.inject().await?,
-            }
-        }
-    }
-
-    /// Returns when something is to be done again. Each event is compared with what the pass left: one from before the
-    /// pass is older than that.
-    async fn changed(&mut self) {
-        while !self.has_new_bundle() {
-            select! {
-                event = self.definition_events.next() => {
-                    let is_changed = match event {
-                        Some(Ok(event)) => is_changed(&self.left, &mut self.listed, event),
-                        Some(Err(error)) => {
-                            eprintln!("waiting: cannot watch the definitions: {error}");
-                            false
-                        }
-                        None => false,
-                    };
-                    if is_changed {
-                        return;
+    /// Does everything that is due. A step that fails is logged and prevents no other step.
+    pub async fn pass(&mut self) -> Pass {
+        self.wrote = false;
+        // The first thing, for it depends on nothing else and conversion depends on it.
+        let mut is_done = if self.bundles.known().is_some() { self.inject().await } else { true };
+        let mut to_migrate = Vec::new();
+        for crd in self.applied.clone() {
+            let name = crd.name_any();
+            let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+            let limit = &self.args.cluster;
+            match self.injecting(limit.in_time(apply::definition(&api, &crd))).await {
+                Ok(applied) => {
+                    if self.take_applied(&name, applied) {
+                        to_migrate.push(name);
                     }
                 }
-                event = self.bundle_events.next() => self.take_bundle(event),
+                Err(error) => {
+                    is_done = false;
+                    eprintln!("error: {error:#}");
+                }
+            }
+        }
+        while self.bundles.known().is_none() && self.args.bundle_only {
+            self.next_bundle().await;
+        }
+        if self.bundles.known().is_some() {
+            is_done &= self.inject().await;
+        }
+        // Objects can be read before all of them are migrated, which may take long.
+        self.readiness.set(is_done);
+        for name in to_migrate {
+            is_done &= self.migrate(&name).await;
+        }
+        Pass { is_done, wrote: self.wrote }
+    }
+
+    /// Remembers the definition as it was left. Returns whether its objects are ours to migrate.
+    fn take_applied(&mut self, name: &str, Applied { outcome, revision }: Applied) -> bool {
+        let is_first = !self.left.contains_key(name);
+        self.left.insert(name.to_owned(), revision);
+        let is_kept = matches!(outcome, Outcome::Kept { .. });
+        match &outcome {
+            Outcome::Updated { last_writer: Some(writer) } => {
+                println!("{name} updated; the write before was of field manager {writer}");
+            }
+            Outcome::Unchanged if !is_first => {}
+            Outcome::Kept { .. } if self.kept.get(name) == Some(&outcome) => {}
+            outcome => println!("{name} {outcome}"),
+        }
+        self.wrote |= matches!(outcome, Outcome::Created | Outcome::Updated { .. });
+        if is_kept {
+            self.kept.insert(name.to_owned(), outcome);
+        } else {
+            self.kept.remove(name);
+        }
+        !is_kept
+    }
+
+    /// Migrates the objects of a definition, unless a definition changes meanwhile.
+    async fn migrate(&mut self, name: &str) -> bool {
+        let client = self.client.clone();
+        let mut done = std::mem::take(&mut self.migrated);
+        let is_done = {
+            let mut migration = pin!(self.args.cluster.in_time(apply::migrate(&client, name, &mut done)));
+            loop {
+                select! {
+                    migrated = &mut migration => break migrated.inspect_err(|error| eprintln!("error: {error:#}")).is_ok(),
+                    is_changed = self.next_event() => {
+                        if is_changed {
+                            break false;
+                        }
+                        self.inject_new().await;
+                    }
+                }
+            }
+        };
+        self.migrated = done;
+        is_done
+    }
+
+    /// Does some work. A bundle that comes meanwhile is set at once, for the work may need it.
+    async fn injecting<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            select! {
+                done = &mut work => return done,
+                () = self.next_bundle() => {
+                    self.inject_new().await;
+                }
             }
         }
     }
 
-    fn has_new_bundle(&self) -> bool {
-        self.bundle().is_some_and(|bundle| self.injected.as_ref() != Some(bundle))
+    /// Waits; a bundle that comes meanwhile is set.
+    pub async fn rest(&mut self, pause: Duration) {
+        self.injecting(sleep(pause)).await;
+    }
+
+    /// Returns when a pass is due. Each event is compared with what the pass left: one from before the pass is older than
+    /// that.
+    pub async fn changed(&mut self) {
+        while !self.next_event().await {
+            if !self.inject_new().await {
+                return;
+            }
+        }
+    }
+
+    /// Waits for an event. Returns whether it shows a change of a definition.
+    async fn next_event(&mut self) -> bool {
+        select! {
+            event = self.definition_events.next() => match event {
+                Some(Ok(event)) => is_changed(&self.left, &mut self.listed, event),
+                Some(Err(error)) => {
+                    eprintln!("waiting: cannot watch the definitions: {error}");
+                    false
+                }
+                None => false,
+            },
+            event = self.bundle_events.next() => {
+                self.take_bundle(event);
+                false
+            }
+        }
     }
 
     async fn next_bundle(&mut self) {
@@ -227,19 +255,28 @@ impl<'a> Keeper<'a> {
         self.bundles.known()?.get(&self.args.ca_config_map.name)?.as_ref().filter(|bundle| !bundle.is_empty())
     }
 
-    /// Sets the bundle in all definitions that our Service converts.
-    async fn inject(&mut self) -> anyhow::Result<()> {
+    /// Sets the bundle if it is new. Returns whether all definitions hold it.
+    async fn inject_new(&mut self) -> bool {
+        let is_new = self.bundle().is_some_and(|bundle| self.injected.as_ref() != Some(bundle));
+        if is_new { self.inject().await } else { true }
+    }
+
+    /// Sets the bundle in all definitions that our Service converts. Returns whether all hold it.
+    async fn inject(&mut self) -> bool {
         let bundle = self.bundle().cloned();
         if bundle.is_none() && !self.args.bundle_only {
-            return Ok(());
+            return true;
         }
+        let mut is_done = true;
         for name in self.converted.clone() {
-            self.inject_one(&name, bundle.as_deref())
-                .await
-                .with_context(|| format!("cannot set the CA bundle of {name}"))?;
+            let limit = &self.args.cluster;
+            if let Err(error) = limit.in_time(self.inject_one(&name, bundle.as_deref())).await {
+                is_done = false;
+                eprintln!("error: cannot set the CA bundle of {name}: {error:#}");
+            }
         }
         self.injected = bundle;
-        Ok(())
+        is_done
     }
 
     /// Sets the bundle in one definition, if it is still as it was read: its owner may write it at the same time.
@@ -247,7 +284,10 @@ impl<'a> Keeper<'a> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         loop {
             let Some(live) = api.get_opt(name).await? else {
-                self.left.remove(name);
+                // One that we apply stays among those that were left, so that its deletion makes a pass due.
+                if self.args.bundle_only {
+                    self.left.remove(name);
+                }
                 return Ok(());
             };
             let read = Revision::of(&live.metadata);
@@ -260,13 +300,19 @@ impl<'a> Keeper<'a> {
             match api.patch_metadata(name, &params, &patch).await {
                 Ok(after) => {
                     println!("{name} CA bundle set");
+                    self.wrote = true;
                     // What another wrote since the definition was applied is left for the next pass.
                     if self.left.get(name) == Some(&read) {
                         self.left.insert(name.to_owned(), Revision::of(&after.metadata));
                     }
                     return Ok(());
                 }
-                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => tokio::time::sleep(PAUSE).await,
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => sleep(PAUSE).await,
+                Err(kube::Error::Api(status)) if status.code == 422 => {
+                    let ConfigMapName { namespace, name } = &self.args.ca_config_map;
+                    let remedy = format!("is {KEY} of ConfigMap {namespace}/{name} a PEM file of certificates?");
+                    return Err(kube::Error::Api(status)).context(remedy);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -361,15 +407,6 @@ mod tests {
         ] {
             let what = format!("{event}");
             assert_eq!(is_changed(&left(), &mut BTreeMap::new(), event), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn a_config_map_is_named_with_its_namespace() {
-        let parsed: ConfigMapName = "dynamo-system/ca".parse().unwrap();
-        assert_eq!(parsed, ConfigMapName { namespace: "dynamo-system".to_owned(), name: "ca".to_owned() });
-        for wrong in ["ca", "/ca", "a/", "a/b/c"] {
-            assert!(wrong.parse::<ConfigMapName>().is_err(), "{wrong}");
         }
     }
 }
