@@ -127,7 +127,7 @@ impl<'a> Keeper<'a> {
                 }
                 Err(error) => {
                     is_done = false;
-                    eprintln!("error: {error:#}");
+                    eprintln!("error: {name} is not applied: {error:#}");
                 }
             }
         }
@@ -175,7 +175,7 @@ impl<'a> Keeper<'a> {
             let mut migration = pin!(self.args.cluster.in_time(apply::migrate(&client, name, &mut done)));
             loop {
                 select! {
-                    migrated = &mut migration => break migrated.inspect_err(|error| eprintln!("error: {error:#}")).is_ok(),
+                    migrated = &mut migration => break migrated.inspect_err(|error| eprintln!("error: {name}: not all objects are migrated: {error:#}")).is_ok(),
                     is_changed = self.next_event() => {
                         if is_changed {
                             break false;
