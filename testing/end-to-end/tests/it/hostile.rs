@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use api_types::v1beta1::DynamoGraphDeployment;
+use api_types::{labels, v1beta1::DynamoGraphDeployment};
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, World, private_world, program};
 use futures::future::try_join_all;
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
-    api::{Api, DynamicObject, Patch, PatchParams},
+    api::{Api, DynamicObject, ListParams, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, json};
-use test_cluster::Program;
+use test_cluster::{Program, wait};
 
 use crate::graphs::disaggregated;
 
@@ -130,6 +131,34 @@ async fn time_of(world: &World, name: &str) -> Result<Duration, BoxError> {
     Ok(start.elapsed())
 }
 
+/// Creates the Deployments of a graph once more without the operator, and returns how long they take to be available: what the
+/// control plane needs by itself.
+async fn time_without_operator(world: &World, graph: &str, name: &str) -> Result<Duration, BoxError> {
+    let deployments = world.api::<Deployment>();
+    let of_graph = ListParams::default().labels(&format!("{}={graph}", labels::GRAPH));
+    let mut copies = Vec::new();
+    for (number, deployment) in deployments.list(&of_graph).await?.items.into_iter().enumerate() {
+        let copy = format!("{name}-{number}");
+        let mut spec = serde_json::to_value(deployment.spec)?;
+        spec["selector"] = json!({ "matchLabels": { "copy": copy } });
+        spec["template"]["metadata"] = json!({ "labels": { "copy": copy } });
+        copies
+            .push(json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": copy }, "spec": spec }));
+    }
+    assert!(!copies.is_empty(), "graph {graph} has Deployments");
+    let start = Instant::now();
+    try_join_all(copies.iter().map(|copy| apply(world, copy))).await?;
+    for copy in &copies {
+        let name = copy["metadata"]["name"].as_str().unwrap_or_default();
+        wait::until(&format!("Deployment {name} is available"), SOON * FACTOR, async || {
+            let status = deployments.get(name).await.ok()?.status?;
+            (status.available_replicas.unwrap_or(0) > 0).then_some(())
+        })
+        .await?;
+    }
+    Ok(start.elapsed())
+}
+
 fn since_ready(graph: &DynamoGraphDeployment) -> Option<Value> {
     let conditions = &graph.status.as_ref()?.conditions;
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
@@ -147,19 +176,24 @@ async fn a_hostile_tenant_does_not_keep_another_tenants_graph_from_being_ready()
     // The first graph waits for leadership and caches.
     time_of(&other, "steady").await?;
     let alone = time_of(&other, "alone").await?;
+    let plain_alone = time_without_operator(&other, "alone", "plain-alone").await?;
     let (started, steady) = (pids(), other.ready("steady").await?);
 
     attack(&hostile).await?;
     let under_attack = async {
         let first = time_of(&other, "first").await?;
-        Ok::<_, BoxError>(first.max(time_of(&other, "second").await?))
+        let slowest = first.max(time_of(&other, "second").await?);
+        Ok::<_, BoxError>((slowest, time_without_operator(&other, "alone", "plain-attacked").await?))
     };
-    let under_attack = tokio::select! {
+    let (under_attack, plain) = tokio::select! {
         ended = keep_changing(&hostile) => return Err(format!("the attack ended: {ended:?}").into()),
-        time = under_attack => time?,
+        times = under_attack => times?,
     };
 
-    println!("alone: {alone:?}; under attack: {under_attack:?}");
+    println!(
+        "graph: {alone:?} alone, {under_attack:?} under attack; its Deployments without the operator: {plain_alone:?} alone, \
+         {plain:?} under attack"
+    );
     assert!(under_attack <= SOON.max(alone * FACTOR), "alone: {alone:?}; under attack: {under_attack:?}");
     let after = other.api::<DynamoGraphDeployment>().get("steady").await?;
     assert!(since_ready(&after).is_some());
