@@ -1,7 +1,7 @@
 //! The GPUs that an engine has through claims, from what its pods' claims name.
 //!
 //! Claims, their templates and DeviceClasses are read when a component names them, and not watched: few do, and the specs of
-//! claims and templates cannot be changed. Nothing but the specs is read, for the rest of these kinds is large and tells nothing here.
+//! claims and templates cannot be changed. Only the specs are read: the rest of these kinds is large and not needed.
 
 use k8s_openapi::api::resource::v1::{
     DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate,
@@ -13,8 +13,9 @@ use workload::device_claims::{Claim, ClaimSource, DeviceClasses, GpuCountError, 
 
 use crate::{
     access::{Access, Verb},
-    apply::{Applier, Error, ObjectId},
+    apply::Applier,
     failure::{ErrorType, Failure},
+    request::{Error, ObjectId},
 };
 
 /// The rights that it takes to count what pods have through claims.
@@ -22,7 +23,7 @@ pub const READS_TEMPLATES: Access = reads("resourceclaimtemplates", "counts the 
 /// See [`READS_TEMPLATES`].
 pub const READS_CLAIMS: Access = reads("resourceclaims", "counts the GPUs that pods have through claims");
 /// See [`READS_TEMPLATES`]. Done without in installs for one namespace.
-pub const READS_CLASSES: Access = reads("deviceclasses", "tells which of the devices that are claimed are GPUs");
+pub const READS_CLASSES: Access = reads("deviceclasses", "says which of the devices that are claimed are GPUs");
 
 const fn reads(resource: &'static str, why: &'static str) -> Access {
     Access { group: "resource.k8s.io", resource, subresource: None, verbs: &[Verb::Get], why }

@@ -14,7 +14,7 @@ pub const READY: &str = "Ready";
 /// Condition type: the controller is still working towards the spec.
 pub const RECONCILING: &str = "Reconciling";
 
-/// Reason of [`RECONCILING`]: work goes on, and nobody has to help.
+/// Reason of [`RECONCILING`]: work goes on without a user.
 pub const PROGRESSING: &str = "Progressing";
 
 /// Condition type: the controller cannot go on without help.
@@ -27,7 +27,7 @@ pub enum Status {
     True,
     /// It is not so.
     False,
-    /// Nobody can tell yet.
+    /// Not known yet.
     Unknown,
 }
 
@@ -82,21 +82,21 @@ pub fn set_condition(
     changed
 }
 
-/// Where the work stands, in the words of kstatus.
+/// Progress in the terms of kstatus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// Everything is as the spec says.
     Current,
     /// Under way.
     Working {
-        /// One CamelCase word.
+        /// Reason in CamelCase.
         reason: String,
         /// What is being waited for.
         message: String,
     },
-    /// Somebody has to change something.
+    /// A user has to change something.
     Stuck {
-        /// One CamelCase word.
+        /// Reason in CamelCase.
         reason: String,
         /// What is wrong and what helps.
         message: String,

@@ -54,9 +54,9 @@ pub const ACCESS: Access = Access {
 pub struct Event {
     /// Normal or Warning.
     pub type_: EventType,
-    /// CamelCase word that says why.
+    /// Reason in CamelCase.
     pub reason: String,
-    /// CamelCase word that says what was done.
+    /// Action in CamelCase.
     pub action: String,
     /// Message for the user, at most 1 kB.
     pub note: String,
@@ -88,7 +88,7 @@ pub struct EventSink {
 struct Waiting {
     regarding: ObjectReference,
     event: Event,
-    /// Its name, if there shall be one event of this name.
+    /// Its name, if there is to be one event of this name.
     once: Option<String>,
 }
 
@@ -263,8 +263,8 @@ mod tests {
     #[test]
     fn only_a_repetition_in_a_row_is_dropped() {
         let mut last = HashMap::new();
-        let told: Vec<bool> = ["a", "a", "b", "a"].iter().map(|note| is_news(&mut last, "u", &event(note))).collect();
-        assert_eq!(told, [true, false, true, true]);
+        let news: Vec<bool> = ["a", "a", "b", "a"].iter().map(|note| is_news(&mut last, "u", &event(note))).collect();
+        assert_eq!(news, [true, false, true, true]);
         assert!(is_news(&mut last, "other", &event("a")), "objects are independent");
     }
 

@@ -26,7 +26,7 @@ const TOO_LARGE: &str = "etcdserver: request is too large";
 pub enum ErrorType {
     /// The object, its namespace or its kind does not exist (404).
     NotFound,
-    /// Somebody created the object first (409).
+    /// Another client created the object first (409).
     AlreadyExists,
     /// The object changed in between, or another field manager owns a field (409).
     Conflict,
@@ -68,7 +68,7 @@ pub enum Class {
     Forbidden,
     /// A webhook that the API server has to call does not answer. Show the message, retry slowly.
     Webhook,
-    /// An object of that name belongs to somebody else. Show it, never touch it.
+    /// An object of that name has another owner. It is reported and never changed.
     Foreign,
 }
 
@@ -141,7 +141,7 @@ impl ErrorType {
         match (status.code, status.reason.as_str()) {
             // Refused for good, although the API server calls it its own mistake.
             _ if is_not_declared(status) => Self::Validation,
-            // The namespace is on its way out, and everything in it. Nobody's mistake.
+            // The namespace is being deleted with everything in it; no user made a mistake.
             (403, _) if terminating => Self::NotFound,
             (500, _) if WEBHOOK_FAILED.into_iter().any(says) => Self::Webhook,
             (500, _) if says(TOO_LARGE) => Self::TooLarge,

@@ -35,6 +35,7 @@ pub mod pods;
 pub mod process;
 pub mod pull_secrets;
 pub mod read;
+mod request;
 pub mod scope;
 pub mod settings;
 pub mod store;

@@ -3,8 +3,8 @@
 use std::future::Future;
 
 use crate::{
-    apply::{self, STEP_TIMEOUT},
     failure::{ErrorType, Failure, Retry},
+    request::{self, STEP_TIMEOUT},
     store::UnpackError,
 };
 
@@ -70,7 +70,7 @@ impl ReadError {
 pub enum Interruption {
     /// A step against the API server did not succeed.
     #[error(transparent)]
-    Step(Box<apply::Error>),
+    Step(Box<request::Error>),
     /// A cached object does not have the shape of its kind.
     #[error(transparent)]
     Unreadable(#[from] UnpackError),
@@ -79,8 +79,8 @@ pub enum Interruption {
     Read(#[from] ReadError),
 }
 
-impl From<apply::Error> for Interruption {
-    fn from(error: apply::Error) -> Self {
+impl From<request::Error> for Interruption {
+    fn from(error: request::Error) -> Self {
         Self::Step(Box::new(error))
     }
 }
@@ -96,7 +96,7 @@ impl Failure for Interruption {
 
     fn retry(&self) -> Retry {
         match self {
-            // It stays as it is until somebody changes it, and is found in a cache then.
+            // It stays as it is until a user changes it; the cache shows the change.
             Self::Unreadable(_) => Retry::AwaitChange,
             Self::Step(_) | Self::Read(_) => Retry::Backoff,
         }

@@ -1,4 +1,4 @@
-//! What Kubernetes warns of, about single objects. Only events tell why a volume cannot be mounted or a StatefulSet gets no pods.
+//! Warning events of Kubernetes about single objects. Only events say why a volume cannot be mounted or a StatefulSet gets no pods.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -21,7 +21,7 @@ pub const ACCESS: Access = Access {
     resource: "events",
     subresource: None,
     verbs: &[Verb::List],
-    why: "why pods do not come up where pods do not tell: volumes that cannot be mounted, and pods that are refused",
+    why: "why pods do not start where their status does not say it: volumes that cannot be mounted, and pods that are rejected",
 };
 
 /// A warning about an object.
@@ -58,7 +58,7 @@ pub async fn warnings(client: &Client, namespace: &str, kind: &str, reason: &str
 /// What is read of an event, a fraction of it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Told {
+struct WarningEvent {
     involved_object: Involved,
     message: String,
     event_time: Option<MicroTime>,
@@ -80,11 +80,11 @@ struct Series {
 
 /// `None` if the event cannot be read.
 fn warning(event: &Packed<Event>) -> Option<Warning> {
-    let told: Told = serde_json::from_value(event.value()).ok()?;
-    let series = told.series.and_then(|series| series.last_observed_time).map(|time| time.0);
-    let single = told.last_timestamp.map(|time| time.0);
-    let first = told.event_time.map(|time| time.0);
-    Some(Warning { object: told.involved_object.name, message: told.message, last: series.max(single).max(first) })
+    let event: WarningEvent = serde_json::from_value(event.value()).ok()?;
+    let series = event.series.and_then(|series| series.last_observed_time).map(|time| time.0);
+    let single = event.last_timestamp.map(|time| time.0);
+    let first = event.event_time.map(|time| time.0);
+    Some(Warning { object: event.involved_object.name, message: event.message, last: series.max(single).max(first) })
 }
 
 #[cfg(test)]

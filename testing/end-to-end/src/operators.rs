@@ -20,6 +20,14 @@ pub struct Operators {
 }
 
 impl Operators {
+    /// Starts both for a namespace, with all rights.
+    ///
+    /// # Errors
+    /// As [`Operators::start`].
+    pub async fn of(world: &World) -> Result<Self, BoxError> {
+        Self::start(world, world.cluster.kubeconfig(), world.cluster.kubeconfig()).await
+    }
+
     /// Starts both with a kubeconfig each.
     ///
     /// # Errors

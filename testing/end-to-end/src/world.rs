@@ -17,8 +17,6 @@ use test_cluster::{
 };
 use tokio::sync::OnceCell;
 
-use crate::Operators;
-
 /// Any error of a test.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -84,14 +82,6 @@ impl World {
     #[must_use]
     pub fn ns(&self) -> &str {
         self.namespace.name()
-    }
-
-    /// Starts both controllers for this namespace.
-    ///
-    /// # Errors
-    /// They do not start.
-    pub async fn operators(&self) -> Result<Operators, BoxError> {
-        Operators::start(self, self.cluster.kubeconfig(), self.cluster.kubeconfig()).await
     }
 
     /// The API of a kind in this namespace.

@@ -8,11 +8,8 @@ use k8s_openapi::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{ComponentExperimental, ComponentTopologyConstraint, ProviderOverride};
+use super::{ComponentExperimental, ComponentTopologyConstraint, MAIN_CONTAINER, ProviderOverride};
 use crate::limits;
-
-/// Name of the container that the operator completes with its defaults.
-pub const MAIN_CONTAINER: &str = "main";
 
 /// One component: its type, its pods, their number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

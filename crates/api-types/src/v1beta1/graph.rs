@@ -1,12 +1,12 @@
 //! `DynamoGraphDeployment`: an inference graph, as its author describes it.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{ComponentSpec, DynamoGraphDeploymentStatus, GraphTopologyConstraint, ProviderOverride};
+use super::{BackendFramework, ComponentSpec, DynamoGraphDeploymentStatus, GraphTopologyConstraint, ProviderOverride};
 
 /// Specification of an inference graph.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -67,36 +67,6 @@ pub struct DynamoGraphDeploymentSpec {
     /// Fields whose form may still change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experimental: Option<GraphExperimental>,
-}
-
-/// Family of the inference engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum BackendFramework {
-    /// SGLang.
-    Sglang,
-    /// vLLM.
-    Vllm,
-    /// TensorRT-LLM.
-    Trtllm,
-}
-
-impl BackendFramework {
-    /// The name in specs and in Python module paths (`dynamo.<name>`).
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Sglang => "sglang",
-            Self::Vllm => "vllm",
-            Self::Trtllm => "trtllm",
-        }
-    }
-}
-
-impl fmt::Display for BackendFramework {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// A request to restart components.

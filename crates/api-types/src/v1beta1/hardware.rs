@@ -88,3 +88,31 @@ impl GpuSku {
         }
     }
 }
+
+/// Hardware to plan for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Hardware {
+    /// Kind of GPU; selects the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_sku: Option<GpuSku>,
+    /// Memory of one GPU, in MiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
+    pub vram_mb: Option<f64>,
+    /// GPUs that the graph may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS)))]
+    pub total_gpus: Option<i32>,
+    /// GPUs of one node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS_PER_NODE)))]
+    pub num_gpus_per_node: Option<i32>,
+    /// How GPUs of one node are connected, such as `nvlink` or `pcie`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interconnect: Option<String>,
+    /// Whether nodes are connected by RDMA.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma: Option<bool>,
+}

@@ -5,7 +5,7 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{DynamoGraphDeploymentRequestStatus, GpuSku};
+use super::{DynamoGraphDeploymentRequestStatus, Hardware};
 
 /// Specification of a request for a graph.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,34 +137,6 @@ impl Default for ModelCache {
     fn default() -> Self {
         Self { pvc_name: None, pvc_model_path: None, pvc_mount_path: default_mount_path() }
     }
-}
-
-/// Hardware to plan for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Hardware {
-    /// Kind of GPU; selects the nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_sku: Option<GpuSku>,
-    /// Memory of one GPU, in MiB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
-    pub vram_mb: Option<f64>,
-    /// GPUs that the graph may use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS)))]
-    pub total_gpus: Option<i32>,
-    /// GPUs of one node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS_PER_NODE)))]
-    pub num_gpus_per_node: Option<i32>,
-    /// How GPUs of one node are connected, such as `nvlink` or `pcie`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interconnect: Option<String>,
-    /// Whether nodes are connected by RDMA.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rdma: Option<bool>,
 }
 
 /// Expected load. By convention, `concurrency` and `requestRate` exclude each other.

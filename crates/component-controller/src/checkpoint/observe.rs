@@ -4,7 +4,7 @@ use api_types::{external::PodSnapshot, labels, names, v1alpha1::DynamoCheckpoint
 use controller_kit::{
     apply::Applier,
     claims::spec_of,
-    pods::{JobWaits, PodWatcher},
+    pods::{JobWaits, PodDiagnostics},
     read::Interruption,
     store::{Key, Packed, Store},
 };
@@ -37,12 +37,17 @@ pub struct Observer {
     applier: Applier,
     caches: Caches,
     checkpoints: CheckpointCaches,
-    pods: PodWatcher<Diagnosis>,
+    pods: PodDiagnostics<Diagnosis>,
 }
 
 impl Observer {
     /// Reads these caches, and diagnoses pods that do not start.
-    pub fn new(applier: Applier, caches: Caches, checkpoints: CheckpointCaches, pods: PodWatcher<Diagnosis>) -> Self {
+    pub fn new(
+        applier: Applier,
+        caches: Caches,
+        checkpoints: CheckpointCaches,
+        pods: PodDiagnostics<Diagnosis>,
+    ) -> Self {
         Self { applier, caches, checkpoints, pods }
     }
 

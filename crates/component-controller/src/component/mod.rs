@@ -20,7 +20,7 @@ use controller_kit::{
     conditions::age,
     controller::{Action, Conclusion, Pace, Reconcile},
     events::EventSink,
-    pods::PodWatcher,
+    pods::PodDiagnostics,
     read::Interruption,
     store::{Packed, UnpackError, controller_owner},
 };
@@ -39,7 +39,7 @@ pub struct Reconciler {
     /// Reads.
     pub observer: Observer,
     /// Diagnoses pods that do not become ready.
-    pub pods: PodWatcher<Diagnosis>,
+    pub pods: PodDiagnostics<Diagnosis>,
     /// Writes.
     pub applier: Applier,
     /// Records events.
@@ -160,7 +160,7 @@ impl Reconciler {
         let replicas = applied.workload.as_ref().map_or(0, |live| live.get().desired_replicas());
         let diagnose = async |found: Vec<Pod>| pods::diagnose(&self.pods, component, replicas, &found).await;
         let conditions = component.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-        let (diagnosis, after) = self.pods.look(&pods, age(conditions, Timestamp::now()), diagnose).await;
+        let (diagnosis, after) = self.pods.observe(&pods, age(conditions, Timestamp::now()), diagnose).await;
         (applied.diagnosis, applied.diagnose_after) = (diagnosis, Some(after));
     }
 }

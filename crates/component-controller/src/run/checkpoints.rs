@@ -7,7 +7,7 @@ use controller_kit::{
     context::Context,
     controller::{Wiring, owner_key},
     events::EventSink,
-    pods::{NOT_ENDED, PodWatcher},
+    pods::{NOT_ENDED, PodDiagnostics},
     store::{Key, Packed, ServedApis, Store, Watch},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
@@ -46,7 +46,7 @@ pub(super) async fn run(
             applier.clone(),
             Caches { jobs, pods, captures },
             caches,
-            PodWatcher::new(client.clone()),
+            PodDiagnostics::new(client.clone()),
         ),
         applier,
         events: EventSink::new(client, NAME),

@@ -11,7 +11,7 @@ use controller_kit::{
     context::Context,
     controller::{Controller, owner_key},
     events::EventSink,
-    pods::PodWatcher,
+    pods::PodDiagnostics,
     store::{Packed, Store, Watch, watch, watch_metadata},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
@@ -72,7 +72,7 @@ pub(super) async fn run(
                     .into_iter()
                     .collect(),
             },
-            pods: PodWatcher::new(client.clone()),
+            pods: PodDiagnostics::new(client.clone()),
             settings: Arc::new(settings),
             outbound,
         },

@@ -18,7 +18,7 @@ use controller_kit::{
     context::{Context, Gate},
     controller::{Wiring, owner_key},
     events::EventSink,
-    pods::PodWatcher,
+    pods::PodDiagnostics,
     pull_secrets::{self, Following, PullSecrets},
     store::{Key, Packed, ServedApis, Store, watch, watch_if_served},
 };
@@ -123,7 +123,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     };
     let reconciler = Arc::new(Reconciler {
         observer: Observer::new(client.clone(), caches, secrets, checkpoints.clone()),
-        pods: PodWatcher::new(client.clone()),
+        pods: PodDiagnostics::new(client.clone()),
         applier,
         events: EventSink::new(client, NAME),
         settings: context.settings.pods(),

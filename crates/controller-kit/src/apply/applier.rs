@@ -1,7 +1,6 @@
 //! Carries out what [`plan_write`] decides.
 
 use std::{
-    future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -18,8 +17,7 @@ use serde_json::Value;
 use tracing::{debug, info};
 
 use super::{
-    Desired, ObjectId, Write,
-    error::Error,
+    Desired, Write,
     memory::Memory,
     plan::{APPLIED_ANNOTATION, fingerprint_of, plan_write, text},
     undeclared::Undeclared,
@@ -28,14 +26,11 @@ use crate::{
     failure::{ErrorType, Failure},
     metrics::{Metrics, WriteVerb},
     read::is_object_name,
+    request::{Error, ObjectId, timed},
     store::CacheView,
 };
 
-/// No step against the API server may take longer, the client's own retries included. The API server waits 10 s for a webhook
-/// unless its configuration sets another time; its answer, which names the webhook, has to arrive before we give up.
-pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
-
-/// Least time between two statuses of one object that differ in counts and wording only, unless told otherwise.
+/// Least time between two statuses of one object that differ in counts and wording only, by default.
 const PACE: Duration = Duration::from_millis(500);
 
 /// A resource version that no object has. A server-side apply that names it creates the object or is rejected as a
@@ -71,7 +66,7 @@ pub struct Applier {
     pub(super) marks: Arc<[String]>,
     /// Least time between two statuses that differ in counts and wording only.
     pub(super) pace: Duration,
-    /// How long a first word may be held back.
+    /// How long a first status may be delayed.
     pub(super) initial_status_delay: Duration,
 }
 
@@ -104,7 +99,7 @@ impl Applier {
     /// Names the annotations by which another operator, which came before us, marked the objects it wrote by plain
     /// updates. What it set on an object becomes ours with our first real change of it, so that a field leaves the object
     /// when it is no longer desired. Annotations, owner references and finalizers that are not desired stay. Without a call,
-    /// nobody came before us.
+    /// there is no predecessor.
     #[must_use]
     pub fn with_predecessors(mut self, marks: &[&str]) -> Self {
         self.marks = marks.iter().map(|mark| (*mark).to_owned()).collect();
@@ -130,7 +125,7 @@ impl Applier {
     /// correctness.
     ///
     /// # Errors
-    /// [`Error::Foreign`] if the name is taken by somebody else's object; otherwise what the API server answered.
+    /// [`Error::Foreign`] if an object of another owner has the name; otherwise what the API server answered.
     pub async fn apply(&self, desired: &Desired, live: Option<&Value>) -> Result<Outcome, Error> {
         match live {
             Some(live) => self.converge(desired, live).await,
@@ -204,7 +199,7 @@ impl Applier {
             Write::Update { uid, resource_version, differences } => {
                 let print = fingerprint_of(&desired.object).unwrap_or_default();
                 let same_wish = fingerprint_of(live) == Some(print);
-                if same_wish && self.memory().is_settled(&desired.parent_uid, id, print, &differences) {
+                if same_wish && self.memory().is_residual(&desired.parent_uid, id, print, &differences) {
                     return Ok(self.skipped(id));
                 }
                 let fields = differences.iter().map(|d| d.path.as_str()).collect::<Vec<_>>().join(" ");
@@ -246,9 +241,9 @@ impl Applier {
         self.metrics.write(verb, &id.kind, answer.is_ok());
         let answer = to_value(id, &answer?)?;
         let print = fingerprint_of(&desired.object).unwrap_or_default();
-        let left = super::differences(&answer, &desired.object);
+        let left = super::semantic_diff(&answer, &desired.object);
         let mut memory = self.memory();
-        memory.settle(parent, id, print, &left);
+        memory.record_residual(parent, id, print, &left);
         if let Some(version) = version_of(&answer) {
             memory.wrote(parent, id, version, Instant::now());
         }
@@ -327,38 +322,13 @@ impl Applier {
     }
 }
 
-/// Whether an update is more than bookkeeping: the spec differs, or a field is gone from a wish that was ours before. Only
+/// Whether an update is more than bookkeeping: the spec differs, or a field is gone from what was desired before. Only
 /// then may what a predecessor set be removed. The first contact with its object says nothing about removed fields, and an
 /// object that is as it should be keeps every field that it has, so that a takeover never rolls a pod.
 fn is_change_of_content(live: &Value, same_wish: bool, differences: &[super::Difference]) -> bool {
     let mut wanted = differences.iter().filter(|d| !d.path.ends_with(APPLIED_ANNOTATION)).peekable();
     let only_removed = wanted.peek().is_none() && !same_wish && fingerprint_of(live).is_some();
     only_removed || wanted.any(|d| !d.path.starts_with("metadata."))
-}
-
-/// Runs one step against the API server, for [`STEP_TIMEOUT`] at most. `action` and `object` tell what failed.
-///
-/// # Errors
-/// What the API server answered, or that it did not.
-pub async fn timed<T>(
-    action: &'static str,
-    object: &ObjectId,
-    step: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Error> {
-    match tokio::time::timeout(STEP_TIMEOUT, step).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) if is_successor(&error) => Err(Error::Changed { object: object.clone() }),
-        Ok(Err(error)) => Err(Error::api(action, object, error)),
-        Err(_) => Err(Error::Timeout { action, object: object.clone() }),
-    }
-}
-
-/// The API server's answer to an apply whose uid is not that of the object of this name: to it, an attempt to change an
-/// immutable field. Without any object of this name it says "conflict".
-fn is_successor(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
-    let causes = status.details.iter().flat_map(|details| &details.causes);
-    status.is_invalid() && causes.into_iter().any(|cause| cause.field == "metadata.uid")
 }
 
 /// The API server's answer to a failed `test` of a JSON patch: refused, with no field named.

@@ -1,70 +1,11 @@
-//! An object as we want it, and the name of one in messages.
-
-use std::fmt;
+//! An object as it is desired.
 
 use kube::{Resource, core::ApiResource};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{error::Error, plan};
-
-/// Which object. Reads as `Deployment team-a/frontend`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectId {
-    /// API group; empty for the core group.
-    pub group: String,
-    /// Kind, for example `Deployment`.
-    pub kind: String,
-    /// Namespace; empty for cluster-scoped objects.
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-}
-
-impl ObjectId {
-    /// An object of a kind that has no Rust type here. `namespace` is empty for kinds of the whole cluster.
-    #[must_use]
-    pub fn new(resource: &ApiResource, namespace: &str, name: &str) -> Self {
-        Self {
-            group: resource.group.clone(),
-            kind: resource.kind.clone(),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        }
-    }
-
-    /// The object of a kind that has this name, if there is one.
-    #[must_use]
-    pub fn named<K>(namespace: &str, name: &str) -> Self
-    where
-        K: Resource<DynamicType = ()>,
-    {
-        Self::new(&ApiResource::erase::<K>(&()), namespace, name)
-    }
-
-    /// The identity of any Kubernetes object.
-    #[must_use]
-    pub fn of<K>(object: &K) -> Self
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        let dynamic = K::DynamicType::default();
-        Self {
-            group: K::group(&dynamic).into_owned(),
-            kind: K::kind(&dynamic).into_owned(),
-            namespace: object.meta().namespace.clone().unwrap_or_default(),
-            name: object.meta().name.clone().unwrap_or_default(),
-        }
-    }
-}
-
-impl fmt::Display for ObjectId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slash = if self.namespace.is_empty() { "" } else { "/" };
-        write!(f, "{} {}{slash}{}", self.kind, self.namespace, self.name)
-    }
-}
+use super::plan;
+use crate::request::{Error, ObjectId};
 
 /// An object as it should be, complete: what is missing here and was applied before, will be removed.
 #[derive(Debug, Clone)]

@@ -11,12 +11,13 @@ use kube::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Applier, Error, ObjectId,
-    applier::{timed, to_value, uid_of},
+    Applier,
+    applier::{to_value, uid_of},
 };
 use crate::{
     failure::{ErrorType, Failure},
     metrics::WriteVerb,
+    request::{Error, ObjectId, timed},
 };
 
 /// Changes of single annotations and labels of one object. Keys that it does not name stay.

@@ -5,13 +5,12 @@
 //! not seen our last write yet ([`Applier::stale`]).
 //!
 //! What keeps a steady state free of writes: the fingerprint in [`APPLIED_ANNOTATION`] (what we want has not changed) and
-//! the leaf comparison of [`covers`] (nobody changed it). What keeps other people's objects safe: creation without force,
+//! the leaf comparison of [`includes`] (no other writer changed it). What keeps objects of others safe: creation without force,
 //! updates with the uid as precondition, and the controller owner reference as the mark of what is ours.
 
 mod applier;
-mod covers;
 mod desired;
-mod error;
+mod diff;
 mod memory;
 mod metadata;
 mod plan;
@@ -25,12 +24,13 @@ mod status_writer;
 mod takeover;
 mod undeclared;
 
-pub use applier::{Applier, OF_NO_OBJECT, Outcome, STEP_TIMEOUT, timed};
-pub use covers::{Difference, covers, differences};
-pub use desired::{Desired, ObjectId};
-pub use error::Error;
+pub use applier::{Applier, OF_NO_OBJECT, Outcome};
+pub use desired::Desired;
+pub use diff::{Difference, includes, semantic_diff};
 pub use metadata::MetadataPatch;
 pub use plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp};
 pub use removal::Removed;
 pub use status::{carry_transition_times, is_urgent, only_begins, same_status};
 pub use status_writer::StatusWrite;
+
+pub use crate::request::{Error, ObjectId, STEP_TIMEOUT, timed};

@@ -1,6 +1,6 @@
-//! Objects that shall stay when their owner goes.
+//! Objects that stay when their owner is deleted.
 //!
-//! Server-side apply takes an owner reference away only where nobody but us set it. One that somebody else set as well, another
+//! Server-side apply takes an owner reference away only where no other manager set it. One that another manager set as well, another
 //! operator by a plain update for example, would let the garbage collector take the object.
 
 use std::time::Instant;
@@ -8,11 +8,11 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tracing::info;
 
-use super::{Applier, Desired, Error, applier::version_of, plan::text};
-use crate::metrics::WriteVerb;
+use super::{Applier, Desired, applier::version_of, plan::text};
+use crate::{metrics::WriteVerb, request::Error};
 
 impl Applier {
-    /// Takes every reference to the parent of `desired` off the owners of the live object, whoever set it. Nothing is sent if
+    /// Takes every reference to the parent of `desired` off the owners of the live object, whichever manager set it. Nothing is sent if
     /// there is none, or if the object is being deleted anyway.
     ///
     /// # Errors

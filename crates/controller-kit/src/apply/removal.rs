@@ -10,13 +10,11 @@ use kube::{
 };
 use tracing::info;
 
-use super::{
-    Applier, Error, ObjectId,
-    applier::{timed, uid_of},
-};
+use super::{Applier, applier::uid_of};
 use crate::{
     failure::{ErrorType, Failure},
     metrics::WriteVerb,
+    request::{Error, ObjectId, timed},
 };
 
 /// What [`Applier::delete`] found.
@@ -28,7 +26,7 @@ pub enum Removed {
     Gone,
 }
 
-/// What shall go, without its type: what is done about it is compiled once for all kinds.
+/// What is removed, without its type, so that the code is compiled once for all kinds.
 struct Doomed<'a> {
     resource: ApiResource,
     id: ObjectId,

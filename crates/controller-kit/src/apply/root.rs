@@ -11,16 +11,17 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{
-    Applier, Error, ObjectId,
-    applier::{timed, to_value, uid_of, version_of},
+    Applier,
+    applier::{to_value, uid_of, version_of},
 };
 use crate::{
     failure::{ErrorType, Failure},
     metrics::WriteVerb,
+    request::{Error, ObjectId, timed},
 };
 
 impl Applier {
-    /// Changes single fields of the spec of an object that is somebody else's otherwise, by a JSON patch. `operations`
+    /// Changes single fields of the spec of an object that a user owns, by a JSON patch. `operations`
     /// should hold `test`s of what the change rests on; the uid is tested anyway. `parent_uid` is the object being
     /// reconciled. Returns whether something was written. Annotations and labels are changed by
     /// [`Applier::patch_metadata`].

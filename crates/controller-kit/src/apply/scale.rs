@@ -1,4 +1,4 @@
-//! Replicas of objects that somebody else makes, asked for through their scale subresource.
+//! Replicas of objects that another controller creates, set through their scale subresource.
 
 use std::time::Instant;
 
@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 use tracing::info;
 
 use super::{
-    Applier, Error, ObjectId,
+    Applier,
     applier::{uid_of, version_of},
 };
-use crate::metrics::WriteVerb;
+use crate::{
+    metrics::WriteVerb,
+    request::{Error, ObjectId},
+};
 
 impl Applier {
     /// Asks for `to` replicas of exactly this object (by uid), if it still has `from`. `parent_uid` is the object being

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::covers::is_empty;
+use super::diff::is_empty;
 use crate::conditions::{PROGRESSING, RECONCILING};
 
 /// True if writing `desired` over `live` would change nothing but transition times. Both may be null.
@@ -43,7 +43,7 @@ const COUNTS: &[&str] =
 /// Counts that say how much of a workload can be used. What they lose is bad news.
 const USABLE: &[&str] = &["readyReplicas", "availableReplicas"];
 
-/// True if `desired` says something new that somebody may wait for: a condition that turns, another state, a newer
+/// True if `desired` says something new that a user may wait for: a condition that turns, another state, a newer
 /// generation, fewer usable replicas. Other counts, growth, and wording alone are not urgent.
 #[must_use]
 pub fn is_urgent(live: &Value, desired: &Value) -> bool {
@@ -51,7 +51,7 @@ pub fn is_urgent(live: &Value, desired: &Value) -> bool {
     lost || !same_status(&without_details(live), &without_details(desired))
 }
 
-/// True if `desired` is the first word on an object, and says only that work has begun. Whoever made the object knows.
+/// True if `desired` is the first status of an object and says only that work has begun, which its user knows.
 #[must_use]
 pub fn only_begins(live: &Value, desired: &Value) -> bool {
     let says = |condition: &Value, field: &str, text: &str| condition[field] == text;
@@ -107,7 +107,7 @@ mod tests {
         assert!(with(|s| s["conditions"][0]["reason"] = json!("other")));
         assert!(with(|s| s["state"] = json!("successful")));
         assert!(with(|s| s["observedGeneration"] = json!(2)));
-        assert!(is_urgent(&Value::Null, &live), "the first word is never held back");
+        assert!(is_urgent(&Value::Null, &live), "the first status is never delayed");
     }
 
     #[test]
@@ -118,9 +118,9 @@ mod tests {
         };
         let begun = working("True", "Progressing");
         assert!(only_begins(&Value::Null, &begun));
-        assert!(only_begins(&json!({ "state": "initializing" }), &begun), "a default is nobody's word");
-        assert!(!only_begins(&Value::Null, &working("False", "Settled")), "it serves, or is stuck");
-        assert!(!only_begins(&Value::Null, &working("True", "ImagePullFailed")), "somebody has to help");
+        assert!(only_begins(&json!({ "state": "initializing" }), &begun), "a default is no status");
+        assert!(!only_begins(&Value::Null, &working("False", "Residual")), "it serves, or is stuck");
+        assert!(!only_begins(&Value::Null, &working("True", "ImagePullFailed")), "a user has to act");
         assert!(!only_begins(&begun, &begun), "it is not the first");
         assert!(!only_begins(&Value::Null, &json!({})));
     }

@@ -8,8 +8,11 @@ use kube::core::ApiResource;
 use serde_json::{Value, json};
 use tracing::info;
 
-use super::{Applier, Error, ObjectId, plan::text, same_status};
-use crate::metrics::WriteVerb;
+use super::{Applier, plan::text, same_status};
+use crate::{
+    metrics::WriteVerb,
+    request::{Error, ObjectId},
+};
 
 /// Field manager of the upstream operator's updates: the name of its binary.
 const UPSTREAM_MANAGER: &str = "manager";

@@ -12,13 +12,17 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::{
-    Applier, Difference, Error, ObjectId,
-    applier::{timed, to_value, uid_of, version_of},
+    Applier, Difference,
+    applier::{to_value, uid_of, version_of},
     carry_transition_times, is_urgent, only_begins,
     plan::fingerprint,
     same_status,
 };
-use crate::{metrics::WriteVerb, store::Packed};
+use crate::{
+    metrics::WriteVerb,
+    request::{Error, ObjectId, timed},
+    store::Packed,
+};
 
 /// What [`Applier::write_status`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +37,7 @@ pub enum StatusWrite {
 
 impl Applier {
     /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while its
-    /// pods come up: what nobody waits for is written at most every 500 ms, or as [`Applier::with_pace`] says. A first word
+    /// pods come up: what no user waits for is written at most every 500 ms, or as [`Applier::with_pace`] says. A first status
     /// that says only that work has begun waits for as long as [`Applier::with_initial_status_delay`] says: what is ready by then
     /// needs one status and not two.
     ///
@@ -65,11 +69,11 @@ impl Applier {
     /// of a condition stays. Returns whether something was written.
     ///
     /// Fields that the served CustomResourceDefinition does not declare, because it is another operator's or an older one, are
-    /// left out: they do not keep the rest from being told. [`Applier::cannot_store`] says which.
+    /// left out: they do not keep the rest from being written. [`Applier::cannot_store`] says which.
     ///
     /// # Errors
     /// What the API server answered. An object that is gone, or replaced by another of its name, is no error: there is
-    /// nothing left to tell.
+    /// nothing left to report.
     pub async fn patch_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<bool, Error>
     where
         K: Resource,
@@ -83,7 +87,7 @@ impl Applier {
         let mut wanted = self.storable(&id, status)?;
         carry_transition_times(&mut wanted, &live);
         let left = status_difference(&live, &wanted);
-        if left.is_empty() || self.memory().is_settled(uid, &id, &fingerprint(&wanted), &left) {
+        if left.is_empty() || self.memory().is_residual(uid, &id, &fingerprint(&wanted), &left) {
             self.metrics.write_skipped(&id.kind);
             return Ok(false);
         }
@@ -123,7 +127,7 @@ impl Applier {
             answer => answer?,
         };
         self.wrote_status(uid, &id, &answer);
-        self.memory().settle(uid, &id, &fingerprint(&wanted), &status_difference(&answer["status"], &wanted));
+        self.memory().record_residual(uid, &id, &fingerprint(&wanted), &status_difference(&answer["status"], &wanted));
         Ok(true)
     }
 

@@ -1,6 +1,6 @@
 //! Objects that another operator made by plain updates before us.
 //!
-//! Server-side apply removes a field only if nobody but us owns it. What a predecessor set stays its own for ever, so a
+//! Server-side apply removes a field only if no other manager owns it. What a predecessor set stays its own for ever, so a
 //! field that the author drops after the takeover would never leave. Before our first real change of such an object, what
 //! it owns becomes ours; the change then removes what is no longer desired, and nothing else. The first contact alone, with
 //! a spec that did not change, removes nothing: what the predecessor rendered beyond us must not roll a pod.
@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::{
-    Applier, Desired, Error,
+    Applier, Desired,
     applier::version_of,
     plan::{fingerprint, text},
 };
-use crate::metrics::WriteVerb;
+use crate::{metrics::WriteVerb, request::Error};
 
 impl Applier {
     /// Makes ours what a predecessor owns of the live object. Returns the object's resourceVersion afterwards, if it was
@@ -64,7 +64,7 @@ impl Applier {
 /// The managed fields with ours in place of the predecessors'; `None` if they own nothing.
 ///
 /// One entry speaks of one API version: the API server converts ours, but not a mixture. What a predecessor set in another one
-/// is nobody's from then on but ours, as far as we applied it too: it goes when it is no longer desired, and the rest stays.
+/// is only ours from then on, as far as we applied it too: it goes when it is no longer desired, and the rest stays.
 fn inherit(entries: &[Value], marks: &[String], manager: &str, desired: &Value) -> Option<Vec<Value>> {
     let ours = entries.iter().find(|entry| entry["manager"] == manager && is(entry, "Apply"));
     let marked = |entry: &&Value| {

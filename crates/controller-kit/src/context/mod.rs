@@ -22,7 +22,7 @@ pub struct Context {
     pub client: Client,
     /// The configuration file, or its defaults.
     pub settings: Arc<OperatorConfiguration>,
-    /// Which namespaces to look at.
+    /// The namespaces to watch.
     pub scope: Scope,
     /// In which of them to act. The client asks it before every write.
     pub fence: Fence,

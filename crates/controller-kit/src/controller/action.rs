@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How a successful reconcile wants to go on.
+/// When an object is reconciled again after a success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Wait for a change of the object or of its children.

@@ -191,7 +191,7 @@ fn ready<O: Resource + Send + Sync + 'static>(store: &Store<O>) -> BoxFuture<'st
     async move { store.wait_until_ready().await }.boxed()
 }
 
-/// The root objects of every namespace that the process may act in anew: what happened there meanwhile was not looked at.
+/// The root objects of every namespace in which the process may act again: what happened there meanwhile was not reconciled.
 fn released_keys<K>(fence: &Fence, store: &Store<Packed<K>>) -> BoxStream<'static, Vec<Key>>
 where
     K: Resource + Send + Sync + 'static,

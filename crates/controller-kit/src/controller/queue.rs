@@ -54,7 +54,7 @@ impl Queue {
         Some(key)
     }
 
-    /// A key is done; `after` is when it wants to be looked at again without a trigger.
+    /// A key is done; `after` is when it is reconciled again without a trigger.
     pub(super) fn finish(&mut self, key: &Key, now: Instant, after: Option<Duration>) {
         if self.running.remove(key) {
             self.waiting.give_back(&key.namespace);

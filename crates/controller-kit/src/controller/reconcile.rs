@@ -21,7 +21,7 @@ pub trait Reconcile: Send + Sync + 'static {
     type Object: Resource<DynamicType: Default> + DeserializeOwned + Send + Sync + 'static;
     /// Everything that a pass reads.
     type Observed: Send + Sync;
-    /// What shall be written.
+    /// What is to be written.
     type Plan: Send;
     /// What was written, and what the API server rejected.
     type Applied: Send + Sync;
@@ -57,7 +57,7 @@ pub trait Reconcile: Send + Sync + 'static {
         object: Self::Object,
     ) -> impl Future<Output = Result<Self::Observed, Interruption>> + Send;
 
-    /// Validates the spec and computes what shall be written. Pure.
+    /// Validates the spec and computes what is to be written. Pure.
     fn plan(&self, observed: &Self::Observed, now: Timestamp) -> Self::Plan;
 
     /// Writes what differs from the plan.

@@ -7,7 +7,7 @@ use super::{LEASE_DURATION, RENEW_DEADLINE};
 /// What a Lease says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Who holds it; empty if nobody does.
+    /// The holder; empty if there is none.
     pub(super) holder: String,
     /// How long it holds without a renewal.
     pub(super) duration: Duration,
@@ -26,7 +26,7 @@ pub(super) enum Step {
     Take,
     /// It is ours: renew it.
     Renew,
-    /// Somebody else holds it.
+    /// Another replica holds it.
     Wait,
 }
 
@@ -43,7 +43,7 @@ impl Elector {
         Self { identity, seen: None, renewed: None }
     }
 
-    /// Takes note of the lease as it is at `now`, and tells what to do about it.
+    /// Records the lease as it is at `now`; returns what to do about it.
     pub(super) fn observe(&mut self, record: Option<Record>, now: Instant) -> Step {
         let Some(record) = record else {
             self.seen = None;

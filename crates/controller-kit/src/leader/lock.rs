@@ -119,7 +119,7 @@ impl Lock {
         Ok(step)
     }
 
-    /// The lease with us as the holder, made from the one that was read, so that a write over somebody else's fails.
+    /// The lease with us as the holder, made from the one that was read, so that a write over another holder's fails.
     fn claim(&self, lease: Option<Lease>) -> Lease {
         let now = Some(MicroTime(Timestamp::now()));
         let ours = lease.as_ref().is_some_and(|lease| record(lease).holder == self.identity);
@@ -152,7 +152,7 @@ impl Lock {
     }
 }
 
-/// Why a look at the lease, or a write, failed.
+/// Why a read or a write of the lease failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error(transparent)]
@@ -172,7 +172,7 @@ fn record(lease: &Lease) -> Record {
     }
 }
 
-/// The pod's name (its host name), and something that tells two lives of one pod apart.
+/// The pod's name (its host name), and a suffix that differs between two starts of one pod.
 fn identity() -> String {
     let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty()).unwrap_or_else(|| "localhost".to_owned());
     format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_microsecond())

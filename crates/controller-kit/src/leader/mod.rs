@@ -21,7 +21,7 @@ use crate::{
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A leader that could not renew for this long stops acting; shorter than [`LEASE_DURATION`].
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Time between two looks at the lease.
+/// Time between two reads of the lease.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// How long a leader's work may take to end: the lease is given back in what is left of [`GRACE`].
 const WORK_GRACE: Duration = GRACE.saturating_sub(Duration::from_secs(3));

@@ -37,7 +37,7 @@ pub enum ReconcileResult {
 /// What kind of write was sent: the label `verb`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteVerb {
-    /// A server-side apply of an object we believe does not exist.
+    /// A server-side apply of an object that the cache does not have.
     Create,
     /// A server-side apply of an existing object.
     Update,
@@ -113,7 +113,7 @@ impl Metrics {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Counts the objects of a cache by namespace and state, anew whenever the metrics are read, and without those in namespaces that
+    /// Counts the objects of a cache by namespace and state, whenever the metrics are read, and without those in namespaces that
     /// another operator has marked: it counts them.
     pub fn count_resources<K>(
         &self,
@@ -185,7 +185,7 @@ impl Default for Metrics {
     }
 }
 
-/// Label values are written in words.
+/// Label values are names.
 macro_rules! label_value {
     ($type:ty, $text:expr) => {
         impl EncodeLabelValue for $type {
@@ -219,7 +219,7 @@ mod tests {
     use super::{Metrics, ReconcileResult, WriteVerb};
     use crate::failure::ErrorType;
 
-    /// Found defect: they stayed until the process was started anew.
+    /// Found defect: they stayed until the process was restarted.
     #[test]
     fn series_of_a_namespace_go_with_its_last_object() {
         let metrics = Metrics::new();

@@ -38,7 +38,7 @@ struct Labels {
 }
 
 impl Resources {
-    /// Counts a kind from now on. Whoever counts it already is replaced.
+    /// Counts a kind from now on, in place of an earlier registration.
     pub(super) fn count<K>(
         &self,
         store: &Store<Packed<K>>,

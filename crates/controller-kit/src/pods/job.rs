@@ -1,4 +1,4 @@
-//! Why the pod of a Job does not run. Nobody looks while it does.
+//! Why the pod of a Job does not run. Nothing is read while it runs.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use workload::{Diagnosis, JobEnd};
 
-use super::{PodWatcher, PodsOf};
+use super::{PodDiagnostics, PodsOf};
 
-/// What is known of a Job whose pod does not run.
+/// Diagnosis of a Job whose pod does not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobWaits {
     /// Why not.
     pub trouble: Option<Diagnosis>,
-    /// When to look again; none if the pod runs, or none is to come.
+    /// When to read again; none if the pod runs, or none is to come.
     pub look_again: Option<Duration>,
 }
 
-impl PodWatcher<Diagnosis> {
-    /// What a Job waits for, and when to look again.
+impl PodDiagnostics<Diagnosis> {
+    /// What a Job waits for, and when to read again.
     pub async fn waits_of_job(&self, job: &Job, now: Timestamp) -> JobWaits {
         let uid = job.metadata.uid.as_deref().unwrap_or_default();
         let Some(selector) = selector(job).filter(|_| lacks_pod(job)) else {
@@ -26,20 +26,20 @@ impl PodWatcher<Diagnosis> {
             return JobWaits::default();
         };
         let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
-        let tell = async |pods: Vec<Pod>| match pods.is_empty() {
+        let diagnose = async |pods: Vec<Pod>| match pods.is_empty() {
             true => self.refusal(job, namespace, uid).await,
             false => self.diagnose(&pods).await,
         };
-        let (trouble, after) = self.look(&PodsOf { uid, namespace, selector }, age(job, now), tell).await;
+        let (trouble, after) = self.observe(&PodsOf { uid, namespace, selector }, age(job, now), diagnose).await;
         JobWaits { trouble, look_again: Some(after) }
     }
 
     /// Why a Job gets no pods.
     async fn refusal(&self, job: &Job, namespace: &str, uid: &str) -> Option<Diagnosis> {
         let of_job = format!("involvedObject.uid={uid}");
-        let told = self.warnings(namespace, "Job", "FailedCreate", Some(&of_job)).await;
+        let warnings = self.warnings(namespace, "Job", "FailedCreate", Some(&of_job)).await;
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        Some(Diagnosis::from_creation_warning(&format!("Job {name}"), &without_pod_name(&told.first()?.message)))
+        Some(Diagnosis::from_creation_warning(&format!("Job {name}"), &without_pod_name(&warnings.first()?.message)))
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
         assert!(!lacks_pod(&going));
         let mut suspended = job(json!({}));
         suspended.spec = serde_json::from_value(json!({ "suspend": true, "template": {} })).unwrap();
-        assert!(!lacks_pod(&suspended), "it gets no pod before somebody lets it go on");
+        assert!(!lacks_pod(&suspended), "it gets no pod before it is resumed");
     }
 
     #[test]
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn a_refusal_is_told_in_the_same_words_for_every_pod_that_is_tried() {
         let refused = |pod: &str| format!("Error creating: pods \"{pod}\" is forbidden: exceeded quota: gpus");
-        let told = ["j-x7k2p", "j-9fqzt", "j-"].map(|pod| without_pod_name(&refused(pod)));
-        assert_eq!(told, ["Error creating: a pod is forbidden: exceeded quota: gpus"; 3]);
+        let texts = ["j-x7k2p", "j-9fqzt", "j-"].map(|pod| without_pod_name(&refused(pod)));
+        assert_eq!(texts, ["Error creating: a pod is forbidden: exceeded quota: gpus"; 3]);
         for other in ["Error creating: denied by a policy", "pods \"", ""] {
             assert_eq!(without_pod_name(other), other);
         }

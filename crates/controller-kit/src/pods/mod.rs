@@ -1,4 +1,4 @@
-//! A look at the pods of something that does not come up.
+//! Reads the pods of an object whose replicas are missing.
 //!
 //! Pods are not watched whole: there are many, they change often, and nothing is decided on them. Only when replicas have been
 //! missing for a while are the pods of that one thing read, and again after as much time as they have been missing for,
@@ -27,7 +27,7 @@ use crate::{
 /// Field selector of pods that may still run: they hold resources, and may register.
 pub const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// How long replicas may be missing before somebody looks, and how long nobody looks again at most.
+/// How long replicas may be missing before pods are read, and the longest time until they are read again.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -43,7 +43,7 @@ pub struct PodsOf<'a> {
 }
 
 /// What the last look has shown of each object: a `T`, or nothing worth telling.
-pub struct PodWatcher<T> {
+pub struct PodDiagnostics<T> {
     client: Client,
     seen: Mutex<HashMap<String, Seen<T>>>,
 }
@@ -54,15 +54,15 @@ struct Seen<T> {
     shown: Option<T>,
 }
 
-impl<T: Clone> PodWatcher<T> {
+impl<T: Clone> PodDiagnostics<T> {
     /// Has seen nothing yet.
     pub fn new(client: Client) -> Self {
         Self { client, seen: Mutex::default() }
     }
 
-    /// What `tell` makes of the pods, as far as is known, and when to look again. `age` is for how long replicas have been
-    /// missing. Without an answer from the API server, the last one stands.
-    pub async fn look<F>(&self, of: &PodsOf<'_>, age: Duration, tell: F) -> (Option<T>, Duration)
+    /// What `diagnose` makes of the pods, as far as is known, and when to read again. `age` is for how long replicas have been
+    /// missing. Without an answer from the API server, the last one is kept.
+    pub async fn observe<F>(&self, of: &PodsOf<'_>, age: Duration, diagnose: F) -> (Option<T>, Duration)
     where
         F: AsyncFnOnce(Vec<Pod>) -> Option<T>,
     {
@@ -71,12 +71,12 @@ impl<T: Clone> PodWatcher<T> {
             Some(wait) => (last.and_then(|last| last.shown), wait),
             None => {
                 let shown = match self.read(of).await {
-                    Some(pods) => tell(pods).await,
+                    Some(pods) => diagnose(pods).await,
                     None => last.and_then(|last| last.shown),
                 };
                 let seen = Seen { at: Instant::now(), shown: shown.clone() };
                 let mut all = self.seen();
-                // Objects that went without a word.
+                // Objects that were deleted without a reconcile.
                 all.retain(|_, seen| seen.at.elapsed() < 2 * LONGEST);
                 all.insert(of.uid.to_owned(), seen);
                 (shown, age.clamp(FIRST, LONGEST))
@@ -84,7 +84,7 @@ impl<T: Clone> PodWatcher<T> {
         }
     }
 
-    /// The pod that tells why pods do not serve. What one waits for that is being set up, events tell.
+    /// The pod that shows why pods do not serve. Events show what a pod waits for while it is set up.
     pub async fn diagnose(&self, pods: &[Pod]) -> Option<Diagnosis> {
         let mount = match pod_being_created(pods) {
             Some(pod) => self.failed_mount(pod).await,
@@ -102,8 +102,8 @@ impl<T: Clone> PodWatcher<T> {
     async fn failed_mount(&self, pod: &Pod) -> Option<Diagnosis> {
         let metadata = &pod.metadata;
         let of_pod = format!("involvedObject.uid={}", metadata.uid.as_deref()?);
-        let told = self.warnings(metadata.namespace.as_deref()?, "Pod", "FailedMount", Some(&of_pod)).await;
-        Some(Diagnosis::from_mount_warning(pod, &told.first()?.message))
+        let warnings = self.warnings(metadata.namespace.as_deref()?, "Pod", "FailedMount", Some(&of_pod)).await;
+        Some(Diagnosis::from_mount_warning(pod, &warnings.first()?.message))
     }
 
     /// All replicas are there: what was seen is of the past.

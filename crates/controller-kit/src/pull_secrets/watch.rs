@@ -54,13 +54,13 @@ async fn take_in(
 ) {
     let mut events = pin!(events);
     let mut done = Some(done);
-    let mut told = false;
+    let mut warned = false;
     while let Some(event) = events.next().await {
         let complete = match &event {
             Ok(Event::InitDone) => true,
             Ok(_) => false,
             Err(error) if error.error_type() == ErrorType::Forbidden => {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut warned, true) {
                     warn!(%error, "no right to list Secrets: image pull secrets are not found by registry");
                 }
                 true

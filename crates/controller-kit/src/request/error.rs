@@ -1,12 +1,15 @@
 //! What can go wrong between us and the API server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use super::{
-    ObjectId, STEP_TIMEOUT,
-    memory::{CORRECTIONS_WINDOW, MAX_CORRECTIONS},
-};
+use super::{ObjectId, STEP_TIMEOUT};
 use crate::failure::{Class, ErrorType, Failure, is_not_declared};
+
+/// Drift of one object is corrected this often within [`CORRECTIONS_WINDOW`]; then another controller is at work.
+pub(crate) const MAX_CORRECTIONS: u32 = 10;
+
+/// The time in which corrections of drift are counted.
+pub(crate) const CORRECTIONS_WINDOW: Duration = Duration::from_secs(60);
 
 /// A step against the API server that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -98,8 +101,8 @@ impl Error {
         }
     }
 
-    /// The API server's own words; empty if it gave none.
-    pub(super) fn answer(&self) -> &str {
+    /// The message of the API server; empty if it gave none.
+    pub(crate) fn answer(&self) -> &str {
         match self {
             Self::Api { source, .. } => match source.as_ref() {
                 kube::Error::Api(status) => &status.message,
@@ -131,7 +134,7 @@ impl Failure for Error {
     }
 }
 
-/// The server's own words; kube prints the whole status a second time.
+/// The message of the server; kube prints the whole status a second time.
 fn message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if is_not_declared(status) => format!(

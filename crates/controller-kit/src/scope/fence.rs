@@ -16,7 +16,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    LAPSE, MARKER_LEASE, Marker, Markers,
+    MARKER_LEASE, MAX_AGE, Marker, Markers,
     look::{Found, Look},
 };
 use crate::{
@@ -24,13 +24,13 @@ use crate::{
     store::{Change, Packed, Scope, Watch, watch_named_briskly},
 };
 
-/// How many releases may wait for a reader before it is told to look at everything.
+/// How many releases may wait for a reader before it has to reconcile everything.
 const RELEASES: usize = 64;
 
 /// How often a process checks what has become due.
-const PULSE: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(1);
 
-/// Another operator, or nobody yet, acts in the namespace.
+/// Another operator acts in the namespace, or none yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Excluded {
     /// A namespace-restricted operator has marked it.
@@ -57,12 +57,12 @@ pub enum Excluded {
     NotLeading,
 }
 
-/// Where this process may act anew.
+/// Where this process may act again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Released {
     /// In this namespace.
     Namespace(String),
-    /// Too much happened to tell; look everywhere.
+    /// Too many releases to list: reconcile everything.
     Anywhere,
 }
 
@@ -74,8 +74,8 @@ pub struct Fence {
 
 #[derive(Debug)]
 struct Shared {
-    side: Side,
-    beliefs: Mutex<Beliefs>,
+    role: Role,
+    observed: Mutex<Observed>,
     /// Until when the process leads; none without leader election.
     leads_until: Mutex<Option<Instant>>,
     known: watch::Sender<bool>,
@@ -84,21 +84,21 @@ struct Shared {
 
 /// What the process has seen.
 #[derive(Debug, Default)]
-struct Beliefs {
+struct Observed {
     markers: Markers,
     /// When the last request that the API server has answered was sent; never, until the markers are known.
     true_at: Option<Instant>,
 }
 
-impl Beliefs {
+impl Observed {
     fn hold(&self, now: Instant) -> bool {
-        self.true_at.is_some_and(|at| now.duration_since(at) < LAPSE)
+        self.true_at.is_some_and(|at| now.duration_since(at) < MAX_AGE)
     }
 }
 
-/// On which side of the fence the process stands.
+/// What the process may act on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Side {
+enum Role {
     /// It acts wherever it looks.
     Unfenced,
     /// It acts everywhere but in marked namespaces.
@@ -107,8 +107,8 @@ enum Side {
     Member { namespace: String, owner: String },
 }
 
-/// Why the process looks at what it knows.
-enum Woken {
+/// Why the fence is evaluated again.
+enum Wake {
     /// The watch brought something, or has ended.
     Changed(Option<Change<Packed<Lease>>>),
     /// The watch has brought all that there is.
@@ -116,7 +116,7 @@ enum Woken {
     /// A look has ended.
     Found(Found),
     /// Time passes.
-    Beat,
+    Tick,
 }
 
 impl Fence {
@@ -126,22 +126,22 @@ impl Fence {
     pub fn new(scope: &Scope, settings: &OperatorConfiguration) -> Self {
         let owner = settings.namespace.scope.owner.as_str();
         Self::on(match scope {
-            Scope::Cluster => Side::Cluster,
-            Scope::Namespace(_) if owner.is_empty() => Side::Unfenced,
-            Scope::Namespace(namespace) => Side::Member { namespace: namespace.clone(), owner: owner.to_owned() },
+            Scope::Cluster => Role::Cluster,
+            Scope::Namespace(_) if owner.is_empty() => Role::Unfenced,
+            Scope::Namespace(namespace) => Role::Member { namespace: namespace.clone(), owner: owner.to_owned() },
         })
     }
 
-    /// A fence that keeps nobody out.
+    /// A fence that excludes no process.
     #[must_use]
     pub fn unfenced() -> Self {
-        Self::on(Side::Unfenced)
+        Self::on(Role::Unfenced)
     }
 
-    fn on(side: Side) -> Self {
-        let known = watch::Sender::new(side == Side::Unfenced);
-        let (beliefs, released) = (Mutex::default(), broadcast::Sender::new(RELEASES));
-        Self { shared: Arc::new(Shared { side, beliefs, leads_until: Mutex::default(), known, released }) }
+    fn on(role: Role) -> Self {
+        let known = watch::Sender::new(role == Role::Unfenced);
+        let (observed, released) = (Mutex::default(), broadcast::Sender::new(RELEASES));
+        Self { shared: Arc::new(Shared { role, observed, leads_until: Mutex::default(), known, released }) }
     }
 
     /// The process leads until then, and acts nowhere after it.
@@ -177,29 +177,29 @@ impl Fence {
 
     fn may_act_at(&self, namespace: &str, now: Instant) -> Result<(), Excluded> {
         self.leads(now)?;
-        match &self.shared.side {
-            Side::Unfenced => Ok(()),
-            Side::Cluster => {
-                let beliefs = self.beliefs();
-                match beliefs.markers.standing(namespace) {
+        match &self.shared.role {
+            Role::Unfenced => Ok(()),
+            Role::Cluster => {
+                let observed = self.observed();
+                match observed.markers.standing(namespace) {
                     Some(marker) => {
                         Err(Excluded::Marked { namespace: namespace.to_owned(), holder: marker.holder.clone() })
                     }
-                    None => beliefs.hold(now).then_some(()).ok_or(Excluded::Unknown),
+                    None => observed.hold(now).then_some(()).ok_or(Excluded::Unknown),
                 }
             }
-            Side::Member { .. } if !*self.shared.known.borrow() => Err(Excluded::Unknown),
-            Side::Member { namespace: own, owner } => {
+            Role::Member { .. } if !*self.shared.known.borrow() => Err(Excluded::Unknown),
+            Role::Member { namespace: own, owner } => {
                 let ours = |marker: &Marker| marker.owner.as_deref() == Some(owner.as_str());
-                // What we look at outside of our namespace is none of the marker's business: our own Leases, say.
+                // The marker does not concern objects outside of the namespace, such as our own Leases.
                 if namespace != own {
                     return Ok(());
                 }
-                let beliefs = self.beliefs();
-                if !beliefs.hold(now) {
+                let observed = self.observed();
+                if !observed.hold(now) {
                     return Err(Excluded::Unknown);
                 }
-                let held = beliefs.markers.valid_for_its_owner(own, now).is_some_and(ours);
+                let held = observed.markers.valid_for_its_owner(own, now).is_some_and(ours);
                 held.then_some(()).ok_or_else(|| Excluded::NotHeld { namespace: own.clone() })
             }
         }
@@ -225,7 +225,7 @@ impl Fence {
 
     /// Follows the markers for as long as the process lives. A process without a fence asks the API server nothing.
     pub fn follow(&self, client: Client, scope: &Scope) {
-        if self.shared.side == Side::Unfenced {
+        if self.shared.role == Role::Unfenced {
             return;
         }
         // After an outage markers seem to have expired, and are renewed at once: who hears of it late acts in vain, or beside another.
@@ -242,42 +242,42 @@ impl Fence {
         let mut marked = BTreeSet::new();
         let mut ready = ready.fuse();
         let (mut look, mut listed, mut acted) = (Look::default(), false, false);
-        let mut pulse = interval(PULSE);
-        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let woken = tokio::select! {
+            let wake = tokio::select! {
                 // What the watch has brought is taken in before anything is concluded from it.
                 biased;
-                change = leases.next() => Woken::Changed(change),
-                () = &mut ready => Woken::Ready,
-                found = look.done() => Woken::Found(found),
-                _ = pulse.tick() => Woken::Beat,
+                change = leases.next() => Wake::Changed(change),
+                () = &mut ready => Wake::Ready,
+                found = look.done() => Wake::Found(found),
+                _ = tick.tick() => Wake::Tick,
             };
             // What a member held may have expired since the last turn.
             let held = acted && self.own_namespace_held();
             let mut anywhere = false;
-            match woken {
-                Woken::Changed(Some(change)) => self.take_in(&change),
-                Woken::Changed(None) => return,
-                Woken::Ready => listed = true,
-                Woken::Found(found) => anywhere = self.conclude(found, Instant::now()),
-                Woken::Beat => {}
+            match wake {
+                Wake::Changed(Some(change)) => self.take_in(&change),
+                Wake::Changed(None) => return,
+                Wake::Ready => listed = true,
+                Wake::Found(found) => anywhere = self.conclude(found, Instant::now()),
+                Wake::Tick => {}
             }
             if listed {
                 look.begin_if_due(&api, Instant::now());
             }
             acted = self.own_namespace_held();
-            let now: BTreeSet<String> = self.beliefs().markers.marked().map(str::to_owned).collect();
+            let now: BTreeSet<String> = self.observed().markers.marked().map(str::to_owned).collect();
             self.log(&marked, &now);
-            match &self.shared.side {
-                Side::Unfenced => {}
-                Side::Cluster if anywhere => self.announce([Released::Anywhere]),
-                Side::Cluster => self.announce(marked.difference(&now).cloned().map(Released::Namespace)),
-                Side::Member { namespace, .. } if !held && acted => {
+            match &self.shared.role {
+                Role::Unfenced => {}
+                Role::Cluster if anywhere => self.announce([Released::Anywhere]),
+                Role::Cluster => self.announce(marked.difference(&now).cloned().map(Released::Namespace)),
+                Role::Member { namespace, .. } if !held && acted => {
                     info!(namespace, "the namespace is ours");
                     self.announce([Released::Namespace(namespace.clone())]);
                 }
-                Side::Member { .. } => {}
+                Role::Member { .. } => {}
             }
             marked = now;
         }
@@ -292,14 +292,14 @@ impl Fence {
                 return false;
             }
         };
-        let mut beliefs = self.beliefs();
-        let (known, lapsed) = (beliefs.true_at.is_some(), !beliefs.hold(now));
-        beliefs.markers.observe_all(answer.markers, answer.started, now);
-        beliefs.true_at = Some(answer.started);
+        let mut observed = self.observed();
+        let (known, lapsed) = (observed.true_at.is_some(), !observed.hold(now));
+        observed.markers.observe_all(answer.markers, answer.started, now);
+        observed.true_at = Some(answer.started);
         if !known {
-            beliefs.markers.settle();
+            observed.markers.settle();
         }
-        drop(beliefs);
+        drop(observed);
         self.shared.known.send_replace(true);
         known && lapsed
     }
@@ -308,24 +308,24 @@ impl Fence {
         let Some(object) = change.after.as_ref().or(change.before.as_ref()) else { return };
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
         let lease = change.after.as_ref().and_then(|lease| lease.unpack().ok());
-        self.beliefs().markers.observe(&namespace, lease.as_ref().and_then(Marker::of), Instant::now());
+        self.observed().markers.observe(&namespace, lease.as_ref().and_then(Marker::of), Instant::now());
     }
 
     /// Whether this is a member of an install that holds its marker.
     fn own_namespace_held(&self) -> bool {
-        matches!(&self.shared.side, Side::Member { namespace, .. } if self.may_act(namespace).is_ok())
+        matches!(&self.shared.role, Role::Member { namespace, .. } if self.may_act(namespace).is_ok())
     }
 
     fn announce(&self, released: impl IntoIterator<Item = Released>) {
         for released in released {
-            // Fails only while nobody listens.
+            // Fails only without a receiver.
             let _ = self.shared.released.send(released);
         }
     }
 
     fn log(&self, before: &BTreeSet<String>, after: &BTreeSet<String>) {
         for namespace in after.difference(before) {
-            let holder = self.beliefs().markers.standing(namespace).map(|marker| marker.holder.clone());
+            let holder = self.observed().markers.standing(namespace).map(|marker| marker.holder.clone());
             info!(namespace, holder, "namespace is marked by a namespace-restricted operator");
         }
         for namespace in before.difference(after) {
@@ -333,8 +333,8 @@ impl Fence {
         }
     }
 
-    fn beliefs(&self) -> MutexGuard<'_, Beliefs> {
-        self.shared.beliefs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn observed(&self) -> MutexGuard<'_, Observed> {
+        self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -362,14 +362,14 @@ mod tests {
     impl Fence {
         /// That of a cluster-wide process which knows of no marker.
         pub(crate) fn open() -> Self {
-            let fence = Self::on(Side::Cluster);
-            fence.beliefs().true_at = Some(Instant::now());
+            let fence = Self::on(Role::Cluster);
+            fence.observed().true_at = Some(Instant::now());
             fence
         }
 
-        /// Somebody marks the namespace.
+        /// Another operator marks the namespace.
         pub(crate) fn mark(&self, namespace: &str) {
-            self.beliefs().markers.observe(namespace, Some(marker(0)), Instant::now());
+            self.observed().markers.observe(namespace, Some(marker(0)), Instant::now());
         }
     }
 
@@ -379,7 +379,7 @@ mod tests {
 
     /// A cluster-wide process that knows of one marker, and reads it every two seconds until `seconds` have passed.
     fn reading(seconds: u64) -> (Fence, Instant) {
-        let fence = Fence::on(Side::Cluster);
+        let fence = Fence::on(Role::Cluster);
         let start = Instant::now();
         for second in (0..=seconds).step_by(2) {
             let now = start + Duration::from_secs(second);
@@ -402,21 +402,25 @@ mod tests {
         fence.conclude(found(20, late), late);
         assert!(is_marked(&fence, late), "it was renewed, and the watch did not bring it");
         let (fence, now) = reading(30);
-        assert_eq!(fence.may_act_at("team", now), Ok(()), "nobody renewed it");
+        assert_eq!(fence.may_act_at("team", now), Ok(()), "it was not renewed");
     }
 
     #[test]
     fn a_process_that_was_stopped_acts_nowhere_before_it_has_asked() {
         let (fence, now) = reading(2);
         assert_eq!(fence.may_act_at("other", now), Ok(()));
-        let woken = now + Duration::from_secs(60);
-        assert_eq!(fence.may_act_at("other", woken), Err(Excluded::Unknown), "somebody may have marked it meanwhile");
-        assert!(fence.conclude(found(50, woken), woken), "told to look everywhere again");
-        assert_eq!(fence.may_act_at("other", woken), Ok(()));
-        assert!(is_marked(&fence, woken));
+        let wake = now + Duration::from_secs(60);
+        assert_eq!(
+            fence.may_act_at("other", wake),
+            Err(Excluded::Unknown),
+            "another operator may have marked it meanwhile"
+        );
+        assert!(fence.conclude(found(50, wake), wake), "everything is reconciled again");
+        assert_eq!(fence.may_act_at("other", wake), Ok(()));
+        assert!(is_marked(&fence, wake));
     }
 
-    /// Found defect: the heartbeat of the process alone refreshed what it believed, so that a watch that hung hid a new marker for two
+    /// Found defect: the heartbeat of the process alone refreshed what it had observed, so that a watch that hung hid a new marker for two
     /// minutes.
     #[test]
     fn only_answers_of_the_api_server_refresh_what_is_believed() {
@@ -438,8 +442,8 @@ mod tests {
 
     #[test]
     fn a_member_acts_on_answers_too() {
-        let side = Side::Member { namespace: "team".to_owned(), owner: "us".to_owned() };
-        let (fence, start) = (Fence::on(side), Instant::now());
+        let role = Role::Member { namespace: "team".to_owned(), owner: "us".to_owned() };
+        let (fence, start) = (Fence::on(role), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
         let owned = |second| {
             let mut marker = marker(second);

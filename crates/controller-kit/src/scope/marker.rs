@@ -11,7 +11,7 @@ use std::{
 use k8s_openapi::{api::coordination::v1::Lease, apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 use kube::ResourceExt;
 
-use super::{HOLDER_PREFIX, LAPSE, OWNER_ANNOTATION, RELEASING_ANNOTATION, RENEWED_ANNOTATION, safety_margin};
+use super::{HOLDER_PREFIX, MAX_AGE, OWNER_ANNOTATION, RELEASING_ANNOTATION, RENEWED_ANNOTATION, safety_margin};
 
 /// Others keep out for this long at least after each renewal, however short a duration the marker names: a tenant can write
 /// markers, and each one that expires makes every cluster-wide process act.
@@ -42,8 +42,8 @@ impl Marker {
         let renewed = spec.renew_time.clone()?;
         let seconds = u64::try_from(spec.lease_duration_seconds?).ok().filter(|seconds| *seconds > 0)?;
         let annotations = lease.annotations();
-        // Markers of earlier releases do not tell what their owner wrote.
-        let by_owner = annotations.get(RENEWED_ANNOTATION).is_none_or(|told| *told == renewed.0.to_string());
+        // Markers of earlier releases do not have what their owner wrote.
+        let by_owner = annotations.get(RENEWED_ANNOTATION).is_none_or(|written| *written == renewed.0.to_string());
         Some(Self {
             holder,
             owner: annotations.get(OWNER_ANNOTATION).filter(|_| by_owner).cloned(),
@@ -64,7 +64,7 @@ impl Marker {
         lease.spec.get_or_insert_default().renew_time = Some(MicroTime(now));
     }
 
-    /// As [`Self::renew`], and tells the processes of the install to stop.
+    /// As [`Self::renew`], and makes the processes of the install stop.
     pub fn release(lease: &mut Lease, owner: &str, now: Timestamp) {
         Self::renew(lease, owner, now);
         lease.annotations_mut().insert(RELEASING_ANNOTATION.to_owned(), "true".to_owned());
@@ -76,7 +76,7 @@ impl Marker {
 pub struct Markers {
     seen: HashMap<String, Seen>,
     settled: bool,
-    /// When the last answered look at the API server began.
+    /// When the last list that was answered was sent.
     looked: Option<Instant>,
 }
 
@@ -91,7 +91,7 @@ struct Seen {
     owned_since: Instant,
     /// It came or changed before our eyes. What was there at first sight may be as old as it likes.
     alive: bool,
-    /// It expired, and a look at the API server has shown that nobody has renewed it.
+    /// It expired, and a list has shown that it was not renewed.
     ended: bool,
 }
 
@@ -131,7 +131,7 @@ impl Markers {
         self.settled = true;
     }
 
-    /// Takes note of all that a look at the API server has found, which was begun at `started` and answered at `now`. Markers that
+    /// Records all that a list has found, which was sent at `started` and answered at `now`. Markers that
     /// had expired by then and are the same still have ended. What the watch has brought since is newer than the answer.
     pub fn observe_all(&mut self, mut found: HashMap<String, Marker>, started: Instant, now: Instant) {
         self.seen.retain(|namespace, seen| seen.since > started || found.contains_key(namespace));
@@ -146,7 +146,7 @@ impl Markers {
     }
 
     /// The marker that keeps others out of a namespace: one that has not ended, expired though it may seem. A watch that brings
-    /// nothing looks like a marker that nobody renews, and only [`Self::observe_all`] tells them apart.
+    /// nothing is like a marker that is not renewed; only [`Self::observe_all`] distinguishes the two.
     #[must_use]
     pub fn standing(&self, namespace: &str) -> Option<&Marker> {
         self.seen.get(namespace).filter(|seen| !seen.ended).map(|seen| &seen.marker)
@@ -170,7 +170,7 @@ impl Markers {
     #[must_use]
     pub fn valid_for_its_owner(&self, namespace: &str, now: Instant) -> Option<&Marker> {
         let owned = now.duration_since(self.seen.get(namespace)?.owned_since);
-        self.kept(namespace, now).filter(|marker| !marker.releasing && owned >= LAPSE)
+        self.kept(namespace, now).filter(|marker| !marker.releasing && owned >= MAX_AGE)
     }
 
     /// How long ago the marker of a namespace was seen to change; none if it has not been.
@@ -322,7 +322,7 @@ mod tests {
         let (mut markers, start) = (Markers::default(), Instant::now());
         markers.observe("team", Marker::of(&lease("1")), start);
         markers.observe("team", Marker::of(&lease("1")), after(start, 29));
-        assert!(markers.valid("team", after(start, 31)).is_none(), "a list showed it again, nobody renewed it");
+        assert!(markers.valid("team", after(start, 31)).is_none(), "a list showed it again without a renewal");
         markers.observe("team", Marker::of(&lease("2")), after(start, 40));
         assert!(markers.valid("team", after(start, 69)).is_some());
         markers.observe("team", None, after(start, 41));
@@ -351,7 +351,7 @@ mod tests {
             json!({"renewTime": null}),
             json!({"leaseDurationSeconds": 0}),
             json!({"leaseDurationSeconds": null}),
-            json!({"holderIdentity": "somebody"}),
+            json!({"holderIdentity": "another"}),
         ] {
             let mut value = serde_json::to_value(lease("1")).unwrap();
             json_patch::merge(&mut value["spec"], &broken);

@@ -21,7 +21,7 @@ pub use self::{
     layer::FencedWrites,
     marker::{Marker, Markers},
 };
-use crate::apply::STEP_TIMEOUT;
+use crate::request::STEP_TIMEOUT;
 
 /// Name of the marker Lease. The Go operator's, so that both exclude each other.
 pub const MARKER_LEASE: &str = "dynamo-operator-namespace-scope";
@@ -29,11 +29,11 @@ pub const MARKER_LEASE: &str = "dynamo-operator-namespace-scope";
 /// What `holderIdentity` of a marker begins with; the operator's version follows.
 pub const HOLDER_PREFIX: &str = "namespace-restricted-operator-";
 
-/// Annotation of a marker that tells whose it is: the identity of the install, the same for all its processes. The Go operator
+/// Annotation of a marker with its owner: the identity of the install, the same for all its processes. The Go operator
 /// sets none.
 pub const OWNER_ANNOTATION: &str = "operator.dynamo/owner";
 
-/// Annotation of a marker that tells which `renewTime` its owner has written. The Go operator takes any marker of its namespace,
+/// Annotation of a marker with the `renewTime` that its owner has written. The Go operator takes any marker of its namespace,
 /// renews it, and leaves the annotations as they are: from then on the two differ, and the marker is its own.
 pub const RENEWED_ANNOTATION: &str = "operator.dynamo/renewed";
 
@@ -41,11 +41,11 @@ pub const RENEWED_ANNOTATION: &str = "operator.dynamo/renewed";
 pub const RELEASING_ANNOTATION: &str = "operator.dynamo/releasing";
 
 /// After this long without an answer of the API server a process acts nowhere: others may have acted since.
-const LAPSE: Duration = Duration::from_secs(10);
+const MAX_AGE: Duration = Duration::from_secs(10);
 
 /// How long a marker is kept after it says that it is given back: by then every process of the install has read that, or has
 /// stopped because it could not, and the requests that it had sent have ended.
-pub const RELEASE_WAIT: Duration = LAPSE.saturating_add(STEP_TIMEOUT);
+pub const RELEASE_WAIT: Duration = MAX_AGE.saturating_add(STEP_TIMEOUT);
 
 /// How long before others may start a process stops acting, so that watches that lag, and requests that are on their way, do
 /// not make two operators act at once: a sixth of the marker's duration, 5 s of the usual 30 s.

@@ -77,7 +77,7 @@ const KNOWN: &[&str] = &[
     "dns.clusterDomain",
 ];
 
-/// Paths in `value` that nobody knows, in the order of the file's keys. The topmost unknown key stands for all below it.
+/// Unknown paths in `value`, in the order of the file's keys. The topmost unknown key represents all below it.
 pub(super) fn unknown(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     walk(value, "", &mut found);
@@ -103,7 +103,7 @@ fn walk(value: &Value, prefix: &str, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    /// A key that is read and stands on no page is one that nobody can use.
+    /// A key that is on no page cannot be found by its users.
     #[test]
     fn the_page_on_the_configuration_names_every_key() {
         let page = include_str!("../../../../docs/configuration.md");

@@ -1,7 +1,7 @@
 //! The configuration file of kind `OperatorConfiguration`, shared by all processes of one install.
 //!
 //! It is the reference's format. Each process reads what concerns it; keys that concern other processes are known and
-//! ignored. Keys that nobody knows are reported and never fatal, so that one file can serve two releases.
+//! ignored. Unknown keys are reported and never fatal, so that one file can serve two releases.
 
 mod access;
 mod checkpoint;
@@ -235,7 +235,7 @@ impl OperatorConfiguration {
 /// Something in the file that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// Nobody knows this key.
+    /// The key is unknown.
     UnknownKey(String),
 }
 

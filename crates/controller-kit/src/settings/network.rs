@@ -1,4 +1,4 @@
-//! How pods are reached from outside, what stands between them, and what their Services are called.
+//! How pods are reached from outside, what is between them, and the names of their Services.
 
 use serde::Deserialize;
 

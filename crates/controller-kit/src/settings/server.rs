@@ -47,7 +47,7 @@ pub enum CertProvisionMode {
     /// The operator.
     #[default]
     Auto,
-    /// Somebody else, such as cert-manager.
+    /// Another controller, such as cert-manager.
     Manual,
 }
 

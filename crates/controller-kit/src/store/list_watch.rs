@@ -30,7 +30,7 @@ const PARAMETER: &str = "sendInitialEvents";
 /// Annotation of the bookmark after the last initial object.
 const INITIAL_END: &str = "k8s.io/initial-events-end";
 
-/// A watch is opened anew after this many seconds, without listing again.
+/// A watch is reopened after this many seconds, without another list.
 const WATCH_SECONDS: u32 = 120;
 
 /// After this long without an event or the end of the watch, the connection is dead.

@@ -21,13 +21,10 @@ use std::fmt;
 pub use cache::{CacheView, Change, Shown, Store};
 pub use index::Index;
 pub use optional::watch_if_served;
-pub use packed::{Packed, UnpackError};
+pub use packed::{Packed, UnpackError, controller_owner};
 pub use pause::Pauses;
 pub use served::{ServedApi, ServedApis};
-pub use watch::{
-    Scope, Watch, controller_owner, watch, watch_api, watch_metadata, watch_metadata_by, watch_named,
-    watch_named_briskly,
-};
+pub use watch::{Scope, Watch, watch, watch_api, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly};
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -108,7 +108,7 @@ where
             Ok(false) if self.store.is_ready() => {}
             Ok(false) => self.withdraw(),
             Err(error) => {
-                warn!(kind = self.store.kind(), %error, "cannot tell whether the API is served; trying again");
+                warn!(kind = self.store.kind(), %error, "failed to find out whether the API is served; trying again");
                 if let Some(pause) = self.pauses.next() {
                     sleep(pause).await;
                 }

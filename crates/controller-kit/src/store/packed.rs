@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::bounded::{Bounded, MAX_DEPTH};
 
-/// What `kubectl apply` leaves behind; nobody here reads it, and it can be as large as the object.
+/// What `kubectl apply` leaves behind; it is never read here and can be as large as the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A `K` as the API server sent it: metadata ready to use, everything else as compact JSON.
@@ -199,6 +199,12 @@ impl<K: Resource> Resource for Packed<K> {
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
     }
+}
+
+/// The owner reference that makes an object the child of a controller.
+#[must_use]
+pub fn controller_owner<O: Resource>(object: &O) -> Option<&OwnerReference> {
+    object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
 #[cfg(test)]

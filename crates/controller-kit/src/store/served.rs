@@ -15,11 +15,11 @@ use kube::{Client, core::ApiResource};
 use tokio::time::Instant;
 
 use crate::{
-    apply::{Error, ObjectId, timed},
     failure::{ErrorType, Failure},
+    request::{Error, ObjectId, timed},
 };
 
-/// How long an answer holds. Somebody who installs CRDs waits that long for the first use.
+/// How long an answer holds: the longest time between an install of CRDs and their first use.
 pub(super) const HOLDS: Duration = Duration::from_secs(10);
 
 /// What the API server serves. Cheap to clone; clones share what is known, so that however many kinds are missing, the list of
@@ -37,7 +37,7 @@ type Kinds = Arc<BTreeSet<String>>;
 struct Groups {
     /// `group/version` of all.
     versions: BTreeSet<String>,
-    /// Plural names of the kinds of those that somebody asked for.
+    /// Plural names of the kinds of the versions that were asked for.
     kinds: Mutex<HashMap<String, Arc<Question<Kinds>>>>,
 }
 
@@ -63,7 +63,7 @@ impl ServedApis {
         }
         let question = Arc::clone(locked(&groups.kinds).entry(version.clone()).or_default());
         let (client, version) = (self.client.clone(), version.clone());
-        // As old as the list of groups is: who wants to know it anew asks for another list.
+        // As old as the list of groups is: a newer answer takes another list.
         let kinds = question.answer(at, || async move { kinds(&client, &version).await.map(Arc::new) });
         let (_, kinds) = kinds.await.map_err(Error::Shared)?;
         Ok((at, kinds.contains(&resource.plural)))
@@ -151,8 +151,8 @@ impl<T> Default for Question<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Question<T> {
-    /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is told to all who waited,
-    /// and remembered for nobody else.
+    /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is returned to all callers that waited,
+    /// and not remembered.
     async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), Arc<Error>>
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(all(begin).await, [Some(1)].into(), "it is known");
         let later = begin + HOLDS;
         tokio::time::sleep_until(later).await;
-        assert_eq!(all(later).await, [None].into(), "all are told of the failure");
+        assert_eq!(all(later).await, [None].into(), "all get the failure");
         assert_eq!(all(begin).await, [Some(1)].into(), "what was known before is known still");
         assert_eq!(all(later).await, [Some(3)].into(), "a failure is not remembered");
         assert_eq!(count.load(Ordering::SeqCst), 3);

@@ -8,7 +8,6 @@ use std::{
 };
 
 use futures::{Stream, StreamExt, channel::mpsc, stream, stream::BoxStream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Client, Resource,
     core::{ApiResource, DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
@@ -24,7 +23,7 @@ use super::{
     pause::Pauses,
 };
 
-/// Which namespaces a controller looks at.
+/// The namespaces that a controller watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// All of them.
@@ -83,7 +82,7 @@ where
     watch_untyped(client, scope, labels, None)
 }
 
-/// [`watch_named`] that connects again within half a second: where others act on what it tells, and would not wait.
+/// [`watch_named`] that reconnects within half a second, for objects on which other processes act at once.
 #[must_use]
 pub fn watch_named_briskly<K>(client: Client, scope: &Scope, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
@@ -237,15 +236,15 @@ where
     #[must_use]
     pub fn and_keys(self, map: impl Fn(&O) -> Vec<Key> + Send + 'static) -> (Self, BoxStream<'static, Key>) {
         let (sender, keys) = mpsc::unbounded();
-        let tell = move |change: &Change<O>| {
+        let send = move |change: &Change<O>| {
             let both = change.before.iter().chain(&change.after);
-            // Fails only when nobody listens any more.
+            // Fails only without a receiver.
             both.flat_map(|object| map(object)).for_each(|key| drop(sender.unbounded_send(key)));
         };
-        (self.inspect_changes(tell), keys.boxed())
+        (self.inspect_changes(send), keys.boxed())
     }
 
-    /// The same watch, with a look at each change after the store has taken it in.
+    /// The same watch; calls a function with each change after the store has it.
     pub(super) fn inspect_changes(self, look: impl Fn(&Change<O>) + Send + 'static) -> Self {
         Self { changes: self.changes.inspect(look).boxed(), ..self }
     }
@@ -272,10 +271,4 @@ where
         };
         Self { store, changes: events.map(take_in).flatten().boxed() }
     }
-}
-
-/// The owner reference that makes an object the child of a controller.
-#[must_use]
-pub fn controller_owner<O: Resource>(object: &O) -> Option<&OwnerReference> {
-    object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }

@@ -36,7 +36,7 @@ use controller_kit::{
     controller::{Action, Conclusion, Pace, Reconcile},
     events::EventSink,
     failure::Class,
-    pods::PodWatcher,
+    pods::PodDiagnostics,
     read::Interruption,
     store::{Packed, UnpackError},
 };
@@ -73,7 +73,7 @@ pub struct Reconciler {
     /// Writes.
     pub applier: Applier,
     /// Diagnoses pods that do not become ready.
-    pub pods: Arc<PodWatcher<Troubles>>,
+    pub pods: Arc<PodDiagnostics<Troubles>>,
     /// Records events.
     pub events: EventSink,
     /// What the cluster serves.
@@ -259,7 +259,7 @@ impl Reconciler {
         let conditions = observed.graph.status.as_ref().map(|status| status.conditions.as_slice());
         let missing_for = age(conditions.unwrap_or_default(), now);
         let diagnose = async |seen: Vec<Pod>| troubles(&self.pods, seen).await;
-        let (troubles, after) = self.pods.look(&pods, missing_for, diagnose).await;
+        let (troubles, after) = self.pods.observe(&pods, missing_for, diagnose).await;
         applied.troubles = troubles.unwrap_or_default();
         Some(after)
     }

@@ -23,7 +23,7 @@ use controller_kit::{
     context::Context,
     controller::{Controller, Wiring},
     events::EventSink,
-    pods::{NOT_ENDED, PodWatcher},
+    pods::{NOT_ENDED, PodDiagnostics},
     pull_secrets::Following,
     store::{Index, Key, Packed, ServedApi, ServedApis, Store, watch},
 };
@@ -131,7 +131,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     };
     let labeler = TopologyLabeler::new(applier.clone(), events.clone(), caches.worker_pods.clone());
     let (health, graphs_to_tell) = nats_etcd::start(&context, own_namespace, places);
-    let pods = Arc::new(PodWatcher::new(client()));
+    let pods = Arc::new(PodDiagnostics::new(client()));
     let reconciler = Reconciler {
         applier: applier.clone(),
         pods,

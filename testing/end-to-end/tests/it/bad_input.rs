@@ -1,7 +1,7 @@
 //! Mistakes of authors, and names that others hold: a clear word, nothing lost.
 
 use api_types::v1beta1::DynamoGraphDeployment;
-use end_to_end::{BoxError, world};
+use end_to_end::{BoxError, Operators, world};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{
     ResourceExt,
@@ -39,7 +39,7 @@ async fn what_a_schema_can_tell_is_refused_at_admission() -> Result<(), BoxError
 #[tokio::test]
 async fn a_component_without_main_stalls_and_the_old_spec_keeps_serving() -> Result<(), BoxError> {
     let world = world("no-main").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
     world.ready("chat").await?;
     let before = world.inventory().await?;
@@ -59,7 +59,7 @@ async fn a_component_without_main_stalls_and_the_old_spec_keeps_serving() -> Res
 #[tokio::test]
 async fn a_missing_pull_secret_is_named_until_it_is_there() -> Result<(), BoxError> {
     let world = world("pull-secret").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     let mut graph = disaggregated("chat", "1.0.0", 1, 1);
     graph["spec"]["components"][1]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "registry" }]);
     world.apply(&graph).await?;
@@ -98,7 +98,7 @@ fn foreign(name: &str) -> Value {
 #[tokio::test]
 async fn a_foreign_deployment_of_the_name_is_never_touched() -> Result<(), BoxError> {
     let world = world("foreign").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     let deployments = world.api::<Deployment>();
     let theirs: Deployment = serde_json::from_value(foreign("chat-frontend"))?;
     let uid = deployments.create(&PostParams::default(), &theirs).await?.uid();

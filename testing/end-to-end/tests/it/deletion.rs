@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use end_to_end::{BoxError, World, world};
+use end_to_end::{BoxError, Operators, World, world};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{
     ResourceExt,
@@ -37,7 +37,7 @@ async fn nothing_left(world: &World) -> Result<(), BoxError> {
 #[tokio::test]
 async fn background_and_foreground_leave_nothing_behind() -> Result<(), BoxError> {
     let world = world("delete").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     for how in [DeleteParams::background(), DeleteParams::foreground()] {
         deployed(&world).await?;
         world.api::<DynamoGraphDeployment>().delete("chat", &how).await?;
@@ -55,7 +55,7 @@ async fn background_and_foreground_leave_nothing_behind() -> Result<(), BoxError
 #[tokio::test]
 async fn orphans_stay_and_are_adopted_by_the_next_graph_of_the_name() -> Result<(), BoxError> {
     let world = world("orphan").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     deployed(&world).await?;
     let before = world.components().await?;
     world.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::orphan()).await?;
@@ -84,7 +84,7 @@ async fn orphans_stay_and_are_adopted_by_the_next_graph_of_the_name() -> Result<
 #[tokio::test]
 async fn the_finalizer_of_another_operator_blocks_no_deletion() -> Result<(), BoxError> {
     let world = world("finalizer").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     deployed(&world).await?;
     let finalizers = json!({ "metadata": { "finalizers": ["nvidia.com/finalizer"] } });
     let merge = (PatchParams::default(), Patch::Merge(&finalizers));

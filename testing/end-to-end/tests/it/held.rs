@@ -16,7 +16,7 @@ async fn a_restart_beside_an_old_watch_cache_takes_no_capacity_away() -> Result<
     let (first, runs) = (setting("DYNAMO_ROLLOUT_SEED", 1)?, setting("DYNAMO_HELD_RUNS", 2)?);
     let world = Arc::new(private_world("held").await?);
     let server = world.cluster.held_apiserver().await?;
-    let operators = world.operators().await?;
+    let operators = Operators::of(&world).await?;
     let mut wish = Wish::new(Kind::Deployment, 0, 4);
     wish.prefill = 2;
     world.apply(&wish.graph(NAMES[0])).await?;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, KillingProxy, World, world};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, KillingProxy, Operators, World, world};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{ResourceExt, api::ListParams};
 use tokio::task::JoinHandle;
@@ -21,7 +21,7 @@ const DECODE: i32 = 4;
 /// What is left in the end must not depend on who died when. The inventory of an undisturbed run is the expectation.
 async fn undisturbed() -> Result<Vec<String>, BoxError> {
     let world = world("undisturbed").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     for tag in ["1.0.0", "2.0.0", "3.0.0"] {
         world.apply(&disaggregated("chat", tag, PREFILL, DECODE)).await?;
         world.ready("chat").await?;

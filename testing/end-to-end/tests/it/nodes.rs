@@ -10,7 +10,7 @@ use std::{
 };
 
 use api_types::v1beta1::DynamoGraphDeployment;
-use end_to_end::{BoxError, World, world};
+use end_to_end::{BoxError, Operators, World, world};
 use kube::{
     ResourceExt,
     api::{Api, ListParams, Patch, PatchParams},
@@ -135,7 +135,7 @@ pub async fn world_with_sets(name: &str) -> Result<Option<World>, BoxError> {
 #[tokio::test]
 async fn an_edit_in_the_middle_of_an_edit_leaves_one_set_and_no_gap() -> Result<(), BoxError> {
     let Some(world) = world_with_sets("nodes-edit").await? else { return Ok(()) };
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     let player = Player::start(&world);
     world.apply(&spanning("1.0.0", 4)).await?;
     world.ready("chat").await?;
@@ -156,7 +156,7 @@ async fn an_edit_in_the_middle_of_an_edit_leaves_one_set_and_no_gap() -> Result<
 #[tokio::test]
 async fn groups_scale_to_zero_and_back() -> Result<(), BoxError> {
     let Some(world) = world_with_sets("nodes-zero").await? else { return Ok(()) };
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     let _player = Player::start(&world);
     world.apply(&spanning("1.0.0", 2)).await?;
     world.ready("chat").await?;

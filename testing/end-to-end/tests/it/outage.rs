@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use end_to_end::{BoxError, private_world};
+use end_to_end::{BoxError, Operators, private_world};
 
 use crate::graphs::disaggregated;
 
@@ -12,7 +12,7 @@ const OUTAGE: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn half_a_minute_without_api_server_loses_nothing() -> Result<(), BoxError> {
     let world = private_world("outage").await?;
-    let operators = world.operators().await?;
+    let operators = Operators::of(&world).await?;
     world.apply(&disaggregated("chat", "1.0.0", 1, 2)).await?;
     let before = world.ready("chat").await?;
     let pods = world.inventory().await?;

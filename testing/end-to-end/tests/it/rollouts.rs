@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use end_to_end::{BoxError, World, world};
+use end_to_end::{BoxError, Operators, World, world};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
     ResourceExt,
@@ -25,7 +25,7 @@ async fn generations(world: &World) -> Result<BTreeSet<String>, BoxError> {
 #[tokio::test]
 async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(), BoxError> {
     let world = world("revert").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     world.apply(&disaggregated("chat", "1.0.0", 1, 4)).await?;
     world.ready("chat").await?;
     let first = generations(&world).await?;
@@ -55,7 +55,7 @@ type Count = (String, bool, Option<i32>, i32);
 #[tokio::test]
 async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> Result<(), BoxError> {
     let world = world("whole").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     world.apply(&disaggregated("chat", "1.0.0", 4, 4)).await?;
     world.ready("chat").await?;
     let first = generations(&world).await?;
@@ -101,7 +101,7 @@ async fn deployments(world: &World) -> Result<BTreeSet<(String, String)>, BoxErr
 #[tokio::test]
 async fn replaced_metadata_orphans_no_generation_and_rolls_no_pod() -> Result<(), BoxError> {
     let world = world("replace").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     let mut graph = disaggregated("chat", "1.0.0", 1, 1);
     graph["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-operator-origin-version": "1.4.0" });
     world.apply(&graph).await?;
@@ -130,7 +130,7 @@ async fn pods(world: &World) -> Result<BTreeSet<String>, BoxError> {
 #[tokio::test]
 async fn recreate_never_runs_two_generations_at_once() -> Result<(), BoxError> {
     let world = world("recreate").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     let recreate = |tag: &str| {
         let mut graph = disaggregated("chat", tag, 1, 2);
         annotate_component(&mut graph, 2, "nvidia.com/deployment-strategy", "Recreate");
@@ -171,7 +171,7 @@ async fn recreate_never_runs_two_generations_at_once() -> Result<(), BoxError> {
 #[tokio::test]
 async fn scaling_to_zero_and_back_is_nothing_special() -> Result<(), BoxError> {
     let world = world("zero").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     for replicas in [2, 0, 1] {
         world.apply(&disaggregated("chat", "1.0.0", replicas, replicas)).await?;
         let graph = world.ready("chat").await?;
@@ -190,7 +190,7 @@ async fn scaling_to_zero_and_back_is_nothing_special() -> Result<(), BoxError> {
 #[tokio::test]
 async fn drift_is_repaired_and_foreign_metadata_stays() -> Result<(), BoxError> {
     let world = world("drift").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
     world.ready("chat").await?;
     let (components, deployments) = (world.api::<DynamoComponentDeployment>(), world.api::<Deployment>());

@@ -310,7 +310,7 @@ async fn run(seed: u64) -> Result<(), BoxError> {
     };
     let world = Arc::new(world);
     let _player = (kind == Kind::LeaderWorkerSet).then(|| Player::start(&world));
-    let operators = world.operators().await?;
+    let operators = Operators::of(&world).await?;
     let mut dice = Dice(seed);
     let mut wish = Wish { prefill: 2, ..Wish::new(kind, 0, 4) };
     world.apply(&wish.graph(NAMES[0])).await?;
@@ -392,7 +392,7 @@ fn half_placed(wish: Wish) -> Value {
 #[tokio::test]
 async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxError> {
     let world = Arc::new(world("back").await?);
-    let operators = world.operators().await?;
+    let operators = Operators::of(&world).await?;
     let [before, after] = [0, 1].map(|tag| Wish::new(Kind::Deployment, tag, 4));
     world.apply(&before.graph(NAMES[0])).await?;
     world.ready(NAMES[0]).await?;

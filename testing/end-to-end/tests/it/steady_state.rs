@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use end_to_end::{BoxError, World, world};
+use end_to_end::{BoxError, Operators, World, world};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::core::ApiResource;
 use serde_json::Value;
@@ -33,7 +33,7 @@ fn requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
 #[tokio::test]
 async fn a_ready_graph_causes_no_request() -> Result<(), BoxError> {
     let world = world("idle").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
     world.ready("chat").await?;
     let before = requests(&world)?;
@@ -57,7 +57,7 @@ async fn a_ready_graph_causes_no_request() -> Result<(), BoxError> {
 #[tokio::test]
 async fn the_same_yaml_again_writes_to_no_child() -> Result<(), BoxError> {
     let world = world("again").await?;
-    let operators = world.operators().await?;
+    let operators = Operators::of(&world).await?;
     let graph = disaggregated("chat", "1.0.0", 1, 1);
     world.apply(&graph).await?;
     world.ready("chat").await?;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use end_to_end::{BoxError, World, world};
+use end_to_end::{BoxError, Operators, World, world};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Resource, ResourceExt,
@@ -70,7 +70,7 @@ async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError
     until_available(world).await?;
     let graphs = world.api::<DynamoGraphDeployment>();
     let before = workloads(world).await?;
-    let operators = world.operators().await?;
+    let operators = Operators::of(world).await?;
 
     let graph = graphs.list(&ListParams::default()).await?.items.remove(0);
     let name = graph.name_any();

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use end_to_end::{BoxError, World, world};
+use end_to_end::{BoxError, Operators, World, world};
 use futures::StreamExt;
 use kube::{
     api::{Api, DynamicObject, PostParams, WatchEvent, WatchParams},
@@ -87,7 +87,7 @@ async fn a_new_object_of_every_kind_is_in_progress_before_any_controller_runs() 
 async fn a_graph_is_in_progress_from_its_first_event_until_it_is_ready() -> Result<(), BoxError> {
     let Some(executable) = program(Tool::Kstatus)? else { return Ok(()) };
     let world = world("kstatus-graph").await?;
-    let _operators = world.operators().await?;
+    let _operators = Operators::of(&world).await?;
     let graphs = api(&world, "v1beta1", "DynamoGraphDeployment");
     let mut events = graphs.watch(&WatchParams::default(), "0").await?.boxed();
     world

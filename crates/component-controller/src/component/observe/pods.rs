@@ -2,7 +2,7 @@
 
 use api_types::{labels, names, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
-    pods::{PodWatcher, PodsOf},
+    pods::{PodDiagnostics, PodsOf},
     warnings::Warning,
 };
 use k8s_openapi::api::core::v1::Pod;
@@ -29,7 +29,7 @@ pub fn pods_of(component: &DynamoComponentDeployment) -> PodsOf<'_> {
 /// Diagnoses why the pods of a component do not serve. Events are read only for what pods do not show: pods of groups
 /// that are not created, and volumes. `replicas` is the desired count.
 pub async fn diagnose(
-    watcher: &PodWatcher<Diagnosis>,
+    diagnostics: &PodDiagnostics<Diagnosis>,
     component: &DynamoComponentDeployment,
     replicas: i32,
     pods: &[Pod],
@@ -37,12 +37,12 @@ pub async fn diagnose(
     let namespace = component.namespace().unwrap_or_default();
     let desired = replicas.saturating_mul(component.spec.component.node_count());
     if WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet && lacks_pods(pods, desired) {
-        let warnings = watcher.warnings(&namespace, "StatefulSet", "FailedCreate", None).await;
+        let warnings = diagnostics.warnings(&namespace, "StatefulSet", "FailedCreate", None).await;
         if let Some(rejection) = rejection(&names::leader_worker_set(&component.name_any()), pods, &warnings) {
             return Some(rejection);
         }
     }
-    watcher.diagnose(pods).await
+    diagnostics.diagnose(pods).await
 }
 
 fn lacks_pods(pods: &[Pod], desired: i32) -> bool {

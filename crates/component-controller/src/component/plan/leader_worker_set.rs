@@ -2,7 +2,7 @@
 
 use api_types::annotations;
 use controller_kit::{
-    apply::{Desired, covers},
+    apply::{Desired, includes},
     read::Interruption,
 };
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(super) fn plan(
 /// Whether the templates are semantically equal.
 fn has_templates_of(live: &LeaderWorkerSet, rendered: &LeaderWorkerSet) -> bool {
     let (live, rendered) = (json!(live.spec.leader_worker_template), json!(rendered.spec.leader_worker_template));
-    covers(&live, &rendered) && covers(&rendered, &live)
+    includes(&live, &rendered) && includes(&rendered, &live)
 }
 
 /// The live LeaderWorkerSet with the desired replicas, while its templates cannot be rendered.

@@ -9,7 +9,7 @@ use api_types::{annotations, labels, names, v1alpha1::DynamoComponent};
 use bytes::Bytes;
 use controller_kit::{
     failure::ErrorType,
-    pods::{JobWaits, PodWatcher},
+    pods::{JobWaits, PodDiagnostics},
     pull_secrets::DATA_KEY,
     read::{Interruption, find, read},
     store::{Packed, Store},
@@ -60,7 +60,7 @@ pub struct Observer {
     /// For registries.
     pub registries: Registries,
     /// Diagnoses pods that do not start.
-    pub pods: PodWatcher<Diagnosis>,
+    pub pods: PodDiagnostics<Diagnosis>,
 }
 
 impl Observer {

@@ -31,7 +31,7 @@ fn observer(api_store: &str) -> Observer {
         settings: Arc::new(settings),
         outbound: Outbound::new(&outbound::Trust::default()).unwrap(),
         registries: Registries::default(),
-        pods: PodWatcher::new(client),
+        pods: PodDiagnostics::new(client),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Does the live object already hold everything we want? Compared leaf by leaf, as the API server would see it.
+//! Compares the desired with the live object, leaf by leaf, as the API server would.
 //!
 //! Fields that only the live object has are not ours and do not count. The API server fills in defaults and rewrites some
 //! values to a canonical form; both must not look like a difference, or every reconcile would write.
@@ -23,7 +23,7 @@ const ELEMENT_KEYS: &[&str] = &[
     "conditionType",
 ];
 
-/// Fields whose values are quantities, wherever they stand.
+/// Fields whose values are quantities, wherever they are.
 const QUANTITY_FIELDS: &[&str] =
     &["sizeLimit", "storage", "capacity", "cpu", "memory", "ephemeral-storage", "divisor", "averageValue"];
 
@@ -41,8 +41,8 @@ const TRUE_IF_ABSENT: &[&str] = &["allowPrivilegeEscalation", "automountServiceA
 /// `null`, `""`, `false`, `0`, `[]` and `{}` in `desired` equal an absent field, `false` only where absent means that. Lists of equal length are compared by
 /// position, others by the element's identity. Quantities are compared by value, and `8080` equals `"8080"`.
 #[must_use]
-pub fn covers(live: &Value, desired: &Value) -> bool {
-    differences(live, desired).is_empty()
+pub fn includes(live: &Value, desired: &Value) -> bool {
+    semantic_diff(live, desired).is_empty()
 }
 
 /// One leaf of the desired object that the live one does not have, or has with another value.
@@ -54,9 +54,9 @@ pub struct Difference {
     pub live: Option<Value>,
 }
 
-/// All leaves of `desired` that `live` does not hold. See [`covers`].
+/// All leaves of `desired` that `live` does not hold. See [`includes`].
 #[must_use]
-pub fn differences(live: &Value, desired: &Value) -> Vec<Difference> {
+pub fn semantic_diff(live: &Value, desired: &Value) -> Vec<Difference> {
     let mut walk = Walk { path: Vec::new(), found: Vec::new() };
     walk.value(Some(live), desired, false);
     walk.found
@@ -149,7 +149,7 @@ impl Walk {
     }
 }
 
-/// Ports are told apart by protocol too, which defaults to TCP.
+/// Ports differ by protocol too, which defaults to TCP.
 fn protocol(element: &Value) -> &str {
     element.get("protocol").and_then(Value::as_str).unwrap_or("TCP")
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{covers, differences};
+use super::{includes, semantic_diff};
 
 #[test]
 fn what_the_api_server_adds_or_rewrites_is_no_difference() {
@@ -40,7 +40,7 @@ fn what_the_api_server_adds_or_rewrites_is_no_difference() {
             json!({ "volumeMounts": [{ "name": "v", "mountPath": "/a" }, { "name": "v", "mountPath": "/b" }] }),
         ),
         (
-            "ports told apart by protocol",
+            "ports that differ by protocol",
             json!({ "ports": [
                 { "port": 53, "protocol": "UDP", "targetPort": 1 }, { "port": 53, "protocol": "TCP", "targetPort": 2 },
             ] }),
@@ -54,7 +54,7 @@ fn what_the_api_server_adds_or_rewrites_is_no_difference() {
         ("another finalizer", json!({ "finalizers": ["x", "ours"] }), json!({ "finalizers": ["ours"] })),
         ("a list without identity of equal length", json!({ "l": [{ "a": 1, "b": 2 }] }), json!({ "l": [{ "a": 1 }] })),
     ] {
-        assert_eq!(differences(&live, &desired), [], "{case}");
+        assert_eq!(semantic_diff(&live, &desired), [], "{case}");
     }
 }
 
@@ -103,7 +103,7 @@ fn real_differences_are_seen_where_they_are() {
         ),
         ("enableServiceLinks", json!({}), json!({ "enableServiceLinks": false })),
     ] {
-        let found: Vec<String> = differences(&live, &desired).into_iter().map(|d| d.path).collect();
+        let found: Vec<String> = semantic_diff(&live, &desired).into_iter().map(|d| d.path).collect();
         assert_eq!(found, [path], "{live} against {desired}");
     }
 }
@@ -166,12 +166,12 @@ fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
 proptest! {
     #[test]
     fn an_object_covers_itself(object in object()) {
-        prop_assert_eq!(differences(&object, &object), vec![]);
+        prop_assert_eq!(semantic_diff(&object, &object), vec![]);
     }
 
     #[test]
     fn what_others_add_does_not_matter(object in object()) {
-        prop_assert_eq!(differences(&with_extras(&object), &object), vec![]);
+        prop_assert_eq!(semantic_diff(&with_extras(&object), &object), vec![]);
     }
 
     #[test]
@@ -181,8 +181,8 @@ proptest! {
         prop_assume!(!all.is_empty());
         let mut desired = object.clone();
         *desired.pointer_mut(&all[pick.index(all.len())]).unwrap() = json!("another value");
-        prop_assert!(!covers(&object, &desired));
-        prop_assert!(!covers(&with_extras(&object), &desired));
+        prop_assert!(!includes(&object, &desired));
+        prop_assert!(!includes(&with_extras(&object), &desired));
     }
 
     #[test]
@@ -192,6 +192,6 @@ proptest! {
         prop_assume!(!all.is_empty());
         let mut live = object.clone();
         *live.pointer_mut(&all[pick.index(all.len())]).unwrap() = Value::Null;
-        prop_assert!(!covers(&live, &object));
+        prop_assert!(!includes(&live, &object));
     }
 }

@@ -5,18 +5,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Difference, ObjectId, plan::fingerprint};
-use crate::store::{CacheView, Key, Shown};
+use super::{Difference, plan::fingerprint};
+use crate::{
+    request::{CORRECTIONS_WINDOW, MAX_CORRECTIONS, ObjectId},
+    store::{CacheView, Key, Shown},
+};
 
 /// A write that no cache has shown after this long is taken as lost; the next decision then rests on the cache as it is.
 /// That is safe: creation looks again, and updates and deletions carry the uid.
 pub(super) const EXPIRY: Duration = Duration::from_secs(5);
-
-/// Drift of one object is corrected this often within [`CORRECTIONS_WINDOW`]; then another controller is at work.
-pub(super) const MAX_CORRECTIONS: u32 = 10;
-
-/// The time in which corrections of drift are counted.
-pub(super) const CORRECTIONS_WINDOW: Duration = Duration::from_secs(60);
 
 /// Everything remembered, by uid of the reconciled object.
 #[derive(Debug, Default)]
@@ -28,9 +25,9 @@ pub(super) struct Memory {
 struct Parent {
     writes: HashMap<GroupKind, Written>,
     removals: HashMap<String, Removal>,
-    settled: HashMap<ObjectId, Settled>,
+    residuals: HashMap<ObjectId, Residual>,
     corrections: HashMap<ObjectId, Corrections>,
-    /// Since when the first word on it has been held back.
+    /// Since when its first status has been delayed.
     begun: Option<Instant>,
     reported: Option<Instant>,
     /// The marks of a predecessor on objects, by uid, whose fields are ours by now.
@@ -56,7 +53,7 @@ struct Removal {
 
 /// After we applied `desired`, the live object still differed from it like this.
 #[derive(Debug, PartialEq)]
-struct Settled {
+struct Residual {
     desired: String,
     residue: String,
 }
@@ -123,18 +120,18 @@ impl Memory {
     }
 
     /// Remembers how the live object still differs right after we applied `desired`.
-    pub(super) fn settle(&mut self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) {
-        let settled = &mut self.parents.entry(parent.to_owned()).or_default().settled;
+    pub(super) fn record_residual(&mut self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) {
+        let residuals = &mut self.parents.entry(parent.to_owned()).or_default().residuals;
         if left.is_empty() {
-            settled.remove(id);
+            residuals.remove(id);
         } else {
-            settled.insert(id.clone(), Settled { desired: desired.to_owned(), residue: residue(left) });
+            residuals.insert(id.clone(), Residual { desired: desired.to_owned(), residue: residue(left) });
         }
     }
 
     /// True if the API server left exactly these differences the last time we applied the same: asking again is useless.
-    pub(super) fn is_settled(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
-        let known = self.parents.get(parent).and_then(|memory| memory.settled.get(id));
+    pub(super) fn is_residual(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
+        let known = self.parents.get(parent).and_then(|memory| memory.residuals.get(id));
         !left.is_empty() && known.is_some_and(|known| known.desired == desired && known.residue == residue(left))
     }
 
@@ -159,7 +156,7 @@ impl Memory {
         self.parents.get(parent).and_then(|memory| memory.inherited.get(uid)).is_some_and(|known| known == marks)
     }
 
-    /// For how long the first word on this parent has been held back.
+    /// For how long the first status of this parent has been delayed.
     pub(super) fn held_back(&mut self, parent: &str, now: Instant) -> Duration {
         let begun = self.parents.entry(parent.to_owned()).or_default().begun.get_or_insert(now);
         now.saturating_duration_since(*begun)

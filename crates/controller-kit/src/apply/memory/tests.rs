@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::{CORRECTIONS_WINDOW, EXPIRY, MAX_CORRECTIONS, Memory};
 use crate::{
-    apply::{Difference, ObjectId},
+    apply::Difference,
+    request::ObjectId,
     store::{CacheView, Key, Shown},
 };
 
@@ -44,7 +45,7 @@ fn a_write_is_waited_for_until_the_cache_has_seen_it() {
     assert_eq!(memory.stale("p", &[&deployments(11)], now), Some(EXPIRY), "the newer write counts");
     assert_eq!(memory.stale("other", &[&deployments(11)], now), None, "other parents do not wait");
     assert_eq!(memory.stale("p", &[&deployments(12)], now), None);
-    assert_eq!(memory.stale("p", &[&deployments(11)], now), None, "what was seen once is settled");
+    assert_eq!(memory.stale("p", &[&deployments(11)], now), None, "what was seen once stays seen");
 }
 
 #[test]
@@ -81,14 +82,14 @@ fn only_the_very_same_difference_is_settled() {
     let mut memory = Memory::default();
     let left = |value: &str| vec![Difference { path: "spec.x".into(), live: Some(value.into()) }];
     let object = id("Deployment", "a");
-    memory.settle("p", &object, "wish", &left("rounded"));
-    assert!(memory.is_settled("p", &object, "wish", &left("rounded")));
-    assert!(!memory.is_settled("p", &object, "wish", &left("drifted")), "somebody changed it");
-    assert!(!memory.is_settled("p", &object, "other wish", &left("rounded")), "we want something else");
-    assert!(!memory.is_settled("p", &object, "wish", &[]), "nothing left to be settled");
-    assert!(!memory.is_settled("p", &id("Deployment", "b"), "wish", &left("rounded")));
-    memory.settle("p", &object, "wish", &[]);
-    assert!(!memory.is_settled("p", &object, "wish", &left("rounded")));
+    memory.record_residual("p", &object, "wish", &left("rounded"));
+    assert!(memory.is_residual("p", &object, "wish", &left("rounded")));
+    assert!(!memory.is_residual("p", &object, "wish", &left("drifted")), "another writer changed it");
+    assert!(!memory.is_residual("p", &object, "other wish", &left("rounded")), "the desired object is another");
+    assert!(!memory.is_residual("p", &object, "wish", &[]), "no difference is no residual");
+    assert!(!memory.is_residual("p", &id("Deployment", "b"), "wish", &left("rounded")));
+    memory.record_residual("p", &object, "wish", &[]);
+    assert!(!memory.is_residual("p", &object, "wish", &left("rounded")));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::covers::{Difference, differences};
+use super::diff::{Difference, semantic_diff};
 
 /// Annotation with the fingerprint of what we applied last. Removing a field from the desired object changes it, which
 /// comparing leaves alone would not show.
@@ -30,7 +30,7 @@ pub enum Write {
         /// What we wait for.
         reason: String,
     },
-    /// It belongs to somebody else.
+    /// It has another owner.
     Conflict {
         /// Whose it is.
         reason: String,
@@ -56,7 +56,7 @@ pub fn plan_write(desired: &Value, live: Option<&Value>, parent_uid: &str, adopt
     if live.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
         return Write::Wait { reason: "it is being deleted".to_owned() };
     }
-    let differences = differences(live, desired);
+    let differences = semantic_diff(live, desired);
     if differences.is_empty() && fingerprint_of(live) == fingerprint_of(desired) {
         return Write::Skip;
     }
@@ -174,7 +174,7 @@ fn canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// A null in a server-side apply is a field we want to own with no value; nobody here means that.
+/// A null in a server-side apply is a field that we own without a value, which is never desired here.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -9,8 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::ObjectId;
-use crate::failure::NOT_DECLARED;
+use crate::{failure::NOT_DECLARED, request::ObjectId};
 
 /// After this long, a write that is due anyway is tried with everything again: the CustomResourceDefinition may be newer by now.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(300);
@@ -100,7 +99,7 @@ fn kind_of(id: &ObjectId) -> (String, String) {
     (id.group.clone(), id.kind.clone())
 }
 
-/// Where a field stands, from the status on.
+/// Path of a field below the status.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct FieldPath(Vec<Step>);
 

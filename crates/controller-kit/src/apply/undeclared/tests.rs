@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::{Refused, TRY_AGAIN_AFTER, Undeclared, undeclared};
-use crate::apply::ObjectId;
+use crate::request::ObjectId;
 
 const ONE: &str = "failed to create typed patch object (team-a/m; nvidia.com/v1alpha1, Kind=DynamoModel): \
                    .status.adapter: field not declared in schema";
@@ -80,7 +80,7 @@ fn a_field_counts_as_declared_once_a_status_with_it_was_taken() {
     assert_eq!(
         known.refused(&id("DynamoModel"), &both, &mut whole.clone(), later).news,
         [""; 0],
-        "nothing new to tell"
+        "nothing new to report"
     );
     assert_eq!(known.accepted(&id("DynamoModel"), &json!({ "ready": 1 })), [""; 0]);
     assert_eq!(known.accepted(&id("DynamoModel"), &json!({ "adapter": {} })), ["status.adapter"]);

@@ -11,7 +11,7 @@ use std::{
 use kube::{Resource, runtime::watcher::Event};
 use tokio::sync::watch;
 
-use super::{Key, watch::controller_owner};
+use super::{Key, packed::controller_owner};
 
 /// An object that appeared, changed or went.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Shared<O> {
     served: AtomicBool,
 }
 
-/// What the apply engine wants to know of a cache.
+/// What the apply engine reads of a cache.
 pub trait CacheView: Send + Sync {
     /// Group and kind of the objects.
     fn group_kind(&self) -> (&str, &str);

@@ -30,11 +30,11 @@ fn listed(store: &Store<Object>, objects: Vec<Object>) -> Vec<Change<Object>> {
 }
 
 /// Changes as `name: version before -> version after`, sorted.
-fn told(changes: Vec<Change<Object>>) -> Vec<String> {
+fn texts(changes: Vec<Change<Object>>) -> Vec<String> {
     let version = |object: &Option<std::sync::Arc<Object>>| {
         object.as_ref().and_then(|o| o.metadata.resource_version.clone()).unwrap_or("-".into())
     };
-    let mut told: Vec<String> = changes
+    let mut texts: Vec<String> = changes
         .iter()
         .map(|change| {
             let object = change.after.as_ref().or(change.before.as_ref()).unwrap();
@@ -42,8 +42,8 @@ fn told(changes: Vec<Change<Object>>) -> Vec<String> {
             format!("{name}: {} -> {}", version(&change.before), version(&change.after))
         })
         .collect();
-    told.sort();
-    told
+    texts.sort();
+    texts
 }
 
 fn children(store: &Store<Object>, uid: &str) -> Vec<String> {
@@ -62,10 +62,10 @@ fn ready_after_the_first_complete_list_even_an_empty_one() {
 #[test]
 fn objects_appear_change_and_go() {
     let store = Store::new();
-    assert_eq!(told(listed(&store, vec![object("a", 1, None), object("b", 2, None)])), ["a: - -> 1", "b: - -> 2"]);
-    assert_eq!(told(store.handle(Event::Apply(object("a", 3, None)))), ["a: 1 -> 3"]);
-    assert_eq!(told(store.handle(Event::Delete(object("b", 4, None)))), ["b: 2 -> -"]);
-    assert_eq!(told(store.handle(Event::Delete(object("never-seen", 5, None)))), [""; 0]);
+    assert_eq!(texts(listed(&store, vec![object("a", 1, None), object("b", 2, None)])), ["a: - -> 1", "b: - -> 2"]);
+    assert_eq!(texts(store.handle(Event::Apply(object("a", 3, None)))), ["a: 1 -> 3"]);
+    assert_eq!(texts(store.handle(Event::Delete(object("b", 4, None)))), ["b: 2 -> -"]);
+    assert_eq!(texts(store.handle(Event::Delete(object("never-seen", 5, None)))), [""; 0]);
     assert_eq!(store.len(), 1);
     assert_eq!(store.get(&Key::new("n", "a")).unwrap().metadata.resource_version.as_deref(), Some("3"));
 }
@@ -75,7 +75,7 @@ fn a_second_list_tells_what_was_missed_and_nothing_else() {
     let store = Store::new();
     listed(&store, vec![object("same", 1, None), object("gone", 2, Some("p")), object("changed", 3, None)]);
     let second = vec![object("same", 1, None), object("changed", 7, None), object("new", 8, None)];
-    assert_eq!(told(listed(&store, second)), ["changed: 3 -> 7", "gone: 2 -> -", "new: - -> 8"]);
+    assert_eq!(texts(listed(&store, second)), ["changed: 3 -> 7", "gone: 2 -> -", "new: - -> 8"]);
     assert!(children(&store, "p").is_empty());
 }
 
@@ -84,7 +84,7 @@ fn a_list_that_broke_off_is_forgotten() {
     let store = Store::new();
     store.handle(Event::Init);
     store.handle(Event::InitApply(object("half", 1, None)));
-    assert_eq!(told(listed(&store, vec![object("whole", 2, None)])), ["whole: - -> 2"]);
+    assert_eq!(texts(listed(&store, vec![object("whole", 2, None)])), ["whole: - -> 2"]);
     assert_eq!(store.len(), 1);
 }
 

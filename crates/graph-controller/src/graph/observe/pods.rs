@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api_types::{labels, v1beta1::DynamoGraphDeployment};
-use controller_kit::pods::{PodWatcher, PodsOf};
+use controller_kit::pods::{PodDiagnostics, PodsOf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
@@ -20,7 +20,7 @@ pub fn pods_of(graph: &DynamoGraphDeployment) -> PodsOf<'_> {
 }
 
 /// The most urgent trouble of each component; `None` if all pods serve.
-pub async fn troubles(watcher: &PodWatcher<Troubles>, pods: Vec<Pod>) -> Option<Troubles> {
+pub async fn troubles(diagnostics: &PodDiagnostics<Troubles>, pods: Vec<Pod>) -> Option<Troubles> {
     let mut by_component: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
     for pod in pods {
         let Some(component) = pod.labels().get(labels::COMPONENT).cloned() else { continue };
@@ -28,7 +28,7 @@ pub async fn troubles(watcher: &PodWatcher<Troubles>, pods: Vec<Pod>) -> Option<
     }
     let mut all = Troubles::new();
     for (component, pods) in by_component {
-        all.extend(watcher.diagnose(&pods).await.map(|trouble| (component, trouble)));
+        all.extend(diagnostics.diagnose(&pods).await.map(|trouble| (component, trouble)));
     }
     Some(all).filter(|all| !all.is_empty())
 }
@@ -41,9 +41,9 @@ mod tests {
 
     use super::*;
 
-    /// Nobody answers there, and nobody is asked.
-    fn watcher() -> PodWatcher<Troubles> {
-        PodWatcher::new(Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap())
+    /// No server listens there, and no request is sent.
+    fn diagnostics() -> PodDiagnostics<Troubles> {
+        PodDiagnostics::new(Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap())
     }
 
     #[tokio::test]
@@ -57,11 +57,11 @@ mod tests {
         };
         let serving: Pod =
             serde_json::from_value(json!({ "metadata": { "labels": { labels::COMPONENT: "C" } } })).unwrap();
-        assert_eq!(troubles(&watcher(), vec![serving.clone()]).await, None);
+        assert_eq!(troubles(&diagnostics(), vec![serving.clone()]).await, None);
         let (gated, unplaced) = ("SchedulingGated", "Unschedulable");
         let pods =
             vec![pod("a-1", json!("A"), gated), pod("a-2", json!("A"), unplaced), pod("b", json!("B"), gated), serving];
-        let found = troubles(&watcher(), pods).await.unwrap();
+        let found = troubles(&diagnostics(), pods).await.unwrap();
         let causes: Vec<_> = found.iter().map(|(name, trouble)| (name.as_str(), trouble.cause)).collect();
         assert_eq!(causes, [("A", Cause::Unschedulable), ("B", Cause::Gated)]);
         assert_eq!(found["A"].message, "pod a-2: no node");

@@ -16,7 +16,7 @@ use api_types::{
 use controller_kit::{
     apply::{Applier, Error, ObjectId, timed},
     failure::Class,
-    pods::PodWatcher,
+    pods::PodDiagnostics,
     read::Interruption,
     store::{Key, Packed, Store},
 };
@@ -66,7 +66,7 @@ pub struct Observer {
     /// The caches.
     pub caches: Caches,
     gpus: Gpus,
-    pods: Arc<PodWatcher<Diagnosis>>,
+    pods: Arc<PodDiagnostics<Diagnosis>>,
     settings: Arc<Settings>,
     /// Since when outputs are missing, by the uid of the request.
     missing: Arc<Mutex<HashMap<String, Instant>>>,
@@ -76,7 +76,7 @@ impl Observer {
     /// Reads from these caches.
     pub fn new(client: Client, applier: Applier, caches: Caches, settings: Arc<Settings>) -> Self {
         let gpus = Gpus::new(client.clone(), &settings);
-        let pods = Arc::new(PodWatcher::new(client.clone()));
+        let pods = Arc::new(PodDiagnostics::new(client.clone()));
         Self { client, applier, caches, gpus, pods, settings, missing: Arc::default() }
     }
 

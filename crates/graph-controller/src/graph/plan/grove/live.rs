@@ -6,7 +6,7 @@ use api_types::{
     labels,
     v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec, KvTransferPolicy},
 };
-use controller_kit::apply::covers;
+use controller_kit::apply::includes;
 use k8s_openapi::api::core::v1::LocalObjectReference;
 use serde_json::{Value, json};
 use workload::is_operators_program;
@@ -146,5 +146,5 @@ fn author_says(author: &ComponentSpec, annotation: &str) -> bool {
 pub(super) fn runs_the_same(one: &PodCliqueTemplate, other: &PodCliqueTemplate) -> bool {
     let pods = |clique: &PodCliqueTemplate| json!({ "labels": clique.labels, "annotations": clique.annotations, "spec": clique.spec.pod_spec });
     let (one, other) = (pods(one), pods(other));
-    covers(&one, &other) && covers(&other, &one)
+    includes(&one, &other) && includes(&other, &one)
 }

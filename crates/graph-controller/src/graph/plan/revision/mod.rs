@@ -11,7 +11,7 @@ use api_types::{
     names::GenerationSuffix,
     v1beta1::{CheckpointDeletionPolicy, ComponentSpec, DynamoComponentDeployment},
 };
-use controller_kit::apply::covers;
+use controller_kit::apply::includes;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -142,8 +142,8 @@ fn holds(graph: &ValidGraph<'_>, suffix: Option<&GenerationSuffix>, members: &[&
         let asked = wanted_like(graph, component, suffix, member);
         let (want, live) = (identity(&asked), identity(member));
         // Others may have put labels on the object; what makes pods what they are stands in the spec.
-        let same_spec = covers(&want["spec"], &live["spec"]) && covers(&live["spec"], &want["spec"]);
-        member.name_any() == asked.name_any() && same_spec && covers(&live, &want)
+        let same_spec = includes(&want["spec"], &live["spec"]) && includes(&live["spec"], &want["spec"]);
+        member.name_any() == asked.name_any() && same_spec && includes(&live, &want)
     })
 }
 
