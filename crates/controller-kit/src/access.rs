@@ -128,6 +128,24 @@ const MARKERS: NamedAccess = NamedAccess {
     why: "who serves a namespace",
 };
 
+/// Every process that serves metrics asks the API server about its clients. Both kinds belong to the cluster.
+pub const METRICS: &[Access] = &[
+    Access {
+        group: "authentication.k8s.io",
+        resource: "tokenreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: "finds out whose token a client of the metrics has shown",
+    },
+    Access {
+        group: "authorization.k8s.io",
+        resource: "subjectaccessreviews",
+        subresource: None,
+        verbs: &[Verb::Create],
+        why: "checks whether that user may read metrics",
+    },
+];
+
 /// Where the rights hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleScope<'a> {
@@ -138,7 +156,7 @@ pub enum RoleScope<'a> {
 }
 
 /// The role that grants exactly `access`, and that the marker Leases of namespaces may be followed, which every process
-/// does ([`crate::scope`]). Lines of one resource are merged, resources of one group with the same verbs share
+/// does ([`crate::scope`]). In the whole cluster it grants [`METRICS`], too. Lines of one resource are merged, resources of one group with the same verbs share
 /// a rule; the order is that of groups and names.
 #[must_use]
 pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
@@ -149,7 +167,8 @@ pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
 #[must_use]
 pub fn role_with(name: &str, scope: RoleScope<'_>, access: &[Access], named: &[NamedAccess]) -> Value {
     let mut verbs: BTreeMap<(&str, String), BTreeSet<Verb>> = BTreeMap::new();
-    for line in access {
+    let metrics = if scope == RoleScope::Cluster { METRICS } else { &[] };
+    for line in access.iter().chain(metrics) {
         verbs.entry((line.group, line.path())).or_default().extend(line.verbs);
     }
     let mut rules: BTreeMap<(&str, Vec<Verb>), Vec<String>> = BTreeMap::new();
@@ -258,6 +277,18 @@ mod tests {
               - watch
               - patch
             - apiGroups:
+              - authentication.k8s.io
+              resources:
+              - tokenreviews
+              verbs:
+              - create
+            - apiGroups:
+              - authorization.k8s.io
+              resources:
+              - subjectaccessreviews
+              verbs:
+              - create
+            - apiGroups:
               - nvidia.com
               resources:
               - components
@@ -300,7 +331,7 @@ mod tests {
             verbs: &[Verb::Bind],
             why: "test",
         };
-        let role = role_with("r", RoleScope::Cluster, &[], &[named]);
+        let role = role_with("r", RoleScope::Namespace("n"), &[], &[named]);
         let rule = &role["rules"][0];
         assert_eq!((&rule["resourceNames"], &rule["verbs"]), (&json!(["planner"]), &json!(["bind"])), "{role}");
         assert_eq!(role["rules"].as_array().map(Vec::len), Some(2), "and the markers: {role}");

@@ -50,7 +50,9 @@ async fn controller(context: Context) -> Result<(), Never> {
 #[test]
 fn the_process_itself() {
     let Ok(kubeconfig) = std::env::var(ROLE) else { return };
-    let flags = ["kit", "--kubeconfig", &kubeconfig, "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"];
+    let config = format!("{kubeconfig}.config");
+    let flags = ["--kubeconfig", &kubeconfig, "--config", &config];
+    let flags = ["kit", "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"].into_iter().chain(flags);
     let code = process::run("kit-test", &Args::parse_from(flags).common, controller);
     assert_eq!(code, ExitCode::SUCCESS);
 }
@@ -65,6 +67,12 @@ fn start() -> (Child, PathBuf) {
         "users": [{ "name": "u", "user": {} }],
     });
     std::fs::write(&file, config.to_string()).unwrap();
+    // Without an API server nobody may read metrics that are secured.
+    let config = serde_json::json!({
+        "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
+        "server": { "metrics": { "secure": false } },
+    });
+    std::fs::write(format!("{}.config", file.display()), config.to_string()).unwrap();
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_process_itself", "--nocapture"])
         .env(ROLE, &file)
@@ -102,6 +110,7 @@ fn get(address: &str, path: &str) -> String {
 fn without_an_api_server_it_is_alive_not_ready_and_stops_at_the_first_signal() {
     let (mut child, kubeconfig) = start();
     let (address, mut log) = address(&mut child);
+    std::fs::remove_file(format!("{}.config", kubeconfig.display())).unwrap();
     std::fs::remove_file(kubeconfig).unwrap();
     assert!(get(&address, "/healthz").starts_with("HTTP/1.1 200"), "alive");
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -31,7 +31,7 @@ pub struct CommonArgs {
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_HEALTH_ADDRESS", default_value = "0.0.0.0:8081", global = true)]
     pub health_address: SocketAddr,
 
-    /// Where /metrics is served, as plain HTTP
+    /// Where /metrics is served, by HTTPS unless server.metrics.secure of the configuration is false
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_METRICS_ADDRESS", default_value = "0.0.0.0:8080", global = true)]
     pub metrics_address: SocketAddr,
 

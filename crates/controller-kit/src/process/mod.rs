@@ -1,8 +1,10 @@
 //! One process: flags, logs, client, servers for health and metrics, signals.
 
 mod args;
+mod authorization;
 mod connection;
 mod server;
+mod tls;
 
 use std::{future::Future, io::IsTerminal, process::ExitCode, sync::Arc, time::Duration};
 
@@ -13,7 +15,8 @@ use kube::{
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-pub use self::args::CommonArgs;
+pub use self::{args::CommonArgs, tls::TlsError};
+use self::{authorization::Authorizer, server::Protection};
 use crate::{
     context::{Context, GRACE, Readiness, Shutdown},
     leader,
@@ -57,6 +60,9 @@ pub enum StartError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The certificate for metrics.
+    #[error("cannot serve metrics over TLS: {0}")]
+    Tls(#[from] tls::TlsError),
     /// The operating system.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -170,7 +176,8 @@ where
     let fence = Fence::new(&scope, &settings);
     let client = client(name, args, &fence).await?;
     let (readiness, metrics) = (Readiness::default(), Metrics::new());
-    server::start(args.health_address, args.metrics_address, &readiness, &metrics).await?;
+    let protection = protection(name, args, &settings).await?;
+    server::start(args.health_address, args.metrics_address, &readiness, &metrics, protection).await?;
     fence.follow(client.clone(), &scope);
     info!(name, version = env!("CARGO_PKG_VERSION"), ?scope, "starting");
     let context = Context {
@@ -185,6 +192,19 @@ where
         concurrency: args.concurrency.get(),
     };
     Ok(until_done(start(context), &shutdown, grace).await)
+}
+
+/// How metrics are protected, unless the configuration says that they are not.
+async fn protection(
+    name: &str,
+    args: &CommonArgs,
+    settings: &OperatorConfiguration,
+) -> Result<Option<Protection>, StartError> {
+    if !settings.server.metrics.secure {
+        return Ok(None);
+    }
+    let authorizer = Authorizer::new(install_client(name, args).await?);
+    Ok(Some(Protection { tls: tls::acceptor()?, authorizer }))
 }
 
 /// The deadline is ours alone: nothing that the controllers do or wait for can prolong it.

@@ -1,25 +1,32 @@
-//! Plain HTTP for probes and metrics. Any pod of the cluster may connect, so connections are few and short.
+//! Plain HTTP for probes, and HTTPS or plain HTTP for metrics. Any pod of the cluster may connect, so connections are few and short.
 
-use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::Bytes,
     extract::State,
-    http::{StatusCode, header::CONTENT_TYPE},
-    response::IntoResponse,
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
     routing::get,
 };
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::Mutex,
     task::JoinHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
+use tokio_rustls::TlsAcceptor;
 use tower::Service;
 use tracing::{info, warn};
 
-use super::{Readiness, StartError};
+use super::{
+    Readiness, StartError,
+    authorization::{Authorizer, PATH, Refusal},
+};
 use crate::metrics::Metrics;
 
 /// The type of the OpenMetrics text format.
@@ -30,27 +37,46 @@ const CONNECTIONS: usize = 64;
 const LIFETIME: Duration = Duration::from_secs(10);
 /// The most that is read of the head of a request.
 const HEAD: usize = 16 << 10;
+/// How long a text of the metrics is served before another one is made: that takes time for each object of the caches.
+const FRESH: Duration = Duration::from_secs(1);
 /// After an accept that failed, for example because there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How metrics are protected: by TLS, and by reviews of clients.
+pub(super) struct Protection {
+    pub(super) tls: TlsAcceptor,
+    pub(super) authorizer: Authorizer,
+}
+
+/// Metrics as they are served. Cheap to clone; all clones are one.
+#[derive(Clone)]
+struct Served {
+    metrics: Metrics,
+    authorizer: Option<Authorizer>,
+    text: Arc<Mutex<Option<(Instant, Bytes)>>>,
+}
+
 /// Listens before it returns; requests are answered in the background. Each address serves its own paths; if both
-/// addresses are one, it serves all.
+/// addresses are one and nothing is protected, it serves all.
 pub(super) async fn start(
     health: SocketAddr,
     metrics: SocketAddr,
     readiness: &Readiness,
     registry: &Metrics,
+    protection: Option<Protection>,
 ) -> Result<(), StartError> {
-    let (probes, numbers) = (probes(readiness.clone()), numbers(registry.clone()));
-    let servers = if health == metrics {
-        vec![(health, "health and metrics", probes.merge(numbers))]
+    let probes = probes(readiness.clone());
+    let (tls, authorizer) = protection.map(|Protection { tls, authorizer }| (tls, authorizer)).unzip();
+    let numbers = numbers(registry.clone(), authorizer);
+    let servers = if health == metrics && tls.is_none() {
+        vec![(health, "health and metrics", probes.merge(numbers), None)]
     } else {
-        vec![(health, "health", probes), (metrics, "metrics", numbers)]
+        vec![(health, "health", probes, None), (metrics, "metrics", numbers, tls)]
     };
-    for (address, what, router) in servers {
+    for (address, what, router, tls) in servers {
         let listener = TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, source })?;
-        info!(address = %listener.local_addr().unwrap_or(address), "serving {what}");
-        tokio::spawn(accept(listener, router));
+        info!(address = %listener.local_addr().unwrap_or(address), tls = tls.is_some(), "serving {what}");
+        tokio::spawn(accept(listener, tls, router));
     }
     Ok(())
 }
@@ -60,11 +86,12 @@ fn probes(readiness: Readiness) -> Router {
     ready.route("/healthz", get(|| async { "ok" }))
 }
 
-fn numbers(metrics: Metrics) -> Router {
-    Router::new().route("/metrics", get(show_metrics)).with_state(metrics)
+fn numbers(metrics: Metrics, authorizer: Option<Authorizer>) -> Router {
+    let served = Served { metrics, authorizer, text: Arc::default() };
+    Router::new().route(PATH, get(show_metrics)).with_state(served)
 }
 
-async fn accept(listener: TcpListener, router: Router) {
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
     let mut open = VecDeque::<JoinHandle<()>>::new();
     loop {
         let stream = match listener.accept().await {
@@ -81,21 +108,50 @@ async fn accept(listener: TcpListener, router: Router) {
         if let Some(oldest) = (open.len() >= CONNECTIONS).then(|| open.pop_front()).flatten() {
             oldest.abort();
         }
-        let router = router.clone();
+        let (tls, router) = (tls.clone(), router.clone());
         open.push_back(tokio::spawn(async move {
             // A client that is gone or too slow is not worth a log line.
-            let _ = timeout(LIFETIME, answer(stream, router)).await;
+            let _ = timeout(LIFETIME, talk(stream, tls, router)).await;
         }));
     }
 }
 
-async fn answer(stream: TcpStream, router: Router) -> Result<(), hyper::Error> {
+/// Serves one connection. Its errors are those of the client.
+async fn talk(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router) {
+    let _ = match tls {
+        None => answer(stream, router).await,
+        Some(tls) => match tls.accept(stream).await {
+            Ok(stream) => answer(stream, router).await,
+            Err(_) => return,
+        },
+    };
+}
+
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) -> Result<(), hyper::Error> {
     let service = service_fn(move |request| router.clone().call(request));
     http1::Builder::new().keep_alive(false).max_buf_size(HEAD).serve_connection(TokioIo::new(stream), service).await
 }
 
-async fn show_metrics(State(metrics): State<Metrics>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, OPEN_METRICS)], metrics.text())
+async fn show_metrics(State(served): State<Served>, headers: HeaderMap) -> Result<Response, Refusal> {
+    if let Some(authorizer) = &served.authorizer {
+        authorizer.authorize(&headers).await?;
+    }
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], served.text().await).into_response())
+}
+
+impl Served {
+    /// The metrics as of at most [`FRESH`] ago.
+    async fn text(&self) -> Bytes {
+        let mut last = self.text.lock().await;
+        match &*last {
+            Some((at, text)) if at.elapsed() < FRESH => text.clone(),
+            _ => {
+                let text = Bytes::from(self.metrics.text());
+                *last = Some((Instant::now(), text.clone()));
+                text
+            }
+        }
+    }
 }
 
 async fn show_ready(State(readiness): State<Readiness>) -> impl IntoResponse {
@@ -117,8 +173,8 @@ mod tests {
     async fn started() -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = probes(Readiness::default()).merge(numbers(Metrics::new()));
-        tokio::spawn(accept(listener, router));
+        let router = probes(Readiness::default()).merge(numbers(Metrics::new(), None));
+        tokio::spawn(accept(listener, None, router));
         address
     }
 
@@ -154,14 +210,25 @@ mod tests {
 
     #[tokio::test]
     async fn each_address_serves_its_own_paths() {
+        let numbers = numbers(Metrics::new(), None);
         for (router, served, other) in
-            [(probes(Readiness::default()), "/healthz", "/metrics"), (numbers(Metrics::new()), "/metrics", "/readyz")]
+            [(probes(Readiness::default()), "/healthz", "/metrics"), (numbers, "/metrics", "/readyz")]
         {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap();
-            tokio::spawn(accept(listener, router));
+            tokio::spawn(accept(listener, None, router));
             assert!(asked(address, served).await.starts_with("HTTP/1.1 200"), "{served}");
             assert!(asked(address, other).await.starts_with("HTTP/1.1 404"), "{other}");
         }
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_text_of_the_metrics_is_made_once_a_second() {
+        let metrics = Metrics::new();
+        let served = Served { metrics: metrics.clone(), authorizer: None, text: Arc::default() };
+        let before = served.text().await;
+        metrics.write_skipped("Service");
+        assert_eq!(served.text().await, before);
+        tokio::time::advance(FRESH).await;
+        assert_ne!(served.text().await, before);
     }
 }

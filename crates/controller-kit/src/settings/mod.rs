@@ -29,7 +29,7 @@ pub use self::{
     features::{Feature, Gpu, Orchestrators},
     grove::Grove,
     network::{Dns, Ingress, Istio, ServiceMesh, TlsMode},
-    server::{CertProvisionMode, Mpi, Server, Webhook},
+    server::{CertProvisionMode, MetricsServer, Mpi, Server, Webhook},
 };
 use crate::yaml;
 

@@ -7,8 +7,25 @@ use serde::Deserialize;
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Server {
+    /// Metrics.
+    pub metrics: MetricsServer,
     /// Admission and conversion.
     pub webhook: Webhook,
+}
+
+/// How metrics are served.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct MetricsServer {
+    /// Whether metrics are served over HTTPS, to clients with a token of a user who may `get` `/metrics`. Default true.
+    pub secure: bool,
+}
+
+impl Default for MetricsServer {
+    fn default() -> Self {
+        Self { secure: true }
+    }
 }
 
 /// Where and how admission and conversion are served.

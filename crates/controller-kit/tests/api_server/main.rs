@@ -8,6 +8,7 @@ mod controller;
 mod deep;
 mod events;
 mod leader;
+mod metrics_access;
 mod optional_api;
 mod scale;
 mod scope;

@@ -191,15 +191,15 @@ impl Install {
             format!("--operator-accounts=system:serviceaccount:{}:graph-controller", self.namespace),
         ];
         args.extend_from_slice(&self.args);
-        if let Some(configuration) = configuration {
-            let path = self.cluster.dir().join(format!("{name}.json"));
-            let mut all = json!({
-                "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
-            });
-            all.as_object_mut().unwrap().extend(configuration.as_object().unwrap().clone());
-            std::fs::write(&path, all.to_string()).unwrap();
-            args.push(format!("--config={}", path.display()));
-        }
+        let path = self.cluster.dir().join(format!("{name}.json"));
+        let mut all = json!({
+            "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
+        });
+        all.as_object_mut().unwrap().extend(configuration.and_then(Value::as_object).cloned().unwrap_or_default());
+        // Tests read them without a token, at the address of the probes.
+        all["server"]["metrics"]["secure"] = json!(false);
+        std::fs::write(&path, all.to_string()).unwrap();
+        args.push(format!("--config={}", path.display()));
         let replica =
             Replica { program: Program { name, executable: BINARY.into(), args, env: vec![] }, webhook, health };
         self.cluster.run(&replica.program).await.unwrap();

@@ -52,7 +52,7 @@ pub async fn start(cluster: &Cluster, port: u16) -> Result<(), BoxError> {
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--webhook-address=127.0.0.1:{port}"),
         format!("--health-address=127.0.0.1:{health}"),
-        format!("--metrics-address=127.0.0.1:{health}"),
+        "--metrics-address=127.0.0.1:0".to_owned(),
         format!("--operator-accounts=system:serviceaccount:{NAMESPACE}:{CONTROLLERS}"),
         "--log-format=text".to_owned(),
     ];
