@@ -156,8 +156,8 @@ pub enum RoleScope<'a> {
 }
 
 /// The role that grants exactly `access`, and that the marker Leases of namespaces may be followed, which every process
-/// does ([`crate::scope`]). In the whole cluster it grants [`METRICS`], too. Lines of one resource are merged, resources of one group with the same verbs share
-/// a rule; the order is that of groups and names.
+/// does ([`crate::scope`]). In the whole cluster it grants [`METRICS`], too. Lines of one resource are merged, resources of
+/// one group with the same verbs share a rule; the order is that of groups and names.
 #[must_use]
 pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
     role_with(name, scope, access, &[])

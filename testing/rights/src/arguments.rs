@@ -47,6 +47,13 @@ const COMPONENTS: &[&str] = &["component-controller"];
 const BLOCKS: &str =
     "children block the deletion of their owner; the admission plugin OwnerReferencesPermissionEnforcement asks for it";
 
+/// Programs whose metrics are read.
+const SCRAPED: &[&str] = &["graph-controller", "component-controller", "model-controller", "webhook-server"];
+const REVIEWS: &[&str] =
+    &["create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"];
+const SCRAPES: &str =
+    "asked for when a client shows a token to read metrics; a test of the process that all are made of does";
+
 /// All of them. One that is about no right of the chart is a fault, and a test finds it.
 pub(super) const ARGUMENTS: &[Argument] = &[
     Argument {
@@ -214,6 +221,8 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         reach: Reach::Run,
         why: "looked at when a worker says that it manages no adapters; those of a run do",
     },
+    Argument { programs: SCRAPED, rights: REVIEWS, reach: Reach::Run, why: SCRAPES },
+    Argument { programs: SCRAPED, rights: REVIEWS, reach: Reach::Tests, why: SCRAPES },
     Argument {
         programs: &["webhook-server"],
         rights: &[

@@ -7,6 +7,9 @@
 {{- fail "dynamo-operator.webhook.namespaceSelector has to be empty: an object that no admission has seen may be wrong in ways that controllers do not expect" }}
 {{- end }}
 {{- if include "dynamo-operator.restricted" . }}
+{{- if include "dynamo-operator.secureMetrics" . }}
+{{- fail "a namespace-restricted install has no right to review tokens; leave dynamo-operator.metricsService.secure out: a NetworkPolicy lets dynamo-operator.networkPolicy.metricsFrom read metrics" }}
+{{- end }}
 {{- if include "dynamo-operator.upgradeCRD" . }}
 {{- fail "a namespace-restricted install does not own the CRDs; leave dynamo-operator.upgradeCRD out, and let the cluster-wide install or an administrator install them" }}
 {{- end }}

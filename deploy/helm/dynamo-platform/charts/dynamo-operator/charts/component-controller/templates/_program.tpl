@@ -182,7 +182,8 @@ subjects:
 {{/*
 The role that a program asks for (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
 that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key and the one with which images
-of builds are looked for; so is the list of nodes where GPUs are not looked for. ClusterRoles that it may bind and webhook configurations that it may change have the names of this release;
+of builds are looked for; so is the list of nodes where GPUs are not looked for, and
+the review of tokens where metrics need none. ClusterRoles that it may bind and webhook configurations that it may change have the names of this release;
 for one namespace, roles are bound below (_component-accounts.tpl).
 */}}
 {{- define "dynamo-operator.role" -}}
@@ -212,6 +213,10 @@ for one namespace, roles are bound below (_component-accounts.tpl).
 {{- /* Nodes are listed for their GPUs only. */ -}}
 {{- $rules = append $rules (dict "apiGroups" .apiGroups "resources" (list "nodes") "verbs" (without .verbs "list")) -}}
 {{- $resources = without $resources "nodes" -}}
+{{- end -}}
+{{- if not (include "dynamo-operator.secureMetrics" $.root) -}}
+{{- /* Clients of metrics are not reviewed. */ -}}
+{{- $resources = without $resources "tokenreviews" "subjectaccessreviews" -}}
 {{- end -}}
 {{- $rule := merge (dict "resources" $resources) . -}}
 {{- if and (eq $.name "webhook-server") .resourceNames (has "secrets" $resources) -}}
@@ -301,7 +306,14 @@ spec:
     matchLabels:
       {{- include "dynamo-operator.selector" . | nindent 6 }}
   endpoints:
-    - {port: {{ (first $metrics.ports).name }}, path: /metrics, interval: 15s}
+    - port: {{ (first $metrics.ports).name }}
+      path: /metrics
+      interval: 15s
+      {{- if include "dynamo-operator.secureMetrics" .root }}
+      scheme: https
+      bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+      tlsConfig: {insecureSkipVerify: true}
+      {{- end }}
 {{- end }}
 {{- end }}
 {{- if and (gt (int .replicas) 1) .sub.Values.pdb.enabled }}
@@ -320,6 +332,7 @@ spec:
       {{- include "dynamo-operator.selector" . | nindent 6 }}
 {{- end }}
 {{- if .sub.Values.networkPolicy.enabled }}
+{{- $closed := or .root.Values.hardened (not (include "dynamo-operator.secureMetrics" .root)) }}
 ---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -336,7 +349,7 @@ spec:
   ingress:
     - ports:
         - {port: metrics, protocol: TCP}
-      {{- if .root.Values.hardened }}
+      {{- if $closed }}
       from:
         {{- toYaml .root.Values.networkPolicy.metricsFrom | nindent 8 }}
       {{- else }}
@@ -347,6 +360,10 @@ spec:
         {{- range . }}
         - {port: {{ .name }}, protocol: TCP}
         {{- end }}
+    {{- end }}
+    {{- if and $closed (not .root.Values.hardened) }}
+    - ports:
+        - {port: health, protocol: TCP}
     {{- end }}
 {{- end }}
 {{- end -}}

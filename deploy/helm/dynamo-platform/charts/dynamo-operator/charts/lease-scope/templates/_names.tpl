@@ -79,6 +79,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if ternary $told (empty (include "dynamo-operator.restricted" .)) (kindIs "bool" $told) }}true{{ end -}}
 {{- end -}}
 
+{{/* Whether metrics are for clients with a token: what the value says, else in an install for the whole cluster. */}}
+{{- define "dynamo-operator.secureMetrics" -}}
+{{- $set := .Values.metricsService.secure -}}
+{{- if ternary $set (empty (include "dynamo-operator.restricted" .)) (kindIs "bool" $set) }}true{{ end -}}
+{{- end -}}
+
 {{/* The only namespace that is served. */}}
 {{- define "dynamo-operator.target" -}}
 {{- default .Release.Namespace .Values.namespaceRestriction.targetNamespace -}}

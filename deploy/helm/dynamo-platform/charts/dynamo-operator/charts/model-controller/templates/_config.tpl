@@ -14,6 +14,8 @@
 apiVersion: operator.config.dynamo.nvidia.com/v1alpha1
 kind: OperatorConfiguration
 server:
+  metrics:
+    secure: {{ ternary "true" "false" (not (empty (include "dynamo-operator.secureMetrics" .))) }}
   webhook:
     port: 9443
     certProvisionMode: {{ ternary "manual" "auto" (or .Values.webhook.certManager.enabled .Values.webhook.certificateSecret.external) }}
@@ -136,14 +138,15 @@ data:
 {{/* The part of the configuration that a program reads: only a change of it restarts its pods. Call as the program's Deployment. */}}
 {{- define "dynamo-operator.configOf" -}}
 {{- $all := include "dynamo-operator.config" .root | fromYaml -}}
+{{- $server := pick $all.server "metrics" -}}
 {{- if has .name (list "model-controller" "lease-scope") -}}
-{{- pick $all "leaderElection" "namespace" | toJson -}}
+{{- set (pick $all "leaderElection" "namespace") "server" $server | toJson -}}
 {{- else if eq .name "webhook-server" -}}
 {{- omit $all "infrastructure" "ingress" "rbac" "imagePullSecretDiscovery" | toJson -}}
 {{- else if eq .name "component-controller" -}}
 {{- $infrastructure := omit $all.infrastructure "secretName" "secretNamespace" -}}
-{{- set (omit $all "server") "infrastructure" $infrastructure | toJson -}}
+{{- set (set $all "server" $server) "infrastructure" $infrastructure | toJson -}}
 {{- else -}}
-{{- omit $all "server" | toJson -}}
+{{- set $all "server" $server | toJson -}}
 {{- end -}}
 {{- end -}}

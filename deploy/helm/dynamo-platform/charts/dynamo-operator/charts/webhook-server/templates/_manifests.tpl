@@ -14,9 +14,14 @@
 {{- with $root.Values.controllerManager.manager.dgdrDefaultImage }}
 {{- $args = append $args (printf "--dgdr-default-image=%s" .) }}
 {{- end }}
+{{- $configMaps := dict }}
+{{- with $root.Values.webhook.clientCAConfigMap }}
+{{- $configMaps = dict "dynamo-client-ca" . }}
+{{- $args = append $args "--client-ca-file=/etc/dynamo-client-ca/ca.crt" }}
+{{- end }}
 {{- /* Nothing may be without an answer while a new version comes. */}}
 {{- $strategy := dict "type" "RollingUpdate" "rollingUpdate" (dict "maxSurge" 1 "maxUnavailable" 0) }}
-{{- $program := dict "root" $root "name" "webhook-server" "sub" $sub "replicas" $sub.Values.replicas "args" $args "ports" $ports "strategy" $strategy "secrets" true "grace" 110 }}
+{{- $program := dict "root" $root "name" "webhook-server" "sub" $sub "replicas" $sub.Values.replicas "args" $args "configMaps" $configMaps "ports" $ports "strategy" $strategy "secrets" true "grace" 110 }}
 {{- $name := include "dynamo-operator.program" $program }}
 {{- $labels := include "dynamo-operator.labels" $program }}
 {{- /* Somebody else makes the certificate. */}}
