@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 use super::{RESTRICTED, find, names, render};
 
 const PROGRAMS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
+/// Of an install for one namespace.
+const OF_NAMESPACE: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "lease-scope"];
 const MONITORS: &str = "dynamo-operator.metricsService.enabled=true";
 const PLAIN: &str = "dynamo-operator.metricsService.secure=false";
 
@@ -39,17 +41,17 @@ fn peers(objects: &[Value], program: &str) -> Value {
 #[test]
 fn metrics_need_a_token_or_are_closed_to_all_but_the_named_peers() {
     let installs = [
-        (render(&[MONITORS]).unwrap(), "ClusterRole", true),
-        (render(&[MONITORS, PLAIN]).unwrap(), "ClusterRole", false),
-        (render(&[&RESTRICTED[..], &[MONITORS]].concat()).unwrap(), "Role", false),
+        (render(&[MONITORS]).unwrap(), "ClusterRole", PROGRAMS, true),
+        (render(&[MONITORS, PLAIN]).unwrap(), "ClusterRole", PROGRAMS, false),
+        (render(&[&RESTRICTED[..], &[MONITORS]].concat()).unwrap(), "Role", OF_NAMESPACE, false),
     ];
-    for (objects, role, secure) in installs {
+    for (objects, role, programs, secure) in installs {
         assert!(
             config(&objects).contains(&format!("server:\n  metrics:\n    secure: {secure}\n")),
             "{}",
             config(&objects)
         );
-        for program in PROGRAMS {
+        for program in programs {
             assert_eq!(reviews(find(&objects, role, &name(program))), secure, "{program}");
             assert_eq!(peers(&objects, program).is_null(), secure, "{program}");
             let endpoint = &find(&objects, "ServiceMonitor", &name(program))["spec"]["endpoints"][0];
