@@ -26,7 +26,9 @@ fn one_deployment_applies_definitions_and_migrates_objects() {
     assert_eq!(deployment["spec"]["template"]["spec"]["serviceAccountName"], NAME);
     assert_eq!(find(&objects, "ServiceAccount", NAME)["metadata"]["annotations"]["team"], "a");
     let container = container(&objects, NAME);
-    assert!(container.get("ports").is_none() && !has_arg(&container, "--bundle-only"), "{container}");
+    assert_eq!(container["ports"], json!([{ "name": "health", "containerPort": 8081, "protocol": "TCP" }]));
+    assert_eq!(container["readinessProbe"]["httpGet"], json!({ "path": "/readyz", "port": "health" }));
+    assert!(!has_arg(&container, "--bundle-only"), "{container}");
     assert!(container["args"][0] == "serve" && has_arg(&container, "--timeout=60"), "{container}");
     let hooks = objects.iter().filter(|object| object["metadata"]["annotations"].get("helm.sh/hook").is_some());
     assert_eq!(hooks.count(), 0);
