@@ -29,7 +29,7 @@ const OF_ADMIN: [&str; 8] = [
 ];
 
 /// Resources of the cluster, to which a Role can grant no right. `_program.tpl` leaves them out of Roles.
-const OF_CLUSTER: [&str; 4] = ["clustertopologybindings", "deviceclasses", "nodes", "queues"];
+const OF_CLUSTER: [&str; 5] = ["clustertopologybindings", "deviceclasses", "nodes", "queues", "tokenreviews"];
 
 /// Kinds of objects of the release itself that `admin` does not cover.
 const MADE: (&str, [&str; 2]) = ("monitoring.coreos.com", ["podmonitors", "servicemonitors"]);
