@@ -31,9 +31,10 @@ pub(crate) struct Args {
     /// Set the CA bundle only: definitions, and the objects that are stored, belong to another program
     #[arg(long)]
     bundle_only: bool,
-    /// Where /healthz and /readyz are served; ready when all definitions are applied and hold the CA bundle that is known
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8081")]
-    health_address: SocketAddr,
+    /// Where /healthz and /readyz are served [default: nowhere]; ready when all definitions are applied and hold the CA
+    /// bundle that is known
+    #[arg(long, value_name = "ADDRESS")]
+    health_address: Option<SocketAddr>,
 }
 
 /// A ConfigMap, as NAMESPACE/NAME.
@@ -71,7 +72,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 async fn serve(args: &Args) -> anyhow::Result<Infallible> {
     let client = args.cluster.client().await?;
     let readiness = Readiness::default();
-    health::start(args.health_address, readiness.clone()).await?;
+    if let Some(address) = args.health_address {
+        health::start(address, readiness.clone()).await?;
+    }
     let mut keeper = Keeper::new(args, client, readiness)?;
     let mut pace = Pace::default();
     loop {

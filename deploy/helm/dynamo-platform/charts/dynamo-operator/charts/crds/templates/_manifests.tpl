@@ -107,6 +107,7 @@ spec:
           args:
             - serve
             - --timeout={{ $sub.Values.timeoutSeconds }}
+            - --health-address=0.0.0.0:8081
             - --webhook-service={{ $root.Release.Namespace }}/{{ include "dynamo-operator.webhookService" $root }}
             - --ca-config-map={{ $root.Release.Namespace }}/{{ include "dynamo-operator.webhookCA" $root }}
             {{- if not $owner }}
