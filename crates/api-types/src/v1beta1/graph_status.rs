@@ -227,7 +227,7 @@ pub struct PlacementStatus {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum PlacementState {
     /// All components report.
-    StatusWrite,
+    Reported,
     /// Some components report.
     Partial,
     /// The provider does not report.

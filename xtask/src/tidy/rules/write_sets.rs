@@ -6,7 +6,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Resources that more than one controller may write, and how they share them.
-const SHARED: [(&str, &str); 9] = [
+const SHARED: [(&str, &str); 11] = [
     ("core/services", "each writes only what it owns: Services of components, or those of graphs on Grove"),
     ("networking.k8s.io/ingresses", "each writes only what it owns, as with Services"),
     ("networking.istio.io/virtualservices", "each writes only what it owns, as with Services"),
@@ -25,6 +25,8 @@ const SHARED: [(&str, &str); 9] = [
         "the right to be the owner that children wait for, which writes nothing",
     ),
     ("events.k8s.io/events", "events are only ever added"),
+    ("authentication.k8s.io/tokenreviews", "a review is a question; the API server stores nothing"),
+    ("authorization.k8s.io/subjectaccessreviews", "a review is a question; the API server stores nothing"),
 ];
 /// Verbs that change nothing.
 const READS: [&str; 3] = ["get", "list", "watch"];

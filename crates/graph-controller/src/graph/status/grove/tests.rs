@@ -64,7 +64,7 @@ fn a_graph_is_ready_when_all_its_cliques_are() {
     assert_eq!((decode.component_names[0].as_str(), decode.ready_replicas), ("chat-0-decode", Some(4)));
 }
 
-/// StatusWrite: ready at once after an edit, because the pods of before were all there.
+/// Reported: ready at once after an edit, because the pods of before were all there.
 #[test]
 fn pods_of_an_older_template_make_nobody_ready() {
     let of_groups = graph_with(|g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
