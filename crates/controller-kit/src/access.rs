@@ -166,9 +166,19 @@ pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
 /// [`role`], with rights on single objects.
 #[must_use]
 pub fn role_with(name: &str, scope: RoleScope<'_>, access: &[Access], named: &[NamedAccess]) -> Value {
-    let mut verbs: BTreeMap<(&str, String), BTreeSet<Verb>> = BTreeMap::new();
     let metrics = if scope == RoleScope::Cluster { METRICS } else { &[] };
-    for line in access.iter().chain(metrics) {
+    exact_role(name, scope, access.iter().chain(metrics), named.iter().chain([&MARKERS]))
+}
+
+/// The role that grants these rights and nothing else.
+fn exact_role<'a>(
+    name: &str,
+    scope: RoleScope<'_>,
+    access: impl Iterator<Item = &'a Access>,
+    named: impl Iterator<Item = &'a NamedAccess>,
+) -> Value {
+    let mut verbs: BTreeMap<(&str, String), BTreeSet<Verb>> = BTreeMap::new();
+    for line in access {
         verbs.entry((line.group, line.path())).or_default().extend(line.verbs);
     }
     let mut rules: BTreeMap<(&str, Vec<Verb>), Vec<String>> = BTreeMap::new();
@@ -181,7 +191,7 @@ pub fn role_with(name: &str, scope: RoleScope<'_>, access: &[Access], named: &[N
             let verbs: Vec<&str> = verbs.into_iter().map(Verb::as_str).collect();
             json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
         })
-        .chain(named.iter().chain([&MARKERS]).map(NamedAccess::rule))
+        .chain(named.map(NamedAccess::rule))
         .collect();
     let (kind, metadata) = match scope {
         RoleScope::Cluster => ("ClusterRole", json!({ "name": name })),
@@ -197,11 +207,24 @@ pub fn print_role(name: &str, namespace: Option<&str>, access: &[Access]) -> Exi
 }
 
 /// [`print_role`], with rights on single objects.
-#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
 #[must_use]
 pub fn print_role_with(name: &str, namespace: Option<&str>, access: &[Access], named: &[NamedAccess]) -> ExitCode {
-    let scope = namespace.map_or(RoleScope::Cluster, RoleScope::Namespace);
-    match serde_saphyr::to_string(&role_with(name, scope, access, named)) {
+    print(name, &role_with(name, scope(namespace), access, named))
+}
+
+/// Prints the role of pods, which are no processes of the operator: exactly `access`.
+#[must_use]
+pub fn print_pod_role(name: &str, namespace: Option<&str>, access: &[Access]) -> ExitCode {
+    print(name, &exact_role(name, scope(namespace), access.iter(), [].into_iter()))
+}
+
+fn scope(namespace: Option<&str>) -> RoleScope<'_> {
+    namespace.map_or(RoleScope::Cluster, RoleScope::Namespace)
+}
+
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
+fn print(name: &str, role: &Value) -> ExitCode {
+    match serde_saphyr::to_string(role) {
         Ok(yaml) => {
             print!("{yaml}");
             ExitCode::SUCCESS

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use controller_kit::{
-    access::{print_role, print_role_with},
+    access::{print_pod_role, print_role_with},
     process::{self, CommonArgs},
     settings::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
 };
@@ -73,8 +73,8 @@ fn print_access(of: Option<Pods>, namespace: Option<&str>) -> ExitCode {
             let binds = if namespace.is_none() { access::BINDS } else { &[] };
             print_role_with(graph_controller::NAME, namespace, &access::rights(), binds)
         }
-        Some(Pods::Planner) => print_role(PLANNER_ROLE, namespace, access::PLANNER),
-        Some(Pods::Epp) => print_role(PICKER_ROLE, namespace, access::PICKER),
-        Some(Pods::Profiling) => print_role(PROFILING_ROLE, namespace, access::PROFILER),
+        Some(Pods::Planner) => print_pod_role(PLANNER_ROLE, namespace, access::PLANNER),
+        Some(Pods::Epp) => print_pod_role(PICKER_ROLE, namespace, access::PICKER),
+        Some(Pods::Profiling) => print_pod_role(PROFILING_ROLE, namespace, access::PROFILER),
     }
 }
