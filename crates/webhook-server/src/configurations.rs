@@ -3,7 +3,7 @@
 use api_types::{GROUP, annotations, labels};
 use serde_json::{Value, json};
 
-use crate::{admission::Path, certificates::Host};
+use crate::{admission::Path, host::Host};
 
 /// Plural names of the kinds that have more than one version.
 pub const CONVERTED: [&str; 4] = [

@@ -15,8 +15,9 @@ use tracing::{info, warn};
 use crate::{
     access::CA_CONFIG_MAP,
     admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals},
-    certificates::{Host, Keeper, decide::Policy},
+    certificates::{Keeper, decide::Policy},
     facts::observe::Source,
+    host::Host,
     mpi_key::{KeyMaker, Served},
     serve::{Clients, ClientsError, Drain, RequestMetrics, Service, Serving, serve},
 };

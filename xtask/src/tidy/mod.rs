@@ -14,7 +14,7 @@ use repository::root;
 
 use self::{
     rules::{
-        dependencies, exemptions, layers, manifests, places, shape, vocabulary, workflows,
+        circles, dependencies, exemptions, layers, manifests, places, shape, vocabulary, workflows,
         write_sets::{self, WriteSet},
     },
     source::TextFile,
@@ -68,9 +68,9 @@ pub fn check_repository() -> anyhow::Result<()> {
     if violations.is_empty() { Ok(()) } else { bail!("the repository is not tidy") }
 }
 
-/// Applies every rule that looks at single files.
+/// Applies every rule that reads the source.
 fn check_files(files: &[TextFile], root: &str) -> Vec<Violation> {
-    let mut violations = Vec::new();
+    let mut violations = circles::check(files);
     for file in files {
         violations.extend(exemptions::check_notes(file));
         violations.extend(manifests::check(file));

@@ -13,8 +13,7 @@ use api_types::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use super::endpoints::Found;
-use crate::engine::view::Stand;
+use crate::engine::{Endpoint, view::Stand};
 
 /// Workers that can stand in for each other; by name.
 pub type Group = Arc<str>;
@@ -41,12 +40,12 @@ pub fn group_of(pod: &Pod) -> Option<Group> {
 
 /// Pods that manage no adapters and are covered by one of their group that serves the adapter.
 pub fn covered(
-    found: &Found,
+    endpoints: &[Endpoint],
     stands: &HashMap<Arc<str>, Stand>,
     groups: &HashMap<Arc<str>, Group>,
 ) -> HashSet<Arc<str>> {
     let standing = |wanted: Stand| {
-        let ready = found.endpoints.iter().filter(|endpoint| endpoint.ready);
+        let ready = endpoints.iter().filter(|endpoint| endpoint.ready);
         ready.filter(move |endpoint| stands.get(&endpoint.pod) == Some(&wanted))
     };
     let capable: HashSet<&Group> = standing(Stand::Loaded).filter_map(|endpoint| groups.get(&endpoint.pod)).collect();
@@ -60,7 +59,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::Endpoint;
 
     fn pod(labels: &[(&str, &str)], module: &str) -> Pod {
         let labels: HashMap<_, _> = labels.iter().copied().collect();
@@ -108,9 +106,8 @@ mod tests {
             (true, true, groups(&[("old", "g"), ("new", "h")]), 0),
             (true, true, groups(&[("new", "g")]), 0),
         ] {
-            let endpoints = vec![endpoint("old", old_ready), endpoint("new", new_ready)];
-            let found = Found { endpoints, ..Found::default() };
-            assert_eq!(covered(&found, &stands, &groups).len(), expected);
+            let endpoints = [endpoint("old", old_ready), endpoint("new", new_ready)];
+            assert_eq!(covered(&endpoints, &stands, &groups).len(), expected);
         }
     }
 }

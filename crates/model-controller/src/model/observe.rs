@@ -83,7 +83,7 @@ impl Observer {
             violations: super::validate::validate(&model.spec).err(),
             model,
             taken_by: settlement.taken.get(&claim.key).cloned(),
-            covered: fallback::covered(&found, &stands, &groups),
+            covered: fallback::covered(&found.endpoints, &stands, &groups),
             lingering: self.lingering(&claim, &settlement.wishes).into_keys().collect(),
             stands,
             found,

@@ -5,7 +5,7 @@ use api_types::{
     conversion::{ApiVersion, ConversionError},
 };
 
-use super::{FieldError, GroupVersionKind, Path, Request, authored::TwoVersions};
+use super::{FieldError, GroupVersionKind, Request, authored::TwoVersions};
 
 /// A kind that is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,18 +18,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// What a validating path is about.
-    pub(super) const fn validated_at(path: Path) -> Option<Self> {
-        match path {
-            Path::ValidateGraph => Some(Self::Graph),
-            Path::ValidateComponent | Path::ValidateComponentAlpha => Some(Self::Component),
-            Path::ValidateRequest => Some(Self::Request),
-            Path::ValidateCheckpoint => Some(Self::Checkpoint),
-            Path::ValidateModel => Some(Self::Model),
-            Path::DefaultGraph | Path::DefaultComponent | Path::DefaultRequest | Path::RestorePod => None,
-        }
-    }
-
     /// Its name, as objects have it in `kind`.
     pub(super) const fn name(self) -> &'static str {
         match self {

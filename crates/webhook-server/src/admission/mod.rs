@@ -47,7 +47,7 @@ pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
     if path == Path::RestorePod && facts.features.checkpoint {
         return restore::lookups(request, object);
     }
-    let Some(kind @ (Kind::Graph | Kind::Component)) = Kind::validated_at(path) else { return Vec::new() };
+    let Some(kind @ (Kind::Graph | Kind::Component)) = path.validated_kind() else { return Vec::new() };
     let Ok(hub) = convert(object.clone(), ApiVersion::V1Beta1) else { return Vec::new() };
     let mut lookups = exposure::lookups(kind, &hub, request, facts);
     let is_changed = request.old_object.as_ref().is_none_or(|old| old.get("spec") != object.get("spec"));
@@ -65,7 +65,7 @@ pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
     if has_subresource || !matches!(request.operation, Operation::Create | Operation::Update) {
         return Answer::admitted();
     }
-    match Kind::validated_at(path) {
+    match path.validated_kind() {
         Some(kind) => validate::review(kind, request, facts),
         None if path == Path::RestorePod => restore::review(request, facts),
         None => defaults::review(path, request, facts),

@@ -63,8 +63,20 @@ impl Path {
 
     /// Whether objects are validated there, and not changed.
     #[must_use]
-    pub fn validates(self) -> bool {
-        Kind::validated_at(self).is_some()
+    pub const fn validates(self) -> bool {
+        self.validated_kind().is_some()
+    }
+
+    /// The kind that is validated there.
+    pub(super) const fn validated_kind(self) -> Option<Kind> {
+        match self {
+            Self::ValidateGraph => Some(Kind::Graph),
+            Self::ValidateComponent | Self::ValidateComponentAlpha => Some(Kind::Component),
+            Self::ValidateRequest => Some(Kind::Request),
+            Self::ValidateCheckpoint => Some(Kind::Checkpoint),
+            Self::ValidateModel => Some(Kind::Model),
+            Self::DefaultGraph | Self::DefaultComponent | Self::DefaultRequest | Self::RestorePod => None,
+        }
     }
 
     /// The kind of object that it is about.

@@ -20,11 +20,11 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::{
-    Contents, Host, Place, PlaceKind,
+    Contents, Place, PlaceKind,
     decide::{Decision, Write},
     issue::{IssueError, carry_out},
 };
-use crate::NAME;
+use crate::{NAME, host::Host};
 
 /// The longest one request may take: as long as the API server itself works on one.
 const STEP: Duration = Duration::from_secs(60);

@@ -9,10 +9,11 @@ use rcgen::{
 };
 
 use super::{
-    BACKDATE, CA_LIFETIME, Contents, Host, SERVING_LIFETIME,
+    BACKDATE, CA_LIFETIME, Contents, SERVING_LIFETIME,
     decide::{Key, Serving, Signer, Write},
     material::Authority,
 };
+use crate::host::Host;
 
 /// Names of the CA, as the Go operator has them.
 const CA_NAME: &str = "Dynamo-Webhook-CA";

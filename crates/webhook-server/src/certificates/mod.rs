@@ -20,6 +20,7 @@
 mod apply;
 mod contents;
 pub mod decide;
+mod definition;
 mod issue;
 mod material;
 mod observe;
@@ -47,34 +48,3 @@ pub const BACKDATE: Duration = Duration::from_secs(60 * 60);
 pub const SETTLE: Duration = Duration::from_secs(20);
 /// How long an old CA stays after the last certificate of it was replaced.
 pub const OVERLAP: Duration = DAY;
-
-/// For whom certificates are made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
-    /// The Service by which the API server finds the server.
-    pub service: String,
-    /// Its namespace, which is also that of the Secret.
-    pub namespace: String,
-    /// The cluster's DNS domain.
-    pub domain: String,
-}
-
-impl Host {
-    /// The name that the API server asks for.
-    #[must_use]
-    pub fn name(&self) -> String {
-        format!("{}.{}.svc", self.service, self.namespace)
-    }
-
-    /// All names of the Service, the most important one first.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        let Self { service, namespace, domain } = self;
-        vec![
-            self.name(),
-            service.clone(),
-            format!("{service}.{namespace}"),
-            format!("{service}.{namespace}.svc.{domain}"),
-        ]
-    }
-}

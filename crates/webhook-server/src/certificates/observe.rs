@@ -7,47 +7,18 @@ use controller_kit::{
     settings::CertProvisionMode,
     store::{Key, Packed, Scope, Store, watch_api, watch_named},
 };
-use k8s_openapi::{
-    api::{
-        admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
-        core::v1::Secret,
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-        CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
+    core::v1::Secret,
 };
 use kube::{Api, Client, Resource};
-use serde::Deserialize;
 
-use super::{Host, Place, decide::Policy};
+use super::{Place, decide::Policy, definition::Definition};
 use crate::{
     changes::{Changes, ticks},
     configurations::CONVERTED,
+    host::Host,
 };
-
-/// The little of a CustomResourceDefinition that matters here. Whole, ours take a megabyte each.
-#[derive(Debug, Clone, Deserialize, Resource)]
-#[resource(inherit = CustomResourceDefinition)]
-pub struct Definition {
-    /// Its metadata.
-    pub metadata: ObjectMeta,
-    #[serde(default)]
-    spec: DefinitionSpec,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-struct DefinitionSpec {
-    conversion: Option<CustomResourceConversion>,
-}
-
-impl Definition {
-    /// How the API server reaches what converts the objects.
-    #[must_use]
-    pub fn client_config(&self) -> Option<&WebhookClientConfig> {
-        self.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()
-    }
-}
 
 /// Everything that certificates depend on, as of the last event of each watch.
 pub(super) struct Sight {

@@ -10,7 +10,8 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::{Host, observe::Definition};
+use super::definition::Definition;
+use crate::host::Host;
 
 /// An object that holds CA bundles for our Service.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The rules, each a pure function from text to violations.
 
+pub mod circles;
 pub mod dependencies;
 pub mod exemptions;
 pub mod layers;

@@ -11,9 +11,10 @@ use controller_kit::settings::CertProvisionMode;
 use jiff::Timestamp;
 
 use super::{
-    Contents, Host, Place,
+    Contents, Place,
     material::{Authority, Pair},
 };
+use crate::host::Host;
 
 /// When nothing else happens, everything is looked at again after this time. Clocks that are put right tell nobody: a certificate
 /// that was made before must not stay for long.
