@@ -1,0 +1,22 @@
+//! What the fuzz targets in `fuzz/` do with their input. They are functions of a crate of this workspace, so every build
+//! checks that they fit, and every test run gives them the seeds.
+
+pub mod admission_review;
+pub mod archive_config;
+pub mod convert;
+pub mod engine_answer;
+pub mod profiling_answer;
+pub mod registry_answer;
+
+/// What is done with an input; panics if the input does harm.
+pub type Target = fn(&[u8]);
+
+/// Every target, by its name.
+pub const TARGETS: [(&str, Target); 6] = [
+    ("admission_review", admission_review::run),
+    ("archive_config", archive_config::run),
+    ("convert", convert::run),
+    ("engine_answer", engine_answer::run),
+    ("profiling_answer", profiling_answer::run),
+    ("registry_answer", registry_answer::run),
+];
