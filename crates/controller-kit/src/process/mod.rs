@@ -3,6 +3,7 @@
 mod args;
 mod authorization;
 mod connection;
+mod memory;
 mod server;
 mod tls;
 
@@ -176,6 +177,7 @@ where
     let fence = Fence::new(&scope, &settings);
     let client = client(name, args, &fence).await?;
     let (readiness, metrics) = (Readiness::default(), Metrics::new());
+    memory::follow(&metrics);
     let protection = protection(name, args, &settings).await?;
     server::start(args.health_address, args.metrics_address, &readiness, &metrics, protection).await?;
     fence.follow(client.clone(), &scope);
