@@ -14,6 +14,8 @@ pub const ENABLE_GROVE: &str = "nvidia.com/enable-grove";
 pub const CURRENT_WORKER_HASH: &str = "nvidia.com/current-worker-hash";
 /// Computed suffix of the committed worker generation (bookkeeping of the upstream operator, second form).
 pub const CURRENT_WORKER_HASH_V2: &str = "nvidia.com/current-worker-hash-v2";
+/// Fingerprint of what the apply engine applied last.
+pub const APPLIED: &str = "operator.dynamo/applied";
 /// Content hash that the upstream operator keeps on children.
 pub const LAST_APPLIED_HASH: &str = "nvidia.com/last-applied-hash";
 /// Generation that the upstream operator keeps on children.

@@ -7,6 +7,8 @@ mod operators;
 mod proxy;
 mod world;
 
-pub use operators::{COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, Operators, executable, program};
+pub use operators::{
+    COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, Operators, cluster_wide, executable, program,
+};
 pub use proxy::{Cut, KillingProxy, Watched};
 pub use world::{BoxError, World, private_world, world};

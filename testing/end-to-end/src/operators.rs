@@ -75,11 +75,22 @@ impl Operators {
 /// # Errors
 /// The binary has not been built.
 pub fn program(binary: &str, namespace: &str, kubeconfig: &Path) -> Result<Program, BoxError> {
+    let mut program = cluster_wide(binary, kubeconfig)?;
+    program.name = format!("{binary}-{namespace}");
+    program.args.extend(["--namespace", namespace].map(str::to_owned));
+    Ok(program)
+}
+
+/// How a controller is started for all namespaces.
+///
+/// # Errors
+/// The binary has not been built.
+pub fn cluster_wide(binary: &str, kubeconfig: &Path) -> Result<Program, BoxError> {
     let text = |path: &Path| path.display().to_string();
     Ok(Program {
-        name: format!("{binary}-{namespace}"),
+        name: binary.to_owned(),
         executable: executable(binary)?,
-        args: ["--kubeconfig", &text(kubeconfig), "--namespace", namespace, "--health-address", "127.0.0.1:0"]
+        args: ["--kubeconfig", &text(kubeconfig), "--health-address", "127.0.0.1:0"]
             .into_iter()
             .chain(["--metrics-address", "127.0.0.1:0", "--log-format", "text"])
             .map(str::to_owned)

@@ -19,7 +19,7 @@ use controller_kit::{
     controller::{Action, Conclusion, Reconcile},
     events::EventSink,
     read::Interruption,
-    store::Packed,
+    store::{Packed, UnpackError},
 };
 use jiff::Timestamp;
 use kube::Resource;
@@ -74,6 +74,19 @@ impl Reconcile for Reconciler {
             self.events.publish(&packed.object_ref(&()), events::artifact_left(&left));
         }
         self.release(packed).await
+    }
+
+    /// Only the checkpoint's own form is a violation of its author's; what was captured stays.
+    fn unreadable(
+        &self,
+        packed: &Packed<DynamoCheckpoint>,
+        _: &UnpackError,
+        now: Timestamp,
+    ) -> Option<Conclusion<DynamoCheckpointStatus>> {
+        let message = packed.unpack().err()?.to_string();
+        let before = serde_json::from_value(packed.status()).unwrap_or_default();
+        let status = status::of_unreadable(before, packed.metadata.generation, &message, now);
+        Some(Conclusion::of_status(status))
     }
 
     async fn observe(

@@ -8,7 +8,7 @@ use controller_kit::{
     controller::{Wiring, owner_key},
     events::EventSink,
     pods::{NOT_ENDED, PodDiagnostics},
-    store::{Key, Packed, ServedApis, Store, Watch},
+    store::{Key, Packed, ServedApis, Store, Watch, keep},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, core::PartialObjectMeta};
@@ -34,7 +34,8 @@ pub(super) async fn run(
     let checkpoints = caches.checkpoints.clone();
     let source = format!("{}={}", labels::CHECKPOINT_SOURCE, labels::TRUE);
     let mut wiring = Wiring::new(context, apis, root);
-    let jobs = wiring.watched::<Job>(Some(labels::CHECKPOINT_ID), move |job| keys_of_job(&checkpoints, job));
+    let keys = move |job: &_| keys_of_job(&checkpoints, job);
+    let jobs = wiring.watched_by::<Job>(labels::CHECKPOINT_ID, keep::owned_or_orphaned::<DynamoCheckpoint>, keys);
     let pods = wiring.metadata::<Pod>(Some(&source), Some(NOT_ENDED), keys_of_pod);
     let captures = wiring.watched_if_served::<PodSnapshot>(None, |capture| vec![Key::of(capture)]);
     let (controller, applier) = wiring.finish(NAME);

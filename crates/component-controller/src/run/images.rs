@@ -12,7 +12,7 @@ use controller_kit::{
     controller::{Controller, owner_key},
     events::EventSink,
     pods::PodDiagnostics,
-    store::{Packed, Store, Watch, watch, watch_metadata},
+    store::{Packed, Store, Watch, keep, watch_by, watch_metadata},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
 use outbound::{Outbound, Trust};
@@ -41,7 +41,8 @@ pub(super) async fn run(
     };
     let (client, scope) = (context.client.clone(), &context.scope);
     let is_builder = format!("{}={}", labels::IMAGE_BUILDER, labels::TRUE);
-    let (jobs, job_watch) = watch::<Job>(client.clone(), scope, Some(&is_builder));
+    let (jobs, job_watch) =
+        watch_by::<Job>(client.clone(), scope, Some(&is_builder), keep::owned_or_orphaned::<DynamoComponent>);
     let for_builders = format!("{}={}", labels::IMAGE_BUILDER_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&for_builders));
     let fence = context.fence.clone();

@@ -20,13 +20,20 @@ use controller_kit::{
     events::EventSink,
     pods::PodDiagnostics,
     pull_secrets::{self, Following, PullSecrets},
-    store::{Key, Packed, ServedApis, Store, watch, watch_if_served},
+    store::{
+        Key, Packed, ServedApis, Store,
+        keep::{self, Keep},
+        watch, watch_if_served,
+    },
 };
 use futures::{StreamExt, future::join4, stream};
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment},
-    core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
-    networking::v1::Ingress,
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, Deployment},
+        core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
+        networking::v1::Ingress,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::Resource;
 use workload::{LeaderWorkerSet, checkpoint::CheckpointConfig};
@@ -77,19 +84,21 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let config = context.settings.checkpoint.snapshots();
 
     let mut wiring = Wiring::new(&context, &apis, component_watch);
-    let deployments = wiring.watched::<Deployment>(Some(labels::COMPONENT), child_keys);
-    let services = wiring.watched::<Service>(Some(labels::COMPONENT), child_keys);
+    let children = keep::owned_or_orphaned::<DynamoComponentDeployment>;
+    let deployments = wiring.watched_by::<Deployment>(labels::COMPONENT, children, child_keys);
+    let services = wiring.watched_by::<Service>(labels::COMPONENT, children, child_keys);
     let ingresses = wiring.owned::<Ingress>(labels::OWN_COMPONENT);
     let virtual_services = wiring.owned_if_served::<VirtualService>(labels::OWN_COMPONENT);
-    let model_services = wiring.watched::<Service>(Some(&of_models), serving(&components));
+    let model_services = wiring.watched_by::<Service>(&of_models, keep::small, serving(&components));
     // Another account for component pods counts from the next change on: labelling one must not roll what runs.
     let accounts = wiring.metadata::<ServiceAccount>(Some(&labelled), None, |_| Vec::new());
-    let agents = wiring.watched::<DaemonSet>(Some(&agent), in_namespace(&components));
+    let agents = wiring.watched_by::<DaemonSet>(&agent, keep::small, in_namespace(&components));
     let volumes = config
         .as_ref()
         .and_then(volumes_of)
         .map(|fields| wiring.metadata::<PersistentVolumeClaim>(None, Some(&fields), in_namespace(&components)));
-    let sets = uses_sets.then(|| wiring.watched_if_served::<LeaderWorkerSet>(Some(labels::COMPONENT), set_keys));
+    let sets = uses_sets
+        .then(|| wiring.watched_if_served_by::<LeaderWorkerSet>(labels::COMPONENT, sets_of_components, set_keys));
     let groups = uses_sets.then(|| wiring.owned_if_served::<PodGroup>(labels::LEGACY_INSTANCE));
     let (controller, applier) = wiring.finish(NAME);
     let applier =
@@ -137,6 +146,15 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     })
     .await;
     Ok(())
+}
+
+/// Keeps LeaderWorkerSets of components, which have two pod templates, whatever their size. Their type has no form
+/// without a spec, so others are kept as well, up to the limit.
+fn sets_of_components(set: &ObjectMeta) -> Keep {
+    match keep::templates_of::<DynamoComponentDeployment>(set) {
+        Keep::Identity => keep::any(set),
+        whole => whole,
+    }
 }
 
 /// Field selector of the PersistentVolumeClaims of the configured name, if there is one.

@@ -33,7 +33,7 @@ use crate::{
     failure::Failure,
     metrics::Metrics,
     scope::{Fence, Released},
-    store::{Change, Key, Packed, Store, Watch, controller_owner},
+    store::{Change, Key, Packed, Store, Watch, controller_owner, keep::is_a},
 };
 
 // A panic in one reconcile must not end the process, and with it the work on every other object.
@@ -179,11 +179,8 @@ where
     K::DynamicType: Default,
     O: Resource,
 {
-    let dynamic = K::DynamicType::default();
     let owner = controller_owner(object)?;
-    let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-    (owner.kind == K::kind(&dynamic) && group == K::group(&dynamic))
-        .then(|| Key::new(object.meta().namespace.as_deref().unwrap_or_default(), &owner.name))
+    is_a::<K>(owner).then(|| Key::new(object.meta().namespace.as_deref().unwrap_or_default(), &owner.name))
 }
 
 fn ready<O: Resource + Send + Sync + 'static>(store: &Store<O>) -> BoxFuture<'static, ()> {

@@ -13,7 +13,11 @@ use crate::{
     apply::Applier,
     context::Context,
     metrics::Metrics,
-    store::{CacheView, Key, Packed, Scope, ServedApis, Store, Watch, watch, watch_if_served, watch_metadata_by},
+    store::{
+        CacheView, Key, Packed, Scope, ServedApis, Store, Watch,
+        keep::{self, Rule},
+        watch, watch_by, watch_if_served, watch_if_served_by, watch_metadata_by,
+    },
 };
 
 /// Opens the watches of a controller of `K`. Each call registers everything that depends on the watch: what it wakes, the
@@ -44,12 +48,14 @@ where
         }
     }
 
-    /// Watches the objects with these labels; a change wakes the controller owner.
+    /// Watches the objects with these labels; a change wakes the controller owner. Content is kept of the children of a
+    /// `K` only.
     pub fn owned<O>(&mut self, labels: &str) -> Store<Packed<O>>
     where
         O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
     {
-        self.watched(Some(labels), |object| owner_key::<K, _>(object).into_iter().collect())
+        let wake = |object: &_| owner_key::<K, _>(object).into_iter().collect();
+        self.watched_by(labels, keep::owned_by::<K>, wake)
     }
 
     /// [`Wiring::owned`] of a kind that the cluster need not serve.
@@ -57,7 +63,8 @@ where
     where
         O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
     {
-        self.watched_if_served(Some(labels), |object| owner_key::<K, _>(object).into_iter().collect())
+        let wake = |object: &_| owner_key::<K, _>(object).into_iter().collect();
+        self.watched_if_served_by(labels, keep::owned_by::<K>, wake)
     }
 
     /// Watches the objects with these labels, or all; a change wakes the keys that `wake` names.
@@ -73,6 +80,20 @@ where
         self.register(opened, wake)
     }
 
+    /// [`Wiring::watched`] that keeps as much of each object as a rule says.
+    pub fn watched_by<O>(
+        &mut self,
+        labels: &str,
+        rule: Rule,
+        wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
+    ) -> Store<Packed<O>>
+    where
+        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
+    {
+        let opened = watch_by(self.client.clone(), &self.scope, Some(labels), rule);
+        self.register(opened, wake)
+    }
+
     /// [`Wiring::watched`] of a kind that the cluster need not serve.
     pub fn watched_if_served<O>(
         &mut self,
@@ -83,6 +104,20 @@ where
         O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
     {
         let opened = watch_if_served(&self.apis, &self.scope, labels);
+        self.register(opened, wake)
+    }
+
+    /// [`Wiring::watched_by`] of a kind that the cluster need not serve.
+    pub fn watched_if_served_by<O>(
+        &mut self,
+        labels: &str,
+        rule: Rule,
+        wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
+    ) -> Store<Packed<O>>
+    where
+        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
+    {
+        let opened = watch_if_served_by(&self.apis, &self.scope, Some(labels), rule);
         self.register(opened, wake)
     }
 

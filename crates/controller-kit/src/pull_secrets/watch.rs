@@ -15,7 +15,7 @@ use crate::{
     context::Context,
     failure::ErrorType,
     store::{
-        Key, Packed, Pauses,
+        Key, Packed, Pauses, keep,
         list_watch::WatchError,
         watch::{map, untyped_events},
     },
@@ -35,7 +35,7 @@ pub fn follow(context: &Context, secrets: &PullSecrets) -> Following {
     let (done, complete) = oneshot::channel();
     let (sender, changed) = mpsc::unbounded();
     let client = context.client.clone();
-    let events = untyped_events(client, &context.scope, None, Some(SELECTOR), Pauses::default());
+    let events = untyped_events(client, &context.scope, None, Some(SELECTOR), keep::any, Pauses::default());
     let (secrets, shutdown) = (secrets.clone(), context.shutdown.clone());
     tokio::spawn(async move {
         tokio::select! {

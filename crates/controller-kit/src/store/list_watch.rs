@@ -36,8 +36,8 @@ const WATCH_SECONDS: u32 = 120;
 /// After this long without an event or the end of the watch, the connection is dead.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
-/// Objects in one page of a list.
-const PAGE: u32 = 500;
+/// Objects in one page of a list, which is in memory as a whole: 48 MiB if each is as large as etcd takes.
+const PAGE: u32 = 32;
 
 /// An API server that answers this many consistent reads in a row with the same past was restored from a backup.
 const PROOFS: u32 = 3;

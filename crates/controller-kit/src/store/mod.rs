@@ -1,14 +1,16 @@
 //! Caches of Kubernetes objects, fed by watches.
 //!
 //! [`watch`] caches whole objects as compact JSON ([`Packed`]), [`watch_metadata`] only their metadata. Both drop
-//! `managedFields`, which is half of a typical object. A [`Store`] finds objects by name and by controller owner, and its
-//! [`Watch`] yields every change after the store has taken it in, deletions during a broken connection included.
+//! `managedFields`, which is half of a typical object, and bound what one object can take ([`keep`]). A [`Store`] finds
+//! objects by name and by controller owner, and its [`Watch`] yields every change after the store has taken it in,
+//! deletions during a broken connection included.
 //!
 //! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
 mod bounded;
 mod cache;
 mod index;
+pub mod keep;
 pub(crate) mod list_watch;
 mod optional;
 mod packed;
@@ -20,11 +22,13 @@ use std::fmt;
 
 pub use cache::{CacheView, Change, Shown, Store};
 pub use index::Index;
-pub use optional::watch_if_served;
+pub use optional::{watch_if_served, watch_if_served_by};
 pub use packed::{Packed, UnpackError, controller_owner};
 pub use pause::Pauses;
 pub use served::{ServedApi, ServedApis};
-pub use watch::{Scope, Watch, watch, watch_api, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly};
+pub use watch::{
+    Scope, Watch, watch, watch_api, watch_by, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly,
+};
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use super::{
     Packed, Pauses, Scope, Store, Watch,
+    keep::{self, Rule},
     list_watch::WatchError,
     served::{HOLDS, ServedApi, ServedApis, lately},
     watch::untyped_events,
@@ -31,6 +32,21 @@ where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
+    watch_if_served_by(apis, scope, labels, keep::any)
+}
+
+/// As [`watch_if_served`], and keeps as much of each object as a rule says.
+#[must_use]
+pub fn watch_if_served_by<K>(
+    apis: &ServedApis,
+    scope: &Scope,
+    labels: Option<&str>,
+    rule: Rule,
+) -> (Store<Packed<K>>, Watch<Packed<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + 'static,
+    K::DynamicType: Default,
+{
     let store = Store::new();
     let (scope, labels, client) = (scope.clone(), labels.map(str::to_owned), apis.client().clone());
     let optional = Optional {
@@ -38,7 +54,7 @@ where
         seen: None,
         store: store.clone(),
         open: Box::new(move || {
-            untyped_events(client.clone(), &scope, labels.as_deref(), None, Pauses::default()).boxed()
+            untyped_events(client.clone(), &scope, labels.as_deref(), None, rule, Pauses::default()).boxed()
         }),
         events: None,
         pending: VecDeque::new(),

@@ -10,7 +10,10 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::bounded::{Bounded, MAX_DEPTH};
+use super::{
+    bounded::{Bounded, MAX_DEPTH},
+    keep::{self, Keep, Rule, TooLarge},
+};
 
 /// What `kubectl apply` leaves behind; it is never read here and can be as large as the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -24,9 +27,29 @@ pub struct Packed<K> {
     pub metadata: ObjectMeta,
     /// The object without `metadata`, as JSON.
     body: Arc<[u8]>,
-    /// Whether fields are missing because they are nested too deeply.
-    is_cut: bool,
+    /// Why fields are missing.
+    cut: Option<Arc<Cut>>,
     kind: PhantomData<fn() -> K>,
+}
+
+/// Why fields of an object are missing.
+#[derive(Debug)]
+enum Cut {
+    /// They are nested too deeply.
+    TooDeep,
+    /// The object is too large.
+    TooLarge(TooLarge),
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooDeep => {
+                write!(f, "a field is nested deeper than {MAX_DEPTH} levels; flatten it or delete the object")
+            }
+            Self::TooLarge(size) => size.fmt(f),
+        }
+    }
 }
 
 /// A cached object that is not what its kind should be.
@@ -52,13 +75,12 @@ where
     /// The typed object. Parses on every call: unpack once per reconcile.
     ///
     /// # Errors
-    /// If the object does not have the shape of a `K`.
+    /// If the object does not have the shape of a `K`, or is too large.
     pub fn unpack(&self) -> Result<K, UnpackError>
     where
         K: DeserializeOwned,
     {
-        let too_deep = || format!("a field is nested deeper than {MAX_DEPTH} levels; flatten it or delete the object");
-        let readable = if self.is_cut { Err(serde_json::Error::custom(too_deep())) } else { Ok(self.value()) };
+        let readable = self.cut.as_ref().map_or_else(|| Ok(self.value()), |cut| Err(serde_json::Error::custom(cut)));
         readable.and_then(serde_json::from_value).map_err(|source| UnpackError {
             kind: K::kind(&K::DynamicType::default()).into_owned(),
             namespace: self.metadata.namespace.clone().unwrap_or_default(),
@@ -104,10 +126,10 @@ impl<K> Packed<K> {
     /// If it has no readable metadata.
     pub fn from_value(value: Value) -> Result<Self, serde_json::Error> {
         let Value::Object(fields) = value else { return Err(serde_json::Error::custom("not an object")) };
-        Self::from_fields(fields, false)
+        Self::from_fields(fields, None)
     }
 
-    fn from_fields(mut fields: Map<String, Value>, is_cut: bool) -> Result<Self, serde_json::Error> {
+    fn from_fields(mut fields: Map<String, Value>, cut: Option<Cut>) -> Result<Self, serde_json::Error> {
         let mut metadata = fields.remove("metadata").unwrap_or_else(|| Value::Object(Map::new()));
         if let Some(metadata) = metadata.as_object_mut() {
             // Before it becomes typed: as typed data it would be the largest part of all.
@@ -116,12 +138,35 @@ impl<K> Packed<K> {
         let mut metadata: ObjectMeta = serde_json::from_value(metadata)?;
         prune(&mut metadata);
         let body = serde_json::to_vec(&fields)?.into();
-        Ok(Self { metadata, body, is_cut, kind: PhantomData })
+        Ok(Self { metadata, body, cut: cut.map(Arc::new), kind: PhantomData })
+    }
+
+    /// The same object with as much of it as a rule says.
+    pub(super) fn kept(mut self, rule: Rule) -> Self {
+        let limit = match rule(&self.metadata) {
+            Keep::Identity => {
+                keep::reduce(&mut self.metadata);
+                return Self { body: Arc::from(*b"{}"), cut: None, ..self };
+            }
+            Keep::UpTo(limit) => limit,
+        };
+        let bytes = self.body.len();
+        let too_large = if bytes > limit {
+            let mut content = Value::Object(self.fields());
+            let too_large = TooLarge::reduce(&mut content, bytes, limit);
+            self.body = content.to_string().into_bytes().into();
+            Some(too_large)
+        } else {
+            None
+        };
+        let too_large = if keep::bound(&mut self.metadata) { Some(TooLarge::metadata()) } else { too_large };
+        let cut = too_large.map(|size| Arc::new(Cut::TooLarge(size)));
+        Self { cut: cut.or(self.cut), ..self }
     }
 
     /// The same object, known to be of another kind than it is called here.
     pub(super) fn of_kind<L>(self) -> Packed<L> {
-        Packed { metadata: self.metadata, body: self.body, is_cut: self.is_cut, kind: PhantomData }
+        Packed { metadata: self.metadata, body: self.body, cut: self.cut, kind: PhantomData }
     }
 
     /// The body was written by `from_value`, so it is an object.
@@ -140,7 +185,8 @@ pub(super) fn prune(metadata: &mut ObjectMeta) {
 
 impl<K> Clone for Packed<K> {
     fn clone(&self) -> Self {
-        Self { metadata: self.metadata.clone(), body: Arc::clone(&self.body), is_cut: self.is_cut, kind: PhantomData }
+        let (metadata, body) = (self.metadata.clone(), Arc::clone(&self.body));
+        Self { metadata, body, cut: self.cut.clone(), kind: PhantomData }
     }
 }
 
@@ -158,7 +204,7 @@ impl<K> fmt::Debug for Packed<K> {
 impl<'de, K> Deserialize<'de> for Packed<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Bounded { fields, is_cut } = Bounded::deserialize(deserializer)?;
-        Self::from_fields(fields, is_cut).map_err(D::Error::custom)
+        Self::from_fields(fields, is_cut.then_some(Cut::TooDeep)).map_err(D::Error::custom)
     }
 }
 
@@ -204,7 +250,7 @@ impl<K: Resource> Resource for Packed<K> {
 /// The owner reference that makes an object the child of a controller.
 #[must_use]
 pub fn controller_owner<O: Resource>(object: &O) -> Option<&OwnerReference> {
-    object.meta().owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+    keep::controller_of(object.meta())
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use tracing::warn;
 
 use super::{
     Change, Key, Packed, Store,
+    keep::{self, Rule},
     list_watch::{self, WatchError},
     packed::prune,
     pause::Pauses,
@@ -72,14 +73,30 @@ impl<O> Stream for Watch<O> {
     }
 }
 
-/// Caches whole objects. `labels` is a label selector; `None` selects everything in the scope.
+/// Caches whole objects, those above [`OBJECT_BYTES`](super::keep::OBJECT_BYTES) without their content. `labels` is a
+/// label selector; `None` selects everything in the scope.
 #[must_use]
 pub fn watch<K>(client: Client, scope: &Scope, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    watch_untyped(client, scope, labels, None)
+    watch_by(client, scope, labels, keep::any)
+}
+
+/// As [`watch`], and keeps as much of each object as a rule says.
+#[must_use]
+pub fn watch_by<K>(
+    client: Client,
+    scope: &Scope,
+    labels: Option<&str>,
+    rule: Rule,
+) -> (Store<Packed<K>>, Watch<Packed<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + 'static,
+    K::DynamicType: Default,
+{
+    watch_untyped(client, scope, labels, None, rule)
 }
 
 /// [`watch_named`] that reconnects within half a second, for objects on which other processes act at once.
@@ -90,7 +107,7 @@ where
     K::DynamicType: Default,
 {
     let fields = format!("metadata.name={name}");
-    let watch = Watch::new(untyped_events(client, scope, None, Some(&fields), Pauses::brisk()));
+    let watch = Watch::new(untyped_events(client, scope, None, Some(&fields), keep::any, Pauses::brisk()));
     (watch.store.clone(), watch)
 }
 
@@ -101,7 +118,7 @@ where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    watch_untyped(client, scope, None, Some(&format!("metadata.name={name}")))
+    watch_untyped(client, scope, None, Some(&format!("metadata.name={name}")), keep::any)
 }
 
 /// Caches metadata only; the API server sends nothing else.
@@ -131,7 +148,7 @@ where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
     K::DynamicType: Default,
 {
-    watch_untyped(client, scope, labels, fields)
+    watch_untyped(client, scope, labels, fields, keep::any)
 }
 
 /// Caches what an `Api` gives, in the form that its type has: for objects of the whole cluster, and for those of which a small
@@ -146,12 +163,18 @@ where
     (watch.store.clone(), watch)
 }
 
-fn watch_untyped<O>(client: Client, scope: &Scope, labels: Option<&str>, fields: Option<&str>) -> (Store<O>, Watch<O>)
+fn watch_untyped<O>(
+    client: Client,
+    scope: &Scope,
+    labels: Option<&str>,
+    fields: Option<&str>,
+    rule: Rule,
+) -> (Store<O>, Watch<O>)
 where
     O: Untyped + Send + Sync + 'static,
     O::DynamicType: Default,
 {
-    let watch = Watch::new(untyped_events(client, scope, labels, fields, Pauses::default()));
+    let watch = Watch::new(untyped_events(client, scope, labels, fields, rule, Pauses::default()));
     (watch.store.clone(), watch)
 }
 
@@ -165,21 +188,23 @@ pub(crate) trait Untyped: Resource {
         + Send
         + 'static;
 
-    fn typed(wire: Self::Wire) -> Self;
+    /// The object in the form in which it is kept.
+    fn typed(wire: Self::Wire, rule: Rule) -> Self;
 }
 
 impl<K: Resource> Untyped for Packed<K> {
     type Wire = Packed<DynamicObject>;
 
-    fn typed(wire: Self::Wire) -> Self {
-        wire.of_kind()
+    fn typed(wire: Self::Wire, rule: Rule) -> Self {
+        wire.kept(rule).of_kind()
     }
 }
 
 impl<K: Resource> Untyped for PartialObjectMeta<K> {
     type Wire = PartialObjectMeta<DynamicObject>;
 
-    fn typed(wire: Self::Wire) -> Self {
+    fn typed(mut wire: Self::Wire, _: Rule) -> Self {
+        keep::bound_alone(&mut wire.metadata);
         Self { types: wire.types, metadata: wire.metadata, _phantom: PhantomData }
     }
 }
@@ -190,6 +215,7 @@ pub(crate) fn untyped_events<O>(
     scope: &Scope,
     labels: Option<&str>,
     fields: Option<&str>,
+    rule: Rule,
     pauses: Pauses,
 ) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static
 where
@@ -198,7 +224,7 @@ where
 {
     let resource = ApiResource::erase::<O>(&O::DynamicType::default());
     let events = events(scope.untyped::<O::Wire>(client, &resource), labels, fields, pauses);
-    events.map(|event| event.map(|event| map(event, O::typed)))
+    events.map(move |event| event.map(|event| map(event, |object| O::typed(object, rule))))
 }
 
 /// The same event of the same object in another form.

@@ -12,7 +12,7 @@ use api_types::{
 use controller_kit::{
     apply::{Applier, Desired, Error, ObjectId, Outcome},
     failure::Class,
-    store::Packed,
+    store::{Key, Packed, controller_owner},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
 use kube::{ResourceExt, core::ApiResource};
@@ -27,7 +27,6 @@ use super::{
 use crate::graph::{
     apply::shared::{write_binding, write_shared},
     model::SharedAccount,
-    observe::live_value,
 };
 
 /// Carries out a plan.
@@ -160,9 +159,14 @@ async fn write_config_map(
         let value = map.labels().get(key).cloned().unwrap_or_default();
         desired = desired.adopt_if_labelled(key, &value);
     }
-    let live = live_value(&caches.config_maps, &observed.namespace, &map.name_any());
+    let name = map.name_any();
+    // The cache keeps no data of it.
+    let live = match caches.config_maps.get(&Key::new(&observed.namespace, &name)) {
+        Some(_) => applier.find::<ConfigMap>(&observed.namespace, &name).await?,
+        None => None,
+    };
     match applier.apply(&desired, live.as_ref()).await {
-        Ok(Outcome::Waiting { reason }) => applied.refused.push(format!("ConfigMap {}: {reason}", map.name_any())),
+        Ok(Outcome::Waiting { reason }) => applied.refused.push(format!("ConfigMap {name}: {reason}")),
         Ok(_) => {}
         Err(error) if error.class() == Class::Transient => return Err(error),
         Err(error) => applied.refused.push(error.to_string()),
@@ -214,17 +218,18 @@ async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> R
 
 async fn give_each(applier: &Applier, hand_over: &HandOver, uid: &str) -> Result<(), Error> {
     let owner = owner::controller::<DynamoGraphDeployment>(&hand_over.graph.name_any(), uid);
-    for map in &hand_over.config_maps {
-        let mut map = map.clone();
+    for known in &hand_over.config_maps {
+        let id = ObjectId::of(known);
+        // The cache keeps no data of it.
+        let Some(before) = applier.find::<ConfigMap>(&id.namespace, &id.name).await? else { continue };
+        let mut map: ConfigMap = parse(before.clone(), &id)?;
+        if map.metadata.uid != known.metadata.uid || controller_owner(&map).is_some() {
+            continue;
+        }
         map.metadata.owner_references = Some(vec![owner.clone()]);
-        let live = serde_json::to_value(&map).unwrap_or_default();
         let key = labels::REQUEST_NAME;
         let value = map.labels().get(key).cloned().unwrap_or_default();
         let desired = Desired::of(&map, uid)?.adopt_if_labelled(key, &value);
-        let mut before = live;
-        if let Some(metadata) = before.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("ownerReferences");
-        }
         match applier.apply(&desired, Some(&before)).await {
             Err(error) if error.class() == Class::Transient => return Err(error),
             // Another owner has it: it is not ours to give.

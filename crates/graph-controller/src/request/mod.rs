@@ -29,7 +29,7 @@ use controller_kit::{
     controller::{Action, Conclusion, Reconcile},
     events::EventSink,
     read::Interruption,
-    store::Packed,
+    store::{Packed, UnpackError},
 };
 use k8s_openapi::jiff::Timestamp;
 
@@ -71,6 +71,19 @@ impl Reconcile for Reconciler {
     async fn finalize(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Action, Interruption> {
         apply::release(&self.applier, packed).await?;
         Ok(Action::await_change())
+    }
+
+    /// Only the request's own form is a violation of its author's; what it has reached stays.
+    fn unreadable(
+        &self,
+        packed: &Packed<DynamoGraphDeploymentRequest>,
+        _: &UnpackError,
+        now: Timestamp,
+    ) -> Option<Conclusion<Self::Status>> {
+        let message = packed.unpack().err()?.to_string();
+        let before = serde_json::from_value(packed.status()).unwrap_or_default();
+        let status = status::of_unreadable(before, packed.metadata.generation, &message, now);
+        Some(Conclusion::of_status(status))
     }
 
     async fn observe(

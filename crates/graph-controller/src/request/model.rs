@@ -57,7 +57,7 @@ pub struct Observed {
     pub job: Option<Job>,
     /// The ConfigMap of the name of the profiler's output, whoever made it.
     pub output: Option<ConfigMap>,
-    /// ConfigMaps that were made for the request.
+    /// ConfigMaps that were made for the request, without their data.
     pub config_maps: Vec<ConfigMap>,
     /// The graph of the wanted name, whoever made it.
     pub graph: Option<DynamoGraphDeployment>,
@@ -144,7 +144,7 @@ pub struct Plan {
 pub struct HandOver {
     /// The new owner.
     pub graph: Box<DynamoGraphDeployment>,
-    /// What it gets, as it is now.
+    /// What it gets. Their data is read when they are written.
     pub config_maps: Vec<ConfigMap>,
 }
 

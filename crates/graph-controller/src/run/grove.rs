@@ -9,7 +9,7 @@ use controller_kit::{
     context::Context,
     controller::Wiring,
     pull_secrets::{self, Following, PullSecrets},
-    store::{Index, Key, Packed, Store, controller_owner},
+    store::{Index, Key, Packed, Store, controller_owner, keep},
 };
 use futures::{
     StreamExt,
@@ -22,7 +22,11 @@ use crate::graph::{apply::graph_of, observe::grove::GroveCaches};
 
 /// Caches what Grove serves, and image pull secrets: the pods of graphs on Grove are rendered here.
 pub(super) fn open(context: &Context, wiring: &mut Wiring<DynamoGraphDeployment>) -> (GroveCaches, Option<Following>) {
-    let sets = wiring.watched_if_served::<PodCliqueSet>(Some(labels::GRAPH), graph_keys);
+    let sets = wiring.watched_if_served_by::<PodCliqueSet>(
+        labels::GRAPH,
+        keep::templates_of::<DynamoGraphDeployment>,
+        graph_keys,
+    );
     let cliques = wiring.watched_if_served::<PodClique>(Some(labels::GRAPH), graph_keys);
     // A group carries no label of its graph.
     let known = sets.clone();

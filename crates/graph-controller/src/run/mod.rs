@@ -25,7 +25,7 @@ use controller_kit::{
     events::EventSink,
     pods::{NOT_ENDED, PodDiagnostics},
     pull_secrets::Following,
-    store::{Index, Key, Packed, ServedApi, ServedApis, Store, watch},
+    store::{Index, Key, Packed, ServedApi, ServedApis, Store, keep, watch},
 };
 use futures::join;
 use k8s_openapi::api::{
@@ -179,9 +179,9 @@ fn open(
         graphs,
         adapters,
         components: wiring.watched::<DynamoComponentDeployment>(Some(labels::GRAPH), graph_keys),
-        accounts: wiring.watched::<ServiceAccount>(Some(&accounts_of_graphs), concerned_by(by_concern)),
+        accounts: wiring.watched_by::<ServiceAccount>(&accounts_of_graphs, keep::small, concerned_by(by_concern)),
         roles: wiring.owned::<Role>(&accounts_of_graphs),
-        bindings: wiring.watched::<RoleBinding>(Some(&accounts_of_graphs), concerned_by(by_concern)),
+        bindings: wiring.watched_by::<RoleBinding>(&accounts_of_graphs, keep::small, concerned_by(by_concern)),
         worker_pods: wiring.metadata::<Pod>(Some(&workers), Some(NOT_ENDED), graph_keys),
         config_maps: wiring.owned::<ConfigMap>(labels::GRAPH),
         claim_templates: wiring.owned_if_served::<ResourceClaimTemplate>(labels::OWN_GRAPH),
@@ -189,11 +189,11 @@ fn open(
         destination_rules: wiring.owned_if_served::<DestinationRule>(labels::OWN_GRAPH),
         mpi_keys: wiring.metadata::<Secret>(None, Some(&copies), concerned_by(by_concern)),
         checkpoints: wiring.watched::<DynamoCheckpoint>(None, concerned_by_checkpoint(by_concern)),
-        agents: agents_asked.then(|| wiring.watched::<DaemonSet>(Some(&agents), neighbours(by_concern))),
+        agents: agents_asked.then(|| wiring.watched_by::<DaemonSet>(&agents, keep::small, neighbours(by_concern))),
         services: wiring.owned::<Service>(labels::OWN_GRAPH),
         ingresses: wiring.owned::<Ingress>(&ways_in),
         virtual_services: wiring.owned_if_served::<VirtualService>(&ways_in),
-        model_services: wiring.watched::<Service>(Some(&of_models), neighbours(by_concern)),
+        model_services: wiring.watched_by::<Service>(&of_models, keep::small, neighbours(by_concern)),
         builds: wiring.watched_if_served::<DynamoComponent>(None, running(by_concern)),
         grove,
     };

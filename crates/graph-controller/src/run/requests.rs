@@ -11,10 +11,17 @@ use controller_kit::{
     context::Context,
     controller::Controller,
     events::EventSink,
-    store::{CacheView, Key, Packed, Store, Watch, watch},
+    store::{
+        CacheView, Key, Packed, Store, Watch,
+        keep::{self, Keep, is_a},
+        watch, watch_by,
+    },
 };
 use futures::stream::BoxStream;
-use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
+use k8s_openapi::{
+    api::{batch::v1::Job, core::v1::ConfigMap},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
 use kube::{Resource, ResourceExt};
 
 use super::counts;
@@ -67,8 +74,10 @@ impl Requests {
     ) {
         let (client, scope) = (|| context.client.clone(), &context.scope);
         let profilers = format!("{}={}", labels::APP, labels::PROFILER);
-        let (jobs, job_watch) = watch::<Job>(client(), scope, Some(&profilers));
-        let (config_maps, map_watch) = watch::<ConfigMap>(client(), scope, Some(labels::REQUEST_NAME));
+        let jobs_of_requests = keep::owned_or_orphaned::<DynamoGraphDeploymentRequest>;
+        let (jobs, job_watch) = watch_by::<Job>(client(), scope, Some(&profilers), jobs_of_requests);
+        let (config_maps, map_watch) =
+            watch_by::<ConfigMap>(client(), scope, Some(labels::REQUEST_NAME), outputs_of_requests);
         let caches = Caches {
             requests: self.store.clone(),
             graphs: graphs.graphs.clone(),
@@ -97,6 +106,14 @@ impl Requests {
             .also(from_graphs);
         controller.drive(context, Arc::new(reconciler)).await;
     }
+}
+
+/// Keeps what profilers have said. The other ConfigMaps of a request are read when they are written.
+fn outputs_of_requests(map: &ObjectMeta) -> Keep {
+    let is_output = |owner: &OwnerReference| {
+        is_a::<DynamoGraphDeploymentRequest>(owner) && map.name.as_ref() == Some(&names::profiling_output(&owner.name))
+    };
+    if keep::controller_of(map).is_some_and(is_output) { Keep::UpTo(usize::MAX) } else { Keep::Identity }
 }
 
 /// The requests that an object was made for, by its labels.

@@ -41,7 +41,8 @@ use tokio::{
 
 use crate::bed::{Bed, LIMIT, graph, own_definitions};
 
-const PROPOSED: &str = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: profile-data}\ndata: {a: b}\n";
+const PROPOSED: &str =
+    "kind: ConfigMap\napiVersion: v1\nmetadata: {name: profile-data, labels: {own: label}}\ndata: {a: b}\n";
 
 async fn apply(bed: &Bed, edit: impl FnOnce(&mut Value)) -> Request {
     let hardware = json!({ "gpuSku": "h100_sxm", "vramMb": 81920, "numGpusPerNode": 8, "totalGpus": 8,
@@ -107,7 +108,10 @@ async fn a_model_becomes_a_graph_that_outlives_its_request() {
     bed.until_counted("DynamoGraphDeploymentRequest", "Deployed").await;
     assert_eq!(deployed.metadata.generation, Some(1), "the spec is the author's");
     let owned = |map: &ConfigMap| map.owner_references().first().is_some_and(|owner| owner.name == "chat-dgd");
-    bed.until("profile-data", "the graph's", owned).await;
+    let map = bed.until("profile-data", "the graph's", owned).await;
+    // The cache has neither.
+    assert_eq!(map.data.as_ref().and_then(|data| data.get("a")).map(String::as_str), Some("b"));
+    assert_eq!(map.labels().get("own").map(String::as_str), Some("label"));
     bed.api::<Request>().delete("chat", &DeleteParams::default()).await.unwrap();
     bed.gone::<Request>("chat").await;
     assert!(bed.api::<DynamoGraphDeployment>().get_opt("chat-dgd").await.unwrap().is_some());

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use api_types::{labels, v1beta1::DynamoGraphDeployment};
-use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, World, private_world, program};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, World, cluster_wide, private_world};
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
@@ -27,9 +27,7 @@ const FACTOR: u32 = 10;
 
 /// A controller of all namespaces.
 async fn controller(world: &World, binary: &str) -> Result<Program, BoxError> {
-    let mut program = program(binary, world.ns(), world.cluster.kubeconfig())?;
-    let scope = program.args.iter().position(|arg| arg == "--namespace").ok_or("no --namespace")?;
-    program.args.drain(scope..scope + 2);
+    let program = cluster_wide(binary, world.cluster.kubeconfig())?;
     world.cluster.run(&program).await?;
     Ok(program)
 }

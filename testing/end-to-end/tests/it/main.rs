@@ -8,6 +8,7 @@ mod handovers;
 mod held;
 mod hostile;
 mod kill_points;
+mod memory;
 mod namespace_admin;
 mod nodes;
 mod outage;

@@ -48,6 +48,21 @@ pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoC
     }
 }
 
+/// The status of a checkpoint that cannot be read: as it was, and why nothing goes on.
+pub fn of_unreadable(
+    before: DynamoCheckpointStatus,
+    generation: Option<i64>,
+    message: &str,
+    now: Timestamp,
+) -> DynamoCheckpointStatus {
+    let mut status = before;
+    status.observed_generation = generation;
+    status.message = Some(message.to_owned());
+    let stuck = Progress::Stuck { reason: reason::INVALID_SPEC.to_owned(), message: message.to_owned() };
+    set_progress(&mut status.conditions, &stuck, generation, now);
+    status
+}
+
 fn whole_seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }

@@ -92,3 +92,13 @@ fn a_ready_checkpoint_has_its_time_and_its_capture() {
     let next = status_of(json!(status), CapturePhase::Waiting(String::new()));
     assert_eq!((next.created_at, next.pod_snapshot_name), (None, None), "another version is another checkpoint");
 }
+
+#[test]
+fn a_checkpoint_that_cannot_be_read_keeps_what_was_captured() {
+    let before = status_of(creating(), CapturePhase::Ready("m".to_owned()));
+    let status = of_unreadable(before.clone(), Some(2), "spec.job: too large", at(200));
+    assert_eq!(condition(&status, "Stalled"), "True/InvalidSpec");
+    assert_eq!((status.phase, &status.job_name), (before.phase, &before.job_name));
+    assert_eq!((status.observed_generation, status.message.as_deref()), (Some(2), Some("spec.job: too large")));
+    assert_eq!(of_unreadable(status.clone(), Some(2), "spec.job: too large", at(300)), status);
+}

@@ -1,5 +1,6 @@
 //! What has to be written, decided without any I/O.
 
+use api_types::annotations;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -7,7 +8,7 @@ use super::diff::{Difference, semantic_diff};
 
 /// Annotation with the fingerprint of what we applied last. Removing a field from the desired object changes it, which
 /// comparing leaves alone would not show.
-pub const APPLIED_ANNOTATION: &str = "operator.dynamo/applied";
+pub const APPLIED_ANNOTATION: &str = annotations::APPLIED;
 
 /// What has to be done to make the live object the desired one.
 #[derive(Debug, Clone, PartialEq)]

@@ -31,6 +31,22 @@ pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoG
     status
 }
 
+/// The status of a request that cannot be read: as it was, and why nothing goes on.
+pub fn of_unreadable(
+    before: DynamoGraphDeploymentRequestStatus,
+    generation: Option<i64>,
+    message: &str,
+    now: Timestamp,
+) -> DynamoGraphDeploymentRequestStatus {
+    let mut status = before;
+    status.observed_generation = generation;
+    let mut setter = Setter { conditions: &mut status.conditions, generation, now };
+    setter.set(reason::VALIDATION, false, reason::VALIDATION_FAILED, message);
+    let stuck = Progress::Stuck { reason: reason::VALIDATION_FAILED.to_owned(), message: message.to_owned() };
+    set_progress(&mut status.conditions, &stuck, generation, now);
+    status
+}
+
 /// What is not said by conditions.
 fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed, applied: &Applied, now: Timestamp) {
     match &applied.stage {

@@ -129,3 +129,24 @@ fn trial_graphs_are_counted_on_when_a_profile_begins_anew() {
     }
     assert_eq!(life.look("00:04:00", Some(&running("00:03:00"))), Some(10));
 }
+
+#[test]
+fn a_request_that_cannot_be_read_keeps_what_it_has_reached() {
+    let before = DynamoGraphDeploymentRequestStatus {
+        phase: Some(RequestPhase::Deployed),
+        dgd_name: Some("chat-dgd".to_owned()),
+        gpu_minutes: Some(7),
+        ..Default::default()
+    };
+    let now = at("00:00:00");
+    let status = of_unreadable(before.clone(), Some(2), "spec.overrides: too large", now);
+    let again = of_unreadable(status.clone(), Some(2), "spec.overrides: too large", at("01:00:00"));
+    assert_eq!(again, status, "nothing is written twice");
+    let condition =
+        |type_| find(&status.conditions, type_).map(|found| (found.status.as_str(), found.message.as_str()));
+    assert_eq!(condition("Validation"), Some(("False", "spec.overrides: too large")));
+    assert_eq!(condition("Stalled"), Some(("True", "spec.overrides: too large")));
+    assert_eq!(status.observed_generation, Some(2));
+    let kept = DynamoGraphDeploymentRequestStatus { conditions: Vec::new(), observed_generation: None, ..status };
+    assert_eq!(kept, before);
+}
