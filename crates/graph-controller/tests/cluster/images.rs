@@ -23,7 +23,7 @@ fn graph(version: &str) -> Value {
         "spec": { "dynamoComponent": format!("agg:{version}"), "envs": [{ "name": "A", "value": "graph" }], "services": {
             "Frontend": { "dynamoTag": tag, "envs": [{ "name": "B", "value": "own" }] },
             "Worker": { "dynamoTag": tag, "componentType": "worker", "replicas": 2,
-                "pvc": { "create": true, "size": "1Gi", "volumeAccessMode": "ReadWriteOnce", "mountPoint": "/data" } },
+                "pvc": { "size": "1Gi", "mountPath": "/data" } },
         } },
     });
     convert(alpha, ApiVersion::V1Beta1).unwrap()

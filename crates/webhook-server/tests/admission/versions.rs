@@ -80,6 +80,16 @@ fn fields_that_only_v1alpha1_has() {
             &["Required spec.pvcs[1].name"],
         ),
         (
+            "two places of a volume",
+            |g| g["spec"]["services"]["decode"]["pvc"] = json!({ "mountPoint": "/a", "mountPath": "/b" }),
+            &["Forbidden spec.services[decode].pvc.mountPath"],
+        ),
+        (
+            "one place of a volume, by both names",
+            |g| g["spec"]["services"]["decode"]["pvc"] = json!({ "mountPoint": "/a", "mountPath": "/a" }),
+            &[],
+        ),
+        (
             "executor",
             |g| {
                 g["spec"]["services"]["decode"]["annotations"] =

@@ -80,26 +80,34 @@ pub fn pull_with(component: &mut ComponentSpec, secrets: &[LocalObjectReference]
 /// Mounts a component's own volume, whose claim has this name if the user gives none. Gives the claim.
 ///
 /// # Errors
-/// It is not said where; the field is below the component's `pvc`.
+/// The path is missing or ambiguous; the field is below the component's `pvc`.
 pub fn mount(component: &mut ComponentSpec, volume: &PreservedVolume, name: &str) -> Result<PreservedClaim, Violation> {
-    if volume.mount_point.is_empty() {
-        return Err(Violation {
-            field: "mountPoint".to_owned(),
-            value: String::new(),
-            problem: "is missing".to_owned(),
-            remedy: "give the path at which the volume appears".to_owned(),
-        });
-    }
+    let mount_path = mount_path(volume)?.to_owned();
     let mut claim = volume.claim.clone();
     if claim.name.is_empty() {
         name.clone_into(&mut claim.name);
     }
     let mounts = main(component).volume_mounts.get_or_insert_default();
-    if !mounts.iter().any(|mount| mount.mount_path == volume.mount_point) {
-        let mount_path = volume.mount_point.clone();
+    if !mounts.iter().any(|mount| mount.mount_path == mount_path) {
         mounts.push(VolumeMount { name: claim.name.clone(), mount_path, ..VolumeMount::default() });
     }
     Ok(claim)
+}
+
+/// The path of a volume, which has two names.
+fn mount_path(volume: &PreservedVolume) -> Result<&str, Violation> {
+    let violation = |field: &str, value: &str, problem: &str, remedy: &str| Violation {
+        field: field.to_owned(),
+        value: value.to_owned(),
+        problem: problem.to_owned(),
+        remedy: remedy.to_owned(),
+    };
+    match (volume.mount_point.as_str(), volume.mount_path.as_str()) {
+        ("", "") => Err(violation("mountPoint", "", "is missing", "give the path at which the volume appears")),
+        ("", path) | (path, "") => Ok(path),
+        (point, path) if point == path => Ok(path),
+        (_, path) => Err(violation("mountPath", path, "differs from mountPoint", "remove one of the two")),
+    }
 }
 
 /// A claim as it is made, without owner.

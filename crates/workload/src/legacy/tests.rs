@@ -160,6 +160,22 @@ fn a_volume_needs_a_place() {
     assert_eq!((mounts[0].name.as_str(), mounts[0].mount_path.as_str()), ("g-a", "/data"));
 }
 
+/// Defect: `mountPath`, by which the document of the legacy API names it, was no place.
+#[test]
+fn the_place_of_a_volume_has_two_names() {
+    let volume = |mount_point: &str, mount_path: &str| {
+        let mut any = component(json!({ "name": "A" }));
+        let (mount_point, mount_path) = (mount_point.to_owned(), mount_path.to_owned());
+        mount(&mut any, &PreservedVolume { mount_point, mount_path, ..PreservedVolume::default() }, "g-a")?;
+        let mounts = any.main_container().unwrap().volume_mounts.clone().unwrap();
+        Ok::<_, crate::Violation>(mounts[0].mount_path.clone())
+    };
+    for (point, path) in [("", "/data"), ("/data", ""), ("/data", "/data")] {
+        assert_eq!(volume(point, path).as_deref(), Ok("/data"), "{point:?} {path:?}");
+    }
+    assert_eq!(volume("/data", "/other").unwrap_err().field, "mountPath");
+}
+
 #[test]
 fn pull_secrets_are_joined() {
     let secret = |name: &str| LocalObjectReference { name: name.to_owned() };

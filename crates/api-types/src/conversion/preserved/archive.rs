@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{PreservedClaim, Texts, field, read};
 use crate::{
@@ -80,6 +81,26 @@ pub struct PreservedVolume {
     pub claim: PreservedClaim,
     /// Where it is mounted.
     pub mount_point: String,
+    /// The same under its other name.
+    pub mount_path: String,
+}
+
+/// Access mode of a claim that is created where none is given; a claim needs one.
+const ACCESS_MODE: &str = "ReadWriteOnce";
+
+impl PreservedVolume {
+    /// Reads the volume of a service. Where the image is built from an archive, a claim with a size is created unless
+    /// `create` is set: the legacy API promised it.
+    fn of(spec: &Object, is_built: bool) -> Option<Self> {
+        let fields = object(spec, "pvc").filter(|fields| !fields.is_empty())?;
+        let mut volume: Self = field(spec, "pvc");
+        let claim = &mut volume.claim;
+        claim.create |= is_built && fields.get("create").is_none_or(Value::is_null) && !claim.size.is_empty();
+        if claim.volume_access_mode.is_empty() {
+            ACCESS_MODE.clone_into(&mut claim.volume_access_mode);
+        }
+        Some(volume)
+    }
 }
 
 impl PreservedGraph {
@@ -113,11 +134,10 @@ impl PreservedService {
 
     /// But for what its image is built from.
     fn of(spec: &Object, is_built: bool) -> Self {
-        let volume = spec.get("pvc").filter(|volume| volume.as_object().is_some_and(|fields| !fields.is_empty()));
         Self {
             source: None,
             tag: text(spec, "dynamoTag").map(ToOwned::to_owned),
-            volume: volume.and_then(|_| field(spec, "pvc")),
+            volume: PreservedVolume::of(spec, is_built),
             privileges: if is_built { Privilege::of(spec) } else { BTreeSet::new() },
         }
     }
@@ -125,7 +145,7 @@ impl PreservedService {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::conversion::{ApiVersion, convert};
@@ -146,7 +166,7 @@ mod tests {
             storage_class: "fast".to_owned(),
             volume_access_mode: "ReadWriteOnce".to_owned(),
         };
-        PreservedVolume { claim, mount_point: "/data".to_owned() }
+        PreservedVolume { claim, mount_point: "/data".to_owned(), mount_path: String::new() }
     }
 
     fn service() -> Value {
@@ -173,6 +193,33 @@ mod tests {
             let services = BTreeMap::from([("Frontend".to_owned(), said)]);
             let expected = PreservedGraph { source: Some("chat:v1".to_owned()), services };
             assert_eq!(PreservedGraph::of(&kept), Some(expected));
+        }
+    }
+
+    /// Defect: `mountPath`, by which the document of the legacy API names it, was pruned, and a claim with a size was not
+    /// created.
+    #[test]
+    fn a_claim_with_a_size_is_created_where_an_image_is_built_unless_the_user_decides() {
+        let volume = |source: bool, create: Option<bool>, size: &str| {
+            let mut pvc = json!({ "name": "models", "mountPath": "/models", "size": size });
+            create.map(|create| pvc["create"] = json!(create));
+            let mut spec = json!({ "services": { "Worker": { "pvc": pvc } } });
+            if source {
+                spec["dynamoComponent"] = json!("chat:v1");
+            }
+            PreservedGraph::of(&kept_of(GRAPH, &spec)).unwrap().services["Worker"].volume.clone().unwrap()
+        };
+        for (source, create, size, created) in [
+            (true, None, "100Gi", true),
+            (true, None, "", false),
+            (true, Some(false), "100Gi", false),
+            (false, None, "100Gi", false),
+            (false, Some(true), "", true),
+        ] {
+            let volume = volume(source, create, size);
+            assert_eq!(volume.claim.create, created, "{source} {create:?} {size:?}");
+            assert_eq!((volume.mount_path.as_str(), volume.mount_point.as_str()), ("/models", ""));
+            assert_eq!(volume.claim.volume_access_mode, "ReadWriteOnce", "a claim without a mode is refused");
         }
     }
 

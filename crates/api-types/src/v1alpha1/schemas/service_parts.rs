@@ -83,7 +83,8 @@ pub struct VolumeMount {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct ServiceVolume {
-    /// Makes the claim if it does not exist; it must be there if unset.
+    /// Makes the claim if it does not exist. If unset, a claim with a size is made where the image is built from an
+    /// archive (dynamoComponent); any other must exist.
     pub create: Option<bool>,
     /// Name of the PersistentVolumeClaim; that of the component's objects if unset.
     pub name: Option<String>,
@@ -93,10 +94,12 @@ pub struct ServiceVolume {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::quantity")]
     pub size: Option<String>,
-    /// Access mode of a claim that is made, such as `ReadWriteMany`.
+    /// Access mode of a claim that is made, such as `ReadWriteMany`; `ReadWriteOnce` if unset.
     pub volume_access_mode: Option<String>,
     /// Where it is mounted.
     pub mount_point: Option<String>,
+    /// Another name of mountPoint; only one of the two, or the same value in both.
+    pub mount_path: Option<String>,
 }
 
 /// Without effect.
