@@ -1,3 +1,5 @@
+//! Tests of what caches keep.
+
 use api_types::{
     labels,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
