@@ -25,13 +25,15 @@ use super::{REPOSITORY, TAG, node};
 
 /// Everything here happens in seconds; this is for machines that are very busy.
 pub(super) const PATIENCE: Duration = Duration::from_secs(240);
-/// As helm is told.
-const HELM_TIMEOUT: &str = "--timeout=300s";
+/// The timeout of helm's `--wait`.
+pub(super) const HELM_TIMEOUT: &str = "--timeout=300s";
 
 /// The cluster.
 pub(super) struct World {
     pub(super) cluster: Cluster,
     pub(super) client: Client,
+    /// Where the archives of the images are.
+    pub(super) images: PathBuf,
     helm: PathBuf,
 }
 
@@ -42,7 +44,7 @@ impl World {
         let cluster = Cluster::start(node::options()).await?;
         node::start(&cluster, images).await?;
         let (client, helm) = (cluster.client()?, Assets::from_env()?.find(Tool::Helm)?);
-        Ok(Self { cluster, client, helm })
+        Ok(Self { cluster, client, images: images.to_owned(), helm })
     }
 
     /// Ends the cluster.
@@ -80,23 +82,33 @@ impl World {
         Ok(self.cluster.apply(&[namespace]).await?)
     }
 
-    /// `helm install`, with our images; returns when all that it installed is ready.
+    /// `helm install` of the whole chart, with our images; returns when everything in the release is ready.
     pub(super) async fn install(&self, release: &str, namespace: &str, values: &[&str]) -> Result<()> {
-        let chart = repository::root().join("deploy/helm/dynamo-platform");
-        let (repository, tag) = (format!("{IMAGE}.repository={REPOSITORY}"), format!("{IMAGE}.tag={TAG}"));
-        let mut args = vec!["install", release];
-        let chart = chart.to_string_lossy();
-        args.extend([&*chart, "--namespace", namespace, "--wait", HELM_TIMEOUT, "--set", &repository, "--set", &tag]);
-        args.extend(values.iter().flat_map(|value| ["--set", value]));
-        self.helm(&args).await
+        let values: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
+        self.install_with(release, namespace, &values).await
+    }
+
+    /// The same with more arguments of helm.
+    pub(super) async fn install_with(&self, release: &str, namespace: &str, more: &[&str]) -> Result<()> {
+        let (chart, image) = (chart("dynamo-platform"), "dynamo-operator.controllerManager.manager.image");
+        let (repository, tag) = (format!("{image}.repository={REPOSITORY}"), format!("{image}.tag={TAG}"));
+        let args = ["install", release, &chart, "--namespace", namespace, "--wait", HELM_TIMEOUT];
+        self.helm(&[&args, &["--set", &repository, "--set", &tag] as &[&str], more].concat()).await.map(drop)
     }
 
     /// `helm uninstall`; returns when what it installed is gone.
     pub(super) async fn uninstall(&self, release: &str, namespace: &str) -> Result<()> {
-        self.helm(&["uninstall", release, "--namespace", namespace, "--wait", HELM_TIMEOUT]).await
+        self.uninstall_with(release, namespace, &[]).await
     }
 
-    async fn helm(&self, args: &[&str]) -> Result<()> {
+    /// The same with more arguments of helm.
+    pub(super) async fn uninstall_with(&self, release: &str, namespace: &str, more: &[&str]) -> Result<()> {
+        let args = ["uninstall", release, "--namespace", namespace, "--wait", HELM_TIMEOUT];
+        self.helm(&[&args, more].concat()).await.map(drop)
+    }
+
+    /// Runs helm.
+    pub(super) async fn helm(&self, args: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.helm);
         command.args(args).arg("--kubeconfig").arg(self.cluster.kubeconfig());
         command
@@ -106,7 +118,7 @@ impl World {
         let output = tokio::task::spawn_blocking(move || command.output()).await?.context("cannot run helm")?;
         let error = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "helm {} failed: {error}", args.join(" "));
-        Ok(())
+        String::from_utf8(output.stdout).context("the output of helm is no text")
     }
 
     /// Graphs of a namespace.
@@ -186,7 +198,10 @@ impl World {
     }
 }
 
-const IMAGE: &str = "dynamo-operator.controllerManager.manager.image";
+/// A chart of the repository, by its path below `deploy/helm`.
+pub(super) fn chart(path: &str) -> String {
+    repository::root().join("deploy/helm").join(path).to_string_lossy().into_owned()
+}
 
 /// The status of `Ready`, if it is about the present generation.
 pub(super) fn readiness(graph: &DynamoGraphDeployment) -> Option<&str> {

@@ -1,6 +1,7 @@
 //! What is checked, in this order: each check finds what those before it left.
 
 mod cluster_wide;
+mod releases;
 mod rights;
 mod scopes;
 
@@ -38,10 +39,12 @@ pub(super) async fn run(world: &World, only: &[String]) -> Result<()> {
         cluster_wide::rollout,
         cluster_wide::memory_exhausted,
         cluster_wide::adapter,
+        releases::one_program,
         scopes::hybrid,
         scopes::hand_over,
         scopes::uninstall,
         scopes::restricted,
+        releases::charts_alone,
         rights::rights,
     );
     Ok(())

@@ -1,21 +1,25 @@
 //! Installs that serve one namespace: beside the cluster-wide one, and alone.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Secret};
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, core::v1::Secret, rbac::v1::ClusterRole};
 use kube::{
     ResourceExt,
-    api::{Api, ListParams},
+    api::{Api, DeleteParams, ListParams},
 };
+use repository::chart::KUBE_VERSION;
+use serde_json::json;
 use test_cluster::wait;
 
 use super::{OPERATOR, RELEASE, TEAM};
-use crate::world::{PATIENCE, World, containers, graph};
+use crate::world::{PATIENCE, World, chart, containers, graph};
 
 /// The namespace of the restricted install, and its release.
 pub(super) const OWN: &str = "team-of-its-own";
 pub(super) const OWN_RELEASE: &str = "own";
 pub(super) const RESTRICTED: [&str; 1] = ["dynamo-operator.namespaceRestriction.enabled=true"];
 const MARKER: &str = "dynamo-operator-namespace-scope";
+/// A user with rights in that namespace only.
+const INSTALLER: &str = "installer";
 
 /// A second release takes one namespace over: its own controllers serve the graphs there, the others leave them alone.
 pub(super) async fn hybrid(world: &World) -> Result<()> {
@@ -67,14 +71,30 @@ pub(super) async fn uninstall(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A restricted install alone, in a cluster that has the CRDs.
+/// A restricted install alone, in a cluster that has the CRDs, by a user with rights in its namespace only.
 pub(super) async fn restricted(world: &World) -> Result<()> {
     world.namespace(OWN, "privileged").await?;
-    world.install(OWN_RELEASE, OWN, &RESTRICTED).await?;
+    let (crds, role) = (chart("dynamo-crds"), "templates/namespace-installer.yaml");
+    let role = world.helm(&["template", "crds", &crds, KUBE_VERSION, "--show-only", role]).await?;
+    let binding = |role: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": role, "namespace": OWN},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": INSTALLER}],
+        })
+    };
+    let role = serde_saphyr::from_str(&role).context("the role of installers is no YAML")?;
+    world.cluster.apply(&[role, binding("admin"), binding("dynamo-namespace-installer")]).await?;
+    let user = format!("--kube-as-user={INSTALLER}");
+    world.install_with(OWN_RELEASE, OWN, &["--set", RESTRICTED[0], &user]).await?;
     world.apply(OWN, &graph("alone", "1")).await?;
     world.ready(OWN, "alone").await?;
     world.delete(OWN, "alone").await?;
-    world.uninstall(OWN_RELEASE, OWN).await
+    world.uninstall_with(OWN_RELEASE, OWN, &[&user]).await?;
+    let roles: Api<ClusterRole> = Api::all(world.client.clone());
+    roles.delete("dynamo-namespace-installer", &DeleteParams::default()).await?;
+    Ok(())
 }
 
 /// ServiceAccounts of operators that wrote in a namespace since it was marked.

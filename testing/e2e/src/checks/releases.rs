@@ -1,0 +1,102 @@
+//! Releases of one program: a program changed in an install of all, and each program by its own chart.
+
+use std::{collections::BTreeMap, process::Command};
+
+use anyhow::{Context, Result, ensure};
+use kube::{ResourceExt, api::ListParams};
+use test_cluster::{
+    Server,
+    assets::{Assets, Tool},
+};
+
+use super::{OPERATOR, RELEASE, TEAM};
+use crate::{
+    REPOSITORY, TAG, node,
+    world::{HELM_TIMEOUT, World, chart, containers, graph},
+};
+
+/// The program that is upgraded alone, and the tag of its new image.
+const CHANGED: &str = "model-controller";
+const NEXT: &str = "next";
+/// The namespace of releases of one program each. They come in this order, and go in the other.
+const ALONE: &str = "programs";
+const PROGRAMS: [&str; 5] = ["crds", "webhook-server", "graph-controller", "component-controller", "model-controller"];
+/// The namespace of the one program that only installs for one namespace have.
+const MARKED: &str = "marked";
+const MARKING: &str = "lease-scope";
+
+/// An upgrade of one program, and its rollback, replace the pods of that program and no other pod.
+pub(super) async fn one_program(world: &World) -> Result<()> {
+    let image = |tag: &str| format!("{REPOSITORY}/{CHANGED}:{tag}");
+    node::ctr(&["--namespace=k8s.io", "images", "tag", &image(TAG), &image(NEXT)])?;
+    let worker = world.worker(TEAM, "chat").await?.uid();
+    let (platform, value) = (chart("dynamo-platform"), format!("dynamo-operator.{CHANGED}.image.tag={NEXT}"));
+    let wait = ["--namespace", OPERATOR, "--wait", HELM_TIMEOUT];
+    let upgrade = ["upgrade", RELEASE, &platform, "--reset-then-reuse-values", "--set", &value];
+    for command in [&upgrade as &[&str], &["rollback", RELEASE]] {
+        let before = pods(world, OPERATOR).await?;
+        world.helm(&[command, &wait].concat()).await?;
+        let after = pods(world, OPERATOR).await?;
+        let gone: Vec<&String> =
+            before.iter().filter(|(uid, _)| !after.contains_key(*uid)).map(|(_, name)| name).collect();
+        ensure!(!gone.is_empty(), "helm {} replaced no pod", command[0]);
+        ensure!(gone.iter().all(|name| name.contains(CHANGED)), "helm {} replaced {gone:?}", command[0]);
+        ensure!(before.len() == after.len(), "{before:?} became {after:?}");
+    }
+    ensure!(world.worker(TEAM, "chat").await?.uid() == worker, "the worker was replaced");
+    Ok(())
+}
+
+/// The chart of each program installs by itself, with images that the node pulls from a registry; together they serve a graph.
+pub(super) async fn charts_alone(world: &World) -> Result<()> {
+    let registry = Server::registry().await?;
+    let repository = format!("{}/dynamo", registry.address);
+    for program in PROGRAMS.into_iter().chain([MARKING]) {
+        push(world, program, &format!("{repository}/{program}:{TAG}"))?;
+    }
+    world.namespace(ALONE, "restricted").await?;
+    for program in PROGRAMS {
+        install(world, program, ALONE, &repository, &[]).await?;
+    }
+    world.apply(TEAM, &graph("alone", "1")).await?;
+    world.ready(TEAM, "alone").await?;
+    world.delete(TEAM, "alone").await?;
+    for program in PROGRAMS.into_iter().rev() {
+        world.uninstall(program, ALONE).await?;
+    }
+    world.namespace(MARKED, "restricted").await?;
+    install(world, MARKING, MARKED, &repository, &["--set", "namespaceRestriction.enabled=true"]).await?;
+    world.uninstall(MARKING, MARKED).await
+}
+
+/// Installs the chart of one program as a release of that name.
+async fn install(world: &World, program: &str, namespace: &str, repository: &str, more: &[&str]) -> Result<()> {
+    let path = chart(&format!("dynamo-platform/charts/dynamo-operator/charts/{program}"));
+    let (image, tag) = ("controllerManager.manager.image.repository", "controllerManager.manager.image.tag");
+    let (image, tag) = (format!("{image}={repository}"), format!("{tag}={TAG}"));
+    let args = ["install", program, &path, "--namespace", namespace, "--wait", HELM_TIMEOUT];
+    let values = ["--set", "fullnameOverride=dynamo", "--set", &image, "--set", &tag];
+    world.helm(&[&args as &[&str], &values, more].concat()).await?;
+    let list = world.pods(namespace).list(&ListParams::default()).await?;
+    let of_program: Vec<_> = list.iter().filter(|pod| pod.name_any().contains(program)).collect();
+    let pulled = |image: &str| image.starts_with(repository);
+    let runs = of_program.iter().flat_map(|pod| containers(pod)).all(|it| it.ready && pulled(&it.image));
+    ensure!(!of_program.is_empty() && runs, "{program} does not run from {repository}");
+    Ok(())
+}
+
+/// Pushes an image of the node to a registry.
+fn push(world: &World, program: &str, reference: &str) -> Result<()> {
+    let mut crane = Command::new(Assets::from_env()?.find(Tool::Crane)?);
+    crane.arg("push").arg(world.images.join(format!("{program}.tar"))).arg(reference);
+    let output = crane.output().context("cannot run crane")?;
+    ensure!(output.status.success(), "cannot push {reference}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+/// Names of the pods of a namespace that are not ending, by uid.
+async fn pods(world: &World, namespace: &str) -> Result<BTreeMap<String, String>> {
+    let list = world.pods(namespace).list(&ListParams::default()).await?;
+    let stay = list.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    Ok(stay.map(|pod| (pod.uid().unwrap_or_default(), pod.name_any())).collect())
+}
