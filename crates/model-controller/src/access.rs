@@ -1,11 +1,11 @@
-//! What this controller may do, as data. The role of its ServiceAccount is made from this list.
+//! Rights of the controller. The role of its ServiceAccount is generated from them.
 
 use controller_kit::{
     access::{Access, Verb},
     events,
 };
 
-/// Every right of the controller, and why it needs it.
+/// Every right of the controller, with the reason.
 pub const ACCESS: &[Access] = &[
     Access {
         group: api_types::GROUP,

@@ -1,9 +1,9 @@
-//! The controller of `DynamoModel`: keeps LoRA adapters loaded on the engines of their base model, and tells where models
+//! The controller of `DynamoModel`: keeps LoRA adapters loaded on the engines of their base model, and reports where models
 //! are served.
 //!
-//! - [`model`]: observe, validate, decide, status; its `mod.rs` reads as their table of contents.
-//! - [`engine`]: what each engine holds and shall hold, and the requests that bring the two together.
-//! - [`access`]: what the controller may do, as data.
+//! - [`model`]: reconciles `DynamoModel`.
+//! - [`engine`]: state and desired adapters of each engine, and the requests that load and unload.
+//! - [`access`]: rights of the controller.
 //! - [`run`](run()): caches, triggers and the loop.
 
 pub mod access;

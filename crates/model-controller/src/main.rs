@@ -9,7 +9,7 @@ use controller_kit::{
 };
 use model_controller::{NAME, access::ACCESS, run};
 
-/// Keeps LoRA adapters loaded on the engines of their base model, and tells where models are served.
+/// Keeps LoRA adapters loaded on the engines of their base model, and reports where models are served.
 #[derive(Parser)]
 #[command(name = NAME, version)]
 struct Cli {

@@ -1,4 +1,4 @@
-//! Metrics of the controller's own.
+//! Metrics of requests to engines.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::engine::{Outcome, Request};
 /// Upper bounds of the histogram, in seconds. Loading an adapter includes its download.
 const BUCKETS: [f64; 10] = [0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0];
 
-/// What is counted about requests to engines. Cheap to clone.
+/// Metrics of requests to engines. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EngineMetrics {
     requests: Family<RequestLabels, Counter>,
@@ -54,7 +54,7 @@ impl EngineMetrics {
     }
 
     /// Counts one request.
-    pub fn asked(&self, request: &Request, outcome: &Outcome, took: Duration) {
+    pub fn request_finished(&self, request: &Request, outcome: &Outcome, took: Duration) {
         let operation = match request {
             Request::List { .. } => "list",
             Request::Load { .. } => "load",

@@ -18,26 +18,26 @@ use crate::{
     model::{Reconciler, finalize::Waits, observe::Observer},
 };
 
-/// Least time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large, and
-/// loading changes it all the time.
+/// Minimum time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large, and
+/// every load changes it.
 const STATUS_PACE: Duration = Duration::from_secs(3);
 
-/// Time between two looks at everything: models and engines that vanished without a last word.
+/// Time between two syncs of all models and engines, for deletions that were missed.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// What differs between a cluster and a test.
+/// Options that tests change.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How fast things go.
+    /// Limits and timeouts.
     pub pace: Pace,
-    /// Where engines really are.
+    /// Addresses of engines.
     pub dial: Dial,
 }
 
-/// Runs the controller until the process is to stop.
+/// Runs the controller until shutdown.
 ///
 /// # Errors
-/// None: what goes wrong is tried again.
+/// None: failures are retried.
 pub async fn run(context: Context) -> Result<(), Infallible> {
     run_with(context, Options::default()).await
 }
@@ -45,7 +45,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
 /// As [`run`], with other options.
 ///
 /// # Errors
-/// None: what goes wrong is tried again.
+/// None: failures are retried.
 pub async fn run_with(context: Context, options: Options) -> Result<(), Infallible> {
     let (client, scope) = (context.client.clone(), &context.scope);
     let (models, model_watch) = watch::<DynamoModel>(client.clone(), scope, None);
@@ -60,7 +60,7 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
         observer: Arc::clone(&observer),
         applier,
         events: EventSink::new(client, NAME),
-        release_timeout: options.pace.farewell,
+        release_timeout: options.pace.unload_timeout,
         waits: Waits::default(),
     });
     let (changed, keys) = mpsc::unbounded();
@@ -83,7 +83,7 @@ async fn sweep(observer: &Observer) {
     }
 }
 
-/// State of a model in the metric that counts them, as the Go operator names it.
+/// State of a model in the metric that counts models, by the upstream operator's names.
 fn state(status: &serde_json::Value) -> &'static str {
     let conditions = status["conditions"].as_array();
     let ready = conditions.into_iter().flatten().find(|condition| condition["type"] == conditions::READY);

@@ -9,7 +9,7 @@ use std::{
 use http::{Method, StatusCode};
 use model_controller::engine::{
     AdapterName, Outcome, Request,
-    protocol::{LONGEST_ANSWER, encode, judge},
+    protocol::{MAX_RESPONSE_BYTES, encode, outcome_of},
 };
 
 static COUNTED: LazyLock<Arc<BTreeSet<AdapterName>>> =
@@ -21,10 +21,10 @@ const LONGEST_MESSAGE: usize = 300;
 /// The fuzz target.
 pub fn run(data: &[u8]) {
     let Some((status, body)) = data.split_first_chunk::<2>() else { return };
-    let body = &body[..body.len().min(LONGEST_ANSWER)];
+    let body = &body[..body.len().min(MAX_RESPONSE_BYTES)];
     let Ok(status) = StatusCode::from_u16(100 + u16::from_le_bytes(*status) % 500) else { return };
     let name = AdapterName::from(&*String::from_utf8_lossy(body));
-    let load = Request::Load { name: name.clone(), source: "s3://b/a".into(), patience: Duration::from_secs(1) };
+    let load = Request::Load { name: name.clone(), source: "s3://b/a".into(), timeout: Duration::from_secs(1) };
     for request in [Request::List { counted: COUNTED.clone() }, load, Request::Unload { name }] {
         let (method, path, _) = encode(&request);
         let address = path.parse::<http::Uri>().unwrap_or_else(|error| panic!("{path} is no path: {error}"));
@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(segments, if method == Method::DELETE { 4 } else { 3 }, "{path} leads elsewhere");
         // A success first: most of the reading is there.
         for status in [StatusCode::OK, StatusCode::INTERNAL_SERVER_ERROR, status] {
-            match judge(&request, status, body) {
+            match outcome_of(&request, status, body) {
                 Outcome::Listed { names, others } => {
                     assert!(names.iter().all(|name| COUNTED.contains(name)), "an adapter that was not asked for");
                     assert!(names.len() + others <= body.len(), "more adapters than bytes");

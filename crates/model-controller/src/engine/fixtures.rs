@@ -10,9 +10,9 @@ use controller_kit::store::Key;
 
 use super::{
     AdapterName, Endpoint, Outcome, Pace, PoolId, Request,
-    fleet::{Fleet, Job},
-    view::Stand,
-    wishes::{Trust, Wanted, Wishes},
+    adapter_state::AdapterState,
+    desired::{DesiredAdapter, DesiredAdapters, Trust},
+    fleet::{EngineCall, Fleet},
 };
 
 /// How an engine behaves.
@@ -53,7 +53,7 @@ pub struct Mock {
 pub struct Simulation {
     pub fleet: Fleet,
     pub engines: Vec<Mock>,
-    pub wishes: Wishes,
+    pub desired: DesiredAdapters,
     /// Every request that was sent: engine and what was asked, in the order in which they were sent.
     pub log: Vec<(usize, String)>,
     /// Most requests that ran at the same time, over all engines and on one.
@@ -61,7 +61,7 @@ pub struct Simulation {
     latency: Duration,
     start: Instant,
     now: Instant,
-    flights: Vec<(Instant, Job)>,
+    flights: Vec<(Instant, EngineCall)>,
     replaced: usize,
 }
 
@@ -69,8 +69,8 @@ pub fn pool() -> PoolId {
     PoolId { namespace: "n".into(), base_model_hash: "h".into() }
 }
 
-pub fn wanted(source: &str) -> Wanted {
-    Wanted { source: source.into(), models: BTreeSet::from([Key::new("n", source)]), trust: Trust::Everywhere }
+pub fn desired_adapter(source: &str) -> DesiredAdapter {
+    DesiredAdapter { source: source.into(), models: BTreeSet::from([Key::new("n", source)]), trust: Trust::Everywhere }
 }
 
 impl Simulation {
@@ -90,7 +90,7 @@ impl Simulation {
         let mut simulation = Self {
             fleet: Fleet::new(Pace::default()),
             engines: (0..engines).map(engine).collect(),
-            wishes: Wishes::default(),
+            desired: DesiredAdapters::default(),
             log: Vec::new(),
             peaks: (0, 0),
             latency: Duration::from_millis(50),
@@ -103,22 +103,22 @@ impl Simulation {
         simulation
     }
 
-    /// Wishes for these adapters, as `name=source`.
-    pub fn wish(&mut self, adapters: &[&str]) {
-        self.wishes.load = adapters
+    /// Sets these desired adapters, as `name=source`.
+    pub fn set_desired(&mut self, adapters: &[&str]) {
+        self.desired.load = adapters
             .iter()
             .map(|adapter| {
                 let (name, source) = adapter.split_once('=').unwrap();
-                (AdapterName::from(name), wanted(source))
+                (AdapterName::from(name), desired_adapter(source))
             })
             .collect();
         self.sync();
     }
 
-    /// Tells the fleet what Kubernetes and the models say.
+    /// Syncs the fleet with the endpoints and the desired adapters.
     pub fn sync(&mut self) {
         let endpoints: Vec<Endpoint> = self.engines.iter().map(|engine| engine.endpoint.clone()).collect();
-        self.fleet.sync(&pool(), &endpoints, self.wishes.clone(), self.now);
+        self.fleet.sync(&pool(), &endpoints, self.desired.clone(), self.now);
     }
 
     /// Kubernetes sees a pod become ready, or stop being so.
@@ -151,62 +151,63 @@ impl Simulation {
     pub fn run(&mut self, time: Duration) -> Vec<(usize, String)> {
         let end = self.now + time;
         loop {
-            let (jobs, wake) = self.fleet.advance(self.now);
-            jobs.into_iter().for_each(|job| self.launch(job));
+            let (calls, wake) = self.fleet.advance(self.now);
+            calls.into_iter().for_each(|call| self.launch(call));
             let landing = self.flights.iter().map(|(at, _)| *at).min();
             let Some(next) = landing.into_iter().chain(wake).min().filter(|next| *next <= end) else { break };
             self.now = self.now.max(next);
             while let Some(index) = self.flights.iter().position(|(at, _)| *at <= self.now) {
-                let (_, job) = self.flights.remove(index);
-                let outcome = self.answer(&job);
-                self.fleet.finish(&job, outcome, self.now);
+                let (_, call) = self.flights.remove(index);
+                let outcome = self.answer(&call);
+                self.fleet.finish(&call, outcome, self.now);
             }
         }
         self.now = end;
         std::mem::take(&mut self.log)
     }
 
-    /// How an adapter stands on each engine.
-    pub fn stands(&self, adapter: &str) -> Vec<Stand> {
+    /// How an adapter states on each engine.
+    pub fn adapter_states(&self, adapter: &str) -> Vec<AdapterState> {
         let (name, source) = adapter.split_once('=').unwrap();
-        let stands = self.fleet.stands(&pool(), &name.into(), &wanted(source));
-        self.engines.iter().map(|engine| stands[&engine.endpoint.pod].clone()).collect()
+        let states = self.fleet.adapter_states(&pool(), &name.into(), &desired_adapter(source));
+        self.engines.iter().map(|engine| states[&engine.endpoint.pod].clone()).collect()
     }
 
-    fn launch(&mut self, job: Job) {
-        let engine = self.engine(&job);
-        let text = match &job.request {
+    fn launch(&mut self, call: EngineCall) {
+        let engine = self.engine(&call);
+        let text = match &call.request {
             Request::List { .. } => "list".to_owned(),
             Request::Load { name, source, .. } => format!("load {name}={}", source.uri()),
             Request::Unload { name } => format!("unload {name}"),
         };
         self.log.push((engine, text));
-        let takes = match (self.engines[engine].mode, &job.request) {
-            (Mode::Mute, request) => request.patience(),
-            (Mode::Slow(time), Request::Load { name, source, patience }) => {
+        let takes = match (self.engines[engine].mode, &call.request) {
+            (Mode::Mute, request) => request.timeout(),
+            (Mode::Slow(time), Request::Load { name, source, timeout }) => {
                 let end = (self.now + time, name.to_string(), source.uri().to_owned());
                 self.engines[engine].coming.push(end);
-                time.min(*patience)
+                time.min(*timeout)
             }
             _ => self.latency,
         };
-        self.flights.push((self.now + takes, job));
-        let on_one = self.flights.iter().filter(|(_, job)| self.engine(job) == engine && job.request.name().is_some());
+        self.flights.push((self.now + takes, call));
+        let on_one =
+            self.flights.iter().filter(|(_, call)| self.engine(call) == engine && call.request.name().is_some());
         self.peaks = (self.peaks.0.max(self.flights.len()), self.peaks.1.max(on_one.count()));
     }
 
-    fn engine(&self, job: &Job) -> usize {
-        self.engines.iter().position(|engine| engine.endpoint.socket() == job.socket).unwrap()
+    fn engine(&self, call: &EngineCall) -> usize {
+        self.engines.iter().position(|engine| engine.endpoint.socket() == call.socket).unwrap()
     }
 
-    fn answer(&mut self, job: &Job) -> Outcome {
-        let index = self.engine(job);
+    fn answer(&mut self, call: &EngineCall) -> Outcome {
+        let index = self.engine(call);
         let engine = &mut self.engines[index];
         for (_, name, source) in engine.coming.extract_if(.., |(end, ..)| *end <= self.now) {
             engine.holds.entry(name).or_insert(source);
         }
         let refused = Outcome::Refused { status: 500, message: "no".to_owned() };
-        match (engine.mode, &job.request) {
+        match (engine.mode, &call.request) {
             (Mode::Gone, _) => Outcome::Unreachable { reason: "refused".to_owned() },
             (Mode::Mute, _) => Outcome::TimedOut,
             (Mode::Unmanaged, _) => Outcome::Unmanaged,
@@ -219,7 +220,7 @@ impl Simulation {
             (Mode::Refusing, _) => refused,
             (Mode::Lying, _) => Outcome::Done,
             (Mode::Denying, Request::Unload { .. }) => Outcome::NotThere,
-            (Mode::Slow(time), Request::Load { patience, .. }) if time > *patience => Outcome::TimedOut,
+            (Mode::Slow(time), Request::Load { timeout, .. }) if time > *timeout => Outcome::TimedOut,
             (Mode::Healthy | Mode::Denying | Mode::Slow(_), Request::Load { name, source, .. }) => {
                 // As the runtime does: what is there already stays as it is.
                 engine.holds.entry(name.to_string()).or_insert_with(|| source.uri().to_owned());

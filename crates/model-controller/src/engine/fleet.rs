@@ -1,5 +1,5 @@
-//! All engines that shall hold adapters. Bounds how many requests run at the same time, and knows which models to tell.
-//! Pure: time is an argument.
+//! All engines with desired adapters. Limits concurrent requests, and collects the models whose state changed. Pure: time is an
+//! argument.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -11,48 +11,48 @@ use controller_kit::{fairness::FairQueue, store::Key};
 
 use super::{
     AdapterName, Endpoint, EngineId, Outcome, Pace, PoolId, Request,
-    decide::decide,
+    adapter_state::{AdapterState, adapter_state},
+    desired::{DesiredAdapter, DesiredAdapters},
+    plan::plan,
     record::{record, sent},
     state::Engine,
-    view::{Stand, stand},
-    wishes::{Wanted, Wishes},
 };
 
-/// A request to be sent.
+/// A request to one engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
-    /// To whom.
+pub struct EngineCall {
+    /// The engine.
     pub engine: EngineId,
-    /// Where it is.
+    /// Its address.
     pub socket: SocketAddr,
     /// Name of its pod, for logs.
     pub pod_name: String,
-    /// What to ask.
+    /// The request.
     pub request: Request,
 }
 
-/// All engines that shall hold adapters, or shall be rid of some.
+/// All engines with adapters to load or to unload.
 #[derive(Debug)]
 pub struct Fleet {
     pace: Pace,
     pools: HashMap<PoolId, Pool>,
-    /// Engines to look at, by namespace. Its places are the requests.
+    /// Engines to plan, by namespace. The places of the queue are the requests under way.
     waiting: FairQueue<EngineId>,
     queued: HashSet<EngineId>,
     wakes: BTreeSet<(Instant, EngineId)>,
     wake_of: HashMap<EngineId, Instant>,
-    /// Models that something changed for.
+    /// Models whose adapter changed its state on an engine.
     changed: BTreeSet<Key>,
 }
 
 #[derive(Debug, Default)]
 struct Pool {
-    wishes: Wishes,
+    desired: DesiredAdapters,
     engines: BTreeMap<EngineId, Engine>,
 }
 
 impl Fleet {
-    /// No engines.
+    /// A fleet without engines.
     pub fn new(pace: Pace) -> Self {
         Self {
             pace,
@@ -65,12 +65,12 @@ impl Fleet {
         }
     }
 
-    /// How fast things go.
+    /// Limits and timeouts.
     pub fn pace(&self) -> &Pace {
         &self.pace
     }
 
-    /// Pools with something to do or to watch.
+    /// Pools with desired adapters.
     pub fn pools(&self) -> Vec<PoolId> {
         self.pools.keys().cloned().collect()
     }
@@ -85,16 +85,16 @@ impl Fleet {
         self.waiting.in_use()
     }
 
-    /// Takes in which engines a pool has, and what they shall hold. Returns whether anything is new.
-    pub fn sync(&mut self, id: &PoolId, endpoints: &[Endpoint], wishes: Wishes, now: Instant) -> bool {
-        if wishes.is_empty() && !wishes.pending {
+    /// Sets the engines and the desired adapters of a pool. Returns whether anything changed.
+    pub fn sync(&mut self, id: &PoolId, endpoints: &[Endpoint], desired: DesiredAdapters, now: Instant) -> bool {
+        if desired.is_empty() && !desired.pending {
             return self.pools.remove(id).is_some();
         }
         let pool = self.pools.entry(id.clone()).or_default();
-        let all = pool.wishes != wishes;
+        let all = pool.desired != desired;
         if all {
-            self.changed.extend(concerned(&pool.wishes, &wishes));
-            pool.wishes = wishes;
+            self.changed.extend(concerned(&pool.desired, &desired));
+            pool.desired = desired;
         }
         let mut touched = BTreeSet::new();
         let mut present = HashSet::new();
@@ -107,7 +107,7 @@ impl Fleet {
                 new = true;
                 Engine::new(engine_id.clone(), endpoint.clone(), now)
             });
-            if engine.meet(endpoint, now) || new || all {
+            if engine.update_endpoint(endpoint, now) || new || all {
                 touched.insert(engine_id);
             }
         }
@@ -118,75 +118,80 @@ impl Fleet {
         any
     }
 
-    /// Leaves the engines of these namespaces alone, until they are synced again.
-    pub fn leave(&mut self, foreign: impl Fn(&str) -> bool) {
+    /// Drops the engines of these namespaces until they are synced again.
+    pub fn forget_namespaces(&mut self, foreign: impl Fn(&str) -> bool) {
         self.pools.retain(|pool, _| !foreign(&pool.namespace));
     }
 
-    /// The requests to send now, and when to look again.
-    pub fn advance(&mut self, now: Instant) -> (Vec<Job>, Option<Instant>) {
+    /// Returns the requests to send now, and when to call again.
+    pub fn advance(&mut self, now: Instant) -> (Vec<EngineCall>, Option<Instant>) {
         while let Some((at, id)) = self.wakes.first().cloned().filter(|(at, _)| *at <= now) {
             self.wakes.remove(&(at, id.clone()));
             self.wake_of.remove(&id);
             self.enqueue(id);
         }
-        let mut jobs = Vec::new();
+        let mut calls = Vec::new();
         while let Some(id) = self.waiting.pop() {
             self.queued.remove(&id);
-            self.look_at(&id, now, &mut jobs);
+            self.plan_engine(&id, now, &mut calls);
         }
-        (jobs, self.wakes.first().map(|(at, _)| *at))
+        (calls, self.wakes.first().map(|(at, _)| *at))
     }
 
-    fn look_at(&mut self, id: &EngineId, now: Instant, jobs: &mut Vec<Job>) {
+    fn plan_engine(&mut self, id: &EngineId, now: Instant, calls: &mut Vec<EngineCall>) {
         self.set_wake(id, None);
         let room = self.waiting.room(&id.pool.namespace);
         let Some(pool) = self.pools.get_mut(&id.pool) else { return };
         let Some(engine) = pool.engines.get_mut(id) else { return };
-        let step = decide(engine, &pool.wishes, &self.pace, room, now);
+        let step = plan(engine, &pool.desired, &self.pace, room, now);
         for request in step.start {
             sent(engine, &request, now);
             self.waiting.take(&id.pool.namespace, 1);
             let pod_name = engine.endpoint.pod_name.to_string();
-            jobs.push(Job { engine: id.clone(), socket: engine.endpoint.socket(), pod_name, request });
+            calls.push(EngineCall { engine: id.clone(), socket: engine.endpoint.socket(), pod_name, request });
         }
         self.set_wake(id, step.wake);
     }
 
-    /// Takes in what became of a request.
-    pub fn finish(&mut self, job: &Job, outcome: Outcome, now: Instant) {
-        self.waiting.give_back(&job.engine.pool.namespace);
-        let Some(pool) = self.pools.get_mut(&job.engine.pool) else { return };
-        let Some(engine) = pool.engines.get_mut(&job.engine) else { return };
-        let state = |engine: &Engine| (engine.list, engine.outage.is_some(), engine.is_lost(), engine.doubtful);
+    /// Records the outcome of a request.
+    pub fn finish(&mut self, call: &EngineCall, outcome: Outcome, now: Instant) {
+        self.waiting.give_back(&call.engine.pool.namespace);
+        let Some(pool) = self.pools.get_mut(&call.engine.pool) else { return };
+        let Some(engine) = pool.engines.get_mut(&call.engine) else { return };
+        let state = |engine: &Engine| (engine.list, engine.outage.is_some(), engine.is_lost(), engine.stale);
         let before = state(engine);
-        let names = record(engine, &job.request, outcome, &self.pace, now);
+        let names = record(engine, &call.request, outcome, &self.pace, now);
         if state(engine) == before {
-            self.changed.extend(names.iter().flat_map(|name| pool.wishes.models(name)).cloned());
+            self.changed.extend(names.iter().flat_map(|name| pool.desired.models(name)).cloned());
         } else {
-            self.changed.extend(everybody(&pool.wishes));
+            self.changed.extend(everybody(&pool.desired));
         }
-        self.enqueue(job.engine.clone());
+        self.enqueue(call.engine.clone());
     }
 
-    /// The models that something changed for since the last call.
+    /// The models whose state changed since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<Key> {
         std::mem::take(&mut self.changed)
     }
 
-    /// How an adapter stands on each engine of a pool, by the uid of its pod.
-    pub fn stands(&self, pool: &PoolId, name: &AdapterName, wanted: &Wanted) -> HashMap<std::sync::Arc<str>, Stand> {
+    /// State of an adapter on each engine of a pool, by the uid of the pod.
+    pub fn adapter_states(
+        &self,
+        pool: &PoolId,
+        name: &AdapterName,
+        adapter: &DesiredAdapter,
+    ) -> HashMap<std::sync::Arc<str>, AdapterState> {
         let engines = self.pools.get(pool).into_iter().flat_map(|pool| &pool.engines);
-        engines.map(|(id, engine)| (id.pod.clone(), stand(engine, name, wanted))).collect()
+        engines.map(|(id, engine)| (id.pod.clone(), adapter_state(engine, name, adapter))).collect()
     }
 
-    /// What is known of one engine.
+    /// The state of one engine.
     #[cfg(test)]
     pub fn engine(&self, id: &EngineId) -> Option<&Engine> {
         self.pools.get(&id.pool)?.engines.get(id)
     }
 
-    /// Pods whose engine might hold an adapter.
+    /// Pods whose engine may hold an adapter.
     pub fn may_hold(&self, pool: &PoolId, name: &AdapterName) -> Vec<String> {
         let engines = self.pools.get(pool).into_iter().flat_map(|pool| pool.engines.values());
         engines.filter(|engine| engine.may_hold(name)).map(|engine| engine.endpoint.pod_name.to_string()).collect()
@@ -209,10 +214,10 @@ impl Fleet {
     }
 }
 
-/// The models for which a change of wishes changes something.
-fn concerned(before: &Wishes, after: &Wishes) -> BTreeSet<Key> {
+/// The models that a change of desired adapters concerns.
+fn concerned(before: &DesiredAdapters, after: &DesiredAdapters) -> BTreeSet<Key> {
     let names: BTreeSet<&AdapterName> =
-        [before, after].into_iter().flat_map(|wishes| wishes.load.keys().chain(wishes.unload.keys())).collect();
+        [before, after].into_iter().flat_map(|desired| desired.load.keys().chain(desired.unload.keys())).collect();
     let same = |name: &AdapterName| {
         before.load.get(name) == after.load.get(name) && before.unload.get(name) == after.unload.get(name)
     };
@@ -220,7 +225,7 @@ fn concerned(before: &Wishes, after: &Wishes) -> BTreeSet<Key> {
     other.flat_map(|name| before.models(name).chain(after.models(name))).cloned().collect()
 }
 
-fn everybody(wishes: &Wishes) -> BTreeSet<Key> {
-    let loading = wishes.load.values().flat_map(|wanted| &wanted.models);
-    loading.chain(wishes.unload.values().flatten()).cloned().collect()
+fn everybody(desired: &DesiredAdapters) -> BTreeSet<Key> {
+    let loading = desired.load.values().flat_map(|adapter| &adapter.models);
+    loading.chain(desired.unload.values().flatten()).cloned().collect()
 }

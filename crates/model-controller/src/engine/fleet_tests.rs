@@ -8,9 +8,9 @@ use std::{
 
 use super::{
     AdapterName, Endpoint, Outcome, Pace, PoolId, Request,
-    fixtures::wanted,
-    fleet::{Fleet, Job},
-    wishes::Wishes,
+    desired::DesiredAdapters,
+    fixtures::desired_adapter,
+    fleet::{EngineCall, Fleet},
 };
 
 fn pool(namespace: &str) -> PoolId {
@@ -27,77 +27,77 @@ fn endpoints(count: u8) -> Vec<Endpoint> {
     (1..=count).map(endpoint).collect()
 }
 
-fn wishes(names: &[&str]) -> Wishes {
-    Wishes {
-        load: names.iter().map(|name| (AdapterName::from(*name), wanted("s3://a"))).collect(),
-        ..Wishes::default()
+fn desired(names: &[&str]) -> DesiredAdapters {
+    DesiredAdapters {
+        load: names.iter().map(|name| (AdapterName::from(*name), desired_adapter("s3://a"))).collect(),
+        ..DesiredAdapters::default()
     }
 }
 
-fn listed(job: &Job, fleet: &mut Fleet, names: &[&str], now: Instant) {
-    let Request::List { counted } = &job.request else { panic!("{job:?}") };
+fn listed(call: &EngineCall, fleet: &mut Fleet, names: &[&str], now: Instant) {
+    let Request::List { counted } = &call.request else { panic!("{call:?}") };
     let body = serde_json::json!({ "loras": names }).to_string();
-    let outcome = super::protocol::judge(&job.request, http::StatusCode::OK, body.as_bytes());
+    let outcome = super::protocol::outcome_of(&call.request, http::StatusCode::OK, body.as_bytes());
     assert!(counted.len() <= 3, "{counted:?}");
-    fleet.finish(job, outcome, now);
+    fleet.finish(call, outcome, now);
 }
 
 /// One tenant's engines that never answer held all requests, and other tenants' adapters waited for minutes.
 #[test]
 fn engines_of_one_namespace_do_not_take_the_requests_of_others() {
     let (mut fleet, now) = (Fleet::new(Pace::default()), Instant::now());
-    fleet.sync(&pool("noisy"), &endpoints(250), wishes(&["a"]), now);
+    fleet.sync(&pool("noisy"), &endpoints(250), desired(&["a"]), now);
     let (noisy, _) = fleet.advance(now);
     assert_eq!(noisy.len(), 96, "three quarters");
-    fleet.sync(&pool("quiet"), &endpoints(1), wishes(&["a"]), now);
+    fleet.sync(&pool("quiet"), &endpoints(1), desired(&["a"]), now);
     let (quiet, _) = fleet.advance(now);
-    let namespaces: Vec<&str> = quiet.iter().map(|job| &*job.engine.pool.namespace).collect();
+    let namespaces: Vec<&str> = quiet.iter().map(|call| &*call.engine.pool.namespace).collect();
     assert_eq!(namespaces, ["quiet"]);
     // The engine that answers is served at the pace of its answers.
     let later = now + Duration::from_millis(50);
     listed(&quiet[0], &mut fleet, &[], later);
     let (next, _) = fleet.advance(later);
-    assert!(matches!(&next[..], [Job { request: Request::Load { .. }, .. }]), "{next:?}");
+    assert!(matches!(&next[..], [EngineCall { request: Request::Load { .. }, .. }]), "{next:?}");
 }
 
 /// One MiB of names, kept for each engine, was more memory than the process has.
 #[test]
 fn adapters_that_no_model_names_are_counted_and_not_kept() {
     let (mut fleet, now) = (Fleet::new(Pace::default()), Instant::now());
-    fleet.sync(&pool("n"), &endpoints(1), wishes(&["a"]), now);
-    let (jobs, _) = fleet.advance(now);
+    fleet.sync(&pool("n"), &endpoints(1), desired(&["a"]), now);
+    let (calls, _) = fleet.advance(now);
     let names: Vec<String> = (0..10_000).map(|index| format!("x{index}")).chain(["a".to_owned()]).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    listed(&jobs[0], &mut fleet, &names, now);
-    let engine = fleet.engine(&jobs[0].engine).unwrap();
+    listed(&calls[0], &mut fleet, &names, now);
+    let engine = fleet.engine(&calls[0].engine).unwrap();
     assert_eq!(engine.held.keys().map(AdapterName::as_str).collect::<Vec<_>>(), ["a"]);
     assert_eq!(engine.others, 10_000);
     // A name that a model asks for later is looked for in the engine's list before anything is loaded.
-    fleet.sync(&pool("n"), &endpoints(1), wishes(&["a", "x7"]), now);
-    let (jobs, _) = fleet.advance(now);
-    assert!(matches!(&jobs[..], [Job { request: Request::List { .. }, .. }]), "{jobs:?}");
-    listed(&jobs[0], &mut fleet, &names, now);
-    assert!(fleet.engine(&jobs[0].engine).unwrap().held.contains_key(&"x7".into()));
-    let (jobs, _) = fleet.advance(now);
-    assert!(jobs.is_empty(), "both are there: {jobs:?}");
+    fleet.sync(&pool("n"), &endpoints(1), desired(&["a", "x7"]), now);
+    let (calls, _) = fleet.advance(now);
+    assert!(matches!(&calls[..], [EngineCall { request: Request::List { .. }, .. }]), "{calls:?}");
+    listed(&calls[0], &mut fleet, &names, now);
+    assert!(fleet.engine(&calls[0].engine).unwrap().held.contains_key(&"x7".into()));
+    let (calls, _) = fleet.advance(now);
+    assert!(calls.is_empty(), "both are there: {calls:?}");
 }
 
 /// A name that a model stops asking for before the engine was asked again may still be there.
 #[test]
 fn an_adapter_that_was_not_counted_may_be_held() {
     let (mut fleet, now) = (Fleet::new(Pace::default()), Instant::now());
-    fleet.sync(&pool("n"), &endpoints(1), wishes(&["a"]), now);
-    let (jobs, _) = fleet.advance(now);
-    listed(&jobs[0], &mut fleet, &["a", "old"], now);
-    let gone = Wishes { unload: BTreeMap::from([("old".into(), [].into())]), ..wishes(&["a"]) };
+    fleet.sync(&pool("n"), &endpoints(1), desired(&["a"]), now);
+    let (calls, _) = fleet.advance(now);
+    listed(&calls[0], &mut fleet, &["a", "old"], now);
+    let gone = DesiredAdapters { unload: BTreeMap::from([("old".into(), [].into())]), ..desired(&["a"]) };
     fleet.sync(&pool("n"), &endpoints(1), gone, now);
     assert_eq!(fleet.may_hold(&pool("n"), &"old".into()), ["w-1"]);
-    let (jobs, _) = fleet.advance(now);
-    listed(&jobs[0], &mut fleet, &["a", "old"], now);
-    let (jobs, _) = fleet.advance(now);
-    assert!(matches!(&jobs[..], [Job { request: Request::Unload { .. }, .. }]), "{jobs:?}");
-    fleet.finish(&jobs[0], Outcome::Done, now);
-    let (jobs, _) = fleet.advance(now);
-    listed(&jobs[0], &mut fleet, &["a"], now);
+    let (calls, _) = fleet.advance(now);
+    listed(&calls[0], &mut fleet, &["a", "old"], now);
+    let (calls, _) = fleet.advance(now);
+    assert!(matches!(&calls[..], [EngineCall { request: Request::Unload { .. }, .. }]), "{calls:?}");
+    fleet.finish(&calls[0], Outcome::Done, now);
+    let (calls, _) = fleet.advance(now);
+    listed(&calls[0], &mut fleet, &["a"], now);
     assert!(fleet.may_hold(&pool("n"), &"old".into()).is_empty());
 }

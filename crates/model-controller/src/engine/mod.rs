@@ -1,36 +1,35 @@
-//! The engines: what each worker of a base model holds, what it shall hold, and how the two are brought together.
+//! Loads the desired adapters into the engines of a base model, and unloads others.
 //!
 //! ```text
-//! wishes    what the engines of one base model shall hold: adapters to load, names to unload
-//! state     what is known of one engine: what it holds, what is under way, what went wrong and when to try again
-//! decide    (engine, wishes, now) → requests to send, and when to look again            pure
-//! record    (engine, request, outcome, now) → the engine afterwards                     pure
-//! fleet     all engines; bounds how many requests run at the same time                  pure
-//! protocol  requests and answers as HTTP has them                                       pure
-//! apply     sends requests, and tells the models concerned
+//! desired   adapters to load into the engines of a base model, and names to unload
+//! state     observed state of one engine: adapters, requests under way, failures and when to retry
+//! plan      (engine, desired, now) → requests to send, and when to plan again          pure
+//! record    (engine, request, outcome, now) → new state of the engine                   pure
+//! fleet     all engines; limits concurrent requests                                     pure
+//! protocol  requests and responses in HTTP                                              pure
+//! apply     sends requests, and enqueues the models concerned
 //! ```
 //!
-//! The engine's own list of adapters is the truth wherever an engine answers that question. An adapter counts as loaded
-//! when it is listed, not when the engine said yes to loading it. What the list confirmed is not asked again until the
-//! next audit, or until the engine may have restarted.
+//! If an engine lists its adapters, its list is the truth: an adapter counts as loaded when it is listed, not when the load
+//! succeeded. The list is requested again at the next audit, or when the engine may have restarted.
 
+pub mod adapter_state;
 pub mod apply;
-pub mod decide;
+pub mod desired;
 pub mod fleet;
+pub mod plan;
 pub mod protocol;
 pub mod record;
 pub mod state;
-pub mod view;
-pub mod wishes;
 
 use std::{collections::BTreeSet, fmt, net::IpAddr, sync::Arc, time::Duration};
 
-/// Name under which an adapter is loaded, and under which requests ask for it. May hold slashes.
+/// Name under which an adapter is loaded and served. It may contain slashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AdapterName(Arc<str>);
 
 impl AdapterName {
-    /// The name as the API and the engines spell it.
+    /// The name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -58,7 +57,7 @@ impl Source {
         &self.0
     }
 
-    /// What tells this source from others without saying it.
+    /// A digest that identifies the source without showing it.
     pub fn digest(&self) -> String {
         api_types::names::sha256_hex(self.0.as_bytes(), 16)
     }
@@ -79,9 +78,9 @@ impl fmt::Debug for Source {
 /// The engines of one base model in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PoolId {
-    /// Namespace of models and workers alike: models never reach into another one.
+    /// Namespace of the models and of the workers.
     pub namespace: Arc<str>,
-    /// Value of the label that stands for the base model.
+    /// Value of the label that names the base model.
     pub base_model_hash: Arc<str>,
 }
 
@@ -101,28 +100,28 @@ pub struct Endpoint {
     pub pod_name: Arc<str>,
     /// Uid of the pod; its name where no uid is known.
     pub pod: Arc<str>,
-    /// Where the pod listens.
+    /// Address of the pod.
     pub address: IpAddr,
-    /// Whether the pod is ready, as Kubernetes sees it.
+    /// Whether Kubernetes reports the pod as ready.
     pub ready: bool,
 }
 
 /// A request to an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Which adapters do you hold?
+    /// List the loaded adapters.
     List {
-        /// The names that matter. The answer keeps these, and the number of the others.
+        /// Names to return. Of other adapters, only the number is kept.
         counted: Arc<BTreeSet<AdapterName>>,
     },
     /// Load this adapter.
     Load {
         /// Its name.
         name: AdapterName,
-        /// Where from.
+        /// Its source.
         source: Source,
-        /// How long it may take: the engine downloads the adapter before it answers.
-        patience: Duration,
+        /// Time limit; the engine downloads the adapter before it responds.
+        timeout: Duration,
     },
     /// Unload this adapter.
     Unload {
@@ -140,72 +139,72 @@ impl Request {
         }
     }
 
-    /// How long to wait for the answer.
-    pub fn patience(&self) -> Duration {
+    /// Time limit of the response.
+    pub fn timeout(&self) -> Duration {
         match self {
-            Self::List { .. } => LIST_PATIENCE,
-            Self::Load { patience, .. } => *patience,
-            Self::Unload { .. } => UNLOAD_PATIENCE,
+            Self::List { .. } => LIST_TIMEOUT,
+            Self::Load { timeout, .. } => *timeout,
+            Self::Unload { .. } => UNLOAD_TIMEOUT,
         }
     }
 }
 
-const LIST_PATIENCE: Duration = Duration::from_secs(10);
-const UNLOAD_PATIENCE: Duration = Duration::from_secs(15);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
+const UNLOAD_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done, says the engine.
+    /// The engine reported success.
     Done,
     /// The engine lists its adapters.
     Listed {
-        /// Those that were counted.
+        /// The requested names among them.
         names: Vec<AdapterName>,
         /// Number of all others.
         others: usize,
     },
-    /// The engine does not answer this question: no such route, or an answer that is no list.
+    /// The engine has no list: no such route, or a response that is no list.
     NoList,
     /// The engine knows no adapter of that name, or has no route to unload one.
     NotThere,
-    /// The engine says in so many words that it manages no adapters.
+    /// The engine reports that it does not manage adapters.
     Unmanaged,
-    /// The engine says no.
+    /// The engine refused the request.
     Refused {
         /// HTTP status.
         status: u16,
-        /// What it says; shortened.
+        /// Its message, shortened.
         message: String,
     },
-    /// No connection, or one that broke.
+    /// No connection, or a broken one.
     Unreachable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// No answer in time.
+    /// No response in time.
     TimedOut,
 }
 
-/// How fast things go.
+/// Limits and timeouts of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Requests to all engines together at the same time. One namespace gets at most three quarters of them.
+    /// Maximum concurrent requests to all engines. One namespace gets at most three quarters of them.
     pub requests: usize,
-    /// Loads and unloads on one engine at the same time.
+    /// Maximum concurrent loads and unloads on one engine.
     pub per_engine: usize,
-    /// Time between two looks at what an engine holds, when nothing suggests that it changed.
+    /// Time between two lists of an engine without a sign of a change.
     pub audit: Duration,
-    /// Pause after the first failure; doubles with each further one.
+    /// Pause after the first failure; doubled after each further one.
     pub first_pause: Duration,
     /// Longest pause.
     pub longest_pause: Duration,
-    /// Patience with the first load; doubles each time it was too short.
-    pub load_patience: Duration,
-    /// Most patience.
-    pub most_patience: Duration,
-    /// How long a deleted model waits for engines that do not let go of its adapter.
-    pub farewell: Duration,
+    /// Timeout of the first load; doubled after each timeout.
+    pub first_load_timeout: Duration,
+    /// Longest timeout of a load.
+    pub longest_load_timeout: Duration,
+    /// How long the deletion of a model waits for engines that keep its adapter.
+    pub unload_timeout: Duration,
 }
 
 impl Default for Pace {
@@ -216,9 +215,9 @@ impl Default for Pace {
             audit: Duration::from_secs(300),
             first_pause: Duration::from_secs(1),
             longest_pause: Duration::from_secs(300),
-            load_patience: Duration::from_secs(30),
-            most_patience: Duration::from_secs(300),
-            farewell: Duration::from_secs(30),
+            first_load_timeout: Duration::from_secs(30),
+            longest_load_timeout: Duration::from_secs(300),
+            unload_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -229,9 +228,9 @@ impl Pace {
         doubled(self.first_pause, failures.saturating_sub(1)).min(self.longest_pause)
     }
 
-    /// Patience with a load that was given up so many times.
-    pub fn patience(&self, given_up: u32) -> Duration {
-        doubled(self.load_patience, given_up).min(self.most_patience)
+    /// Timeout of a load after so many timeouts.
+    pub fn load_timeout(&self, timeouts: u32) -> Duration {
+        doubled(self.first_load_timeout, timeouts).min(self.longest_load_timeout)
     }
 }
 
@@ -255,8 +254,8 @@ mod tests {
         let pace = Pace::default();
         let pauses: Vec<u64> = [1, 2, 3, 9, 10, 99].map(|failures| pace.pause(failures).as_secs()).to_vec();
         assert_eq!(pauses, [1, 2, 4, 256, 300, 300]);
-        let patience: Vec<u64> = [0, 1, 3, 4, 99].map(|times| pace.patience(times).as_secs()).to_vec();
-        assert_eq!(patience, [30, 60, 240, 300, 300]);
+        let timeout: Vec<u64> = [0, 1, 3, 4, 99].map(|times| pace.load_timeout(times).as_secs()).to_vec();
+        assert_eq!(timeout, [30, 60, 240, 300, 300]);
     }
 
     #[test]

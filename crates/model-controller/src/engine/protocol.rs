@@ -1,4 +1,4 @@
-//! Requests and answers as HTTP has them.
+//! Requests and responses in HTTP.
 //!
 //! | request | HTTP |
 //! |---|---|
@@ -15,10 +15,10 @@ use super::{AdapterName, Outcome, Request, state::shorten};
 
 const PATH: &str = "/v1/loras";
 
-/// Most of an answer that is read; a longer list is none.
-pub const LONGEST_ANSWER: usize = 256 * 1024;
+/// Maximum bytes of a response. A longer list is ignored.
+pub const MAX_RESPONSE_BYTES: usize = 256 * 1024;
 
-/// Most of an error's text that is read; of a longer one, only the status counts.
+/// Maximum bytes of an error's text. Of a longer one, only the HTTP status counts.
 const LONGEST_ERROR: usize = 64 * 1024;
 
 /// Method, path and body of a request.
@@ -33,7 +33,7 @@ pub fn encode(request: &Request) -> (Method, String, Option<String>) {
     }
 }
 
-/// A name as one segment of a path: slashes separate nothing, and dots lead nowhere.
+/// Escapes a name as one segment of a path, slashes and dots included.
 fn segment(name: &AdapterName) -> String {
     let only_dots = name.as_str().bytes().all(|byte| byte == b'.');
     let mut segment = String::new();
@@ -48,8 +48,8 @@ fn segment(name: &AdapterName) -> String {
     segment
 }
 
-/// What an answer means.
-pub fn judge(request: &Request, status: StatusCode, body: &[u8]) -> Outcome {
+/// The outcome that a response means.
+pub fn outcome_of(request: &Request, status: StatusCode, body: &[u8]) -> Outcome {
     if status.is_success() {
         return match request {
             Request::List { counted } => listed(body, counted).unwrap_or(Outcome::NoList),
@@ -69,7 +69,7 @@ pub fn judge(request: &Request, status: StatusCode, body: &[u8]) -> Outcome {
     }
 }
 
-/// Whether a worker says that no handler for adapters is registered, in the words of its present and its older versions.
+/// Whether a worker reports that it has no handler for adapters. Older versions use another text.
 fn is_unmanaged(request: &Request, text: &str) -> bool {
     let operation = match request {
         Request::List { .. } => "list_loras",
@@ -95,7 +95,7 @@ fn listed(body: &[u8], counted: &BTreeSet<AdapterName>) -> Option<Outcome> {
         return None;
     }
     match answer.get("loras")? {
-        // A negative id is a place that is kept for an adapter on its way.
+        // A negative id is a reservation for an adapter that is being loaded.
         Value::Object(ids) => {
             let there = ids.iter().filter(|(_, id)| id.as_i64().is_none_or(|id| id >= 0));
             Some(count(there.map(|(name, _)| name.as_str()), counted))
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn load(name: &str) -> Request {
-        Request::Load { name: name.into(), source: "s3://b/a".into(), patience: Duration::from_secs(1) }
+        Request::Load { name: name.into(), source: "s3://b/a".into(), timeout: Duration::from_secs(1) }
     }
 
     fn list() -> Request {
@@ -186,12 +186,12 @@ mod tests {
             (r#"{"status":"success"}"#, Outcome::NoList),
             ("ok", Outcome::NoList),
         ] {
-            assert_eq!(judge(&list, StatusCode::OK, body.as_bytes()), outcome, "{body}");
+            assert_eq!(outcome_of(&list, StatusCode::OK, body.as_bytes()), outcome, "{body}");
         }
     }
 
     #[test]
-    fn errors_are_told_apart() {
+    fn errors_are_distinguished() {
         let refused = |status, message: &str| Outcome::Refused { status, message: message.to_owned() };
         let unmanaged = r#"{"status":"error","message":"LoRA management not available: no 'load_lora' handler"}"#;
         let older = r#"{"message":"Endpoint 'load_lora' not found in local registry"}"#;
@@ -210,12 +210,12 @@ mod tests {
             (list(), 503, "warming up", refused(503, "warming up")),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
-            assert_eq!(judge(&request, status, body.as_bytes()), outcome, "{request:?} {status} {body}");
+            assert_eq!(outcome_of(&request, status, body.as_bytes()), outcome, "{request:?} {status} {body}");
         }
-        // It is logged as it is.
-        let talkative = judge(&load("a"), StatusCode::BAD_GATEWAY, "x".repeat(LONGEST_ERROR).as_bytes());
+        // The message is logged, so it has a limit.
+        let talkative = outcome_of(&load("a"), StatusCode::BAD_GATEWAY, "x".repeat(LONGEST_ERROR).as_bytes());
         assert!(matches!(talkative, Outcome::Refused { message, .. } if message.chars().count() <= 300));
         let long = "x".repeat(LONGEST_ERROR + 1);
-        assert_eq!(judge(&load("a"), StatusCode::BAD_GATEWAY, long.as_bytes()), refused(502, ""));
+        assert_eq!(outcome_of(&load("a"), StatusCode::BAD_GATEWAY, long.as_bytes()), refused(502, ""));
     }
 }

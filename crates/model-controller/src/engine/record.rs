@@ -1,4 +1,4 @@
-//! What an outcome says about an engine. Pure: time is an argument.
+//! Records outcomes of requests in the state of an engine. Pure: time is an argument.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,23 +8,23 @@ use std::{
 
 use super::{
     AdapterName, Outcome, Pace, Request, Source,
-    state::{Engine, Held, LOST_AFTER, ListAnswer, Problem},
+    state::{Engine, Held, LOST_AFTER, ListSupport, Problem},
 };
 
-/// Notes that a request was sent.
+/// Records that a request was sent.
 pub fn sent(engine: &mut Engine, request: &Request, now: Instant) {
     match request.name() {
         Some(name) => {
             engine.running.insert(name.clone());
         }
         None => {
-            engine.asking = Some(engine.running.clone());
-            engine.asked_at = Some(now);
+            engine.listing = Some(engine.running.clone());
+            engine.listed_at = Some(now);
         }
     }
 }
 
-/// Takes in what became of a request. Returns the adapters about which something else is known now.
+/// Records the outcome of a request. Returns the adapters whose state changed.
 pub fn record(
     engine: &mut Engine,
     request: &Request,
@@ -51,50 +51,50 @@ pub fn record(
 }
 
 fn loaded(engine: &mut Engine, name: &AdapterName, source: &Source, outcome: Outcome, pace: &Pace, now: Instant) {
-    let setback = Some(source.clone());
+    let failure = Some(source.clone());
     match outcome {
         Outcome::Done => {
             engine.absent.remove(name);
             engine.abandoned.remove(name);
             let source = source.clone();
             let held = match engine.list {
-                ListAnswer::None => {
-                    engine.setbacks.remove(name);
+                ListSupport::Unsupported => {
+                    engine.request_failures.remove(name);
                     Held::Loaded { source: Some(source) }
                 }
-                ListAnswer::Given | ListAnswer::Unasked => Held::Accepted { source },
+                ListSupport::Supported | ListSupport::Unknown => Held::Accepted { source },
             };
             engine.held.insert(name.clone(), held);
         }
         Outcome::TimedOut => {
-            // It may have happened, or happen yet. The list tells.
-            engine.must_ask = true;
-            engine.abandoned.insert(name.clone(), now + pace.most_patience);
-            engine.set_back(name, setback, Problem::TimedOut, pace, now);
+            // The load may have succeeded, or may succeed later. The next list shows it.
+            engine.must_list = true;
+            engine.abandoned.insert(name.clone(), now + pace.longest_load_timeout);
+            engine.record_failure(name, failure, Problem::TimedOut, pace, now);
         }
-        other => fail(engine, name, setback, other, pace, now),
+        other => fail(engine, name, failure, other, pace, now),
     }
 }
 
 fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: Outcome, pace: &Pace, now: Instant) {
     match outcome {
-        // The list confirms it. Setbacks are kept until then: an engine may answer "not found" and go on listing the adapter.
-        Outcome::Done | Outcome::NotThere | Outcome::Unmanaged if engine.list != ListAnswer::None => {
+        // The next list confirms it. Failures are kept until then: an engine may report "not found" and still list the adapter.
+        Outcome::Done | Outcome::NotThere | Outcome::Unmanaged if engine.list != ListSupport::Unsupported => {
             engine.held.insert(name.clone(), Held::Dropped);
         }
-        // Without a list, the word of the engine has to do.
+        // Without a list, the response counts.
         Outcome::Done | Outcome::NotThere | Outcome::Unmanaged => {
             engine.absent.insert(name.clone());
             engine.held.remove(name);
-            engine.setbacks.remove(name);
+            engine.request_failures.remove(name);
         }
         Outcome::TimedOut => {
-            engine.must_ask = true;
-            engine.set_back(name, None, Problem::TimedOut, pace, now);
+            engine.must_list = true;
+            engine.record_failure(name, None, Problem::TimedOut, pace, now);
         }
         other => {
-            // Most likely it was not there any more; the list tells.
-            engine.must_ask |= engine.list == ListAnswer::Given && matches!(other, Outcome::Refused { .. });
+            // The adapter was probably not loaded; the next list shows it.
+            engine.must_list |= engine.list == ListSupport::Supported && matches!(other, Outcome::Refused { .. });
             fail(engine, name, None, other, pace, now);
         }
     }
@@ -102,15 +102,15 @@ fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: Outcome, pace: &Pa
 
 fn fail(engine: &mut Engine, name: &AdapterName, source: Option<Source>, outcome: Outcome, pace: &Pace, now: Instant) {
     match outcome {
-        Outcome::Unmanaged => engine.set_back(name, source, Problem::Unmanaged, pace, now),
+        Outcome::Unmanaged => engine.record_failure(name, source, Problem::Unmanaged, pace, now),
         Outcome::Refused { status, message } => {
-            engine.set_back(name, source, Problem::Refused { status, message }, pace, now);
+            engine.record_failure(name, source, Problem::Refused { status, message }, pace, now);
         }
         Outcome::NotThere => {
-            engine.set_back(name, source, Problem::Refused { status: 404, message: String::new() }, pace, now);
+            engine.record_failure(name, source, Problem::Refused { status: 404, message: String::new() }, pace, now);
         }
-        Outcome::Unreachable { reason } => engine.lose_contact(Problem::Unreachable { reason }, pace, now),
-        // No answer to a load or an unload, and `TimedOut` is looked at where it happens.
+        Outcome::Unreachable { reason } => engine.record_outage(Problem::Unreachable { reason }, pace, now),
+        // No outcomes of a load or an unload; callers handle `TimedOut`.
         Outcome::Done | Outcome::Listed { .. } | Outcome::NoList | Outcome::TimedOut => {}
     }
 }
@@ -122,53 +122,54 @@ fn listed(
     pace: &Pace,
     now: Instant,
 ) -> BTreeSet<AdapterName> {
-    let uncounted = engine.asking.take().unwrap_or_default();
-    engine.must_ask = false;
-    engine.ask_at = now + engine.audit_pause(pace);
+    let in_flight = engine.listing.take().unwrap_or_default();
+    engine.must_list = false;
+    engine.list_at = now + engine.audit_pause(pace);
     match outcome {
         Outcome::Listed { names, others } => {
-            engine.list = ListAnswer::Given;
+            engine.list = ListSupport::Supported;
             engine.counted = Arc::clone(counted);
             engine.others = others;
             engine.list_refusals = 0;
             engine.absent.clear();
-            engine.doubtful = false;
-            believe(engine, &names.into_iter().collect(), &uncounted, pace, now)
+            engine.stale = false;
+            apply_list(engine, &names.into_iter().collect(), &in_flight, pace, now)
         }
-        Outcome::NoList | Outcome::NotThere | Outcome::Unmanaged | Outcome::Done => do_without(engine),
+        Outcome::NoList | Outcome::NotThere | Outcome::Unmanaged | Outcome::Done => list_unsupported(engine),
         Outcome::Refused { .. } => {
             engine.list_refusals += 1;
-            if engine.list == ListAnswer::Given && engine.list_refusals < LOST_AFTER {
-                engine.ask_at = now + pace.pause(engine.list_refusals);
-                engine.must_ask = engine.doubtful;
+            if engine.list == ListSupport::Supported && engine.list_refusals < LOST_AFTER {
+                engine.list_at = now + pace.pause(engine.list_refusals);
+                engine.must_list = engine.stale;
                 return BTreeSet::new();
             }
-            engine.ask_at = now + pace.pause(engine.list_refusals).max(Duration::from_secs(30)).min(pace.longest_pause);
-            do_without(engine)
+            engine.list_at =
+                now + pace.pause(engine.list_refusals).max(Duration::from_secs(30)).min(pace.longest_pause);
+            list_unsupported(engine)
         }
         Outcome::Unreachable { reason } => {
-            engine.lose_contact(Problem::Unreachable { reason }, pace, now);
-            ask_again(engine, now)
+            engine.record_outage(Problem::Unreachable { reason }, pace, now);
+            list_again(engine, now)
         }
         Outcome::TimedOut => {
-            engine.lose_contact(Problem::TimedOut, pace, now);
-            ask_again(engine, now)
+            engine.record_outage(Problem::TimedOut, pace, now);
+            list_again(engine, now)
         }
     }
 }
 
-/// The pause is that of the outage.
-fn ask_again(engine: &mut Engine, now: Instant) -> BTreeSet<AdapterName> {
-    engine.must_ask = true;
-    engine.ask_at = now;
-    engine.held.keys().chain(engine.setbacks.keys()).cloned().collect()
+/// Requests the list again after the pause of the outage.
+fn list_again(engine: &mut Engine, now: Instant) -> BTreeSet<AdapterName> {
+    engine.must_list = true;
+    engine.list_at = now;
+    engine.held.keys().chain(engine.request_failures.keys()).cloned().collect()
 }
 
-/// The engine's own list is the truth, except for what was in the middle of being changed.
-fn believe(
+/// Takes the engine's list as the truth, except for adapters that were being loaded or unloaded.
+fn apply_list(
     engine: &mut Engine,
     names: &BTreeSet<AdapterName>,
-    uncounted: &BTreeSet<AdapterName>,
+    in_flight: &BTreeSet<AdapterName>,
     pace: &Pace,
     now: Instant,
 ) -> BTreeSet<AdapterName> {
@@ -176,19 +177,19 @@ fn believe(
     let mut after = BTreeMap::new();
     for name in names {
         let held = match before.get(name) {
-            Some(known) if uncounted.contains(name) => known.clone(),
+            Some(known) if in_flight.contains(name) => known.clone(),
             Some(Held::Accepted { source }) => Held::Loaded { source: Some(source.clone()) },
             Some(Held::Loaded { source }) => Held::Loaded { source: source.clone() },
             Some(Held::Dropped) => {
-                engine.set_back(name, None, Problem::StillListed, pace, now);
+                engine.record_failure(name, None, Problem::StillListed, pace, now);
                 Held::Loaded { source: None }
             }
-            None if uncounted.contains(name) => continue,
+            None if in_flight.contains(name) => continue,
             None => Held::Loaded { source: None },
         };
-        if !matches!(before.get(name), Some(Held::Dropped)) && !uncounted.contains(name) {
-            // Unloading may have failed before; only success of what was tried ends a setback.
-            engine.setbacks.retain(|other, setback| other != name || setback.source.is_none());
+        if !matches!(before.get(name), Some(Held::Dropped)) && !in_flight.contains(name) {
+            // Keep failures of loads: a list without the new source does not end them.
+            engine.request_failures.retain(|other, failure| other != name || failure.source.is_none());
         }
         after.insert(name.clone(), held);
     }
@@ -196,43 +197,43 @@ fn believe(
         if names.contains(name) {
             continue;
         }
-        if uncounted.contains(name) {
+        if in_flight.contains(name) {
             after.insert(name.clone(), known.clone());
         } else if let Held::Accepted { source } = known {
-            engine.set_back(name, Some(source.clone()), Problem::NotListed, pace, now);
+            engine.record_failure(name, Some(source.clone()), Problem::NotListed, pace, now);
         }
     }
-    // What is not there needs no unloading any more.
-    engine.setbacks.retain(|name, setback| setback.source.is_some() || after.contains_key(name));
+    // An adapter that is not listed needs no unload.
+    engine.request_failures.retain(|name, failure| failure.source.is_some() || after.contains_key(name));
     let mut changed: BTreeSet<_> = after.keys().filter(|name| before.get(*name) != after.get(*name)).cloned().collect();
     changed.extend(before.keys().filter(|name| !after.contains_key(*name)).cloned());
-    // What is listed has arrived; what is overdue has failed, and whoever waits for it is told.
+    // A listed adapter is loaded; a load that is overdue has failed, and its models are enqueued.
     engine.abandoned.retain(|name, _| !after.contains_key(name));
     changed.extend(engine.abandoned.extract_if(.., |_, until| *until <= now).map(|(name, _)| name));
     engine.held = after;
     changed
 }
 
-/// The engine does not tell what it holds, so its answers count as they are. If it may have restarted, it is taken to hold
-/// nothing: loading once more does no harm.
-fn do_without(engine: &mut Engine) -> BTreeSet<AdapterName> {
-    engine.list = ListAnswer::None;
+/// The engine has no list, so its responses count. If it may have restarted, it counts as empty: to load an adapter twice
+/// does no harm.
+fn list_unsupported(engine: &mut Engine) -> BTreeSet<AdapterName> {
+    engine.list = ListSupport::Unsupported;
     let mut changed = BTreeSet::new();
-    if std::mem::take(&mut engine.doubtful) {
+    if std::mem::take(&mut engine.stale) {
         engine.absent.clear();
         changed.extend(std::mem::take(&mut engine.held).into_keys());
     }
-    let names: Vec<AdapterName> = engine.held.keys().chain(engine.setbacks.keys()).cloned().collect();
+    let names: Vec<AdapterName> = engine.held.keys().chain(engine.request_failures.keys()).cloned().collect();
     for name in names {
         match engine.held.get(&name) {
             Some(Held::Accepted { source }) => {
                 let source = Some(source.clone());
                 engine.held.insert(name.clone(), Held::Loaded { source });
-                engine.setbacks.remove(&name);
+                engine.request_failures.remove(&name);
             }
             Some(Held::Dropped) => {
                 engine.held.remove(&name);
-                engine.setbacks.remove(&name);
+                engine.request_failures.remove(&name);
                 engine.absent.insert(name.clone());
             }
             Some(Held::Loaded { .. }) | None => {}

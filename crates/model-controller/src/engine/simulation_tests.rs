@@ -6,9 +6,9 @@ use controller_kit::store::Key;
 use proptest::prelude::*;
 
 use super::{
+    adapter_state::AdapterState,
     fixtures::{Mode, Simulation, pool},
     state::Problem,
-    view::Stand,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -23,17 +23,17 @@ fn loads(log: &[(usize, String)]) -> usize {
 
 /// The model that had wished for `a` goes, and only these are wished for from now on.
 fn swap_a_for(simulation: &mut Simulation, adapters: &[&str]) {
-    simulation.wishes.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
-    simulation.wish(adapters);
+    simulation.desired.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
+    simulation.set_desired(adapters);
 }
 
 /// Upstream, every adapter was posted again at each reconcile.
 #[test]
 fn an_adapter_is_loaded_once_and_then_only_audited() {
     let mut simulation = Simulation::new(1);
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     assert_eq!(texts(&simulation.run(MINUTE)), ["list", "load a=1", "list"]);
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded]);
     let audits = simulation.run(20 * MINUTE);
     assert!(texts(&audits).iter().all(|text| *text == "list"), "{audits:?}");
     assert!((3..=5).contains(&audits.len()), "every five minutes, more or less: {audits:?}");
@@ -43,13 +43,13 @@ fn an_adapter_is_loaded_once_and_then_only_audited() {
 fn what_the_engine_holds_already_is_not_loaded_again() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].holds.insert("a".into(), "1".into());
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     assert_eq!(texts(&simulation.run(MINUTE)), ["list"]);
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded]);
     simulation.restart_controller();
-    assert_eq!(simulation.stands("a=1"), [Stand::Unknown]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Unknown]);
     assert_eq!(texts(&simulation.run(MINUTE)), ["list"]);
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded]);
 }
 
 /// Upstream, an adapter counted as loaded although the engine did not have it.
@@ -57,33 +57,36 @@ fn what_the_engine_holds_already_is_not_loaded_again() {
 fn an_engine_that_says_yes_and_does_nothing_is_not_believed() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].mode = Mode::Lying;
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     let log = simulation.run(MINUTE);
     assert!(loads(&log) >= 3 && loads(&log) < 10, "tried again, later each time: {log:?}");
-    assert!(matches!(&simulation.stands("a=1")[..], [Stand::Failing { problem: Problem::NotListed, .. }]));
+    assert!(matches!(
+        &simulation.adapter_states("a=1")[..],
+        [AdapterState::Failing { problem: Problem::NotListed, .. }]
+    ));
     simulation.engines[0].mode = Mode::Healthy;
     simulation.run(5 * MINUTE);
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded]);
 }
 
 /// The runtime keeps what it has under a name, so another source has to be preceded by an unload.
 #[test]
 fn another_source_is_loaded_after_the_old_one_is_gone() {
     let mut simulation = Simulation::new(1);
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(MINUTE);
-    simulation.wish(&["a=2"]);
-    assert_eq!(simulation.stands("a=2"), [Stand::Coming]);
+    simulation.set_desired(&["a=2"]);
+    assert_eq!(simulation.adapter_states("a=2"), [AdapterState::Loading]);
     assert_eq!(texts(&simulation.run(MINUTE)), ["unload a", "list", "load a=2", "list"]);
     assert_eq!(simulation.engines[0].holds["a"], "2");
-    assert_eq!(simulation.stands("a=2"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=2"), [AdapterState::Loaded]);
 }
 
 #[test]
 fn names_that_are_no_longer_wanted_go_and_those_of_others_stay() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].holds.insert("by-hand".into(), "x".into());
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(MINUTE);
     swap_a_for(&mut simulation, &["b=1"]);
     assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"]);
@@ -97,25 +100,25 @@ fn names_that_are_no_longer_wanted_go_and_those_of_others_stay() {
 #[test]
 fn an_unload_that_is_answered_not_found_backs_off_while_the_adapter_is_listed() {
     let mut simulation = Simulation::new(1);
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(MINUTE);
     simulation.engines[0].mode = Mode::Denying;
     swap_a_for(&mut simulation, &["b=1"]);
     let log = simulation.run(Duration::from_secs(10));
     assert!((2..=14).contains(&log.len()), "{} requests: {:?}", log.len(), &log[..log.len().min(20)]);
-    assert_eq!(simulation.stands("b=1"), [Stand::Loaded], "other adapters are not held up");
+    assert_eq!(simulation.adapter_states("b=1"), [AdapterState::Loaded], "other adapters are not held up");
     simulation.engines[0].mode = Mode::Healthy;
     simulation.run(5 * MINUTE);
     assert!(!simulation.engines[0].holds.contains_key("a"));
 }
 
-/// The engine downloads on when the load is given up after 30 s. Whoever had wanted the adapter went meanwhile, and it stayed.
+/// The engine downloads on when the load is given up after 30 s. Whoever had adapter the adapter went meanwhile, and it stayed.
 #[test]
 fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_nobody_wants_it() {
     for unwanted_after in [Duration::from_secs(10), Duration::from_millis(30_500)] {
         let mut simulation = Simulation::new(1);
         simulation.engines[0].mode = Mode::Slow(Duration::from_secs(45));
-        simulation.wish(&["a=1"]);
+        simulation.set_desired(&["a=1"]);
         simulation.run(unwanted_after);
         swap_a_for(&mut simulation, &[]);
         let log = simulation.run(Duration::from_secs(40) - unwanted_after);
@@ -136,7 +139,7 @@ fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_nobody_wants_it() {
 fn a_load_that_was_given_up_and_never_ends_is_not_waited_for_for_ever() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].mode = Mode::Slow(10_000 * MINUTE);
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(Duration::from_millis(30_500));
     swap_a_for(&mut simulation, &[]);
     let log = simulation.run(4 * MINUTE);
@@ -152,7 +155,7 @@ fn a_load_that_was_given_up_and_never_ends_is_not_waited_for_for_ever() {
 #[test]
 fn an_engine_that_restarts_gets_its_own_adapters_again_and_nobody_else_is_asked() {
     let mut simulation = Simulation::new(3);
-    simulation.wish(&["a=1", "b=1"]);
+    simulation.set_desired(&["a=1", "b=1"]);
     simulation.run(MINUTE);
     simulation.set_ready(1, false);
     simulation.engines[1].holds.clear();
@@ -173,26 +176,26 @@ fn what_was_known_does_not_count_when_a_pod_becomes_ready_anew() {
     for lists in [true, false] {
         let mut simulation = Simulation::new(1);
         simulation.engines[0].lists = lists;
-        simulation.wish(&["a=1"]);
+        simulation.set_desired(&["a=1"]);
         simulation.run(MINUTE);
         simulation.set_ready(0, false);
         simulation.engines[0].holds.clear();
         simulation.set_ready(0, true);
-        assert_eq!(simulation.stands("a=1"), [Stand::Coming], "lists: {lists}");
+        assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loading], "lists: {lists}");
         assert_eq!(loads(&simulation.run(MINUTE)), 1, "lists: {lists}");
-        assert_eq!(simulation.stands("a=1"), [Stand::Loaded], "lists: {lists}");
+        assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded], "lists: {lists}");
     }
 }
 
 #[test]
 fn a_restart_that_nobody_saw_is_found_by_the_audit() {
     let mut simulation = Simulation::new(1);
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(MINUTE);
     simulation.engines[0].holds.clear();
     let log = simulation.run(6 * MINUTE);
     assert_eq!(texts(&log)[..3], ["list", "load a=1", "list"]);
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded]);
 }
 
 /// Upstream, one bad endpoint held up all others, and was tried at a fixed pace for ever.
@@ -201,17 +204,17 @@ fn an_engine_in_trouble_is_tried_later_each_time_and_holds_up_nobody() {
     for mode in [Mode::Gone, Mode::Mute, Mode::Refusing] {
         let mut simulation = Simulation::new(20);
         simulation.engines[7].mode = mode;
-        simulation.wish(&["a=1", "b=1"]);
+        simulation.set_desired(&["a=1", "b=1"]);
         simulation.run(Duration::from_secs(1));
-        let loaded = simulation.stands("a=1").iter().filter(|stand| **stand == Stand::Loaded).count();
+        let loaded = simulation.adapter_states("a=1").iter().filter(|stand| **stand == AdapterState::Loaded).count();
         assert_eq!(loaded, 19, "{mode:?}");
         let log = simulation.run(4 * MINUTE);
         let tried = log.iter().filter(|(engine, _)| *engine == 7).count();
         assert!((2..=24).contains(&tried), "{mode:?}: {tried}");
-        assert!(matches!(simulation.stands("a=1")[7], Stand::Failing { .. }), "{mode:?}");
+        assert!(matches!(simulation.adapter_states("a=1")[7], AdapterState::Failing { .. }), "{mode:?}");
         simulation.engines[7].mode = Mode::Healthy;
         simulation.run(11 * MINUTE);
-        assert_eq!(simulation.stands("b=1")[7], Stand::Loaded, "{mode:?}");
+        assert_eq!(simulation.adapter_states("b=1")[7], AdapterState::Loaded, "{mode:?}");
     }
 }
 
@@ -219,44 +222,44 @@ fn an_engine_in_trouble_is_tried_later_each_time_and_holds_up_nobody() {
 fn a_pod_that_becomes_ready_is_tried_at_once_whatever_went_wrong_before() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].mode = Mode::Gone;
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(20 * MINUTE);
     simulation.set_ready(0, false);
     simulation.engines[0].mode = Mode::Healthy;
     simulation.set_ready(0, true);
     simulation.run(Duration::from_secs(1));
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded]);
 }
 
 #[test]
 fn an_engine_that_is_lost_for_a_moment_keeps_what_it_holds() {
     let mut simulation = Simulation::new(1);
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(MINUTE);
     simulation.engines[0].mode = Mode::Gone;
     // Until the first audit has failed.
     while simulation.run(Duration::from_millis(100)).is_empty() {}
     simulation.run(Duration::from_millis(100));
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded], "one failed audit says little");
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded], "one failed audit says little");
     simulation.run(Duration::from_secs(10));
-    assert!(matches!(&simulation.stands("a=1")[..], [Stand::Failing { .. }]));
+    assert!(matches!(&simulation.adapter_states("a=1")[..], [AdapterState::Failing { .. }]));
     simulation.engines[0].mode = Mode::Healthy;
     let log = simulation.run(5 * MINUTE);
     assert_eq!(loads(&log), 0, "it still has it: {log:?}");
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded]);
 }
 
 #[test]
 fn an_engine_without_a_list_is_taken_at_its_word() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].lists = false;
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     assert_eq!(texts(&simulation.run(MINUTE)), ["list", "load a=1"]);
-    assert_eq!(simulation.stands("a=1"), [Stand::Loaded]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Loaded]);
     assert_eq!(loads(&simulation.run(20 * MINUTE)), 0, "no repetition");
-    simulation.wish(&["a=2"]);
+    simulation.set_desired(&["a=2"]);
     assert_eq!(texts(&simulation.run(MINUTE))[..2], ["unload a", "load a=2"]);
-    simulation.wishes.unload.insert("old".into(), BTreeSet::new());
+    simulation.desired.unload.insert("old".into(), BTreeSet::new());
     simulation.sync();
     assert_eq!(texts(&simulation.run(Duration::from_secs(1))), ["unload old"]);
     assert!(simulation.fleet.may_hold(&pool(), &"old".into()).is_empty());
@@ -266,19 +269,19 @@ fn an_engine_without_a_list_is_taken_at_its_word() {
 fn a_worker_without_handlers_is_told_apart() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].mode = Mode::Unmanaged;
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(MINUTE);
-    assert_eq!(simulation.stands("a=1"), [Stand::Unmanaged]);
+    assert_eq!(simulation.adapter_states("a=1"), [AdapterState::Unmanaged]);
 }
 
 #[test]
 fn concurrency_is_bounded_over_all_engines_and_on_each() {
     let mut simulation = Simulation::new(200);
     let adapters: Vec<String> = (0..50).map(|adapter| format!("a{adapter}=1")).collect();
-    simulation.wish(&adapters.iter().map(String::as_str).collect::<Vec<_>>());
+    simulation.set_desired(&adapters.iter().map(String::as_str).collect::<Vec<_>>());
     let log = simulation.run(Duration::from_secs(15));
     assert_eq!(loads(&log), 10_000);
-    assert!(simulation.stands("a49=1").iter().all(|stand| *stand == Stand::Loaded));
+    assert!(simulation.adapter_states("a49=1").iter().all(|stand| *stand == AdapterState::Loaded));
     let (all, one) = simulation.peaks;
     assert!(all <= 128 && one <= 2, "{all} at the same time, {one} on one engine");
     assert_eq!(simulation.elapsed(), Duration::from_secs(15));
@@ -288,10 +291,10 @@ fn concurrency_is_bounded_over_all_engines_and_on_each() {
 fn a_pool_without_wishes_has_no_engines() {
     let mut simulation = Simulation::new(2);
     assert_eq!(simulation.fleet.engines(), 0);
-    simulation.wish(&["a=1"]);
+    simulation.set_desired(&["a=1"]);
     simulation.run(MINUTE);
     assert_eq!(simulation.fleet.engines(), 2);
-    simulation.wish(&[]);
+    simulation.set_desired(&[]);
     assert_eq!((simulation.fleet.engines(), simulation.fleet.pools().len()), (0, 0));
     assert!(simulation.run(20 * MINUTE).is_empty());
 }
@@ -299,11 +302,11 @@ fn a_pool_without_wishes_has_no_engines() {
 #[test]
 fn models_are_told_what_concerns_them() {
     let mut simulation = Simulation::new(1);
-    simulation.wish(&["a=1", "b=2"]);
+    simulation.set_desired(&["a=1", "b=2"]);
     let told = |simulation: &mut Simulation| -> Vec<String> {
         simulation.fleet.take_changed().into_iter().map(|key| key.name).collect()
     };
-    assert_eq!(told(&mut simulation), ["1", "2"], "their wishes are new");
+    assert_eq!(told(&mut simulation), ["1", "2"], "their desired are new");
     simulation.run(MINUTE);
     assert_eq!(told(&mut simulation), ["1", "2"]);
     simulation.run(20 * MINUTE);
@@ -356,7 +359,7 @@ proptest! {
         for (engine, lists) in simulation.engines.iter_mut().zip(lists) {
             engine.lists = lists;
         }
-        simulation.wish(WISHES[0]);
+        simulation.set_desired(WISHES[0]);
         let mut last = 0;
         for (event, pause) in events {
             match event {
@@ -369,7 +372,7 @@ proptest! {
                 Event::Ready(engine, ready) => simulation.set_ready(engine, ready),
                 Event::Wish(wish) => {
                     last = wish;
-                    simulation.wish(WISHES[wish]);
+                    simulation.set_desired(WISHES[wish]);
                 }
                 Event::RestartController => simulation.restart_controller(),
             }
@@ -382,7 +385,7 @@ proptest! {
         simulation.run(Duration::from_secs(3600));
         for adapter in WISHES[last] {
             let (name, _) = adapter.split_once('=').unwrap();
-            prop_assert!(simulation.stands(adapter).iter().all(|stand| *stand == Stand::Loaded), "{adapter}");
+            prop_assert!(simulation.adapter_states(adapter).iter().all(|stand| *stand == AdapterState::Loaded), "{adapter}");
             prop_assert!(simulation.engines.iter().all(|engine| engine.holds.contains_key(name)), "{adapter}");
         }
         let log = simulation.run(Duration::from_secs(3600));

@@ -1,4 +1,4 @@
-//! What is known of one engine.
+//! Observed state of one engine.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,120 +10,120 @@ use std::{
 
 use super::{AdapterName, Endpoint, EngineId, Pace, Source};
 
-/// An engine that fails so often in a row is taken for lost, although Kubernetes calls its pod ready.
+/// Failures in a row after which an engine counts as lost, even if its pod is ready.
 pub const LOST_AFTER: u32 = 3;
 
-/// What is known of one engine.
+/// Observed state of one engine.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    /// Which one.
+    /// The engine.
     pub id: EngineId,
-    /// Where it is, and whether its pod is ready.
+    /// Address and readiness of its pod.
     pub endpoint: Endpoint,
-    /// Whether it tells what it holds.
-    pub list: ListAnswer,
-    /// The names that its last list was searched for.
+    /// Whether it lists its adapters.
+    pub list: ListSupport,
+    /// Names that its last list was searched for.
     pub counted: Arc<BTreeSet<AdapterName>>,
     /// Number of other adapters in its last list.
     pub others: usize,
-    /// What it holds, and how that is known.
+    /// Its adapters.
     pub held: BTreeMap<AdapterName, Held>,
-    /// What it does not hold; kept only for engines that do not tell.
+    /// Adapters that it does not hold; only for engines without a list.
     pub absent: BTreeSet<AdapterName>,
     /// Loads and unloads under way.
     pub running: BTreeSet<AdapterName>,
-    /// Loads that were given up, and until when they may end well all the same: an engine goes on when the caller has gone,
-    /// and does not list the adapter before it has it.
+    /// Loads that timed out, and until when they may still succeed: an engine continues after the connection is closed, and
+    /// lists the adapter only when it is loaded.
     pub abandoned: BTreeMap<AdapterName, Instant>,
-    /// The question under way: names whose answer does not count, because they were being loaded or unloaded when it was
-    /// put.
-    pub asking: Option<BTreeSet<AdapterName>>,
-    /// Nothing is started before the engine has told what it holds.
-    pub must_ask: bool,
-    /// Its process may be another one by now: what is known of it does not count before it has been asked.
-    pub doubtful: bool,
-    /// When to ask again.
-    pub ask_at: Instant,
-    /// When it was asked last.
-    pub asked_at: Option<Instant>,
-    /// What went wrong with an adapter, until it goes right.
-    pub setbacks: BTreeMap<AdapterName, Setback>,
-    /// What went wrong with the connection, until it works again.
-    pub outage: Option<Setback>,
-    /// How often in a row the question what it holds was refused.
+    /// Set while a list is requested: adapters that were being loaded or unloaded at that time, for which the list does not
+    /// count.
+    pub listing: Option<BTreeSet<AdapterName>>,
+    /// No load or unload is sent before the next list.
+    pub must_list: bool,
+    /// The engine may have restarted: its state does not count before the next list.
+    pub stale: bool,
+    /// When to request the next list.
+    pub list_at: Instant,
+    /// When the last list was requested.
+    pub listed_at: Option<Instant>,
+    /// Failed loads and unloads, until one succeeds.
+    pub request_failures: BTreeMap<AdapterName, RequestFailure>,
+    /// Failed connections, until one succeeds.
+    pub outage: Option<RequestFailure>,
+    /// Refused lists in a row.
     pub list_refusals: u32,
 }
 
-/// Whether an engine tells what it holds.
+/// Whether an engine lists its adapters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ListAnswer {
-    /// It has not been asked.
-    Unasked,
-    /// It does: its answer is the truth.
-    Given,
-    /// It does not: its answers to loads and unloads have to do.
-    None,
+pub enum ListSupport {
+    /// No list was requested yet.
+    Unknown,
+    /// It does, and its list is the truth.
+    Supported,
+    /// It does not: its answers to loads and unloads count instead.
+    Unsupported,
 }
 
-/// How it is known that an engine holds an adapter.
+/// State of an adapter in an engine, and how it was observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// The engine said yes to loading it, and has not listed it yet.
+    /// The load succeeded, and the adapter is not listed yet.
     Accepted {
-        /// From where.
+        /// Its source.
         source: Source,
     },
-    /// It is listed; or the engine said yes and has no list.
+    /// It is listed; or the load succeeded and the engine has no list.
     Loaded {
-        /// From where; `None` if it was there before this process.
+        /// Its source; `None` if this process did not load it.
         source: Option<Source>,
     },
-    /// The engine said yes to unloading it, and has not shown a list without it yet.
+    /// The unload succeeded, and no list confirmed it yet.
     Dropped,
 }
 
-/// Something that went wrong, and when to try again.
+/// Failures of one kind of request, and when to retry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setback {
-    /// What went wrong last.
+pub struct RequestFailure {
+    /// The last problem.
     pub problem: Problem,
-    /// How often in a row.
+    /// Failures in a row.
     pub failures: u32,
-    /// How often a load took too long.
-    pub given_up: u32,
-    /// Not before.
+    /// Timeouts of loads.
+    pub timeouts: u32,
+    /// Earliest time of the next attempt.
     pub retry_at: Instant,
-    /// The source that was tried; another one has a fresh start.
+    /// The source of the load; failures of another source do not count.
     pub source: Option<Source>,
 }
 
-/// What went wrong.
+/// A problem with an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The engine said no.
+    /// The engine refused the request.
     Refused {
         /// HTTP status.
         status: u16,
-        /// What it said.
+        /// Its message.
         message: String,
     },
     /// The engine manages no adapters.
     Unmanaged,
-    /// The engine said yes, and does not list the adapter.
+    /// The load succeeded, and the engine does not list the adapter.
     NotListed,
     /// The engine reported the adapter as unloaded or not found, and still lists it.
     StillListed,
     /// No connection.
     Unreachable {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// No answer in time.
+    /// No response in time.
     TimedOut,
 }
 
 impl Problem {
-    /// True if trying again is unlikely to help before somebody changes something.
+    /// Whether a retry is unlikely to succeed before a user changes the worker.
     pub fn needs_help(&self) -> bool {
         match self {
             Self::Refused { .. } | Self::Unmanaged | Self::NotListed | Self::StillListed => true,
@@ -150,67 +150,67 @@ impl fmt::Display for Problem {
 }
 
 impl Engine {
-    /// An engine nothing is known of.
+    /// An engine that was not observed yet.
     pub fn new(id: EngineId, endpoint: Endpoint, now: Instant) -> Self {
         Self {
             id,
             endpoint,
-            list: ListAnswer::Unasked,
+            list: ListSupport::Unknown,
             counted: Arc::default(),
             others: 0,
             held: BTreeMap::new(),
             absent: BTreeSet::new(),
             running: BTreeSet::new(),
             abandoned: BTreeMap::new(),
-            asking: None,
-            must_ask: true,
-            doubtful: false,
-            ask_at: now,
-            asked_at: None,
-            setbacks: BTreeMap::new(),
+            listing: None,
+            must_list: true,
+            stale: false,
+            list_at: now,
+            listed_at: None,
+            request_failures: BTreeMap::new(),
             outage: None,
             list_refusals: 0,
         }
     }
 
-    /// Takes in what Kubernetes says of the endpoint. Returns whether that may change what is to be done.
+    /// Sets address and readiness. Returns whether the plan may change.
     ///
-    /// A pod that becomes ready may have restarted its engine, and with it lost all adapters: the engine is asked before
-    /// anything is believed, and old failures are forgotten.
-    pub fn meet(&mut self, endpoint: &Endpoint, now: Instant) -> bool {
+    /// A pod that becomes ready may have restarted its engine and lost all adapters: the next list decides, and old failures
+    /// are dropped.
+    pub fn update_endpoint(&mut self, endpoint: &Endpoint, now: Instant) -> bool {
         if self.endpoint == *endpoint {
             return false;
         }
         let moved = self.endpoint.address != endpoint.address;
         if moved || (endpoint.ready && !self.endpoint.ready) {
-            self.must_ask = true;
-            self.doubtful = self.list != ListAnswer::Unasked;
-            self.ask_at = now;
+            self.must_list = true;
+            self.stale = self.list != ListSupport::Unknown;
+            self.list_at = now;
             self.outage = None;
-            self.setbacks.clear();
+            self.request_failures.clear();
         }
         self.endpoint = endpoint.clone();
         true
     }
 
-    /// True if the engine might hold the adapter.
+    /// Whether the engine may hold the adapter.
     pub fn may_hold(&self, name: &AdapterName) -> bool {
         if self.held.contains_key(name) || self.running.contains(name) {
             return true;
         }
         match self.list {
-            ListAnswer::Given => {
+            ListSupport::Supported => {
                 let unseen = self.others > 0 && !self.counted.contains(name);
-                self.abandoned.contains_key(name) || ((self.must_ask || unseen) && self.endpoint.ready)
+                self.abandoned.contains_key(name) || ((self.must_list || unseen) && self.endpoint.ready)
             }
-            // An engine that is not ready and was never seen to hold anything is most likely new.
-            ListAnswer::Unasked => self.endpoint.ready,
-            ListAnswer::None => !self.absent.contains(name),
+            // An engine that is not ready and was never listed is most likely new.
+            ListSupport::Unknown => self.endpoint.ready,
+            ListSupport::Unsupported => !self.absent.contains(name),
         }
     }
 
-    /// Records that something went wrong with an adapter.
-    pub fn set_back(
+    /// Records a failed load or unload.
+    pub fn record_failure(
         &mut self,
         name: &AdapterName,
         source: Option<Source>,
@@ -218,22 +218,22 @@ impl Engine {
         pace: &Pace,
         now: Instant,
     ) {
-        let before = self.setbacks.get(name).filter(|setback| setback.source == source);
+        let before = self.request_failures.get(name).filter(|failure| failure.source == source);
         let timed_out = u32::from(problem == Problem::TimedOut);
-        let given_up = before.map_or(0, |before| before.given_up) + timed_out;
+        let timeouts = before.map_or(0, |before| before.timeouts) + timed_out;
         let failures = before.map_or(0, |before| before.failures) + 1;
         let retry_at = now + pace.pause(failures);
-        self.setbacks.insert(name.clone(), Setback { problem, failures, given_up, retry_at, source });
+        self.request_failures.insert(name.clone(), RequestFailure { problem, failures, timeouts, retry_at, source });
     }
 
-    /// Records that the engine could not be asked at all.
-    pub fn lose_contact(&mut self, problem: Problem, pace: &Pace, now: Instant) {
+    /// Records a failed connection.
+    pub fn record_outage(&mut self, problem: Problem, pace: &Pace, now: Instant) {
         let failures = self.outage.as_ref().map_or(0, |outage| outage.failures) + 1;
         let retry_at = now + pace.pause(failures);
-        self.outage = Some(Setback { problem, failures, given_up: 0, retry_at, source: None });
+        self.outage = Some(RequestFailure { problem, failures, timeouts: 0, retry_at, source: None });
     }
 
-    /// Time until the next audit: a tenth more or less, so that engines that appeared together are not asked together.
+    /// Time until the next audit, with a jitter of a tenth, so that engines that started together are not listed together.
     pub fn audit_pause(&self, pace: &Pace) -> Duration {
         let mut hasher = DefaultHasher::new();
         self.id.hash(&mut hasher);
@@ -241,13 +241,13 @@ impl Engine {
         pace.audit * (900 + share) / 1000
     }
 
-    /// True if the engine has not answered for so long that what was known of it no longer counts.
+    /// Whether so many connections failed that the observed state no longer counts.
     pub fn is_lost(&self) -> bool {
         self.outage.as_ref().is_some_and(|outage| outage.failures >= LOST_AFTER)
     }
 }
 
-/// What an engine says of itself, cut to what fits a condition.
+/// A message of an engine, cut to what fits a condition.
 pub fn shorten(message: &str) -> String {
     const LONGEST: usize = 200;
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! Writes of a pass over a model: its finalizer, and the memory of its adapter where the status cannot hold it.
+//! Writes of a pass over a model: its finalizer, and the memory of its adapter if the status has no field for it.
 
 use api_types::{annotations, v1alpha1::DynamoModel};
 use controller_kit::{
@@ -8,12 +8,12 @@ use controller_kit::{
 };
 
 use super::{
-    claim::FINALIZER,
+    memory_annotation::{self, AnnotationPlan},
     model::{Applied, Observed, Plan},
-    note::{self, Keep},
+    ownership::FINALIZER,
 };
 
-/// Adds the finalizer, if the plan says so.
+/// Adds the finalizer if planned.
 ///
 /// # Errors
 /// Transient failures.
@@ -29,22 +29,22 @@ pub(super) async fn apply(applier: &Applier, observed: &Observed, plan: Plan) ->
     }
 }
 
-/// Keeps the memory of what is loaded in an annotation where the status cannot hold it. After the status: the ready endpoints in
-/// there hold what the memory says.
+/// Keeps the memory of loaded adapters in an annotation if the status has no field for it. Called after the status write,
+/// because the memory describes the ready endpoints in the status.
 ///
 /// # Errors
-/// What the API server answered.
+/// The response of the API server.
 pub(super) async fn keep_memory(applier: &Applier, observed: &Observed, applied: Applied) -> Result<(), Interruption> {
     if applied.rejection.is_some() {
         return Ok(());
     }
     let model = &observed.model;
-    let undeclared = applier.cannot_store::<DynamoModel>(note::FIELD);
-    let patch = match note::plan(model, applied.inputs.memory.as_ref(), undeclared) {
-        Keep::AsItIs => return Ok(()),
-        Keep::Say(text) => MetadataPatch::default().annotation(annotations::ADAPTER, Some(&text)),
-        // Nothing was loaded since the status was read that has the memory.
-        Keep::Nothing => MetadataPatch::default().annotation(annotations::ADAPTER, None).only_if_unchanged(),
+    let undeclared = applier.cannot_store::<DynamoModel>(memory_annotation::FIELD);
+    let patch = match memory_annotation::plan(model, applied.inputs.memory.as_ref(), undeclared) {
+        AnnotationPlan::Unchanged => return Ok(()),
+        AnnotationPlan::Set(text) => MetadataPatch::default().annotation(annotations::ADAPTER, Some(&text)),
+        // Only if nothing was loaded since the status with the memory was read.
+        AnnotationPlan::Remove => MetadataPatch::default().annotation(annotations::ADAPTER, None).only_if_unchanged(),
     };
     applier.patch_metadata(model, model.metadata.uid.as_deref().unwrap_or_default(), &patch).await?;
     Ok(())

@@ -1,4 +1,4 @@
-//! From EndpointSlices to endpoints.
+//! Reads endpoints from EndpointSlices.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,24 +15,24 @@ use kube::ResourceExt;
 use super::fallback::{self, Group};
 use crate::engine::Endpoint;
 
-/// Label by which Kubernetes names the Service of a slice.
+/// Label of a slice with the name of its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// What one slice says.
+/// The endpoints of one slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
     /// Its Service.
     pub service: Option<String>,
-    /// Its pods that are not on their way out.
+    /// Its pods that are not terminating.
     pub endpoints: Vec<Endpoint>,
 }
 
-/// Facts about a pod, as the API server has them.
+/// What the API server reports about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// Its addresses.
     addresses: Vec<IpAddr>,
-    /// Whether it answers requests.
+    /// Whether it serves requests.
     answers: bool,
     /// Its group, if it is a prefill worker that others can cover.
     pub group: Option<Group>,
@@ -58,7 +58,7 @@ pub fn is_verified(endpoint: &Endpoint, pods: &Pods) -> bool {
     pods.get(&endpoint.pod).is_some_and(|pod| pod.addresses.contains(&endpoint.address))
 }
 
-/// What all slices of a base model say.
+/// The endpoints of all slices of a base model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Names of the Services.
@@ -84,13 +84,13 @@ fn endpoint(endpoint: &v1::Endpoint) -> Option<Endpoint> {
     }
     let pod_name: Arc<str> = target.name.as_deref()?.into();
     let pod = target.uid.as_deref().map_or_else(|| Arc::clone(&pod_name), Into::into);
-    // The API says: no word on readiness is to be taken for ready.
+    // The API defines absent readiness as ready.
     let ready = conditions.and_then(|conditions| conditions.ready).unwrap_or(true);
     Some(Endpoint { pod_name, pod, address, ready })
 }
 
 impl Found {
-    /// Merges slices. A pod that is in several of them counts once; it is ready if one says so, and has its lowest IPv4
+    /// Merges slices. A pod in several of them counts once; it is ready if one of them reports it, and has its lowest IPv4
     /// address, or its lowest IPv6 address if it has no other. Pods that answer no requests do not count, and neither do endpoints
     /// whose address is not that of one of `pods`.
     pub fn of<'a>(slices: impl Iterator<Item = &'a Slice>, all: &Pods) -> Self {
@@ -131,7 +131,7 @@ mod tests {
         json!({ "addresses": [address], "conditions": conditions, "targetRef": target })
     }
 
-    /// Pods as the API server has them.
+    /// Pods as the API server reports them.
     fn pods(all: &[(&str, &[&str], Value)]) -> Pods {
         let facts = all.iter().map(|(uid, addresses, labels)| {
             let ips: Vec<Value> = addresses.iter().map(|ip| json!({ "ip": ip })).collect();
@@ -203,7 +203,7 @@ mod tests {
         assert_ne!(one.endpoints[0].pod, other.endpoints[0].pod);
     }
 
-    /// Defect: an adapter on a replica over several nodes was never ready, because followers have no server to ask.
+    /// Defect: an adapter on a replica over several nodes was never ready, because followers serve no requests.
     #[test]
     fn pods_that_follow_a_leader_are_no_endpoints() {
         let all = [slice(
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(shown(&Found::of(all.iter(), &pods)), ["leader http://10.0.0.1:9090 true"]);
     }
 
-    /// Defect: whoever may write EndpointSlices could have adapters loaded and unloaded in the engines of other tenants.
+    /// Defect: with rights to EndpointSlices, a tenant could load and unload adapters in the engines of other tenants.
     #[test]
     fn an_address_that_is_not_the_pods_is_no_endpoint() {
         let all = [slice(

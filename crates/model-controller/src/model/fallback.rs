@@ -13,9 +13,9 @@ use api_types::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::engine::{Endpoint, view::Stand};
+use crate::engine::{Endpoint, adapter_state::AdapterState};
 
-/// Workers that can stand in for each other; by name.
+/// Workers that can replace each other, by name.
 pub type Group = Arc<str>;
 
 /// The group of a pod, if it is a prefill worker of vLLM: its graph, or without one its workload.
@@ -41,15 +41,16 @@ pub fn group_of(pod: &Pod) -> Option<Group> {
 /// Pods that manage no adapters and are covered by one of their group that serves the adapter.
 pub fn covered(
     endpoints: &[Endpoint],
-    stands: &HashMap<Arc<str>, Stand>,
+    adapter_states: &HashMap<Arc<str>, AdapterState>,
     groups: &HashMap<Arc<str>, Group>,
 ) -> HashSet<Arc<str>> {
-    let standing = |wanted: Stand| {
+    let standing = |wanted: AdapterState| {
         let ready = endpoints.iter().filter(|endpoint| endpoint.ready);
-        ready.filter(move |endpoint| stands.get(&endpoint.pod) == Some(&wanted))
+        ready.filter(move |endpoint| adapter_states.get(&endpoint.pod) == Some(&wanted))
     };
-    let capable: HashSet<&Group> = standing(Stand::Loaded).filter_map(|endpoint| groups.get(&endpoint.pod)).collect();
-    let lame = standing(Stand::Unmanaged);
+    let capable: HashSet<&Group> =
+        standing(AdapterState::Loaded).filter_map(|endpoint| groups.get(&endpoint.pod)).collect();
+    let lame = standing(AdapterState::Unmanaged);
     let lame = lame.filter(|endpoint| groups.get(&endpoint.pod).is_some_and(|group| capable.contains(group)));
     lame.map(|endpoint| Arc::clone(&endpoint.pod)).collect()
 }
@@ -98,7 +99,8 @@ mod tests {
         let groups = |pods: &[(&str, &str)]| -> HashMap<Arc<str>, Group> {
             pods.iter().map(|(pod, group)| ((*pod).into(), (*group).into())).collect()
         };
-        let stands = HashMap::from([("old".into(), Stand::Unmanaged), ("new".into(), Stand::Loaded)]);
+        let adapter_states =
+            HashMap::from([("old".into(), AdapterState::Unmanaged), ("new".into(), AdapterState::Loaded)]);
         for (old_ready, new_ready, groups, expected) in [
             (true, true, groups(&[("old", "g"), ("new", "g")]), 1),
             (false, true, groups(&[("old", "g"), ("new", "g")]), 0),
@@ -107,7 +109,7 @@ mod tests {
             (true, true, groups(&[("new", "g")]), 0),
         ] {
             let endpoints = [endpoint("old", old_ready), endpoint("new", new_ready)];
-            assert_eq!(covered(&endpoints, &stands, &groups).len(), expected);
+            assert_eq!(covered(&endpoints, &adapter_states, &groups).len(), expected);
         }
     }
 }

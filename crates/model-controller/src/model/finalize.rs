@@ -11,7 +11,7 @@ use std::{
 pub enum Release {
     /// No engine holds its adapter any more.
     Done,
-    /// Some engines keep it. They do not block the deletion for ever.
+    /// Some engines keep it past the timeout.
     GiveUp,
     /// Engines are still unloading; check again after this time.
     Wait(Duration),
@@ -26,7 +26,7 @@ pub fn plan(holders: usize, waited: Duration, timeout: Duration) -> Release {
     }
 }
 
-/// Since when deleted models wait, by uid. Measured by the process, because the API server's clock may differ.
+/// When deleted models began to wait, by uid, by the clock of this process.
 #[derive(Debug, Default)]
 pub struct Waits(Mutex<HashMap<String, Instant>>);
 

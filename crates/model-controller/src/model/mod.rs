@@ -1,18 +1,18 @@
-//! Reconciles `DynamoModel`: keeps its adapter loaded on the engines of its base model, and says where it is served.
+//! Reconciles `DynamoModel`: keeps its adapter loaded on the engines of its base model, and reports where it is served.
 
 mod apply;
-pub mod claim;
+pub mod endpoint_summary;
 pub mod endpoints;
 pub mod events;
 pub mod fallback;
 pub mod finalize;
+pub mod memory_annotation;
 #[expect(clippy::module_inception, reason = "the folder has the name of the kind, the file that of its content")]
 pub mod model;
-pub mod note;
 pub mod observe;
+pub mod ownership;
 pub mod plan;
 pub mod status;
-pub mod survey;
 #[cfg(test)]
 mod tests;
 pub mod validate;
@@ -20,7 +20,6 @@ pub mod validate;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api_types::v1alpha1::{DynamoModel, DynamoModelStatus};
-use claim::{Claim, FINALIZER};
 use controller_kit::{
     apply::Applier,
     controller::{Action, Conclusion, Pace, Reconcile},
@@ -33,13 +32,14 @@ use jiff::Timestamp;
 use kube::Resource;
 use model::{Applied, Observed, Plan};
 use observe::Observer;
+use ownership::{Claim, FINALIZER};
 
-/// How long after the API server rejected a write it is tried again.
+/// Pause before a rejected write is retried.
 const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles models.
 pub struct Reconciler {
-    /// Reads, and sets what is desired of the engines.
+    /// Reads, and syncs the engines.
     pub observer: Arc<Observer>,
     /// Writes.
     pub applier: Applier,

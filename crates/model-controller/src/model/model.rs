@@ -8,43 +8,43 @@ use std::{
 use api_types::v1alpha1::{AdapterMemory, DynamoModel, ModelEndpoint};
 use controller_kit::{apply::Error, store::Key};
 
-use super::{claim::Claim, endpoints::Found};
-use crate::engine::{AdapterName, view::Stand};
+use super::{endpoints::Found, ownership::Claim};
+use crate::engine::{AdapterName, adapter_state::AdapterState};
 
 /// Everything that a pass reads.
 #[derive(Debug)]
 pub struct Observed {
     /// The model.
     pub model: DynamoModel,
-    /// What the model claims.
+    /// The claim of the model.
     pub claim: Arc<Claim>,
     /// Violations in the spec.
     pub violations: Option<String>,
     /// The workers of its base model.
     pub found: Found,
-    /// The model that has the name which this one wants for its adapter.
+    /// The model that owns the name of the adapter, if it is another one.
     pub taken_by: Option<Key>,
-    /// How the adapter stands on each engine, by the uid of its pod.
-    pub stands: HashMap<Arc<str>, Stand>,
+    /// State of the adapter on each engine, by the uid of its pod.
+    pub adapter_states: HashMap<Arc<str>, AdapterState>,
     /// Adapters of earlier names that an engine may still hold.
     pub lingering: BTreeSet<AdapterName>,
-    /// Pods that do without adapters of their own.
+    /// Pods without adapters that others cover.
     pub covered: HashSet<Arc<str>>,
 }
 
-/// What shall be written.
+/// What is to be written.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Whether to add the finalizer: something may have to be unloaded when the model goes.
+    /// Whether to add the finalizer: the deletion may have to unload an adapter.
     pub needs_finalizer: bool,
-    /// What the status says.
+    /// Inputs of the status.
     pub inputs: StatusInputs,
 }
 
 /// What was written.
 #[derive(Debug)]
 pub struct Applied {
-    /// What the status says.
+    /// Inputs of the status.
     pub inputs: StatusInputs,
     /// Why the API server rejects the finalizer.
     pub rejection: Option<Error>,
@@ -67,7 +67,7 @@ pub struct StatusInputs {
     pub memory: Option<AdapterMemory>,
 }
 
-/// Where a model is in its life cycle.
+/// Phase of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Every endpoint serves it.

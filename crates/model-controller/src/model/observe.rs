@@ -19,19 +19,19 @@ use kube::{
 };
 
 use super::{
-    claim::{Asks, Claim, Settlement, settle},
     endpoints::{Found, PodFacts, Pods, Slice, is_verified},
     fallback::{self, Group},
     model::Observed,
+    ownership::{Claim, Ownership, Requested, resolve_ownership},
 };
 use crate::engine::{
     AdapterName, Endpoint, PoolId,
+    adapter_state::AdapterState,
     apply::SharedFleet,
-    view::Stand,
-    wishes::{Wanted, Wishes},
+    desired::{DesiredAdapter, DesiredAdapters},
 };
 
-/// The caches that decisions rest on, the engines, and a client for what no cache holds.
+/// Caches, engines, and a client for objects that are in no cache.
 pub struct Observer {
     client: Client,
     models: Store<Packed<DynamoModel>>,
@@ -40,26 +40,26 @@ pub struct Observer {
     read: Mutex<Read>,
 }
 
-/// What was read from cached objects, by their version: a status of hundreds of endpoints is not read again for every
-/// change of another model.
+/// Parsed objects of the caches, by their version: a status of hundreds of endpoints is not parsed for every change of
+/// another model.
 #[derive(Debug, Default)]
 struct Read {
     claims: HashMap<Key, (Option<String>, Option<Arc<Claim>>)>,
     slices: HashMap<Key, (Option<String>, Arc<Slice>)>,
     /// Pods of endpoints.
     pods: Pods,
-    /// When the API server was last asked for the pod of an endpoint that could not be verified then.
+    /// When the pod of an endpoint that could not be verified was last read.
     refused: HashMap<(Arc<str>, IpAddr), Instant>,
 }
 
-/// Least time between two questions for the pod of an endpoint that cannot be verified.
+/// Minimum time between two reads of the pod of an endpoint that cannot be verified.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
 
-/// Most pods that are asked for one by one.
+/// Maximum pods that are read one by one.
 const ONE_BY_ONE: usize = 5;
 
 impl Observer {
-    /// Looks into these caches.
+    /// An observer of these caches.
     pub fn new(
         client: Client,
         models: Store<Packed<DynamoModel>>,
@@ -69,52 +69,52 @@ impl Observer {
         Self { client, models, slices, fleet, read: Mutex::default() }
     }
 
-    /// The snapshot for one model. The engines of its base model learn what is wished of them on the way.
+    /// Observes one model, and syncs the engines of its base model.
     ///
     /// # Errors
     /// An API server that does not answer.
     pub async fn observe(&self, model: DynamoModel) -> Result<Observed, Interruption> {
         let claim = Arc::new(Claim::of(&model));
         self.verify(&claim.pool).await?;
-        let (found, settlement) = self.sync(&claim.pool);
-        let stands = self.stands(&claim);
+        let (found, ownership) = self.sync(&claim.pool);
+        let adapter_states = self.adapter_states(&claim);
         let groups = self.groups(&found);
         Ok(Observed {
             violations: super::validate::validate(&model.spec).err(),
             model,
-            taken_by: settlement.taken.get(&claim.key).cloned(),
-            covered: fallback::covered(&found.endpoints, &stands, &groups),
-            lingering: self.lingering(&claim, &settlement.wishes).into_keys().collect(),
-            stands,
+            taken_by: ownership.taken.get(&claim.key).cloned(),
+            covered: fallback::covered(&found.endpoints, &adapter_states, &groups),
+            lingering: self.lingering(&claim, &ownership.desired).into_keys().collect(),
+            adapter_states,
             found,
             claim,
         })
     }
 
-    /// Pods that may still hold an adapter which this model loaded and nobody wants any more.
+    /// Pods that may still hold an adapter that this model loaded and no model requests.
     ///
     /// # Errors
     /// An API server that does not answer.
     pub async fn holders(&self, model: &DynamoModel) -> Result<BTreeSet<String>, Interruption> {
         let claim = Claim::of(model);
         self.verify(&claim.pool).await?;
-        let (_, settlement) = self.sync(&claim.pool);
-        Ok(self.lingering(&claim, &settlement.wishes).into_values().flatten().collect())
+        let (_, ownership) = self.sync(&claim.pool);
+        Ok(self.lingering(&claim, &ownership.desired).into_values().flatten().collect())
     }
 
-    /// Tells the engines of a pool what is wished of them, as the caches are at this moment. Returns both.
-    pub fn sync(&self, pool: &PoolId) -> (Found, Settlement) {
-        // Held to the end: of two that do this at the same time, the one that read later also writes later.
+    /// Syncs the engines of a pool with the caches. Returns its endpoints and claims.
+    pub fn sync(&self, pool: &PoolId) -> (Found, Ownership) {
+        // Held to the end: of two concurrent syncs, the one that reads later also writes later.
         let mut read = self.read();
         let slices: Vec<Arc<Slice>> = self.slices_of(&mut read, pool);
         let found = Found::of(slices.iter().map(AsRef::as_ref), &read.pods);
         let claims = self.claims(&mut read);
-        let settlement = settle(claims.iter().filter(|claim| claim.pool == *pool).map(AsRef::as_ref));
-        self.fleet.sync(pool, &found.endpoints, settlement.wishes.clone());
-        (found, settlement)
+        let ownership = resolve_ownership(claims.iter().filter(|claim| claim.pool == *pool).map(AsRef::as_ref));
+        self.fleet.sync(pool, &found.endpoints, ownership.desired.clone());
+        (found, ownership)
     }
 
-    /// Looks at all pools again, and forgets what is gone. Objects that vanish without a last word are noticed here.
+    /// Syncs all pools, and drops those without models. For objects whose deletion was missed.
     pub fn sweep(&self) {
         {
             let mut read = self.read();
@@ -128,7 +128,7 @@ impl Observer {
                 .flat_map(|(_, slice)| slice.endpoints.iter().map(|endpoint| Arc::clone(&endpoint.pod)))
                 .collect();
             read.pods.retain(|pod, _| pods.contains(pod));
-            read.refused.retain(|_, asked| asked.elapsed() < ASK_AGAIN);
+            read.refused.retain(|_, read_at| read_at.elapsed() < ASK_AGAIN);
         }
         let pools = self.fleet.lock().pools();
         for pool in pools {
@@ -150,16 +150,16 @@ impl Observer {
         concerned.map(|claim| claim.key.clone()).collect()
     }
 
-    fn stands(&self, claim: &Claim) -> HashMap<Arc<str>, Stand> {
-        let Asks::Adapter { name, source } = &claim.asks else { return HashMap::new() };
-        let wanted = Wanted { source: source.clone(), models: BTreeSet::new(), trust: claim.trust.clone() };
-        self.fleet.lock().stands(&claim.pool, name, &wanted)
+    fn adapter_states(&self, claim: &Claim) -> HashMap<Arc<str>, AdapterState> {
+        let Requested::Adapter { name, source } = &claim.requested else { return HashMap::new() };
+        let wanted = DesiredAdapter { source: source.clone(), models: BTreeSet::new(), trust: claim.trust.clone() };
+        self.fleet.lock().adapter_states(&claim.pool, name, &wanted)
     }
 
-    /// Adapters that nobody wants any more and some engine may still hold, with the pods.
-    fn lingering(&self, claim: &Claim, wishes: &Wishes) -> HashMap<AdapterName, Vec<String>> {
+    /// Adapters that no model requests and some engine may still hold, with the pods.
+    fn lingering(&self, claim: &Claim, desired: &DesiredAdapters) -> HashMap<AdapterName, Vec<String>> {
         let fleet = self.fleet.lock();
-        let unwanted = claim.leftovers().into_iter().filter(|name| wishes.unload.contains_key(name));
+        let unwanted = claim.leftovers().into_iter().filter(|name| desired.unload.contains_key(name));
         let holders = unwanted.map(|name| (name.clone(), fleet.may_hold(&claim.pool, &name)));
         holders.filter(|(_, pods)| !pods.is_empty()).collect()
     }
@@ -172,7 +172,7 @@ impl Observer {
             {
                 return claim.clone();
             }
-            // One that cannot be read says so in its own reconcile.
+            // The reconcile of a model that cannot be read reports it.
             let claim = model.unpack().ok().map(|model| Arc::new(Claim::of(&model)));
             read.claims.insert(key, (version.clone(), claim.clone()));
             claim
@@ -210,7 +210,7 @@ impl Observer {
         known.collect()
     }
 
-    /// Asks the API server for the pods of endpoints that are not known to be theirs. A pod has its address before a slice has it.
+    /// Reads the pods of endpoints that are not verified yet. A pod has its address before a slice has it.
     async fn verify(&self, pool: &PoolId) -> Result<(), Interruption> {
         let unverified: Vec<Endpoint> = {
             let mut read = self.read();
@@ -220,7 +220,7 @@ impl Observer {
                 let refused = read.refused.get(&(Arc::clone(&endpoint.pod), endpoint.address));
                 is_name(&endpoint.pod_name)
                     && !is_verified(endpoint, &read.pods)
-                    && refused.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN)
+                    && refused.is_none_or(|read_at| read_at.elapsed() >= ASK_AGAIN)
             });
             unverified.cloned().collect()
         };
@@ -263,7 +263,7 @@ impl Observer {
     }
 }
 
-/// Whether a field selector can hold a name. Slices are written by others.
+/// Whether a field selector can contain a name. Names in slices are written by others.
 fn is_name(name: &str) -> bool {
     name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
 }

@@ -5,54 +5,54 @@ use std::collections::BTreeSet;
 use api_types::v1alpha1::AdapterMemory;
 
 use super::{
-    claim::Asks,
+    endpoint_summary::EndpointSummary,
     model::{Observed, Phase, Plan, StatusInputs},
-    survey::Survey,
+    ownership::Requested,
 };
 use crate::engine::AdapterName;
 
 /// Plans the finalizer and the inputs of the status.
 pub fn plan(observed: &Observed) -> Plan {
-    let survey = Survey::of(observed);
-    let memory = remember(observed, survey.is_complete());
+    let summary = EndpointSummary::of(observed);
+    let memory = remember(observed, summary.is_complete());
     let needs_finalizer = memory.is_some() && !observed.claim.has_finalizer;
     let inputs = StatusInputs {
         generation: observed.model.metadata.generation,
-        is_adapter: matches!(observed.claim.asks, Asks::Adapter { .. } | Asks::Nonsense),
-        phase: phase(observed, &survey),
+        is_adapter: matches!(observed.claim.requested, Requested::Adapter { .. } | Requested::Invalid),
+        phase: phase(observed, &summary),
         services: observed.found.services.len(),
-        endpoints: survey.endpoints,
+        endpoints: summary.endpoints,
         memory,
     };
     Plan { needs_finalizer, inputs }
 }
 
-fn phase(observed: &Observed, survey: &Survey) -> Phase {
+fn phase(observed: &Observed, summary: &EndpointSummary) -> Phase {
     if let Some(violations) = &observed.violations {
         return Phase::Invalid(violations.clone());
     }
-    if let (Some(other), Asks::Adapter { name, .. }) = (&observed.taken_by, &observed.claim.asks) {
+    if let (Some(other), Requested::Adapter { name, .. }) = (&observed.taken_by, &observed.claim.requested) {
         return Phase::NameTaken(format!(
             "DynamoModel {} of the same base model loads an adapter named {name} from another source; give this one \
              another spec.modelName, or delete the other",
             other.name
         ));
     }
-    if survey.endpoints.is_empty() {
+    if summary.endpoints.is_empty() {
         return Phase::NoEndpoints;
     }
-    if survey.is_served() {
+    if summary.is_served() {
         return Phase::Served;
     }
-    if survey.needs_help { Phase::Failing(survey.summary()) } else { Phase::Loading(survey.summary()) }
+    if summary.needs_help { Phase::Failing(summary.message()) } else { Phase::Loading(summary.message()) }
 }
 
-/// What the status shall remember of what was loaded, written before an engine is asked for anything.
+/// The memory of loaded adapters for the status, written before any request to an engine.
 fn remember(observed: &Observed, complete: bool) -> Option<AdapterMemory> {
     let old = &observed.claim.memory;
     let superseded: BTreeSet<&AdapterName> = observed.lingering.iter().collect();
-    let memory = match &observed.claim.asks {
-        Asks::Adapter { name, source } => {
+    let memory = match &observed.claim.requested {
+        Requested::Adapter { name, source } => {
             let digest = source.digest();
             let same_name = old.model_name.as_deref() == Some(name.as_str());
             let same_source = old.source_digest.as_deref() == Some(digest.as_str());
@@ -66,8 +66,10 @@ fn remember(observed: &Observed, complete: bool) -> Option<AdapterMemory> {
                 superseded: names(&superseded),
             }
         }
-        Asks::Nothing => AdapterMemory { superseded: names(&superseded), ..AdapterMemory::default() },
-        Asks::Nonsense | Asks::Farewell { .. } => AdapterMemory { superseded: names(&superseded), ..old.clone() },
+        Requested::Nothing => AdapterMemory { superseded: names(&superseded), ..AdapterMemory::default() },
+        Requested::Invalid | Requested::Deleting { .. } => {
+            AdapterMemory { superseded: names(&superseded), ..old.clone() }
+        }
     };
     Some(memory).filter(|memory| *memory != AdapterMemory::default())
 }

@@ -41,7 +41,7 @@ pub fn unreadable(
     status(before, &inputs, now)
 }
 
-/// The whole status. Transition times and conditions of other writers stay.
+/// The status. Transition times and conditions of other writers stay.
 fn status(before: Option<&DynamoModelStatus>, inputs: &StatusInputs, now: Timestamp) -> DynamoModelStatus {
     let mut all = before.map(|before| before.conditions.clone()).unwrap_or_default();
     set_services(&mut all, inputs, now);
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Found defect: while a webhook for models did not answer, a new model had no status at all.
+    /// Defect: while a webhook for models did not respond, a new model had no status.
     #[test]
     fn a_rejected_finalizer_is_in_the_status_and_nothing_is_remembered() {
         let object = || ObjectId {

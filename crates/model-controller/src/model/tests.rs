@@ -1,4 +1,4 @@
-//! Tests of what follows for one model, from its spec to conditions, columns and events.
+//! Tests of one model, from its spec to conditions, columns and events.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,7 +9,7 @@ use controller_kit::store::Key;
 use serde_json::{Value, json};
 
 use super::{endpoints::Found, events::between, *};
-use crate::engine::{Endpoint, state::Problem, view::Stand};
+use crate::engine::{Endpoint, adapter_state::AdapterState, state::Problem};
 
 /// A plan, and the status after it.
 struct Decision {
@@ -31,24 +31,24 @@ fn base() -> Value {
     model
 }
 
-/// A snapshot with an endpoint for each stand; ready, unless the stand is `None`.
-fn observed(model: &Value, stands: &[Option<Stand>]) -> Observed {
+/// Observed data with an endpoint for each state; ready, unless the state is `None`.
+fn observed(model: &Value, adapter_states: &[Option<AdapterState>]) -> Observed {
     let model: DynamoModel = serde_json::from_value(model.clone()).unwrap();
     let pod = |index: usize| -> Arc<str> { format!("w-{index}").as_str().into() };
-    let endpoints = stands.iter().enumerate().map(|(index, stand)| Endpoint {
+    let endpoints = adapter_states.iter().enumerate().map(|(index, stand)| Endpoint {
         pod_name: pod(index),
         pod: pod(index),
         address: format!("10.0.0.{index}").parse().unwrap(),
         ready: stand.is_some(),
     });
-    let stand = |(index, stand): (usize, &Option<Stand>)| Some((pod(index), stand.clone()?));
+    let state = |(index, stand): (usize, &Option<AdapterState>)| Some((pod(index), stand.clone()?));
     Observed {
         claim: Arc::new(Claim::of(&model)),
         violations: validate::validate(&model.spec).err(),
         model,
         found: Found { services: BTreeSet::from(["s".to_owned()]), endpoints: endpoints.collect() },
         taken_by: None,
-        stands: stands.iter().enumerate().filter_map(stand).collect::<HashMap<_, _>>(),
+        adapter_states: adapter_states.iter().enumerate().filter_map(state).collect::<HashMap<_, _>>(),
         lingering: BTreeSet::new(),
         covered: HashSet::new(),
     }
@@ -76,8 +76,8 @@ fn counts(decision: &Decision) -> (i32, i32, i32) {
     (status.ready_endpoints, status.lora_fallback_covered_endpoints, status.total_endpoints)
 }
 
-fn refused(failures: u32) -> Stand {
-    Stand::Failing { problem: Problem::Refused { status: 500, message: "too many".into() }, failures }
+fn refused(failures: u32) -> AdapterState {
+    AdapterState::Failing { problem: Problem::Refused { status: 500, message: "too many".into() }, failures }
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_model_without_workers_waits_for_them() {
 /// Upstream, endpoints of base models were never ready, and neither were their columns and metrics.
 #[test]
 fn base_models_count_pods_that_are_ready() {
-    let decision = decided(&observed(&base(), &[Some(Stand::Unknown), Some(Stand::Unknown)]));
+    let decision = decided(&observed(&base(), &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]));
     assert_eq!(counts(&decision), (2, 0, 2));
     assert_eq!(
         conditions(&decision),
@@ -115,7 +115,7 @@ fn base_models_count_pods_that_are_ready() {
         ]
     );
     assert!(!decision.needs_finalizer && decision.status.adapter.is_none());
-    let decision = decided(&observed(&base(), &[Some(Stand::Unknown), None]));
+    let decision = decided(&observed(&base(), &[Some(AdapterState::Unknown), None]));
     assert_eq!(counts(&decision), (1, 0, 2));
     assert!(conditions(&decision).contains(&"EndpointsReady=False/NotReady".to_owned()));
     assert_eq!(message(&decision, "Ready"), "served by 1 of 2 endpoints; pods that are not ready: 1");
@@ -126,7 +126,7 @@ fn base_models_count_pods_that_are_ready() {
 fn a_mistake_hides_no_endpoints() {
     let mut model = lora();
     model["spec"]["source"] = json!(null);
-    let decision = decided(&observed(&model, &[Some(Stand::Unknown), None]));
+    let decision = decided(&observed(&model, &[Some(AdapterState::Unknown), None]));
     assert_eq!(counts(&decision), (0, 0, 2));
     assert!(conditions(&decision).contains(&"EndpointsReady=False/NotReady".to_owned()));
     assert!(conditions(&decision).contains(&"Stalled=True/InvalidSpec".to_owned()));
@@ -135,10 +135,10 @@ fn a_mistake_hides_no_endpoints() {
 
 #[test]
 fn an_adapter_is_ready_when_every_engine_has_it() {
-    let decision = decided(&observed(&lora(), &[Some(Stand::Loaded), Some(Stand::Coming)]));
+    let decision = decided(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loading)]));
     assert_eq!(counts(&decision), (1, 0, 2));
     assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()));
-    let decision = decided(&observed(&lora(), &[Some(Stand::Loaded), Some(Stand::Loaded)]));
+    let decision = decided(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loaded)]));
     assert_eq!(counts(&decision), (2, 0, 2));
     assert!(conditions(&decision).contains(&"EndpointsReady=True/AllEndpointsReady".to_owned()));
 }
@@ -146,19 +146,19 @@ fn an_adapter_is_ready_when_every_engine_has_it() {
 #[test]
 fn a_pod_that_is_not_ready_serves_nothing() {
     let mut observed = observed(&lora(), &[None]);
-    observed.stands.insert("w-0".into(), Stand::Loaded);
+    observed.adapter_states.insert("w-0".into(), AdapterState::Loaded);
     assert_eq!(counts(&decided(&observed)), (0, 0, 1));
 }
 
 #[test]
 fn refusals_stall_the_model_when_they_go_on_and_are_told_by_problem() {
-    let some = |failures| [Some(Stand::Loaded), Some(refused(failures)), Some(refused(failures))];
+    let some = |failures| [Some(AdapterState::Loaded), Some(refused(failures)), Some(refused(failures))];
     let decision = decided(&observed(&lora(), &some(2)));
     assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()));
     let decision = decided(&observed(&lora(), &some(3)));
     assert!(conditions(&decision).contains(&"Stalled=True/LoadFailed".to_owned()));
     assert_eq!(message(&decision, "Ready"), "served by 1 of 3 endpoints; w-1, w-2: refuses with HTTP 500: too many");
-    let lost = Stand::Failing { problem: Problem::TimedOut, failures: 99 };
+    let lost = AdapterState::Failing { problem: Problem::TimedOut, failures: 99 };
     let decision = decided(&observed(&lora(), &[Some(lost)]));
     assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()), "that may pass");
 }
@@ -167,10 +167,10 @@ fn refusals_stall_the_model_when_they_go_on_and_are_told_by_problem() {
 fn a_message_is_short_however_many_fail() {
     let failing = |index: usize| {
         let problem = Problem::Refused { status: 500, message: format!("reason {}", index % 4) };
-        Some(Stand::Failing { problem, failures: 9 })
+        Some(AdapterState::Failing { problem, failures: 9 })
     };
-    let stands: Vec<Option<Stand>> = (0..200).map(failing).collect();
-    let message = message(&decided(&observed(&lora(), &stands)), "Ready");
+    let adapter_states: Vec<Option<AdapterState>> = (0..200).map(failing).collect();
+    let message = message(&decided(&observed(&lora(), &adapter_states)), "Ready");
     assert_eq!(
         message,
         "served by 0 of 200 endpoints; w-0, w-4, w-8 and 47 more: refuses with HTTP 500: reason 0; \
@@ -180,7 +180,7 @@ fn a_message_is_short_however_many_fail() {
 
 #[test]
 fn workers_that_are_covered_serve() {
-    let mut observed = observed(&lora(), &[Some(Stand::Loaded), Some(Stand::Unmanaged)]);
+    let mut observed = observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Unmanaged)]);
     let decision = decided(&observed);
     assert!(conditions(&decision).contains(&"Stalled=True/LoadFailed".to_owned()));
     observed.covered.insert("w-1".into());
@@ -191,7 +191,7 @@ fn workers_that_are_covered_serve() {
 
 #[test]
 fn a_taken_name_says_whose_it_is() {
-    let mut observed = observed(&lora(), &[Some(Stand::Loaded)]);
+    let mut observed = observed(&lora(), &[Some(AdapterState::Loaded)]);
     observed.taken_by = Some(Key::new("n", "older"));
     let decision = decided(&observed);
     assert_eq!(counts(&decision), (0, 0, 1));
@@ -199,7 +199,7 @@ fn a_taken_name_says_whose_it_is() {
     assert!(message(&decision, "Stalled").starts_with("DynamoModel older of the same base model"));
 }
 
-/// The decision's status as the model's live one.
+/// The planned status as the model's live one.
 fn after(model: &Value, decision: &Decision) -> Value {
     let mut model = model.clone();
     model["status"] = serde_json::to_value(&decision.status).unwrap();
@@ -210,78 +210,83 @@ fn after(model: &Value, decision: &Decision) -> Value {
 fn what_is_asked_for_is_remembered_first() {
     let mut fresh = lora();
     fresh["metadata"]["finalizers"] = json!([]);
-    let decision = decided(&observed(&fresh, &[Some(Stand::Unknown)]));
+    let decision = decided(&observed(&fresh, &[Some(AdapterState::Unknown)]));
     assert!(decision.needs_finalizer);
     let memory = decision.status.adapter.clone().unwrap();
     assert_eq!((memory.model_name.as_deref(), memory.reloading), (Some("a"), false));
     let model = after(&lora(), &decision);
-    assert!(!decided(&observed(&model, &[Some(Stand::Unknown)])).needs_finalizer);
+    assert!(!decided(&observed(&model, &[Some(AdapterState::Unknown)])).needs_finalizer);
 }
 
 /// Endpoints that were gone for a moment ended the reload, and copies of the old source passed for the new one afterwards.
 #[test]
 fn a_reload_does_not_end_while_there_are_no_endpoints() {
-    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded)])));
+    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded)])));
     model["spec"]["source"]["uri"] = json!("s3://2");
-    let model = after(&model, &decided(&observed(&model, &[Some(Stand::Coming)])));
-    let memory = |stands: &[Option<Stand>]| decided(&observed(&model, stands)).status.adapter.unwrap();
-    assert!(memory(&[Some(Stand::Coming)]).reloading);
+    let model = after(&model, &decided(&observed(&model, &[Some(AdapterState::Loading)])));
+    let memory =
+        |adapter_states: &[Option<AdapterState>]| decided(&observed(&model, adapter_states)).status.adapter.unwrap();
+    assert!(memory(&[Some(AdapterState::Loading)]).reloading);
     assert!(memory(&[]).reloading, "nothing shows that engines have loaded the new source");
-    assert!(!memory(&[Some(Stand::Loaded)]).reloading);
+    assert!(!memory(&[Some(AdapterState::Loaded)]).reloading);
 }
 
 #[test]
 fn a_new_name_supersedes_the_old_one_until_no_engine_holds_it() {
-    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded)])));
+    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded)])));
     model["spec"]["modelName"] = json!("new");
-    let mut observed_one = observed(&model, &[Some(Stand::Coming)]);
+    let mut observed_one = observed(&model, &[Some(AdapterState::Loading)]);
     observed_one.lingering.insert("a".into());
     let decision = decided(&observed_one);
     let memory = decision.status.adapter.clone().unwrap();
     assert_eq!((memory.model_name.as_deref(), memory.superseded), (Some("new"), vec!["a".to_owned()]));
     let model = after(&model, &decision);
-    let memory = decided(&observed(&model, &[Some(Stand::Loaded)])).status.adapter.unwrap();
+    let memory = decided(&observed(&model, &[Some(AdapterState::Loaded)])).status.adapter.unwrap();
     assert!(memory.superseded.is_empty() && !memory.reloading);
 }
 
 #[test]
 fn a_new_source_is_remembered_as_a_reload_until_all_have_it() {
-    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded)])));
+    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded)])));
     model["spec"]["source"]["uri"] = json!("s3://2");
     // A controller that has just started would take the old copy for the new one.
-    let decision = decided(&observed(&model, &[Some(Stand::Unknown)]));
+    let decision = decided(&observed(&model, &[Some(AdapterState::Unknown)]));
     assert_eq!(counts(&decision), (0, 0, 1), "what was said of the old source does not count");
     let model = after(&model, &decision);
     assert!(decision.status.adapter.unwrap().reloading);
-    let decision = decided(&observed(&model, &[Some(Stand::Loaded), Some(Stand::Coming)]));
+    let decision = decided(&observed(&model, &[Some(AdapterState::Loaded), Some(AdapterState::Loading)]));
     assert!(decision.status.adapter.unwrap().reloading);
-    let decision = decided(&observed(&model, &[Some(Stand::Loaded), Some(Stand::Loaded)]));
+    let decision = decided(&observed(&model, &[Some(AdapterState::Loaded), Some(AdapterState::Loaded)]));
     assert!(!decision.status.adapter.unwrap().reloading);
 }
 
 #[test]
 fn a_controller_that_starts_believes_the_status_until_it_has_asked() {
-    let model = after(&lora(), &decided(&observed(&lora(), &[Some(Stand::Loaded), Some(Stand::Coming)])));
-    let decision = decided(&observed(&model, &[Some(Stand::Unknown), Some(Stand::Unknown)]));
+    let model =
+        after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loading)])));
+    let decision = decided(&observed(&model, &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]));
     assert_eq!(counts(&decision), (1, 0, 2));
-    // The Go operator leaves endpoints and no memory.
+    // The upstream operator leaves endpoints and no memory.
     let mut go = model.clone();
     go["status"]["adapter"] = json!(null);
-    assert_eq!(counts(&decided(&observed(&go, &[Some(Stand::Unknown), Some(Stand::Unknown)]))), (1, 0, 2));
+    assert_eq!(
+        counts(&decided(&observed(&go, &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]))),
+        (1, 0, 2)
+    );
     // Another pod of that name, at another address.
-    let mut other = observed(&model, &[Some(Stand::Unknown)]);
+    let mut other = observed(&model, &[Some(AdapterState::Unknown)]);
     other.found.endpoints[0].address = "10.9.9.9".parse().unwrap();
     assert_eq!(counts(&decided(&other)), (0, 0, 1));
 }
 
 #[test]
 fn events_tell_what_changed_and_nothing_else() {
-    let told = |before: Vec<Option<Stand>>, now: Vec<Option<Stand>>| {
+    let told = |before: Vec<Option<AdapterState>>, now: Vec<Option<AdapterState>>| {
         let before = decided(&observed(&lora(), &before)).status;
         let now = decided(&observed(&lora(), &now)).status;
         between(Some(&before), &now).map(|event| format!("{:?} {}: {}", event.type_, event.reason, event.note))
     };
-    let (loaded, coming) = (Some(Stand::Loaded), Some(Stand::Coming));
+    let (loaded, coming) = (Some(AdapterState::Loaded), Some(AdapterState::Loading));
     let expected = "Normal EndpointsReady: served by 1 of 1 endpoints";
     assert_eq!(told(vec![coming.clone()], vec![loaded.clone()]).as_deref(), Some(expected));
     assert_eq!(told(vec![loaded.clone()], vec![loaded.clone()]), None);

@@ -1,28 +1,28 @@
-//! The author's mistakes, in one message. Whoever holds a [`Valid`] model need not look for mistakes again.
+//! Validates the spec of a model.
 
 use api_types::v1alpha1::{DynamoModelSpec, ModelSource, ModelType};
 
 use crate::engine::{AdapterName, Source};
 
-/// A model without mistakes.
+/// A valid model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Valid {
     /// Nothing is to be loaded: the workers serve the model as they are.
     Base,
     /// An adapter to load on every worker.
     Adapter {
-        /// Under which name.
+        /// Its name.
         name: AdapterName,
-        /// Where from.
+        /// Its source.
         source: Source,
     },
 }
 
-/// The model without mistakes.
+/// Validates the spec.
 ///
 /// # Errors
-/// The message for the author: all mistakes, each with the field and the remedy. A source is never repeated, because it
-/// may hold credentials.
+/// All violations in one message, each with field and remedy. A source is never repeated, because it may contain
+/// credentials.
 pub fn validate(spec: &DynamoModelSpec) -> Result<Valid, String> {
     let mut mistakes = Vec::new();
     for (field, value) in [("modelName", &spec.model_name), ("baseModelName", &spec.base_model_name)] {

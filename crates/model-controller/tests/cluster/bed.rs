@@ -103,7 +103,7 @@ impl Bed {
         let pace = Pace {
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(1),
-            farewell: Duration::from_secs(3),
+            unload_timeout: Duration::from_secs(3),
             ..Pace::default()
         };
         let options = Options { pace, dial };
@@ -373,7 +373,7 @@ fn is_current(model: &DynamoModel) -> bool {
 
 /// Waits until an engine is as it shall be.
 pub async fn until_engine(engine: &Engine, what: &str, fits: impl Fn(&Engine) -> bool) {
-    let look = async || if fits(engine) { Ok(()) } else { Err(format!("{:?}", engine.asked())) };
+    let look = async || if fits(engine) { Ok(()) } else { Err(format!("{:?}", engine.requests())) };
     wait::until(format!("an engine to {what}"), LIMIT, look).await.unwrap();
 }
 

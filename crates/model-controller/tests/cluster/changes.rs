@@ -22,7 +22,7 @@ async fn a_new_name_takes_the_old_adapter_away() {
     bed.until_served("m", 2).await;
     for engine in &engines {
         until_engine(engine, "let go of the old name", |engine| engine.holds() == holding("org/new", "s3://1")).await;
-        assert_eq!(engine.times("unload org/../old"), 1, "{:?}", engine.asked());
+        assert_eq!(engine.times("unload org/../old"), 1, "{:?}", engine.requests());
     }
     bed.until("m", "without a past", |model| {
         model.status.as_ref().and_then(|status| status.adapter.as_ref()).is_some_and(|a| a.superseded.is_empty())
@@ -41,7 +41,7 @@ async fn a_new_source_takes_the_old_adapter_away_first() {
     bed.adapter("m", "a", "s3://2").await;
     bed.until_served("m", 1).await;
     assert_eq!(engines[0].holds(), holding("a", "s3://2"));
-    assert_eq!(engines[0].asked(), ["unload a", "list", "load a s3://2", "list"]);
+    assert_eq!(engines[0].requests(), ["unload a", "list", "load a s3://2", "list"]);
 }
 
 #[tokio::test]
@@ -72,11 +72,11 @@ async fn a_restart_of_the_controller_asks_once_and_writes_nothing() {
     engines.iter().for_each(Engine::forget_asked);
     bed.start();
     for engine in &engines {
-        until_engine(engine, "be asked what it holds", |engine| !engine.asked().is_empty()).await;
+        until_engine(engine, "be asked what it holds", |engine| !engine.requests().is_empty()).await;
     }
     bed.until_reconciled("m").await;
     for engine in &engines {
-        assert_eq!(engine.asked(), ["list"]);
+        assert_eq!(engine.requests(), ["list"]);
     }
     assert_eq!(bed.status_writes(), 0, "the status was true all the time");
     assert_eq!(bed.model("m").await.status, before.status);

@@ -12,7 +12,7 @@ use crate::{
 
 #[tokio::test]
 async fn the_adapter_is_unloaded_everywhere() {
-    let mut bed = Bed::new("farewell").await;
+    let mut bed = Bed::new("unload_timeout").await;
     let engines = bed.engines(2).await;
     bed.adapter("m", "org/a", "s3://1").await;
     bed.until_served("m", 2).await;
@@ -41,8 +41,8 @@ async fn engines_that_do_not_let_go_do_not_hold_it_up_for_ever() {
 #[tokio::test]
 async fn a_load_that_ends_after_it_was_given_up_is_waited_for_and_undone() {
     let mut bed = Bed::without_controller("late").await;
-    bed.options.pace.load_patience = Duration::from_millis(500);
-    bed.options.pace.farewell = 2 * LIMIT;
+    bed.options.pace.first_load_timeout = Duration::from_millis(500);
+    bed.options.pace.unload_timeout = 2 * LIMIT;
     bed.start();
     let engines = bed.engines(1).await;
     engines[0].set(Mode::Hanging);

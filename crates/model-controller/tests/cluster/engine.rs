@@ -89,13 +89,13 @@ impl Engine {
     }
 
     /// What it was asked since the last call of [`Engine::forget_asked`].
-    pub fn asked(&self) -> Vec<String> {
+    pub fn requests(&self) -> Vec<String> {
         self.inner.lock().unwrap().asked.clone()
     }
 
     /// How often it was asked something that begins like this.
     pub fn times(&self, beginning: &str) -> usize {
-        self.asked().iter().filter(|asked| asked.starts_with(beginning)).count()
+        self.requests().iter().filter(|asked| asked.starts_with(beginning)).count()
     }
 
     /// Starts counting anew.
@@ -141,7 +141,7 @@ fn serve(listener: TcpListener, inner: Shared) -> JoinHandle<()> {
 }
 
 /// Notes a request, and answers it in place of the engine if its mode says so.
-async fn meet(inner: &Shared, headers: &HeaderMap, asked: String) -> Option<Answer> {
+async fn update_endpoint(inner: &Shared, headers: &HeaderMap, asked: String) -> Option<Answer> {
     let (mode, count) = {
         let mut inner = inner.lock().unwrap();
         inner.asked.push(asked.clone());
@@ -166,7 +166,7 @@ async fn meet(inner: &Shared, headers: &HeaderMap, asked: String) -> Option<Answ
 }
 
 async fn list(State(inner): State<Shared>, headers: HeaderMap) -> Answer {
-    if let Some(answer) = meet(&inner, &headers, "list".to_owned()).await {
+    if let Some(answer) = update_endpoint(&inner, &headers, "list".to_owned()).await {
         return answer;
     }
     let inner = inner.lock().unwrap();
@@ -177,7 +177,7 @@ async fn list(State(inner): State<Shared>, headers: HeaderMap) -> Answer {
 async fn load(State(inner): State<Shared>, headers: HeaderMap, body: Bytes) -> Answer {
     let body: Value = serde_json::from_slice(&body).unwrap();
     let (name, uri) = (body["lora_name"].as_str().unwrap(), body["source"]["uri"].as_str().unwrap());
-    if let Some(answer) = meet(&inner, &headers, format!("load {name} {uri}")).await {
+    if let Some(answer) = update_endpoint(&inner, &headers, format!("load {name} {uri}")).await {
         return answer;
     }
     // What is there already stays as it is, and the caller is told that all is well.
@@ -186,7 +186,7 @@ async fn load(State(inner): State<Shared>, headers: HeaderMap, body: Bytes) -> A
 }
 
 async fn unload(State(inner): State<Shared>, headers: HeaderMap, Path(name): Path<String>) -> Answer {
-    if let Some(answer) = meet(&inner, &headers, format!("unload {name}")).await {
+    if let Some(answer) = update_endpoint(&inner, &headers, format!("unload {name}")).await {
         return answer;
     }
     match inner.lock().unwrap().holds.remove(&name) {

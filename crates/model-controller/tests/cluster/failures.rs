@@ -66,14 +66,14 @@ async fn a_flaky_engine_and_one_that_redirects_get_there_in_the_end() {
 #[tokio::test]
 async fn a_load_that_takes_its_time_is_given_more_patience() {
     let mut bed = Bed::without_controller("slow").await;
-    bed.options.pace.load_patience = Duration::from_millis(200);
+    bed.options.pace.first_load_timeout = Duration::from_millis(200);
     bed.start();
     let engines = bed.engines(1).await;
     engines[0].set(Mode::Slow(Duration::from_millis(500)));
     bed.adapter("m", "a", "s3://1").await;
     bed.until_served("m", 1).await;
     // 200 ms, 400 ms, 800 ms and perhaps, on a busy machine, more; the engine stops when its caller goes.
-    assert!(engines[0].times("load") >= 3, "{:?}", engines[0].asked());
+    assert!(engines[0].times("load") >= 3, "{:?}", engines[0].requests());
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ async fn assert_steady(bed: &Bed, engines: &[Engine]) {
     let writes = calm().await;
     engines.iter().for_each(Engine::forget_asked);
     assert_eq!(calm().await, writes);
-    assert!(engines.iter().all(|engine| engine.asked().is_empty()));
+    assert!(engines.iter().all(|engine| engine.requests().is_empty()));
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_status_that_cannot_remember_keeps_no_adapter_from_coming_and_going() 
     assert_eq!(condition(&model, "EndpointsReady").unwrap().1, "AllEndpointsReady");
     assert!(model.metadata.annotations.as_ref().is_some_and(|annotations| annotations[NOTE].contains("old")));
     for engine in &engines {
-        assert_eq!(engine.asked(), ["list", "load old s3://1", "list"]);
+        assert_eq!(engine.requests(), ["list", "load old s3://1", "list"]);
     }
     assert_steady(&bed, &engines).await;
 
@@ -71,7 +71,7 @@ async fn a_status_that_cannot_remember_keeps_no_adapter_from_coming_and_going() 
     bed.adapter("m", "new", "s3://2").await;
     bed.until_served("m", 2).await;
     for engine in &engines {
-        assert_eq!(engine.asked(), ["unload new", "list", "load new s3://2", "list"]);
+        assert_eq!(engine.requests(), ["unload new", "list", "load new s3://2", "list"]);
     }
     assert_steady(&bed, &engines).await;
 

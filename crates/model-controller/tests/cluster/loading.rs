@@ -15,7 +15,7 @@ async fn an_adapter_is_loaded_once_on_every_worker() {
     bed.adapter("m", "org/adapter", "s3://bucket/adapter").await;
     let model = bed.until_served("m", 3).await;
     for engine in &engines {
-        assert_eq!(engine.asked(), ["list", "load org/adapter s3://bucket/adapter", "list"]);
+        assert_eq!(engine.requests(), ["list", "load org/adapter s3://bucket/adapter", "list"]);
     }
     let status = model.status.as_ref().unwrap();
     assert_eq!(status.observed_generation, model.metadata.generation);
@@ -44,7 +44,7 @@ async fn an_adapter_is_loaded_once_on_every_worker() {
     engines.iter().for_each(Engine::forget_asked);
     let writes = bed.status_writes();
     bed.until_reconciled("m").await;
-    assert!(engines.iter().all(|engine| engine.asked().is_empty()));
+    assert!(engines.iter().all(|engine| engine.requests().is_empty()));
     assert_eq!(bed.status_writes(), writes);
 }
 
@@ -57,7 +57,7 @@ async fn workers_that_come_later_and_workers_that_restart_get_it_and_nobody_else
     engines.iter().for_each(Engine::forget_asked);
     engines.extend(bed.engines(1).await);
     bed.until_served("m", 3).await;
-    assert_eq!(engines[2].asked(), ["list", "load a s3://1", "list"]);
+    assert_eq!(engines[2].requests(), ["list", "load a s3://1", "list"]);
     engines[2].forget_asked();
     // A container restarts.
     bed.set_ready(1, false).await;
@@ -65,21 +65,21 @@ async fn workers_that_come_later_and_workers_that_restart_get_it_and_nobody_else
     engines[1].lose_everything();
     bed.set_ready(1, true).await;
     bed.until_served("m", 3).await;
-    assert_eq!(engines[1].asked(), ["list", "load a s3://1", "list"]);
+    assert_eq!(engines[1].requests(), ["list", "load a s3://1", "list"]);
     // A pod is replaced by one of its name.
     engines[0].lose_everything();
     bed.replace_pod(0).await;
     until_engine(&engines[0], "be asked", |engine| engine.times("list") == 2).await;
     bed.until_served("m", 3).await;
-    assert_eq!(engines[0].asked(), ["list", "load a s3://1", "list"]);
-    assert!(engines[2].asked().is_empty(), "{:?}", engines[2].asked());
+    assert_eq!(engines[0].requests(), ["list", "load a s3://1", "list"]);
+    assert!(engines[2].requests().is_empty(), "{:?}", engines[2].requests());
     // A pod that is not ready for a moment, and holds what it held.
     engines[1].forget_asked();
     bed.set_ready(1, false).await;
     bed.until("m", "not ready", |model| condition(model, "Ready").unwrap().0 == "False").await;
     bed.set_ready(1, true).await;
     bed.until_served("m", 3).await;
-    assert_eq!(engines[1].asked(), ["list"]);
+    assert_eq!(engines[1].requests(), ["list"]);
     bed.remove_last().await;
     bed.until_served("m", 2).await;
 }
@@ -128,7 +128,7 @@ async fn what_was_loaded_by_hand_is_not_loaded_again_and_stays() {
     engines[0].load_by_hand("other", "s3://2");
     bed.adapter("m", "a", "s3://1").await;
     bed.until_served("m", 1).await;
-    assert_eq!(engines[0].asked(), ["list"]);
+    assert_eq!(engines[0].requests(), ["list"]);
     bed.delete("m").await;
     bed.gone("m").await;
     assert_eq!(engines[0].holds().into_keys().collect::<Vec<_>>(), ["other"]);

@@ -16,7 +16,7 @@ async fn a_mistake_is_named_and_hides_no_endpoints() {
     let (.., message) = condition(&model, "Stalled").unwrap();
     assert!(message.starts_with("spec.modelName is empty;"), "{message}");
     assert_eq!(model.status.unwrap().total_endpoints, 2);
-    assert!(engines.iter().all(|engine| engine.asked().is_empty()));
+    assert!(engines.iter().all(|engine| engine.requests().is_empty()));
     bed.adapter("m", "a", "s3://1").await;
     bed.until_served("m", 2).await;
 }

@@ -73,7 +73,7 @@ where
     let has = |mark: &&str| metadata.annotations.as_ref().is_some_and(|all| all.contains_key(*mark));
     let is_kept = match controller_of(metadata) {
         Some(owner) => is_a::<K>(owner),
-        None => MARKS.iter().any(|mark| has(mark)),
+        None => MARKS.iter().any(has),
     };
     if is_kept { Keep::UpTo(OBJECT_BYTES) } else { Keep::Identity }
 }

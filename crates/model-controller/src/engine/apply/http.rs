@@ -18,20 +18,20 @@ use tokio::net::TcpStream;
 use crate::{
     engine::{
         Outcome, Request,
-        protocol::{LONGEST_ANSWER, encode, judge},
+        protocol::{MAX_RESPONSE_BYTES, encode, outcome_of},
     },
     metrics::EngineMetrics,
 };
 
-/// A pod that listens accepts a connection at once.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where a connection to an engine really goes.
+/// Maps the addresses of engines.
 #[derive(Clone, Default)]
 pub struct Dial(Option<Arc<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>>);
 
 impl Dial {
-    /// Connections go elsewhere. For tests, whose engines listen where no endpoint of Kubernetes may be.
+    /// Connects to other addresses. For tests, whose engines listen on addresses that no endpoint may have.
     pub fn through(map: impl Fn(SocketAddr) -> SocketAddr + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(map)))
     }
@@ -47,10 +47,10 @@ impl fmt::Debug for Dial {
     }
 }
 
-/// Asks engines. Cheap to clone.
+/// HTTP client for engines. Cheap to clone.
 ///
-/// Every request has a connection of its own: there are few of them, and engines need not keep hundreds open in between.
-/// Redirects are not followed; there is no authentication and no TLS, as the runtime has none on this port.
+/// Every request has its own connection: requests are rare, and engines need not keep connections open. Redirects are not
+/// followed. There is no authentication and no TLS, because the runtime has none on this port.
 #[derive(Clone, Debug)]
 pub struct Http {
     dial: Dial,
@@ -58,21 +58,21 @@ pub struct Http {
 }
 
 impl Http {
-    /// Counts in `metrics` what it asks.
+    /// A client that counts its requests in `metrics`.
     pub fn new(dial: Dial, metrics: EngineMetrics) -> Self {
         Self { dial, metrics }
     }
 
-    /// Sends one request and says what became of it, within the patience that it deserves.
-    pub async fn ask(&self, engine: SocketAddr, request: &Request) -> Outcome {
+    /// Sends one request, and returns its outcome within its timeout.
+    pub async fn send(&self, engine: SocketAddr, request: &Request) -> Outcome {
         let start = Instant::now();
         let exchange = exchange(engine, self.dial.resolve(engine), request);
-        let outcome = match tokio::time::timeout(request.patience(), exchange).await {
-            Ok(Ok((status, body))) => judge(request, status, &body),
+        let outcome = match tokio::time::timeout(request.timeout(), exchange).await {
+            Ok(Ok((status, body))) => outcome_of(request, status, &body),
             Ok(Err(reason)) => Outcome::Unreachable { reason },
             Err(_) => Outcome::TimedOut,
         };
-        self.metrics.asked(request, &outcome, start.elapsed());
+        self.metrics.request_finished(request, &outcome, start.elapsed());
         outcome
     }
 }
@@ -88,20 +88,20 @@ async fn exchange(engine: SocketAddr, socket: SocketAddr, request: &Request) -> 
         .header(header::CONNECTION, "close")
         .body(Full::new(Bytes::from(body.unwrap_or_default())))
         .map_err(|error| error.to_string())?;
-    let stream = tokio::time::timeout(CONNECT_PATIENCE, TcpStream::connect(socket)).await;
+    let stream = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(socket)).await;
     let stream = stream.map_err(|_| "no connection in time".to_owned())?.map_err(|error| error.to_string())?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let exchange = async {
         let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), LONGEST_ANSWER).collect().await;
-        // Whatever an answer this long says, its status still counts.
+        let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES).collect().await;
+        // The status of a response that is too long still counts.
         Ok((status, body.map(http_body_util::Collected::to_bytes).unwrap_or_default()))
     };
     let mut exchange = pin!(exchange);
     tokio::select! {
         answer = &mut exchange => answer,
-        // The connection is closed as soon as everything is read; what was read is still to be handed on.
+        // The connection ends when everything is read; the response is still to be returned.
         _ = connection => exchange.await,
     }
 }

@@ -1,4 +1,4 @@
-//! Sends the requests that the fleet wants sent, and tells the models for which something changed.
+//! Sends the requests that the fleet plans, and enqueues the models whose state changed.
 
 mod http;
 
@@ -15,14 +15,14 @@ use tracing::{debug, info, warn};
 
 use super::{
     Endpoint, Outcome, PoolId, Request,
-    fleet::{Fleet, Job},
-    wishes::Wishes,
+    desired::DesiredAdapters,
+    fleet::{EngineCall, Fleet},
 };
 
-/// How long changes are collected before models are told: engines answer by the hundred.
+/// How long changes are collected before models are enqueued: hundreds of engines respond at the same time.
 const COLLECT: Duration = Duration::from_millis(100);
 
-/// The fleet, shared by those who look at it and the one that works for it. Cheap to clone.
+/// The fleet, shared by the reconciles and the task that sends its requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct SharedFleet {
     fleet: Arc<Mutex<Fleet>>,
@@ -35,56 +35,56 @@ impl SharedFleet {
         Self { fleet: Arc::new(Mutex::new(fleet)), work: Arc::default() }
     }
 
-    /// Looks at the fleet, or changes it. Never held across a wait.
+    /// Locks the fleet. Never held across an await.
     pub fn lock(&self) -> MutexGuard<'_, Fleet> {
         self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// [`Fleet::sync`], and sees to it that what follows is done.
-    pub fn sync(&self, pool: &PoolId, endpoints: &[Endpoint], wishes: Wishes) {
-        if self.lock().sync(pool, endpoints, wishes, Instant::now()) {
+    /// [`Fleet::sync`]; wakes the task that sends requests.
+    pub fn sync(&self, pool: &PoolId, endpoints: &[Endpoint], desired: DesiredAdapters) {
+        if self.lock().sync(pool, endpoints, desired, Instant::now()) {
             self.work.notify_one();
         }
     }
 
-    /// Works until dropped. Requests under way are given up then: what they did is asked anew next time. Namespaces that
-    /// another install has taken are left alone.
+    /// Sends requests until dropped, which cancels those under way: the next lists show what they did. Skips namespaces of
+    /// other installs.
     pub async fn work(&self, http: Http, changed: mpsc::UnboundedSender<Key>, fence: &Fence) {
-        let mut tasks: JoinSet<(Job, Outcome)> = JoinSet::new();
-        let mut tell_at: Option<Instant> = None;
+        let mut tasks: JoinSet<(EngineCall, Outcome)> = JoinSet::new();
+        let mut notify_at: Option<Instant> = None;
         loop {
-            let (jobs, wake) = {
+            let (calls, wake) = {
                 let mut fleet = self.lock();
-                fleet.leave(|namespace| fence.may_act(namespace).is_err());
+                fleet.forget_namespaces(|namespace| fence.may_act(namespace).is_err());
                 fleet.advance(Instant::now())
             };
-            for job in jobs {
+            for call in calls {
                 let http = http.clone();
                 tasks.spawn(async move {
-                    let outcome = http.ask(job.socket, &job.request).await;
-                    (job, outcome)
+                    let outcome = http.send(call.socket, &call.request).await;
+                    (call, outcome)
                 });
             }
             tokio::select! {
                 () = self.work.notified() => {}
                 Some(done) = tasks.join_next() => {
-                    // A request that panicked is one that never ends; nothing in it can.
-                    if let Ok((job, outcome)) = done {
-                        log(&job, &outcome);
-                        self.lock().finish(&job, outcome, Instant::now());
+                    // A request that panics never ends; nothing in it panics.
+                    if let Ok((call, outcome)) = done {
+                        log(&call, &outcome);
+                        self.lock().finish(&call, outcome, Instant::now());
                     }
                 }
-                () = sleep_until(tell_at) => {
+                () = sleep_until(notify_at) => {
                     for key in self.lock().take_changed() {
-                        // Fails only when the controller has ended.
+                        // Fails only after the controller has ended.
                         let _ = changed.unbounded_send(key);
                     }
-                    tell_at = None;
+                    notify_at = None;
                     continue;
                 }
                 () = sleep_until(wake) => {}
             }
-            tell_at = tell_at.or_else(|| Instant::now().checked_add(COLLECT));
+            notify_at = notify_at.or_else(|| Instant::now().checked_add(COLLECT));
         }
     }
 }
@@ -96,15 +96,15 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-fn log(job: &Job, outcome: &Outcome) {
-    let (pod, engine) = (&job.pod_name, job.socket);
-    let namespace = &job.engine.pool.namespace;
-    let adapter = job.request.name().map(tracing::field::display);
-    match (&job.request, outcome) {
+fn log(call: &EngineCall, outcome: &Outcome) {
+    let (pod, engine) = (&call.pod_name, call.socket);
+    let namespace = &call.engine.pool.namespace;
+    let adapter = call.request.name().map(tracing::field::display);
+    match (&call.request, outcome) {
         (Request::Load { .. }, Outcome::Done) => info!(%namespace, pod, %engine, adapter, "loaded adapter"),
         (Request::Unload { .. }, Outcome::Done) => info!(%namespace, pod, %engine, adapter, "unloaded adapter"),
         (Request::List { .. }, Outcome::Listed { names, others }) => {
-            debug!(%namespace, pod, %engine, adapters = names.len(), others, "asked for adapters");
+            debug!(%namespace, pod, %engine, adapters = names.len(), others, "listed adapters");
         }
         (Request::List { .. }, Outcome::NoList) => debug!(%namespace, pod, %engine, "does not list its adapters"),
         (request, outcome) => {

@@ -1,4 +1,4 @@
-//! What the engines of a base model shall hold.
+//! Desired adapters of the engines of a base model.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,37 +9,36 @@ use controller_kit::store::Key;
 
 use super::{AdapterName, Endpoint, Source};
 
-/// What the engines of a base model shall hold. Adapters in neither list are nobody's business: somebody loaded them by
-/// hand, and they stay.
+/// Desired adapters of the engines of a base model. Adapters in neither list were loaded by others and stay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
-    /// Adapters that every engine shall hold.
-    pub load: BTreeMap<AdapterName, Wanted>,
-    /// Adapters that no engine shall hold any more, with the models that loaded them.
+pub struct DesiredAdapters {
+    /// Adapters to load into every engine.
+    pub load: BTreeMap<AdapterName, DesiredAdapter>,
+    /// Adapters to unload from every engine, with the models that loaded them.
     pub unload: BTreeMap<AdapterName, BTreeSet<Key>>,
-    /// A model is about to wish for something. Until then, what is known of the engines is kept.
+    /// A model is about to request an adapter. Until then, the state of the engines is kept.
     pub pending: bool,
 }
 
-/// An adapter that every engine shall hold.
+/// An adapter to load into every engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredAdapter {
     /// Where it is loaded from.
     pub source: Source,
-    /// The models that ask for it.
+    /// The models that request it.
     pub models: BTreeSet<Key>,
-    /// Which copies count that were there before this process.
+    /// Which copies of unknown source count as this adapter.
     pub trust: Trust,
 }
 
-/// Which copies count that are listed by an engine although this process did not load them. A list has names, but no
-/// sources.
+/// Which copies of unknown source count: those that an engine lists although this process did not load them. A list has names
+/// and no sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// All: the source has not changed since it was first loaded.
     #[default]
     Everywhere,
-    /// Those on these endpoints: the source changed, and these have loaded the new one. Others may hold the old one.
+    /// Those on these endpoints, which loaded the new source after a change. Others may hold the old one.
     Only(Arc<BTreeSet<String>>),
 }
 
@@ -53,7 +52,7 @@ impl Trust {
     }
 }
 
-impl Wishes {
+impl DesiredAdapters {
     /// True if there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.load.is_empty() && self.unload.is_empty()
@@ -66,7 +65,7 @@ impl Wishes {
 
     /// The models that an adapter concerns.
     pub fn models(&self, name: &AdapterName) -> impl Iterator<Item = &Key> {
-        let loading = self.load.get(name).into_iter().flat_map(|wanted| &wanted.models);
+        let loading = self.load.get(name).into_iter().flat_map(|adapter| &adapter.models);
         loading.chain(self.unload.get(name).into_iter().flatten())
     }
 }

@@ -1,27 +1,27 @@
-//! How the model stands on each endpoint, and what there is to say about it. Pure.
+//! Readiness of a model on each endpoint, and the message about it. Pure.
 
 use std::collections::BTreeMap;
 
 use api_types::v1alpha1::{AdapterMemory, ModelEndpoint};
 
-use super::{claim::Asks, model::Observed};
-use crate::engine::{Endpoint, state::Problem, view::Stand};
+use super::{model::Observed, ownership::Requested};
+use crate::engine::{Endpoint, adapter_state::AdapterState, state::Problem};
 
-/// An engine that refuses this often in a row needs help.
-const STUBBORN: u32 = 3;
+/// Refusals in a row after which a user has to change the worker.
+const REFUSALS_BEFORE_STALLED: u32 = 3;
 
-/// Pods that a message names for one problem.
+/// Maximum pods that a message names for one problem.
 const NAMED: usize = 3;
 
-/// Problems that a message names.
+/// Maximum problems that a message names.
 const PROBLEMS: usize = 2;
 
-/// How the model stands on each endpoint.
+/// Readiness of a model on each endpoint.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
-    /// As the status shows them.
+pub struct EndpointSummary {
+    /// For the status.
     pub endpoints: Vec<ModelEndpoint>,
-    /// Whether somebody has to change something on a worker.
+    /// Whether a user has to change a worker.
     pub needs_help: bool,
     /// Pods that are not ready.
     not_ready: usize,
@@ -29,45 +29,45 @@ pub struct Survey {
     problems: BTreeMap<String, Vec<String>>,
 }
 
-impl Survey {
-    /// Looks at all endpoints.
+impl EndpointSummary {
+    /// Summarizes all endpoints.
     pub fn of(observed: &Observed) -> Self {
-        let mut survey = Self::default();
+        let mut summary = Self::default();
         for endpoint in &observed.found.endpoints {
-            let ready = endpoint.ready && survey.judge(observed, endpoint);
+            let ready = endpoint.ready && summary.is_served_by(observed, endpoint);
             let covered = observed.covered.contains(&endpoint.pod);
-            survey.not_ready += usize::from(!endpoint.ready);
-            survey.endpoints.push(ModelEndpoint {
+            summary.not_ready += usize::from(!endpoint.ready);
+            summary.endpoints.push(ModelEndpoint {
                 address: endpoint.url(),
                 pod_name: Some(endpoint.pod_name.to_string()),
                 ready,
                 lora_fallback_covered: covered && !ready,
             });
         }
-        survey
+        summary
     }
 
-    /// Whether the model is there, whatever Kubernetes says of the pod.
-    fn judge(&mut self, observed: &Observed, endpoint: &Endpoint) -> bool {
-        match &observed.claim.asks {
-            Asks::Nothing => return true,
-            Asks::Adapter { .. } if observed.taken_by.is_none() => {}
-            Asks::Adapter { .. } | Asks::Nonsense | Asks::Farewell { .. } => return false,
+    /// Whether the engine serves the model, regardless of the readiness of its pod.
+    fn is_served_by(&mut self, observed: &Observed, endpoint: &Endpoint) -> bool {
+        match &observed.claim.requested {
+            Requested::Nothing => return true,
+            Requested::Adapter { .. } if observed.taken_by.is_none() => {}
+            Requested::Adapter { .. } | Requested::Invalid | Requested::Deleting { .. } => return false,
         }
-        match observed.stands.get(&endpoint.pod) {
-            Some(Stand::Loaded) => true,
-            Some(Stand::Coming) => false,
-            Some(Stand::Unknown) | None => was_ready(observed, endpoint),
-            Some(Stand::Unmanaged) => {
+        match observed.adapter_states.get(&endpoint.pod) {
+            Some(AdapterState::Loaded) => true,
+            Some(AdapterState::Loading) => false,
+            Some(AdapterState::Unknown) | None => was_ready(observed, endpoint),
+            Some(AdapterState::Unmanaged) => {
                 if endpoint.ready && !observed.covered.contains(&endpoint.pod) {
                     self.add(Problem::Unmanaged.to_string(), endpoint);
                     self.needs_help = true;
                 }
                 false
             }
-            Some(Stand::Failing { problem, failures }) => {
+            Some(AdapterState::Failing { problem, failures }) => {
                 if endpoint.ready {
-                    self.needs_help |= problem.needs_help() && *failures >= STUBBORN;
+                    self.needs_help |= problem.needs_help() && *failures >= REFUSALS_BEFORE_STALLED;
                     self.add(problem.to_string(), endpoint);
                 }
                 false
@@ -79,7 +79,7 @@ impl Survey {
         self.problems.entry(problem).or_default().push(endpoint.pod_name.to_string());
     }
 
-    /// Endpoints that serve the model themselves.
+    /// Number of endpoints that serve the model themselves.
     pub fn ready(&self) -> usize {
         self.endpoints.iter().filter(|endpoint| endpoint.ready).count()
     }
@@ -94,8 +94,8 @@ impl Survey {
         self.endpoints.iter().all(|endpoint| endpoint.ready || endpoint.lora_fallback_covered)
     }
 
-    /// What is missing.
-    pub fn summary(&self) -> String {
+    /// The message of a condition: how many endpoints serve the model, and what is wrong with the others.
+    pub fn message(&self) -> String {
         let mut parts = vec![format!("served by {} of {} endpoints", self.ready(), self.endpoints.len())];
         if self.not_ready > 0 {
             parts.push(format!("pods that are not ready: {}", self.not_ready));
@@ -116,14 +116,14 @@ impl Survey {
     }
 }
 
-/// Until an engine has been asked, what the status said of it is the best guess: a restart of the controller must not make
-/// every model look unserved. That holds only as long as the status speaks of the same adapter.
+/// Whether the status last reported the endpoint as ready. It counts until the engine has answered once, so that a restart of
+/// the controller does not report every model as unserved; and only while the status is about the same adapter.
 fn was_ready(observed: &Observed, endpoint: &Endpoint) -> bool {
-    let Asks::Adapter { name, source } = &observed.claim.asks else { return false };
+    let Requested::Adapter { name, source } = &observed.claim.requested else { return false };
     let AdapterMemory { model_name, source_digest, .. } = &observed.claim.memory;
     let same = match (model_name, source_digest) {
         (Some(old_name), Some(old_digest)) => *old_name == name.as_str() && *old_digest == source.digest(),
-        // What the Go operator left.
+        // Written by the upstream operator.
         _ => true,
     };
     let known = observed.model.status.iter().flat_map(|status| &status.endpoints);

@@ -1,4 +1,4 @@
-//! What each model claims of the engines of its base model, and who comes first when two claim the same name. Pure.
+//! Which model owns the name of an adapter among the engines of a base model. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,18 +13,19 @@ use controller_kit::store::Key;
 use jiff::Timestamp;
 
 use super::{
-    note,
+    memory_annotation,
     validate::{Valid, validate},
 };
 use crate::engine::{
     AdapterName, PoolId, Source,
-    wishes::{Trust, Wanted, Wishes},
+    desired::{DesiredAdapter, DesiredAdapters, Trust},
 };
 
-/// The finalizer that keeps a model until its adapter is unloaded. The Go operator's, so that each cleans up after the other.
+/// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each operator
+/// cleans up after the other.
 pub const FINALIZER: &str = LEGACY_FINALIZER;
 
-/// What one model claims.
+/// The claim of one model on the engines of its base model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The model.
@@ -33,33 +34,33 @@ pub struct Claim {
     pub pool: PoolId,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// What its spec asks for.
-    pub asks: Asks,
-    /// What its status remembers, or its annotation where the status cannot.
+    /// The adapter that its spec requests.
+    pub requested: Requested,
+    /// The memory of loaded adapters, from its status or its annotation.
     pub memory: AdapterMemory,
-    /// Which copies count that were there before this process.
+    /// Which copies of unknown source count as its adapter.
     pub trust: Trust,
     /// Whether it carries [`FINALIZER`].
     pub has_finalizer: bool,
 }
 
-/// What a spec asks for.
+/// The adapter that a spec requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub enum Requested {
     /// Nothing to load.
     Nothing,
     /// This adapter.
     Adapter {
-        /// Under which name.
+        /// Its name.
         name: AdapterName,
-        /// Where from.
+        /// Its source.
         source: Source,
     },
-    /// Something that cannot be done. What is loaded stays.
-    Nonsense,
-    /// To be forgotten: the model is being deleted.
-    Farewell {
-        /// The adapter that the Go operator may have loaded without leaving a memory of it.
+    /// The spec has violations. Loaded adapters stay.
+    Invalid,
+    /// The model is being deleted.
+    Deleting {
+        /// The adapter that the upstream operator may have loaded without a memory of it.
         name: Option<AdapterName>,
     },
 }
@@ -67,15 +68,15 @@ pub enum Asks {
 impl Claim {
     /// Reads a model.
     pub fn of(model: &DynamoModel) -> Self {
-        let asks = match (model.metadata.deletion_timestamp.is_some(), validate(&model.spec)) {
-            (true, Ok(Valid::Adapter { name, .. })) => Asks::Farewell { name: Some(name) },
-            (true, _) => Asks::Farewell { name: None },
-            (false, Ok(Valid::Adapter { name, source })) => Asks::Adapter { name, source },
-            (false, Ok(Valid::Base)) => Asks::Nothing,
-            (false, Err(_)) => Asks::Nonsense,
+        let requested = match (model.metadata.deletion_timestamp.is_some(), validate(&model.spec)) {
+            (true, Ok(Valid::Adapter { name, .. })) => Requested::Deleting { name: Some(name) },
+            (true, _) => Requested::Deleting { name: None },
+            (false, Ok(Valid::Adapter { name, source })) => Requested::Adapter { name, source },
+            (false, Ok(Valid::Base)) => Requested::Nothing,
+            (false, Err(_)) => Requested::Invalid,
         };
         let status = model.status.as_ref();
-        let memory = status.and_then(|status| status.adapter.clone()).or_else(|| note::read(model));
+        let memory = status.and_then(|status| status.adapter.clone()).or_else(|| memory_annotation::read(model));
         let memory = memory.unwrap_or_default();
         let key = Key::of(model);
         let hash = names::base_model_hash(&model.spec.base_model_name);
@@ -83,40 +84,40 @@ impl Claim {
             pool: PoolId { namespace: key.namespace.as_str().into(), base_model_hash: hash.as_str().into() },
             key,
             created: model.metadata.creation_timestamp.as_ref().map(|time| time.0),
-            asks,
+            requested,
             trust: trust(status, &memory),
             memory,
             has_finalizer: model.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER),
         }
     }
 
-    /// The adapter that the model wants, if its memory and its finalizer say so: only then may engines be asked for it, so
-    /// that whatever happens in between, somebody knows what to unload.
+    /// The requested adapter, if memory and finalizer of the model have it. No engine loads an adapter before that, so that
+    /// every loaded adapter can be unloaded later.
     fn remembered(&self) -> Option<(&AdapterName, &Source)> {
-        let Asks::Adapter { name, source } = &self.asks else { return None };
+        let Requested::Adapter { name, source } = &self.requested else { return None };
         let same = self.memory.model_name.as_deref() == Some(name.as_str())
             && self.memory.source_digest.as_deref() == Some(source.digest().as_str());
         (same && self.has_finalizer).then_some((name, source))
     }
 
-    /// Adapters that the model may have loaded and no longer wants.
+    /// Adapters that the model may have loaded and does not request any more.
     pub fn leftovers(&self) -> BTreeSet<AdapterName> {
         if !self.has_finalizer {
             return BTreeSet::new();
         }
         let mut names: BTreeSet<AdapterName> = self.memory.superseded.iter().map(|name| name.as_str().into()).collect();
         let last = self.memory.model_name.as_deref().map(AdapterName::from);
-        match &self.asks {
-            Asks::Nothing => names.extend(last),
-            Asks::Farewell { name } => names.extend(last.into_iter().chain(name.clone())),
-            Asks::Adapter { name, .. } => names.extend(last.filter(|last| last != name)),
-            Asks::Nonsense => {}
+        match &self.requested {
+            Requested::Nothing => names.extend(last),
+            Requested::Deleting { name } => names.extend(last.into_iter().chain(name.clone())),
+            Requested::Adapter { name, .. } => names.extend(last.filter(|last| last != name)),
+            Requested::Invalid => {}
         }
         names
     }
 }
 
-/// After a change of source, only endpoints that the status calls ready have the new one.
+/// After a change of source, only endpoints that the status reports as ready have the new one.
 fn trust(status: Option<&DynamoModelStatus>, memory: &AdapterMemory) -> Trust {
     if !memory.reloading {
         return Trust::Everywhere;
@@ -126,47 +127,47 @@ fn trust(status: Option<&DynamoModelStatus>, memory: &AdapterMemory) -> Trust {
     Trust::Only(Arc::new(ready.map(|endpoint| endpoint.address.clone()).collect()))
 }
 
-/// The claims on one pool, settled.
+/// Owners of the adapter names of one pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settlement {
-    /// What its engines shall hold.
-    pub wishes: Wishes,
-    /// Models whose name for an adapter belongs to another model, which loads it from another source.
+pub struct Ownership {
+    /// Desired adapters of its engines.
+    pub desired: DesiredAdapters,
+    /// Models whose adapter name is owned by another model with another source, and that model.
     pub taken: BTreeMap<Key, Key>,
 }
 
-/// Settles the claims on one pool. Of models that want one name from different sources, the oldest has it; models that
-/// want the same from the same source share it.
-pub fn settle<'a>(claims: impl Iterator<Item = &'a Claim>) -> Settlement {
+/// Resolves the claims on one pool. Of models that request one name from different sources, the oldest owns it; models that
+/// request it from the same source share it.
+pub fn resolve_ownership<'a>(claims: impl Iterator<Item = &'a Claim>) -> Ownership {
     let mut claims: Vec<&Claim> = claims.collect();
     claims.sort_by(|a, b| (a.created, &a.key).cmp(&(b.created, &b.key)));
-    let mut settlement = Settlement::default();
+    let mut ownership = Ownership::default();
     let mut owners: BTreeMap<&AdapterName, (&Key, &Source)> = BTreeMap::new();
     for claim in &claims {
-        let Asks::Adapter { name, source } = &claim.asks else { continue };
+        let Requested::Adapter { name, source } = &claim.requested else { continue };
         let (owner, owned) = *owners.entry(name).or_insert((&claim.key, source));
         if owned != source {
-            settlement.taken.insert(claim.key.clone(), owner.clone());
+            ownership.taken.insert(claim.key.clone(), owner.clone());
             continue;
         }
         let Some((name, source)) = claim.remembered() else {
-            settlement.wishes.pending = true;
+            ownership.desired.pending = true;
             continue;
         };
-        let wanted = settlement.wishes.load.entry(name.clone());
-        let wanted = wanted.or_insert_with(|| Wanted {
+        let adapter = ownership.desired.load.entry(name.clone());
+        let adapter = adapter.or_insert_with(|| DesiredAdapter {
             source: source.clone(),
             models: BTreeSet::new(),
             trust: claim.trust.clone(),
         });
-        wanted.models.insert(claim.key.clone());
+        adapter.models.insert(claim.key.clone());
     }
     for claim in claims {
         for name in claim.leftovers().into_iter().filter(|name| !owners.contains_key(name)) {
-            settlement.wishes.unload.entry(name).or_default().insert(claim.key.clone());
+            ownership.desired.unload.entry(name).or_default().insert(claim.key.clone());
         }
     }
-    settlement
+    ownership
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Tests of the claims: who gets a name, and what is unloaded.
+//! Tests of owners of names, and of what is unloaded.
 
 use serde_json::{Value, json};
 
 use super::*;
 use crate::engine::Endpoint;
 
-/// A model whose status remembers what its spec asks for.
+/// A model whose status has the memory of its requested adapter.
 fn remembered(name: &str, age: i64, adapter: &str, uri: &str) -> Value {
     let created = Timestamp::from_second(1_000_000 - age).unwrap().to_string();
     json!({
@@ -21,19 +21,19 @@ fn claim(model: &Value) -> Claim {
     Claim::of(&serde_json::from_value(model.clone()).unwrap())
 }
 
-fn settled(models: &[Value]) -> Settlement {
+fn settled(models: &[Value]) -> Ownership {
     let claims: Vec<Claim> = models.iter().map(claim).collect();
-    let settlement = settle(claims.iter());
-    assert_eq!(settle(claims.iter().rev()), settlement, "the order in which models come does not matter");
-    settlement
+    let ownership = resolve_ownership(claims.iter());
+    assert_eq!(resolve_ownership(claims.iter().rev()), ownership, "the order in which models come does not matter");
+    ownership
 }
 
-fn loaded(settlement: &Settlement) -> Vec<&str> {
-    settlement.wishes.load.keys().map(AdapterName::as_str).collect()
+fn loaded(ownership: &Ownership) -> Vec<&str> {
+    ownership.desired.load.keys().map(AdapterName::as_str).collect()
 }
 
-fn unloaded(settlement: &Settlement) -> Vec<&str> {
-    settlement.wishes.unload.keys().map(AdapterName::as_str).collect()
+fn unloaded(ownership: &Ownership) -> Vec<&str> {
+    ownership.desired.unload.keys().map(AdapterName::as_str).collect()
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn nothing_is_loaded_that_nobody_would_remember() {
     ] {
         let mut other = model.clone();
         other.pointer_mut(pointer).unwrap()[field] = value;
-        let settlement = settled(&[other]);
-        assert!(loaded(&settlement).is_empty() && settlement.wishes.pending, "{pointer}/{field}");
+        let ownership = settled(&[other]);
+        assert!(loaded(&ownership).is_empty() && ownership.desired.pending, "{pointer}/{field}");
     }
 }
 
@@ -58,12 +58,12 @@ fn nothing_is_loaded_that_nobody_would_remember() {
 fn earlier_names_are_unloaded() {
     let mut model = remembered("m", 0, "new", "s3://1");
     model["status"]["adapter"]["superseded"] = json!(["old", "older"]);
-    let settlement = settled(std::slice::from_ref(&model));
-    assert_eq!((loaded(&settlement), unloaded(&settlement)), (vec!["new"], vec!["old", "older"]));
-    // The status does not know of the new name yet.
+    let ownership = settled(std::slice::from_ref(&model));
+    assert_eq!((loaded(&ownership), unloaded(&ownership)), (vec!["new"], vec!["old", "older"]));
+    // The status does not have the new name yet.
     model["spec"]["modelName"] = json!("newest");
-    let settlement = settled(&[model]);
-    assert_eq!((loaded(&settlement), unloaded(&settlement)), (vec![], vec!["new", "old", "older"]));
+    let ownership = settled(&[model]);
+    assert_eq!((loaded(&ownership), unloaded(&ownership)), (vec![], vec!["new", "old", "older"]));
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn a_deleted_model_leaves_nothing_but_what_others_want() {
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     leaving["status"]["adapter"]["superseded"] = json!(["b"]);
     assert_eq!(unloaded(&settled(std::slice::from_ref(&leaving))), ["a", "b"]);
-    let settlement = settled(&[leaving.clone(), remembered("other", 0, "b", "s3://2")]);
-    assert_eq!((loaded(&settlement), unloaded(&settlement)), (vec!["b"], vec!["a"]));
-    // The Go operator leaves a finalizer and no memory.
+    let ownership = settled(&[leaving.clone(), remembered("other", 0, "b", "s3://2")]);
+    assert_eq!((loaded(&ownership), unloaded(&ownership)), (vec!["b"], vec!["a"]));
+    // The upstream operator leaves a finalizer and no memory.
     leaving["status"]["adapter"] = json!(null);
     assert_eq!(unloaded(&settled(std::slice::from_ref(&leaving))), ["a"]);
     leaving["metadata"]["finalizers"] = json!([]);
@@ -84,25 +84,25 @@ fn a_deleted_model_leaves_nothing_but_what_others_want() {
 #[test]
 fn the_oldest_model_has_the_name() {
     let (old, young) = (remembered("z", 60, "a", "s3://1"), remembered("b", 0, "a", "s3://2"));
-    let settlement = settled(&[young, old]);
-    assert_eq!(settlement.wishes.load[&"a".into()].source, "s3://1".into());
-    assert_eq!(settlement.taken, BTreeMap::from([(Key::new("n", "b"), Key::new("n", "z"))]));
-    assert!(unloaded(&settlement).is_empty(), "whoever has not got the name must not unload it either");
+    let ownership = settled(&[young, old]);
+    assert_eq!(ownership.desired.load[&"a".into()].source, "s3://1".into());
+    assert_eq!(ownership.taken, BTreeMap::from([(Key::new("n", "b"), Key::new("n", "z"))]));
+    assert!(unloaded(&ownership).is_empty(), "whoever has not got the name must not unload it either");
 }
 
 #[test]
 fn models_that_want_the_same_share_it() {
-    let settlement = settled(&[remembered("x", 1, "a", "s3://1"), remembered("y", 0, "a", "s3://1")]);
-    assert!(settlement.taken.is_empty());
-    assert_eq!(settlement.wishes.load[&"a".into()].models.len(), 2);
+    let ownership = settled(&[remembered("x", 1, "a", "s3://1"), remembered("y", 0, "a", "s3://1")]);
+    assert!(ownership.taken.is_empty());
+    assert_eq!(ownership.desired.load[&"a".into()].models.len(), 2);
 }
 
 #[test]
 fn nonsense_keeps_what_is_loaded() {
     let mut model = remembered("m", 0, "a", "s3://1");
     model["spec"]["source"] = json!(null);
-    let settlement = settled(&[model]);
-    assert!(settlement.wishes.is_empty(), "{settlement:?}");
+    let ownership = settled(&[model]);
+    assert!(ownership.desired.is_empty(), "{ownership:?}");
 }
 
 #[test]

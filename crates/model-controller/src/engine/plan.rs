@@ -1,0 +1,168 @@
+//! Plans the next requests to one engine. Pure: time is an argument.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    AdapterName, Pace, Request,
+    desired::{DesiredAdapter, DesiredAdapters},
+    state::{Engine, Held, ListSupport, RequestFailure},
+};
+
+/// Time between two lists that confirm a load, while other loads are under way.
+const CONFIRM_PAUSE: Duration = Duration::from_millis(500);
+
+/// Time between two lists that show whether a load that timed out succeeded later, if its adapter is to be unloaded.
+const ABANDONED_PAUSE: Duration = Duration::from_secs(2);
+
+/// Requests to send now, and when to plan again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Requests to send.
+    pub start: Vec<Request>,
+    /// When to plan again; `None` if only an event can change the plan.
+    pub wake: Option<Instant>,
+}
+
+/// What to do for one adapter on one engine.
+enum Need {
+    /// Nothing: its state is the desired one, a request is under way, or an event must come first.
+    Nothing,
+    /// Send this request.
+    Send(Request),
+    /// Request a list, to confirm the last response.
+    Confirmation,
+    /// Retry at this time.
+    Later(Instant),
+}
+
+/// Plans at most `room` requests to an engine.
+pub fn plan(engine: &Engine, desired: &DesiredAdapters, pace: &Pace, room: usize, now: Instant) -> Step {
+    let outage = engine.outage.as_ref().map(|outage| outage.retry_at);
+    if engine.listing.is_some() || room == 0 {
+        return Step::default();
+    }
+    if let Some(retry_at) = outage.filter(|retry_at| *retry_at > now) {
+        return Step { start: Vec::new(), wake: Some(retry_at) };
+    }
+    let mut batch = Batch::of(engine, desired, pace, now);
+    let serving = engine.endpoint.ready && !desired.is_empty();
+    let question = || Step { start: vec![Request::List { counted: counted(engine, desired) }], wake: None };
+    let unseen = engine.others > 0 && desired.names().any(|name| !engine.counted.contains(name));
+    if serving && (engine.must_list || engine.list_at <= now || unseen) {
+        return question();
+    }
+    // After an outage, one request at a time.
+    let limit = if outage.is_some() { 1 } else { pace.per_engine };
+    batch.start.truncate(limit.saturating_sub(engine.running.len()).min(room));
+    if batch.start.is_empty() && batch.confirm {
+        let pause_ends = engine.listed_at.map(|listed_at| listed_at + CONFIRM_PAUSE).filter(|end| *end > now);
+        match pause_ends {
+            Some(end) if !engine.running.is_empty() => batch.wakes.push(end),
+            _ => return question(),
+        }
+    }
+    batch.wakes.extend(serving.then_some(engine.list_at));
+    Step { start: batch.start, wake: batch.wakes.into_iter().min() }
+}
+
+/// Names to look for in an engine's list: adapters to load or to unload, and those that this process loaded. An engine may list
+/// any number of others.
+fn counted(engine: &Engine, desired: &DesiredAdapters) -> Arc<BTreeSet<AdapterName>> {
+    let known = engine.held.keys().chain(&engine.running).chain(engine.abandoned.keys());
+    Arc::new(desired.names().chain(known).cloned().collect())
+}
+
+/// What to do for all adapters.
+#[derive(Default)]
+struct Batch {
+    start: Vec<Request>,
+    confirm: bool,
+    wakes: Vec<Instant>,
+}
+
+impl Batch {
+    /// Unloads first: they free memory for the loads.
+    fn of(engine: &Engine, desired: &DesiredAdapters, pace: &Pace, now: Instant) -> Self {
+        let mut batch = Self::default();
+        for name in desired.unload.keys().filter(|name| !desired.load.contains_key(*name)) {
+            batch.add(unload(engine, name, now));
+        }
+        for (name, adapter) in &desired.load {
+            batch.add(load(engine, name, adapter, pace, now));
+        }
+        batch
+    }
+
+    fn add(&mut self, need: Need) {
+        match need {
+            Need::Nothing => {}
+            Need::Send(request) => self.start.push(request),
+            Need::Confirmation => self.confirm = true,
+            Need::Later(at) => self.wakes.push(at),
+        }
+    }
+}
+
+fn load(engine: &Engine, name: &AdapterName, adapter: &DesiredAdapter, pace: &Pace, now: Instant) -> Need {
+    if engine.running.contains(name) || !engine.endpoint.ready {
+        return Need::Nothing;
+    }
+    let trusted = adapter.trust.holds_for(&engine.endpoint);
+    match engine.held.get(name) {
+        Some(Held::Loaded { source: Some(source) } | Held::Accepted { source }) if *source != adapter.source => {
+            drop_copy(engine, name, now)
+        }
+        Some(Held::Loaded { source: None }) if !trusted => drop_copy(engine, name, now),
+        Some(Held::Loaded { .. }) => Need::Nothing,
+        Some(Held::Accepted { .. } | Held::Dropped) => Need::Confirmation,
+        // It may hold a copy of an older source, and a load would keep that copy.
+        None if engine.list == ListSupport::Unsupported && !trusted && !engine.absent.contains(name) => {
+            drop_copy(engine, name, now)
+        }
+        None => {
+            let failure =
+                engine.request_failures.get(name).filter(|failure| failure.source.as_ref() == Some(&adapter.source));
+            let timeout = pace.load_timeout(failure.map_or(0, |failure| failure.timeouts));
+            let source = adapter.source.clone();
+            when_due(failure, now, Request::Load { name: name.clone(), source, timeout })
+        }
+    }
+}
+
+fn unload(engine: &Engine, name: &AdapterName, now: Instant) -> Need {
+    if engine.running.contains(name) {
+        return Need::Nothing;
+    }
+    match engine.held.get(name) {
+        Some(Held::Accepted { .. } | Held::Loaded { .. }) => drop_copy(engine, name, now),
+        Some(Held::Dropped) => Need::Confirmation,
+        None if engine.list == ListSupport::Unsupported && engine.endpoint.ready && !engine.absent.contains(name) => {
+            drop_copy(engine, name, now)
+        }
+        None if engine.abandoned.contains_key(name)
+            && engine.list == ListSupport::Supported
+            && engine.endpoint.ready =>
+        {
+            let next = engine.listed_at.map(|listed_at| listed_at + ABANDONED_PAUSE).filter(|next| *next > now);
+            next.map_or(Need::Confirmation, Need::Later)
+        }
+        None => Need::Nothing,
+    }
+}
+
+fn drop_copy(engine: &Engine, name: &AdapterName, now: Instant) -> Need {
+    // Failed loads do not delay an unload.
+    let failure = engine.request_failures.get(name).filter(|failure| failure.source.is_none());
+    when_due(failure, now, Request::Unload { name: name.clone() })
+}
+
+fn when_due(failure: Option<&RequestFailure>, now: Instant, request: Request) -> Need {
+    match failure.map(|failure| failure.retry_at).filter(|retry_at| *retry_at > now) {
+        Some(retry_at) => Need::Later(retry_at),
+        None => Need::Send(request),
+    }
+}
