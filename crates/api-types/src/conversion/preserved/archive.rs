@@ -202,7 +202,9 @@ mod tests {
     fn a_claim_with_a_size_is_created_where_an_image_is_built_unless_the_user_decides() {
         let volume = |source: bool, create: Option<bool>, size: &str| {
             let mut pvc = json!({ "name": "models", "mountPath": "/models", "size": size });
-            create.map(|create| pvc["create"] = json!(create));
+            if let Some(create) = create {
+                pvc["create"] = json!(create);
+            }
             let mut spec = json!({ "services": { "Worker": { "pvc": pvc } } });
             if source {
                 spec["dynamoComponent"] = json!("chat:v1");
