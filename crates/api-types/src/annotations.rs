@@ -110,6 +110,8 @@ pub const ADAPTER: &str = "operator.dynamo/adapter";
 pub const BUILD_REQUEST: &str = "nvidia.com/dynamo-request-hash";
 /// The same, on the build's pod.
 pub const BUILD_POD_REQUEST: &str = "nvidia.com/dynamo-request-image-builder-hash";
+/// `true`: the manifest in the archive of a DynamoComponent is read. Set by a graph that needs it.
+pub const READ_MANIFEST: &str = "nvidia.com/read-archive-manifest";
 /// `true`: the image is built although the registry has it.
 pub const FORCE_BUILD: &str = "nvidia.com/force-build-image";
 /// `true`: the registry is spoken to without TLS.

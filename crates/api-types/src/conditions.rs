@@ -224,6 +224,8 @@ pub mod image_build {
     pub const CHECKED: &str = "ImageExistsChecked";
     /// Type: the image can be used.
     pub const AVAILABLE: &str = "DynamoComponentAvailable";
+    /// Type: the manifest in the archive was read for the observed generation; only where a graph needs it.
+    pub const MANIFEST_READ: &str = "ManifestRead";
     /// Reason of everything that has none of its own.
     pub const RECONCILING: &str = "Reconciling";
     /// The build took longer than it may.

@@ -12,14 +12,15 @@ use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 pub use error::Error;
-use http::{HeaderValue, Request, Response, Uri, header};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
+use hyper::{body::Incoming, client::conn::http1};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
+    sync::mpsc::Sender,
 };
 use tokio_rustls::TlsConnector;
 pub use trust::{Identity, Trust, client_config, provide_tls};
@@ -66,8 +67,31 @@ impl Outbound {
     /// # Errors
     /// If there is no answer within the limits.
     pub async fn send(&self, request: Request<Bytes>, limits: Limits) -> Result<Response<Bytes>, Error> {
+        self.send_within(request, limits, None).await
+    }
+
+    /// Sends `request`, and passes on the body of the answer in pieces, until it ends or the receiver is gone. The body of an
+    /// answer that is no success is not read.
+    ///
+    /// # Errors
+    /// If the body does not end within the limits.
+    pub async fn stream(
+        &self,
+        request: Request<Bytes>,
+        limits: Limits,
+        pieces: Sender<Bytes>,
+    ) -> Result<StatusCode, Error> {
+        self.send_within(request, limits, Some(pieces)).await.map(|answer| answer.status())
+    }
+
+    async fn send_within(
+        &self,
+        request: Request<Bytes>,
+        limits: Limits,
+        pieces: Option<Sender<Bytes>>,
+    ) -> Result<Response<Bytes>, Error> {
         let server = Server::of(request.uri())?;
-        let exchange = self.exchange(&server, request, limits.longest);
+        let exchange = self.exchange(&server, request, limits.longest, pieces);
         let outcome = tokio::time::timeout(limits.patience, exchange).await;
         outcome.unwrap_or_else(|_| Err(Error::TimedOut { server: server.to_string(), patience: limits.patience }))
     }
@@ -77,17 +101,18 @@ impl Outbound {
         server: &Server,
         request: Request<Bytes>,
         longest: usize,
+        pieces: Option<Sender<Bytes>>,
     ) -> Result<Response<Bytes>, Error> {
         let unreachable = |reason: String| Error::Unreachable { server: server.to_string(), reason };
         let stream = tokio::time::timeout(CONNECT_PATIENCE, self.connect(server)).await;
         let stream = stream.map_err(|_| unreachable("no connection in time".to_owned()))??;
         let request = in_origin_form(request, server)?;
         if !server.secure {
-            return send_over(stream, request, longest, server).await;
+            return send_over(stream, request, longest, pieces, server).await;
         }
         let name = ServerName::try_from(server.host.clone()).map_err(|error| unreachable(error.to_string()))?;
         let stream = self.tls.connect(name, stream).await.map_err(|error| unreachable(error.to_string()))?;
-        send_over(stream, request, longest, server).await
+        send_over(stream, request, longest, pieces, server).await
     }
 }
 
@@ -116,6 +141,7 @@ async fn send_over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
     longest: usize,
+    pieces: Option<Sender<Bytes>>,
     server: &Server,
 ) -> Result<Response<Bytes>, Error> {
     let broken = |reason: String| Error::Broken { server: server.to_string(), reason };
@@ -123,9 +149,7 @@ async fn send_over(
     let (mut sender, connection) = handshake.map_err(|error| broken(error.to_string()))?;
     let exchange = async {
         let answer = sender.send_request(request).await.map_err(|error| broken(error.to_string()))?;
-        let (head, body) = answer.into_parts();
-        let body = Limited::new(body, longest).collect().await.map_err(|error| broken(error.to_string()))?;
-        Ok(Response::from_parts(head, body.to_bytes()))
+        read_body(answer, longest, pieces).await.map_err(broken)
     };
     let mut exchange = pin!(exchange);
     tokio::select! {
@@ -133,6 +157,30 @@ async fn send_over(
         // The connection is closed as soon as everything is read; what was read is still to be handed on.
         _ = connection => exchange.await,
     }
+}
+
+/// The whole answer; without its body if that is passed on in pieces.
+async fn read_body(
+    answer: Response<Incoming>,
+    longest: usize,
+    pieces: Option<Sender<Bytes>>,
+) -> Result<Response<Bytes>, String> {
+    let (head, body) = answer.into_parts();
+    let mut body = Limited::new(body, longest);
+    let Some(pieces) = pieces else {
+        let body = body.collect().await.map_err(|error| error.to_string())?;
+        return Ok(Response::from_parts(head, body.to_bytes()));
+    };
+    while head.status.is_success()
+        && let Some(frame) = body.frame().await
+    {
+        if let Ok(piece) = frame.map_err(|error| error.to_string())?.into_data()
+            && pieces.send(piece).await.is_err()
+        {
+            break;
+        }
+    }
+    Ok(Response::from_parts(head, Bytes::new()))
 }
 
 /// The request as HTTP/1.1 servers expect it: the path alone, and the host in a header.

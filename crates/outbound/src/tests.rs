@@ -69,6 +69,23 @@ async fn an_answer_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
+async fn a_body_in_pieces_ends_with_its_receiver_or_at_its_limit() {
+    let server = plain_server().await;
+    let client = Outbound::new(&Trust::default()).unwrap();
+    let uri = format!("http://{server}/a");
+    let (pieces, mut received) = tokio::sync::mpsc::channel(8);
+    assert_eq!(client.stream(get(&uri), LIMITS, pieces).await.unwrap(), StatusCode::OK);
+    assert_eq!(received.recv().await.unwrap(), format!("GET /a at {server}"));
+    assert_eq!(received.recv().await, None);
+    let (pieces, received) = tokio::sync::mpsc::channel(8);
+    drop(received);
+    assert_eq!(client.stream(get(&uri), LIMITS, pieces).await.unwrap(), StatusCode::OK);
+    let (pieces, _received) = tokio::sync::mpsc::channel(8);
+    let error = client.stream(get(&uri), Limits { longest: 3, ..LIMITS }, pieces).await.unwrap_err();
+    assert!(matches!(error, Error::Broken { .. }), "{error}");
+}
+
+#[tokio::test]
 async fn a_server_is_trusted_by_its_authority_only() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();

@@ -1,12 +1,16 @@
-//! Any text as what the API of 2025 says of a graph and of a component, and as the configuration of its services: it is applied or
-//! refused, and never fails. The first line is the configuration, the rest what annotations keep.
+//! Any input as what the API of 2025 says of a graph and of a component, and as the configuration of its services: it is applied or
+//! refused, and never fails. The first line is the configuration, the rest what annotations keep. All of it is also an archive
+//! in which a manifest is looked for.
 
 use api_types::{
     conversion::preserved::archive::{PreservedGraph, PreservedService},
     env::DYN_DEPLOYMENT_CONFIG,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
-use component_controller::component::{legacy::convert as convert_component, model::ObservedLegacy};
+use component_controller::{
+    component::{legacy::convert as convert_component, model::ObservedLegacy},
+    image_build::manifest::parse,
+};
 use graph_controller::graph::legacy::{configured, translate};
 use serde_json::{Value, json};
 use workload::legacy::workers;
@@ -17,6 +21,7 @@ fn metadata(annotation: &str, kept: &str) -> Value {
 
 /// The fuzz target.
 pub fn run(data: &[u8]) {
+    let _ = parse::read(data);
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (config, kept) = text.split_once('\n').unwrap_or((text, text));
     let env = json!([{ "name": DYN_DEPLOYMENT_CONFIG, "value": config }]);

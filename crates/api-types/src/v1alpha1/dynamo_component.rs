@@ -143,4 +143,39 @@ pub struct DynamoComponentStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
     pub conditions: Vec<Condition>,
+    /// The manifest in the archive, while `ManifestRead` is true for the present generation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<ArchiveManifest>,
+}
+
+/// What the manifest in an archive says about the services of a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ArchiveManifest {
+    /// What `dynamo serve` of the built image starts, as `module:Service`.
+    #[serde(default)]
+    pub dynamo_tag: String,
+    /// The services.
+    #[serde(default)]
+    pub services: Vec<ManifestService>,
+}
+
+/// A service of a manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ManifestService {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+    /// Its type, such as `planner`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub component_type: Option<String>,
+    /// Replicas where the graph gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<i32>,
+    /// Requests and limits where the graph gives none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub resources: BTreeMap<String, String>,
 }

@@ -17,7 +17,8 @@ pub use checkpoint::{
     DynamoCheckpointSpec, DynamoCheckpointStatus,
 };
 pub use dynamo_component::{
-    BuildTimeout, BuilderPodMetadata, BuilderPodSpec, DynamoComponent, DynamoComponentSpec, DynamoComponentStatus,
+    ArchiveManifest, BuildTimeout, BuilderPodMetadata, BuilderPodSpec, DynamoComponent, DynamoComponentSpec,
+    DynamoComponentStatus, ManifestService,
 };
 pub use gpu_memory_service::{EngineMode, GpuMemoryService};
 pub use model::{

@@ -6,6 +6,7 @@ pub mod defaults;
 pub mod events;
 pub mod image;
 pub mod job;
+pub mod manifest;
 pub mod model;
 pub mod observe;
 pub mod plan;
@@ -66,6 +67,7 @@ impl Reconcile for Reconciler {
 
     async fn finalize(&self, packed: &Packed<DynamoComponent>) -> Result<Action, Interruption> {
         self.backoff().clear(&Key::of(packed));
+        self.observer.manifests.clear(&Key::of(packed));
         Ok(Action::await_change())
     }
 

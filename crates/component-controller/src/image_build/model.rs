@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_types::v1alpha1::DynamoComponent;
+use api_types::v1alpha1::{ArchiveManifest, DynamoComponent};
 use controller_kit::pods::JobWaits;
 use k8s_openapi::api::batch::v1::Job;
 use workload::{Diagnosis, JobEnd};
@@ -28,6 +28,17 @@ pub struct Observed {
     pub log: Option<Log>,
     /// Why the pod of the build does not run.
     pub waits: JobWaits,
+    /// What was found out about the manifest in the archive.
+    pub manifest: ManifestRead,
+}
+
+/// What a pass found out about the manifest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManifestRead {
+    /// The manifest, or why it cannot be read; `None` if the status stays as it is.
+    pub outcome: Option<Result<ArchiveManifest, Obstacle>>,
+    /// When the next pass is due at the latest.
+    pub retry_after: Option<Duration>,
 }
 
 /// End of a container's log.
@@ -51,6 +62,13 @@ pub enum Obstacle {
 }
 
 impl Obstacle {
+    /// The text for users.
+    pub fn message(&self) -> &str {
+        match self {
+            Self::Invalid(text) | Self::Blocked(text) | Self::Unreachable(text) => text,
+        }
+    }
+
     /// The phase of a build with this obstacle.
     pub fn phase(&self) -> BuildPhase {
         match self.clone() {

@@ -20,6 +20,11 @@ const FAILED_RETRY: SignedDuration = SignedDuration::from_mins(10);
 
 /// When the next pass is due.
 pub fn next(observed: &Observed, applied: &Applied, now: Timestamp) -> Action {
+    let next = of_build(observed, applied, now);
+    observed.manifest.retry_after.map_or(next, |pause| next.no_later_than(pause))
+}
+
+fn of_build(observed: &Observed, applied: &Applied, now: Timestamp) -> Action {
     match &applied.phase {
         BuildPhase::Unreachable(_) | BuildPhase::Blocked(_) | BuildPhase::Queued(_) | BuildPhase::Invalid(_) => {
             Action::requeue(applied.backoff.unwrap_or_default().max(RETRY_INTERVAL))

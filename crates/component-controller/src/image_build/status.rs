@@ -26,6 +26,13 @@ pub fn status(
     if let Some(Ok(exists)) = observed.exists {
         set(reason::CHECKED, Status::from(exists), plain, image);
     }
+    match &observed.manifest.outcome {
+        Some(Ok(_)) => set(reason::MANIFEST_READ, Status::True, plain, ""),
+        Some(Err(obstacle)) => {
+            set(reason::MANIFEST_READ, Status::False, reason_of(&obstacle.phase()), obstacle.message());
+        }
+        None => {}
+    }
     let (building, exists) = match phase {
         BuildPhase::Building { active: true, .. } => (Status::True, Status::False),
         BuildPhase::Building { active: false, .. } | BuildPhase::Queued(_) => (Status::Unknown, Status::False),
@@ -66,7 +73,11 @@ pub fn status(
     let ready = Status::from(*phase == BuildPhase::Available);
     set(conditions::READY, ready, why, &message);
     set_progress(&mut all, &progress(phase, message), generation, now);
-    DynamoComponentStatus { observed_generation: generation, conditions: all }
+    let manifest = match &observed.manifest.outcome {
+        Some(Ok(manifest)) => Some(manifest.clone()),
+        Some(Err(_)) | None => live.manifest.clone(),
+    };
+    DynamoComponentStatus { observed_generation: generation, conditions: all, manifest }
 }
 
 /// The status of a component whose spec cannot be read.
@@ -82,7 +93,7 @@ pub fn unreadable(
     }
     let stuck = Progress::Stuck { reason: reason::INVALID.to_owned(), message: message.to_owned() };
     set_progress(&mut all, &stuck, generation, now);
-    DynamoComponentStatus { observed_generation: generation, conditions: all }
+    DynamoComponentStatus { observed_generation: generation, conditions: all, manifest: live.manifest.clone() }
 }
 
 fn reason_of(phase: &BuildPhase) -> &'static str {
@@ -128,6 +139,7 @@ mod tests {
             component: DynamoComponent::new("c", Default::default()),
             image: Ok("r/i:t".to_owned()),
             exists,
+            manifest: Default::default(),
             job_name: "j".to_owned(),
             job: None,
             other_jobs: Vec::new(),

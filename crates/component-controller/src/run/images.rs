@@ -23,6 +23,7 @@ use crate::{
     image_build::{
         Reconciler,
         build_slots::BuildSlots,
+        manifest::ReadSlots,
         observe::{Caches, Observer, Registries},
         settings::{BuildSettings, DEFAULT_CONCURRENCY},
     },
@@ -73,6 +74,7 @@ pub(super) async fn run(
                     .into_iter()
                     .collect(),
             },
+            manifests: ReadSlots::default(),
             pods: PodDiagnostics::new(client.clone()),
             settings: Arc::new(settings),
             outbound,

@@ -36,7 +36,8 @@ pub fn validate<'a>(
 ) -> Result<ValidGraph<'a>, Obstacle> {
     let provider = context.provider;
     let mut problems = Vec::new();
-    if graph.spec.components.is_empty() {
+    // The manifest in an archive may name them.
+    if graph.spec.components.is_empty() && context.awaited_image.is_none() {
         problems.push(Violation::new("spec.components", "", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);

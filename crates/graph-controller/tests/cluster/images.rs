@@ -1,5 +1,7 @@
 //! Graphs whose image is built from an archive: the legacy API.
 
+use std::path::Path;
+
 use api_types::{
     conversion::{ApiVersion, convert},
     v1alpha1::DynamoComponent,
@@ -108,4 +110,58 @@ async fn a_graph_rolls_when_its_new_image_is_there_and_not_before() {
     bed.gone::<DynamoComponent>("agg--v1").await;
     let kept: PersistentVolumeClaim = bed.api().get("chat-worker").await.unwrap();
     assert_eq!((kept.uid(), bed.writes_of("PersistentVolumeClaim")), (claim.uid(), 1));
+}
+
+/// Defect: the graphs of the document of the legacy API were refused: they do not say what their services run, and name
+/// the place of a volume by another name.
+#[tokio::test]
+async fn the_graphs_of_the_legacy_document_run_by_the_manifest_of_their_archive() {
+    for (name, services, running) in [
+        ("disagg", ["Frontend", "PrefillWorker", "Processor", "Router", "VllmWorker"].as_slice(), 4),
+        ("llm-agg", ["Frontend", "Processor", "VllmWorker"].as_slice(), 3),
+    ] {
+        let bed = Bed::new("legacy-document").await;
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../deploy/examples/2025/{name}.yaml"));
+        let alpha: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        bed.apply(&convert(alpha, ApiVersion::V1Beta1).unwrap()).await;
+        let build = "frontend--jh2o6dqzpsgfued4";
+        let asked = |build: &DynamoComponent| build.annotations().contains_key("nvidia.com/read-archive-manifest");
+        let generation = bed.until(build, "asked for its manifest", asked).await.metadata.generation;
+        let condition = |type_: &str, message: &str| {
+            json!({ "type": type_, "status": "True", "reason": "Reconciling", "message": message,
+                "observedGeneration": generation, "lastTransitionTime": "2025-07-01T00:00:00Z" })
+        };
+        let listed: Vec<Value> = services.iter().map(|name| json!({ "name": name, "workers": 1 })).collect();
+        let conditions = [
+            condition("DynamoComponentAvailable", ""),
+            condition("ImageExists", "registry.example.com/frontend:v1"),
+            condition("ManifestRead", ""),
+        ];
+        let manifest = json!({ "dynamoTag": "graphs.disagg:Frontend", "services": listed });
+        let status = json!({ "observedGeneration": generation, "manifest": manifest, "conditions": conditions });
+        let api = bed.api::<DynamoComponent>();
+        let patch = Patch::Merge(json!({ "status": status }));
+        api.patch_status(build, &PatchParams::default(), &patch).await.unwrap();
+        bed.ready(name).await;
+        let components = bed.components(name).await;
+        let mut names: Vec<_> = components.iter().map(|d| d.spec.component.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, services);
+        let replicas: i32 = components.iter().map(|d| d.spec.component.wanted_replicas()).sum();
+        assert_eq!(replicas, running);
+        for component in &components {
+            let main = component.spec.component.main_container().unwrap();
+            let start = format!("--service-name {} graphs.disagg:Frontend", component.spec.component.name);
+            assert!(main.args.as_ref().unwrap()[0].contains(&start), "{:?}", main.args);
+        }
+        if name == "llm-agg" {
+            let claim: PersistentVolumeClaim = bed.api().get("vllm-model-storage").await.unwrap();
+            let spec = claim.spec.unwrap();
+            assert_eq!(spec.access_modes.unwrap(), ["ReadWriteOnce"]);
+            assert_eq!(spec.resources.unwrap().requests.unwrap()["storage"].0, "100Gi");
+            let worker = components.iter().find(|d| d.spec.component.name == "VllmWorker").unwrap();
+            let mounts = worker.spec.component.main_container().unwrap().volume_mounts.as_ref().unwrap();
+            assert_eq!((mounts[0].name.as_str(), mounts[0].mount_path.as_str()), ("vllm-model-storage", "/models"));
+        }
+    }
 }

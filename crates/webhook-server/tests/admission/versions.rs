@@ -206,6 +206,11 @@ fn what_2025_asked_for_and_nobody_does_is_told() {
     let answer = validate(&converted(&plain), &facts());
     assert_eq!(warnings(&answer).len(), 1);
     assert!(warnings(&answer)[0].contains("the manifest in the archive is not read"), "{:?}", warnings(&answer));
+    // The manifest says the rest.
+    for services in [json!({ "Frontend": { "replicas": 1 } }), json!(null)] {
+        let silent = edited(&plain, |g| g["spec"]["services"] = services.clone());
+        assert_eq!(told(&silent), [""; 0]);
+    }
 
     let component = |source: Option<&str>| {
         let mut object = json!({

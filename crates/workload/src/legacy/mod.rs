@@ -64,6 +64,21 @@ pub fn register_under(component: &mut ComponentSpec, dynamo_namespace: &str) {
     }
 }
 
+/// Requests and limits of resources for which the user gives neither.
+pub fn default_resources(component: &mut ComponentSpec, defaults: &BTreeMap<String, String>) {
+    if defaults.is_empty() {
+        return;
+    }
+    let given = main(component).resources.get_or_insert_with(Default::default);
+    let (limits, requests) = (given.limits.get_or_insert_default(), given.requests.get_or_insert_default());
+    for (name, amount) in defaults {
+        if !limits.contains_key(name) && !requests.contains_key(name) {
+            limits.insert(name.clone(), Quantity(amount.clone()));
+            requests.insert(name.clone(), Quantity(amount.clone()));
+        }
+    }
+}
+
 /// Makes pods pull with these Secrets too.
 pub fn pull_with(component: &mut ComponentSpec, secrets: &[LocalObjectReference]) {
     if secrets.is_empty() {

@@ -3,18 +3,24 @@
 mod log;
 pub mod registry;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use api_types::{annotations, labels, names, v1alpha1::DynamoComponent};
+use api_types::{
+    annotations, labels, names,
+    v1alpha1::{ArchiveManifest, DynamoComponent},
+};
 use bytes::Bytes;
 use controller_kit::{
     failure::ErrorType,
     pods::{JobWaits, PodDiagnostics},
     pull_secrets::DATA_KEY,
     read::{Interruption, find, read},
-    store::{Packed, Store},
+    store::{Key, Packed, Store},
 };
-use http::{Method, Request};
+use http::{Method, Request, Uri};
 use jiff::Timestamp;
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -31,7 +37,8 @@ use super::{
     defaults::{CONFIG_MAP, Defaults},
     image::{image, is_known, source, was_built_by, was_found},
     job::{self, docker_secret},
-    model::{Observed, Obstacle, has_failed, has_succeeded},
+    manifest::{self, ReadSlots},
+    model::{ManifestRead, Observed, Obstacle, has_failed, has_succeeded},
     settings::BuildSettings,
 };
 
@@ -59,6 +66,8 @@ pub struct Observer {
     pub outbound: Outbound,
     /// For registries.
     pub registries: Registries,
+    /// Limits reads of manifests.
+    pub manifests: ReadSlots,
     /// Diagnoses pods that do not start.
     pub pods: PodDiagnostics<Diagnosis>,
 }
@@ -84,6 +93,7 @@ impl Observer {
             rendered: None,
             log: None,
             waits: JobWaits::default(),
+            manifest: ManifestRead::default(),
             job_name,
         };
         for packed in self.caches.jobs.children_of(&uid) {
@@ -99,6 +109,7 @@ impl Observer {
         if let Some(job) = &observed.job {
             observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
         }
+        observed.manifest = self.manifest(&observed.component).await;
         let Ok(named) = named else { return Ok(observed) };
         let built = observed.job.as_ref().is_some_and(has_succeeded);
         if observed.job.is_none() || built {
@@ -221,6 +232,46 @@ impl Observer {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let found = read(|| format!("read ConfigMap {namespace}/{CONFIG_MAP}"), api.get_opt(CONFIG_MAP)).await?;
         Ok(Defaults::read(&found.and_then(|found| found.data).unwrap_or_default()))
+    }
+
+    /// Reads the manifest of the archive, if it is due.
+    async fn manifest(&self, component: &DynamoComponent) -> ManifestRead {
+        if !manifest::is_due(component) {
+            return ManifestRead::default();
+        }
+        let (key, generation) = (Key::of(component), component.metadata.generation);
+        let _slot = match self.manifests.try_acquire(&key, generation, Instant::now()) {
+            Ok(slot) => slot,
+            Err(pause) => return ManifestRead { outcome: None, retry_after: Some(pause) },
+        };
+        let outcome = self.read_manifest(component).await;
+        let mut retry_after = None;
+        match &outcome {
+            Err(Obstacle::Unreachable(_)) => {
+                retry_after = Some(self.manifests.failed(&key, generation, Instant::now()));
+            }
+            _ => self.manifests.clear(&key),
+        }
+        ManifestRead { outcome: Some(outcome), retry_after }
+    }
+
+    async fn read_manifest(&self, component: &DynamoComponent) -> Result<ArchiveManifest, Obstacle> {
+        // A missing setting is no property of the generation.
+        let address = self.download(component).await.map_err(|obstacle| match obstacle {
+            Obstacle::Invalid(text) => Obstacle::Blocked(text),
+            other => other,
+        })?;
+        manifest::check_scheme(&address)?;
+        // The query may hold a signature.
+        let shown = without_login(address.split('?').next().unwrap_or_default());
+        let uri: Uri = address.parse().map_err(|error| Obstacle::Invalid(format!("archive {shown}: {error}")))?;
+        let store: Option<Uri> = self.settings.api_store.as_ref().and_then(|store| store.parse().ok());
+        let client =
+            match store.is_some_and(|store| (store.scheme(), store.authority()) == (uri.scheme(), uri.authority())) {
+                true => self.outbound.clone(),
+                false => self.outbound.clone().only_outside(&self.registries.barred),
+            };
+        manifest::read(&client, &uri, &shown).await
     }
 
     /// Address of the archive: of the spec, or of the API store.

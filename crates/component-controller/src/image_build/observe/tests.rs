@@ -31,6 +31,7 @@ fn observer(api_store: &str) -> Observer {
         settings: Arc::new(settings),
         outbound: Outbound::new(&outbound::Trust::default()).unwrap(),
         registries: Registries::default(),
+        manifests: ReadSlots::default(),
         pods: PodDiagnostics::new(client),
     }
 }
@@ -58,6 +59,101 @@ async fn the_api_store_says_where_the_archive_is() {
     assert_eq!(place("chat:v2").await, Ok("s3://b/k".to_owned()));
     let Err(Obstacle::Unreachable(why)) = place("chat:v3").await else { panic!("it answers 404") };
     assert!(why.contains("404") && !why.contains("secret"), "conditions show no password: {why}");
+}
+
+/// A tar file with a manifest, as text.
+fn archive() -> String {
+    let manifest = b"service: graphs.agg:Frontend\nservices:\n- name: Frontend\n";
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(manifest.len() as u64);
+    archive.append_data(&mut header, "./dynamo.yaml", manifest.as_slice()).unwrap();
+    String::from_utf8(archive.into_inner().unwrap()).unwrap()
+}
+
+fn asking(version: &str) -> DynamoComponent {
+    let spec = DynamoComponentSpec { dynamo_component: format!("chat:{version}"), ..Default::default() };
+    let mut component = DynamoComponent::new(version, spec);
+    component.metadata.generation = Some(1);
+    component.metadata.annotations = Some([(annotations::READ_MANIFEST.to_owned(), "true".to_owned())].into());
+    component
+}
+
+#[tokio::test]
+async fn the_manifest_is_read_from_the_archive_where_a_graph_asks_for_it() {
+    let host = server(|method, path| {
+        let path = path.trim_start_matches("/api/v1/dynamo_components/chat/versions/");
+        match (method, path) {
+            ("GET", "v1" | "v2") => (200, "{}".to_owned()),
+            ("GET", "v1/download") => (200, archive()),
+            ("GET", "v2/download") => (200, "no archive".repeat(100)),
+            ("GET", "v3") => (200, r#"{"transmission_strategy":"presigned_url"}"#.to_owned()),
+            ("PATCH", _) => (200, r#"{"presigned_download_url":"http://127.0.0.1:1/x?signature=secret"}"#.to_owned()),
+            _ => (404, String::new()),
+        }
+    })
+    .await;
+    let observer = observer(&host);
+    let read = async |version: &str| observer.manifest(&asking(version)).await;
+    let mut plain = asking("v1");
+    plain.metadata.annotations = None;
+    assert_eq!(observer.manifest(&plain).await, ManifestRead::default(), "no graph asks");
+
+    let ManifestRead { outcome: Some(Ok(manifest)), retry_after: None } = read("v1").await else { panic!("readable") };
+    assert_eq!((manifest.dynamo_tag.as_str(), manifest.services.len()), ("graphs.agg:Frontend", 1));
+
+    let invalid = read("v2").await;
+    assert!(matches!(&invalid.outcome, Some(Err(Obstacle::Invalid(_)))), "{invalid:?}");
+    assert_eq!(invalid.retry_after, None, "the archive does not change");
+    let inside = read("v3").await.outcome.unwrap().unwrap_err();
+    assert!(matches!(&inside, Obstacle::Blocked(_)) && !inside.message().contains("secret"), "{inside:?}");
+
+    let absent = read("v4").await;
+    assert!(matches!(&absent.outcome, Some(Err(Obstacle::Unreachable(_)))), "{absent:?}");
+    let paused = read("v4").await;
+    assert!(absent.retry_after.is_some() && paused.retry_after.is_some());
+    assert_eq!(paused.outcome, None, "no request within the pause");
+
+    let mut elsewhere = asking("v1");
+    elsewhere.spec.download_url = Some("s3://b/k".to_owned());
+    assert!(matches!(observer.manifest(&elsewhere).await.outcome, Some(Err(Obstacle::Blocked(_)))));
+}
+
+#[test]
+fn a_manifest_is_read_once_for_each_generation() {
+    for (generation, status, reason, due) in [
+        (1, "True", "Reconciling", false),
+        (2, "True", "Reconciling", true),
+        (1, "False", "InvalidSpec", false),
+        (1, "False", "Unreachable", true),
+        (1, "False", "Blocked", true),
+    ] {
+        let mut component = asking("v1");
+        component.metadata.generation = Some(generation);
+        let manifest = (status == "True").then(|| json!({ "dynamoTag": "m:S", "services": [] }));
+        let read = json!({ "manifest": manifest, "conditions": [{ "type": "ManifestRead", "status": status, "reason": reason, "message": "",
+            "observedGeneration": 1, "lastTransitionTime": "2025-07-01T00:00:00Z" }] });
+        component.status = Some(serde_json::from_value(read).unwrap());
+        assert_eq!(manifest::is_due(&component), due, "{generation} {status} {reason}");
+        component.status.as_mut().unwrap().manifest = None;
+        assert!(status == "False" || manifest::is_due(&component), "the manifest was not stored");
+    }
+}
+
+#[test]
+fn one_manifest_of_a_namespace_is_read_at_a_time() {
+    let (slots, now) = (ReadSlots::default(), Instant::now());
+    let key = |namespace: &str, name: &str| Key::new(namespace, name);
+    let first = slots.try_acquire(&key("a", "x"), None, now).unwrap();
+    assert!(slots.try_acquire(&key("a", "y"), None, now).is_err());
+    let others = ["b", "c", "d"].map(|namespace| slots.try_acquire(&key(namespace, "x"), None, now).unwrap());
+    assert!(slots.try_acquire(&key("e", "x"), None, now).is_err(), "four in all");
+    drop((first, others));
+    assert!(slots.try_acquire(&key("a", "y"), None, now).is_ok());
+    let pause = slots.failed(&key("a", "y"), Some(1), now);
+    assert_eq!(slots.try_acquire(&key("a", "y"), Some(1), now).unwrap_err(), pause);
+    assert!(slots.try_acquire(&key("a", "y"), Some(2), now).is_ok(), "another spec is read at once");
+    assert!(slots.failed(&key("a", "y"), Some(1), now) > pause, "pauses grow");
 }
 
 /// In a registry that lets nodes in by who they are, the operator sees nothing.

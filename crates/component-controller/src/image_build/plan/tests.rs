@@ -24,6 +24,7 @@ fn at(text: &str) -> Timestamp {
 
 fn observed() -> Observed {
     Observed {
+        manifest: Default::default(),
         component: DynamoComponent::new("c", Default::default()),
         image: Ok("r/i:t".to_owned()),
         exists: Some(Ok(false)),

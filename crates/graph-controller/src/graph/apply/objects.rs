@@ -2,9 +2,11 @@
 //!
 //! What pods mount or run under comes before them, the rest beside them; rights are a chain of their own.
 
-use api_types::v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter;
+use api_types::{
+    annotations, labels, v1alpha1::DynamoComponent, v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter,
+};
 use controller_kit::{
-    apply::{Desired, Error, ObjectId},
+    apply::{Desired, Error, MetadataPatch, ObjectId},
     failure::Class,
     store::{Key, Packed, Store},
 };
@@ -38,8 +40,9 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     // Pods look for each other by these names as soon as they start.
     let services = writer.write_all(&caches.services, &objects.services);
     let storage = objects.volumes.iter().map(|claim| volume(writer, claim));
+    let manifests = objects.manifest_of.iter().map(|build| manifest(writer, build));
     let models = objects.model_services.iter().map(|service| model_service(writer, caches, service));
-    let (builds, mut tally, shared, config_maps, claims, services, storage, models) = join!(
+    let (builds, mut tally, shared, config_maps, claims, services, storage, models, manifests) = join!(
         builds,
         accounts,
         bounded(shared.collect()),
@@ -47,7 +50,8 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
         claims,
         services,
         bounded(storage.collect()),
-        bounded(models.collect())
+        bounded(models.collect()),
+        bounded(manifests.collect())
     );
     tally.add(shared.into_iter().collect());
     let mut named = objects.account.iter().chain(objects.shared_accounts.iter().map(|shared| &shared.account));
@@ -55,7 +59,7 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     for other in [builds, config_maps, claims, services] {
         tally.add(other);
     }
-    tally.add(storage.into_iter().chain(models).collect());
+    tally.add(storage.into_iter().chain(models).chain(manifests).collect());
     (tally, accounts_exist)
 }
 
@@ -153,6 +157,12 @@ async fn model_service(writer: Writer<'_>, caches: &Caches, wanted: &Service) ->
         Err(error) if error.class() == Class::Foreign => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Asks for the manifest in the archive of a DynamoComponent that another owner made.
+async fn manifest(writer: Writer<'_>, build: &DynamoComponent) -> Waits {
+    let patch = MetadataPatch::default().annotation(annotations::READ_MANIFEST, Some(labels::TRUE));
+    writer.applier.patch_metadata(build, writer.uid(), &patch).await.map(|_| None)
 }
 
 /// Makes a claim that is missing, if that is wanted. What is there stays as it is: it holds data.

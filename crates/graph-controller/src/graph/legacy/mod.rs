@@ -4,6 +4,8 @@
 //! The component controller builds the image for a DynamoComponent. Until it is built only replicas change; what serves
 //! keeps serving.
 
+mod manifest;
+
 use std::collections::BTreeMap;
 
 use api_types::{
@@ -35,20 +37,28 @@ pub fn translate(
     graph: &DynamoGraphDeployment,
     live: Option<&DynamoComponent>,
 ) -> Result<Option<(DynamoGraphDeploymentSpec, LegacyResources)>, Obstacle> {
-    let Some(said) = PreservedGraph::of(graph.annotations()) else { return Ok(None) };
+    let Some(mut said) = PreservedGraph::of(graph.annotations()) else { return Ok(None) };
     let (mut spec, mut legacy, mut problems) = (graph.spec.clone(), LegacyResources::default(), Vec::new());
     let is_run = spec.components.is_empty() || !spec.components.iter().all(names_image);
-    if let Some(source) = said.source.as_ref().filter(|_| is_run) {
-        check(source, &spec, &mut problems);
-        legacy.build = build(graph, source, live);
-        let running = legacy::image(&names::dynamo_component(source), live).or_source(source);
-        legacy.awaited = running.awaited.map(refuse);
+    if let Some(source) = said.source.clone().filter(|_| is_run) {
+        let name = names::dynamo_component(&source);
+        problems.extend(legacy::check_source(&source).err());
+        let manifest = manifest::is_needed(&spec, &said).then(|| manifest::of(&name, live));
+        if let Some(Ok(manifest)) = &manifest {
+            problems.extend(manifest::complete(&mut spec, &mut said, manifest));
+        }
+        legacy.build = build(graph, &source, manifest.is_some(), live);
+        legacy.manifest_of = manifest::to_ask(live, legacy.build.as_ref()).filter(|_| manifest.is_some()).cloned();
+        let running = legacy::image(&name, live).or_source(&source);
+        let has_manifest = manifest.is_some();
+        let unread = manifest.and_then(Result::err);
+        legacy.awaited = manifest::first_obstacle(unread, running.awaited).map(refuse);
         let env = spec.env.clone().unwrap_or_default();
         for component in spec.components.iter_mut().filter(|component| !names_image(component)) {
             let said = said.services.get(&component.name).cloned().unwrap_or_default();
             use_image(component, &said, &running.image, &env);
             pull_with(component, &running.pull_secrets);
-            problems.extend(configure(component, &env));
+            problems.extend(configure(component, &env, has_manifest));
         }
     }
     for component in &mut spec.components {
@@ -82,17 +92,10 @@ pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraph
     if problems.is_empty() { Ok(Some(spec)) } else { Err(Obstacle::of_violations(&problems)) }
 }
 
-fn check(source: &str, spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violation>) {
-    problems.extend(legacy::check_source(source).err());
-    if spec.components.is_empty() {
-        let problem = "names no service, and the manifest in the archive is not read";
-        problems.push(Violation::new("spec.services", "", problem, "name each service that shall run"));
-    }
-}
-
-/// Configures a component that runs a built image. Returns its violations.
-fn configure(component: &mut ComponentSpec, env: &[EnvVar]) -> Vec<Violation> {
-    let checked = [legacy::configure(component, env), legacy::check_told(component, "service")];
+/// Configures a component that runs a built image. Returns its violations. A manifest may say what it runs.
+fn configure(component: &mut ComponentSpec, env: &[EnvVar], has_manifest: bool) -> Vec<Violation> {
+    let configured = legacy::configure(component, env);
+    let checked = [configured, if has_manifest { Ok(()) } else { legacy::check_told(component, "service") }];
     checked.into_iter().filter_map(Result::err).map(|mistake| below(mistake, &component.name, "")).collect()
 }
 
@@ -108,8 +111,14 @@ fn refuse(awaited: Awaited) -> Obstacle {
     }
 }
 
-/// The DynamoComponent of the graph; `None` if another object owns the live one, which is then used unchanged.
-fn build(graph: &DynamoGraphDeployment, source: &str, live: Option<&DynamoComponent>) -> Option<DynamoComponent> {
+/// The DynamoComponent of the graph, with a request for the manifest if one is needed; `None` if another object owns
+/// the live one, whose spec is then used unchanged.
+fn build(
+    graph: &DynamoGraphDeployment,
+    source: &str,
+    reads_manifest: bool,
+    live: Option<&DynamoComponent>,
+) -> Option<DynamoComponent> {
     let is_ours = |live: &DynamoComponent| {
         controller_owner(live).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
     };
@@ -122,7 +131,8 @@ fn build(graph: &DynamoGraphDeployment, source: &str, live: Option<&DynamoCompon
     build.metadata.labels = Some([(labels::GRAPH.to_owned(), names::label_value(&graph.name_any()))].into());
     let handed_on =
         HANDED_ON.into_iter().filter_map(|key| Some((key.to_owned(), graph.annotations().get(key)?.clone())));
-    build.metadata.annotations = Some(handed_on.collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
+    let asks = reads_manifest.then(|| (annotations::READ_MANIFEST.to_owned(), labels::TRUE.to_owned()));
+    build.metadata.annotations = Some(handed_on.chain(asks).collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
     Some(build)
 }
 

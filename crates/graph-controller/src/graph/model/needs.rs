@@ -93,6 +93,8 @@ pub struct LegacyResources {
     /// The DynamoComponent that builds the image, without owner; none if no image is built, or by one that is not the
     /// graph's.
     pub build: Option<DynamoComponent>,
+    /// A DynamoComponent that is not the graph's, of whose archive the manifest is still to be asked for.
+    pub manifest_of: Option<DynamoComponent>,
     /// Volumes of single components.
     pub claims: Vec<PreservedClaim>,
     /// Why the image is not built yet.

@@ -111,6 +111,8 @@ pub struct Objects {
     pub virtual_services: Vec<VirtualService>,
     /// Services of base models on Grove, which several graphs may share.
     pub model_services: Vec<Service>,
+    /// A DynamoComponent of another owner of whose archive the manifest is to be asked for.
+    pub manifest_of: Option<DynamoComponent>,
     /// The build of the graph's image, if it is the graph's own.
     pub build: Option<DynamoComponent>,
 }

@@ -32,6 +32,7 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
         pool: endpoint_picker::pool(graph),
         destination_rule: endpoint_picker::destination_rule(graph),
         adapters: adapters(graph, observed),
+        manifest_of: observed.legacy.manifest_of.clone(),
         build: observed.legacy.build.clone(),
         ..Objects::default()
     };

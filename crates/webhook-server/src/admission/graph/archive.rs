@@ -22,16 +22,27 @@ pub(super) fn graph(spec: &Node<'_>, out: &mut Findings) {
     let sources = ["dynamoComponent", "dynamoGraph"].map(|field| spec.field(field));
     let Some(source) = sources.iter().find(|source| !source.text().is_empty()) else { return };
     let services = spec.field("services");
-    out.warn(format!(
-        "{}: the manifest in the archive is not read; what it says of a service (workers, resources, envs, http_exposed) has no \
-         effect unless it stands in {}, too",
-        source.path(),
-        services.path()
-    ));
+    let mut named = services.entries().filter(|(_, service)| service.is_set()).peekable();
+    if named.peek().is_some() && named.all(|(_, service)| says_what_it_runs(&service)) {
+        out.warn(format!(
+            "{}: the manifest in the archive is not read, because each service says what it runs; set workers, resources and envs \
+             of the manifest in {}",
+            source.path(),
+            services.path()
+        ));
+    }
     configuration(spec, out);
     for (_, service) in services.entries() {
         component(&service, out);
     }
+}
+
+/// Whether a service of a graph needs no manifest.
+fn says_what_it_runs(service: &Node<'_>) -> bool {
+    let main = service.field("extraPodSpec").field("mainContainer");
+    ["dynamoTag", "componentType"].into_iter().any(|field| !service.field(field).text().is_empty())
+        || !main.field("image").text().is_empty()
+        || ["command", "args"].into_iter().any(|field| main.field(field).items().next().is_some())
 }
 
 /// Tells of a component in v1alpha1 whose image is built from an archive.

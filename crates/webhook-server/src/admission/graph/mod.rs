@@ -48,7 +48,8 @@ pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out:
         out.forbidden(&priority, reason);
     }
     let components = graph.components();
-    if components.is_empty() {
+    // The manifest in an archive may name them.
+    if components.is_empty() && !graph.is_built() {
         out.required(&spec.field("components"), "add at least one component");
     }
     if pathway.is_grove() {
