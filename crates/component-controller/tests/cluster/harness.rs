@@ -40,6 +40,8 @@ pub const NAME_OF_COMPONENT: &str = "chat-worker";
 pub struct Harness {
     pub namespace: String,
     pub client: Client,
+    /// The API store that the controller asks, from its next start on.
+    pub api_store: Option<String>,
     context: Context,
     controller: Option<JoinHandle<()>>,
     // Dropped last: the namespace goes when the controller has been told to stop.
@@ -81,7 +83,7 @@ impl Harness {
             shutdown: Shutdown::manual(),
             concurrency: 4,
         };
-        Self { namespace, client, context, controller: None, _guard: guard }
+        Self { namespace, client, api_store: None, context, controller: None, _guard: guard }
     }
 
     /// The settings of the controller, as long as it is not started.
@@ -102,11 +104,12 @@ impl Harness {
     /// Starts the controller.
     pub fn start(&mut self) {
         self.context.shutdown = Shutdown::manual();
-        let (context, namespace) = (self.context.clone(), self.namespace.clone());
+        let (context, namespace, store) = (self.context.clone(), self.namespace.clone(), self.api_store.clone());
         self.controller = Some(tokio::spawn(async move {
             // The registries of the tests listen inside this machine, without TLS.
             let set = |name: &str| match name {
                 "DOCKER_REGISTRY_INSECURE_HOSTS" => Some("127.0.0.1".to_owned()),
+                "API_STORE_ENDPOINT" => store.clone(),
                 "DYNAMO_IMAGE_BUILDER_NAMESPACE" => Some(namespace.clone()),
                 _ => None,
             };

@@ -1,6 +1,12 @@
 //! Images of DynamoComponents: looked for in a registry, and built where it has none.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use api_types::v1alpha1::DynamoComponent;
 use axum::{Router, extract::Request, http::StatusCode, routing::any};
@@ -221,4 +227,50 @@ async fn a_build_that_cannot_start_says_why_and_has_a_deadline() {
     wait::until("the build to say what it waits for", LIMIT, look).await.unwrap();
     let deadline = jobs(&bed).await.first().and_then(|job| job.spec.as_ref()?.active_deadline_seconds);
     assert_eq!(deadline, Some(7200));
+}
+
+/// An API store with one archive, and how often it was downloaded.
+async fn api_store(manifest: &'static str) -> (String, Arc<AtomicUsize>) {
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(manifest.len() as u64);
+    archive.append_data(&mut header, "dynamo.yaml", manifest.as_bytes()).unwrap();
+    let archive = archive.into_inner().unwrap();
+    let downloads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&downloads);
+    let answer = any(move |request: Request| {
+        let is_archive = request.uri().path().ends_with("/download");
+        counted.fetch_add(usize::from(is_archive), Ordering::SeqCst);
+        let body = if is_archive { archive.clone() } else { b"{}".to_vec() };
+        async move { body }
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let serving = axum::serve(listener, Router::new().fallback(answer));
+    tokio::spawn(async move { serving.await });
+    (address, downloads)
+}
+
+#[tokio::test]
+async fn the_manifest_of_an_archive_is_read_once_into_the_status() {
+    let manifest =
+        "service: graphs.agg:Frontend\nservices:\n- name: Frontend\n  config: {workers: 2, resources: {gpu: 1}}\n";
+    let (store, downloads) = api_store(manifest).await;
+    let mut bed = Harness::without_controller("manifest").await;
+    bed.api_store = Some(store);
+    bed.start();
+    let component = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponent",
+        "metadata": { "name": "chat", "annotations": {
+            "nvidia.com/force-build-image": "true", "nvidia.com/read-archive-manifest": "true" } },
+        "spec": { "dynamoComponent": "chat:v1", "image": "registry.example/chat:v1" },
+    });
+    bed.apply::<DynamoComponent>(&component).await;
+    until(&bed, "chat", "ManifestRead", "True").await;
+    // Several passes later.
+    let built = until(&bed, "chat", "DynamoComponentAvailable", "True").await;
+    let expected = json!({ "dynamoTag": "graphs.agg:Frontend", "services": [
+        { "name": "Frontend", "workers": 2, "resources": { "nvidia.com/gpu": "1" } } ] });
+    assert_eq!(serde_json::to_value(built.status.unwrap().manifest).unwrap(), expected);
+    assert_eq!(downloads.load(Ordering::SeqCst), 1);
 }
