@@ -1,11 +1,11 @@
-//! What this process may do, as data. The role of its ServiceAccount is made from this list.
+//! Rights of the process. The role of its ServiceAccount is generated from them.
 
 use controller_kit::{
     access::{Access, NamedAccess, Verb},
     scope::MARKER_LEASE,
 };
 
-/// Every right of the process, and why it needs it. All of them hold in one namespace.
+/// Every right of the process, with the reason. All of them are in one namespace.
 pub const ACCESS: &[Access] = &[
     Access {
         group: "coordination.k8s.io",

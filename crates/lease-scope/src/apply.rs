@@ -1,4 +1,4 @@
-//! The marker Lease and the install's Deployments on the API server.
+//! Reads and writes the marker Lease, and reads the Deployments of the install.
 
 use std::{future::Future, time::Duration};
 
@@ -13,15 +13,15 @@ use kube::{
 };
 use tokio::time::timeout;
 
-use crate::decide::Sibling;
+use crate::plan::Sibling;
 
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// What the API server answered.
+    /// The response of the API server.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// It did not answer.
+    /// No response in time.
     #[error("the API server did not answer in {} ms", .0.as_millis())]
     Timeout(Duration),
 }
@@ -35,7 +35,7 @@ pub(crate) struct MarkerLease {
     pub(crate) owner: String,
     pub(crate) version: String,
     pub(crate) duration: Duration,
-    /// Longest time for one request: shorter than the time between two renewals.
+    /// Time limit of one request, shorter than the time between two renewals.
     pub(crate) patience: Duration,
 }
 
@@ -44,7 +44,7 @@ impl MarkerLease {
         self.within(self.leases.get_opt(MARKER_LEASE)).await
     }
 
-    /// The Deployments of the install, this process's own excepted: it becomes ready by holding the marker.
+    /// The Deployments of the install except that of this process, which becomes ready when it holds the marker.
     pub(crate) async fn siblings(&self) -> Result<Vec<Sibling>, Error> {
         let all = self.within(self.deployments.list(&ListParams::default().labels(&self.siblings))).await?;
         Ok(all
@@ -64,19 +64,19 @@ impl MarkerLease {
         self.within(self.leases.create(&PostParams::default(), &lease)).await
     }
 
-    /// Renews or takes over the marker as it was read; fails if somebody has written it since.
+    /// Renews or takes over the marker as it was read; fails if it was written since.
     pub(crate) async fn write(&self, lease: Lease) -> Result<Lease, Error> {
         let lease = self.claimed(lease);
         self.within(self.leases.replace(MARKER_LEASE, &PostParams::default(), &lease)).await
     }
 
-    /// Tells the processes of the install to stop; fails if the marker has been written since we wrote it.
+    /// Signals the processes of the install to stop; fails if the marker was written by another process since.
     pub(crate) async fn release(&self, mut lease: Lease) -> Result<Lease, Error> {
         Marker::release(&mut lease, &self.owner, Timestamp::now());
         self.within(self.leases.replace(MARKER_LEASE, &PostParams::default(), &lease)).await
     }
 
-    /// Deletes the marker as we wrote it last, and nothing that came after.
+    /// Deletes the marker if it is the one that this process wrote last.
     pub(crate) async fn delete(&self, lease: &Lease) -> Result<(), Error> {
         let preconditions = Preconditions { resource_version: lease.resource_version(), uid: lease.uid() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
@@ -100,7 +100,7 @@ impl MarkerLease {
     }
 }
 
-/// Whether a Deployment serves with its present spec: what the controller of Deployments calls available.
+/// Whether a Deployment is available with its present spec.
 fn available(deployment: &Deployment) -> bool {
     let Some(status) = &deployment.status else { return false };
     let is_available = status.conditions.iter().flatten().any(|c| c.type_ == "Available" && c.status == "True");

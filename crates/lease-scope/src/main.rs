@@ -9,7 +9,7 @@ use controller_kit::{
 };
 use lease_scope::access;
 
-/// Marks the namespace of a namespace-restricted install as its own, so that cluster-wide operators leave it alone.
+/// Marks the namespace of a namespace-restricted install, so that cluster-wide operators skip it.
 #[derive(Parser)]
 #[command(name = "lease-scope", version)]
 struct Args {

@@ -1,4 +1,4 @@
-//! The loop: look, decide, write; at the end, give the marker back if the install goes.
+//! The loop: observe, plan, apply; at the end, release the marker if the install is removed.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use tracing::{info, warn};
 
 use crate::{
     apply::{Error, MarkerLease},
-    decide::{Observed, Step, by_install, by_marker, goes},
+    plan::{Observed, Step, by_install, by_marker, goes},
 };
 
-/// How long the process may take to end: the marker is given back meanwhile.
+/// Time limit of the shutdown, in which the marker is released.
 pub const GRACE: Duration = RELEASE_WAIT.saturating_add(Duration::from_secs(5));
 
-/// What the process is told beside the configuration file.
+/// Arguments beside the configuration file.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Config {
     /// Namespace of the install's Deployments; default: the namespace that is marked
@@ -40,13 +40,13 @@ pub struct Config {
     pub operator_version: String,
 }
 
-/// Why the process cannot work.
+/// Errors of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// There is nothing to mark.
+    /// No namespace is configured.
     #[error("no namespace to mark; set namespace.restricted in the configuration, or --namespace")]
     NoNamespace,
-    /// Siblings could not tell our marker from another install's.
+    /// The other processes could not distinguish this marker from another install's.
     #[error(
         "no owner for the marker; set namespace.scope.owner in the configuration, the same for all processes of the install"
     )]
@@ -64,10 +64,10 @@ pub enum ConfigError {
     },
 }
 
-/// Marks the namespace until the process is told to stop.
+/// Marks the namespace until shutdown.
 ///
 /// # Errors
-/// If the configuration cannot work. What goes wrong with the API server is logged and tried again.
+/// If the configuration is invalid. Failed requests are logged and retried.
 pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
     let Scope::Namespace(namespace) = &context.scope else { return Err(ConfigError::NoNamespace) };
     let times = &context.settings.namespace.scope;
@@ -75,7 +75,7 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
     if interval.is_zero() || interval >= duration || duration.subsec_nanos() != 0 {
         return Err(ConfigError::Times { interval, duration });
     }
-    // Siblings stop a while before a marker expires, and one renewal may come late.
+    // The other processes stop some time before a marker expires, and one renewal may be late.
     let interval = interval.min(duration / 2);
     if times.owner.is_empty() {
         return Err(ConfigError::NoOwner);
@@ -112,9 +112,9 @@ struct Keeper {
     /// Time between two renewals.
     interval: Duration,
     markers: Markers,
-    /// The marker as we wrote it last.
+    /// The marker as this process wrote it last.
     held: Option<Lease>,
-    /// What was done last, to log what changes and not what stays.
+    /// The last step; only changes are logged.
     last: Option<Step>,
     failed: bool,
     gate: Gate,
@@ -131,12 +131,12 @@ impl Keeper {
                 }
                 self.last = Some(step);
             }
-            Err(error) => warn!(namespace = self.namespace, %error, "cannot keep the marker; trying again"),
+            Err(error) => warn!(namespace = self.namespace, %error, "failed to renew the marker; retrying"),
         }
         if self.is_kept() { self.gate.open() } else { self.gate.close() }
     }
 
-    /// Whether the marker is ours, and this replica or another one renews it.
+    /// Whether the install holds the marker, and which replica renews it.
     fn is_kept(&self) -> bool {
         let marker = self.markers.kept(&self.namespace, Instant::now());
         marker.is_some_and(|marker| marker.owner.as_deref() == Some(&self.lease.owner))
@@ -148,7 +148,7 @@ impl Keeper {
         let marker = live.as_ref().and_then(Marker::of);
         self.held.take_if(|held| Marker::of(held) != marker);
         self.markers.observe(&self.namespace, marker, asked);
-        // What changes from now on was written while this process ran.
+        // Later changes were written while this process ran.
         self.markers.settle();
         let (markers, overdue) = (&self.markers, self.interval + self.interval / 2);
         let observed = Observed { held: self.held.is_some(), markers, namespace: &self.namespace, overdue };
@@ -170,7 +170,7 @@ impl Keeper {
         Ok(step)
     }
 
-    /// Who waits, or could not renew, looks often, so that the namespace is without an operator for no longer than needed.
+    /// The pause is short while the marker is not held or was not renewed, so that the namespace gets an operator soon.
     fn pause(&self) -> Duration {
         let renews = self.held.is_some() && !self.failed;
         if renews { self.interval } else { self.interval.min(Duration::from_secs(1)) }
@@ -179,9 +179,9 @@ impl Keeper {
     fn say(&self, step: &Step) {
         let namespace = &self.namespace;
         match step {
-            Step::Create | Step::TakeOver => info!(namespace, owner = self.lease.owner, "marked the namespace as ours"),
-            Step::Renew => info!(namespace, "keeping the marker"),
-            Step::StandBy => info!(namespace, "another replica keeps the marker"),
+            Step::Create | Step::TakeOver => info!(namespace, owner = self.lease.owner, "marked the namespace"),
+            Step::Renew => info!(namespace, "renewed the marker"),
+            Step::StandBy => info!(namespace, "another replica renews the marker"),
             Step::Refused { holder, owner } => warn!(
                 namespace,
                 holder,
@@ -192,27 +192,27 @@ impl Keeper {
         }
     }
 
-    /// Leaves the marker to the successor, or gives it back if the whole install goes.
+    /// Leaves the marker to the successor, or releases it if the whole install is removed.
     async fn end(mut self) {
         let Some(lease) = self.held.take() else { return };
         let namespace = &self.namespace;
         match self.lease.siblings().await {
             Ok(siblings) if goes(&siblings) => match self.give_back(lease).await {
-                Ok(()) => info!(namespace, "gave the namespace back"),
-                Err(error) => warn!(namespace, %error, "cannot give the marker back; it expires by itself"),
+                Ok(()) => info!(namespace, "released the namespace"),
+                Err(error) => warn!(namespace, %error, "failed to release the marker; it expires"),
             },
             Ok(_) => info!(namespace, "left the marker to the successor"),
             Err(error) => {
-                warn!(namespace, %error, "cannot list the rest of the install; left the marker, which expires")
+                warn!(namespace, %error, "failed to list the Deployments of the install; left the marker, which expires")
             }
         }
     }
 
-    /// Stops the processes of the install, keeps others out until their last requests have ended, and deletes the marker.
+    /// Stops the processes of the install, holds the marker until their last requests have ended, and deletes it.
     async fn give_back(&self, lease: Lease) -> Result<(), Error> {
         let end = Instant::now() + RELEASE_WAIT;
         let mut lease = self.lease.release(lease).await?;
-        info!(namespace = self.namespace, seconds = RELEASE_WAIT.as_secs(), "giving the namespace back");
+        info!(namespace = self.namespace, seconds = RELEASE_WAIT.as_secs(), "releasing the namespace");
         loop {
             let rest = end.saturating_duration_since(Instant::now());
             sleep(rest.min(self.interval)).await;

@@ -1,4 +1,4 @@
-//! What to do about the marker: no I/O and no clock.
+//! Plans what to do with the marker. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -9,39 +9,39 @@ use controller_kit::scope::Markers;
 pub(crate) struct Sibling {
     /// Its name.
     pub(crate) name: String,
-    /// Whether it serves with its present spec.
+    /// Whether it is available with its present spec.
     pub(crate) available: bool,
     /// Whether it is being deleted.
     pub(crate) goes: bool,
 }
 
-/// What to do now.
+/// What to do with the marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is no marker, and the install is complete: make it.
+    /// There is no marker, and the install is complete: create it.
     Create,
-    /// There is one that nobody keeps any more, and the install is complete: make it ours.
+    /// The marker expired, and the install is complete: take it over.
     TakeOver,
-    /// It is ours: renew it.
+    /// The install holds it: renew it.
     Renew,
     /// Another replica of this process renews it.
     StandBy,
-    /// Somebody else keeps it.
+    /// Another operator holds it.
     Refused {
-        /// As its Lease says.
+        /// The holder in its Lease.
         holder: String,
-        /// The install it belongs to; none for the Go operator's.
+        /// The install it belongs to; none for the upstream operator's.
         owner: Option<String>,
     },
     /// These Deployments of the install are not available yet; none at all were found if the list is empty.
     Incomplete(Vec<String>),
 }
 
-/// The marker as it was seen.
+/// The observed marker.
 pub(crate) struct Observed<'a> {
     /// Whether this process wrote it last.
     pub(crate) held: bool,
-    /// What is known of it.
+    /// Its content.
     pub(crate) markers: &'a Markers,
     /// The Lease's namespace.
     pub(crate) namespace: &'a str,
@@ -49,23 +49,23 @@ pub(crate) struct Observed<'a> {
     pub(crate) overdue: Duration,
 }
 
-/// Decides for the install `owner` by the marker alone; none if the rest of the install counts, too.
+/// Plans for the install `owner` by the marker alone; none if the Deployments of the install count, too.
 pub(crate) fn by_marker(observed: &Observed<'_>, owner: &str, now: Instant) -> Option<Step> {
     let marker = observed.markers.valid(observed.namespace, now)?;
     if marker.owner.as_deref() != Some(owner) {
         return Some(Step::Refused { holder: marker.holder.clone(), owner: marker.owner.clone() });
     }
-    // What is held is kept, also while a sibling is being rolled out.
+    // A marker that the install holds is kept while a Deployment of it is rolled out.
     if observed.held {
         return Some(Step::Renew);
     }
-    // What was found may be left of an earlier install, or of a process that died long ago, and what is given back is left of one
-    // that goes: it is renewed if there is an install to act on it.
+    // A marker may be left of an earlier install, of a process that died, or of an install that is being removed: it is renewed if
+    // the install is complete.
     let age = observed.markers.age(observed.namespace, now).filter(|_| !marker.releasing)?;
     Some(if age < observed.overdue { Step::StandBy } else { Step::TakeOver })
 }
 
-/// Decides about a marker that is not there, or is left, by the rest of the install.
+/// Plans for an absent or abandoned marker, by the Deployments of the install.
 pub(crate) fn by_install(exists: bool, siblings: &[Sibling]) -> Step {
     let missing: Vec<String> =
         siblings.iter().filter(|sibling| !sibling.available).map(|sibling| sibling.name.clone()).collect();
@@ -75,7 +75,7 @@ pub(crate) fn by_install(exists: bool, siblings: &[Sibling]) -> Step {
     if exists { Step::TakeOver } else { Step::Create }
 }
 
-/// Whether the whole install goes, and not this process alone.
+/// Whether the whole install is being removed, and not this process alone.
 pub(crate) fn goes(siblings: &[Sibling]) -> bool {
     siblings.iter().all(|sibling| sibling.goes)
 }
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(step(&left, true, &[true], now), Step::TakeOver);
     }
 
-    /// Found defect: there was one replica, and the marker went with it.
+    /// Defect: there was one replica, and the marker was deleted with it.
     #[test]
     fn a_second_replica_takes_over_before_the_marker_expires_even_while_a_sibling_is_down() {
         let (mut kept, start) = (Markers::default(), Instant::now());
