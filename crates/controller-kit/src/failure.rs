@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn api_errors_are_told_apart() {
+    fn api_errors_are_distinguished() {
         for (code, reason, expected, class) in [
             (404, "NotFound", ErrorType::NotFound, Class::Transient),
             (409, "AlreadyExists", ErrorType::AlreadyExists, Class::Transient),
