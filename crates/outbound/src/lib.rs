@@ -70,8 +70,8 @@ impl Outbound {
         self.send_within(request, limits, None).await
     }
 
-    /// Sends `request`, and passes on the body of the answer in pieces, until it ends or the receiver is gone. The body of an
-    /// answer that is no success is not read.
+    /// Sends `request`, and passes on the body of the answer in pieces, until it ends or the receiver is gone. The body
+    /// of an answer that is no success is not read.
     ///
     /// # Errors
     /// If the body does not end within the limits.

@@ -25,8 +25,8 @@ pub(super) fn graph(spec: &Node<'_>, out: &mut Findings) {
     let mut named = services.entries().filter(|(_, service)| service.is_set()).peekable();
     if named.peek().is_some() && named.all(|(_, service)| says_what_it_runs(&service)) {
         out.warn(format!(
-            "{}: the manifest in the archive is not read, because each service says what it runs; set workers, resources and envs \
-             of the manifest in {}",
+            "{}: the manifest in the archive is not read, because each service says what it runs; set workers, resources \
+             and envs of the manifest in {}",
             source.path(),
             services.path()
         ));
