@@ -99,7 +99,7 @@ pub(super) fn complete(
     let violation = |component: &ComponentSpec| {
         let field = format!("spec.services[{}]", component.name);
         let problem = "is no service of the manifest in the archive, and does not say what it runs";
-        Violation::new(&field, "", problem, &format!("name one of {}, or set dynamoTag", names.join(", ")))
+        Violation::new(&field, "", problem, format!("name one of {}, or set dynamoTag", names.join(", ")))
     };
     unknown.map(violation).collect()
 }
