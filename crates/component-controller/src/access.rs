@@ -5,7 +5,7 @@ use controller_kit::{
     claims, events, warnings,
 };
 use k8s_openapi::Resource;
-use workload::LeaderWorkerSet;
+use rendering::LeaderWorkerSet;
 
 use crate::{component::model::PodGroup, image_build::defaults::CONFIG_MAP};
 

@@ -4,7 +4,7 @@ use api_types::v1alpha1::DynamoCheckpoint;
 use controller_kit::store::{Key, Packed, Store, UnpackError};
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PersistentVolumeClaim};
 use kube::core::PartialObjectMeta;
-use workload::checkpoint::{CheckpointConfig, StorageLocation, checkpoint_id, storage_of_agents};
+use rendering::checkpoint::{CheckpointConfig, StorageLocation, checkpoint_id, storage_of_agents};
 
 /// The caches, and the configuration.
 #[derive(Clone)]

@@ -7,9 +7,9 @@ use k8s_openapi::api::resource::v1::{
     DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate,
 };
 use kube::Resource;
+use rendering::device_claims::{Claim, ClaimSource, DeviceClasses, GpuCountError, classes_of, count_gpus};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use workload::device_claims::{Claim, ClaimSource, DeviceClasses, GpuCountError, classes_of, count_gpus};
 
 use crate::{
     access::{Access, Verb},

@@ -21,9 +21,9 @@ use graph_controller::graph::{
 };
 use kit::{Case, differ};
 use kube::ResourceExt;
+use rendering::{WorkloadProvider, is_operators_program};
 use serde_json::{Value, json};
 use test_cluster::conformance_kit;
-use workload::{WorkloadProvider, is_operators_program};
 
 /// The configuration of the upstream operator's chart, under which the cases were recorded.
 fn settings() -> Settings {

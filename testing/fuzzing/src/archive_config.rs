@@ -12,8 +12,8 @@ use component_controller::{
     image_build::manifest::parse,
 };
 use graph_controller::graph::legacy::{configured, translate};
+use rendering::legacy::workers;
 use serde_json::{Value, json};
-use workload::legacy::workers;
 
 fn metadata(annotation: &str, kept: &str) -> Value {
     json!({ "name": "chat", "namespace": "team", "uid": "u", "annotations": { annotation: kept } })

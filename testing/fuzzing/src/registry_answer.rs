@@ -10,7 +10,7 @@ use component_controller::image_build::observe::{
     },
 };
 use http::{HeaderMap, HeaderValue, Response, Uri, header};
-use workload::{RegistryHost, RegistryHosts};
+use rendering::{RegistryHost, RegistryHosts};
 
 const ADDRESS: &str = "https://registry.example:5000/v2/team/chat/manifests/v1";
 

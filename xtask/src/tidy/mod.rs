@@ -22,7 +22,7 @@ use self::{
 };
 
 /// Crates that only compute; their normal dependencies hold nothing asynchronous.
-const PURE_CRATES: [&str; 2] = ["api-types", "workload"];
+const PURE_CRATES: [&str; 2] = ["api-types", "rendering"];
 /// Binaries that write to the API server.
 const CONTROLLERS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "webhook-server"];
 

@@ -87,7 +87,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl ComponentSpec {
-    /// Nodes per replica; 1 unless `multinode` is set. Never above the limit, which `workload::validate` reports.
+    /// Nodes per replica; 1 unless `multinode` is set. Never above the limit, which `rendering::validate` reports.
     pub fn node_count(&self) -> i32 {
         self.multinode.as_ref().map_or(1, |m| m.node_count.min(limits::NODES))
     }

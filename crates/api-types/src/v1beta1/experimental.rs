@@ -105,7 +105,7 @@ pub struct Failover {
 }
 
 impl Failover {
-    /// Standby engines, at least one and never above the limit, which `workload::validate` reports.
+    /// Standby engines, at least one and never above the limit, which `rendering::validate` reports.
     pub fn standbys(&self) -> i32 {
         self.num_shadows.clamp(1, limits::SHADOWS)
     }

@@ -8,8 +8,8 @@ use controller_kit::{
 };
 use k8s_openapi::api::batch::v1::Job;
 use kube::Resource;
+use rendering::checkpoint::artifact_version;
 use serde::Serialize;
-use workload::checkpoint::artifact_version;
 
 use super::{
     model::{Applied, CapturePhase, Cleanup, Observed, Plan},

@@ -3,8 +3,8 @@
 use api_types::{external::PodSnapshot, v1alpha1::DynamoCheckpoint};
 use controller_kit::pods::JobWaits;
 use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use rendering::checkpoint::{CheckpointConfig, CheckpointStorage, StorageLocation};
 use serde_json::{Value, json};
-use workload::checkpoint::{CheckpointConfig, CheckpointStorage, StorageLocation};
 
 use super::model::Observed;
 

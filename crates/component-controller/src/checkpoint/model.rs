@@ -7,7 +7,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::Resource;
-use workload::checkpoint::{CheckpointConfig, StorageLocation};
+use rendering::checkpoint::{CheckpointConfig, StorageLocation};
 
 /// A checkpoint, its children, and what they depend on, at one moment.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::core::PartialObjectMeta;
-use workload::{
+use rendering::{
     Diagnosis,
     checkpoint::{artifact_version, checkpoint_id, claims_of},
 };

@@ -8,7 +8,7 @@ use api_types::{
     v1beta1::DynamoComponentDeployment,
 };
 use kube::{Resource, ResourceExt};
-use workload::{
+use rendering::{
     Violation,
     legacy::{self, names_image, pull_with, use_image},
 };

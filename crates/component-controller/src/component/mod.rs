@@ -26,7 +26,7 @@ use controller_kit::{
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use workload::{Diagnosis, PodSettings};
+use rendering::{Diagnosis, PodSettings};
 
 use self::{
     model::{Applied, Blocked, Observed, Plan},

@@ -21,12 +21,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use kube::Resource;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
-use workload::{
+use rendering::{
     Diagnosis, LeaderWorkerSet, NotReady, PullSecretIndex, Readiness, Workload, checkpoint::CheckpointFacts,
     device_claims::GpuCountError,
 };
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 /// A component, its children, and what they depend on, at one moment.
 #[derive(Debug)]

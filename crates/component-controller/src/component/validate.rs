@@ -1,7 +1,7 @@
 //! Validates a component. Returns all violations in one message.
 
 use api_types::{conditions::component as reason, v1beta1::DynamoComponentDeployment};
-use workload::{
+use rendering::{
     LeaderWorkerSet, ValidatedComponent, Violation,
     checkpoint::{Start, start},
     device_claims::Claim,
@@ -53,7 +53,7 @@ pub fn validate_spec<'a>(
     component: &'a DynamoComponentDeployment,
     live: Option<&LeaderWorkerSet>,
 ) -> Result<ValidatedComponent<'a>, String> {
-    let valid = workload::validate(component).map_err(|violations| message(&violations))?;
+    let valid = rendering::validate(component).map_err(|violations| message(&violations))?;
     if WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet {
         let serves = live.and_then(|set| set.status.as_ref()).is_some_and(|status| status.ready_replicas > 0);
         validate_leader_worker_set(&valid, serves).map_err(|violations| message(&violations))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use api_types::v1alpha1::{ArchiveManifest, DynamoComponent};
 use controller_kit::pods::JobWaits;
 use k8s_openapi::api::batch::v1::Job;
-use workload::{Diagnosis, JobEnd};
+use rendering::{Diagnosis, JobEnd};
 
 /// A DynamoComponent, its image and its Jobs, at one moment.
 #[derive(Clone, Debug)]

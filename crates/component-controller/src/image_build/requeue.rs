@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_kit::controller::Action;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
-use workload::JobEnd;
+use rendering::JobEnd;
 
 use super::model::{Applied, BuildPhase, Observed};
 

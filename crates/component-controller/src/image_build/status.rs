@@ -126,7 +126,7 @@ fn progress(phase: &BuildPhase, message: String) -> Progress {
 mod tests {
     use api_types::v1alpha1::DynamoComponent;
     use controller_kit::{conditions::find, pods::JobWaits};
-    use workload::{Cause, Diagnosis};
+    use rendering::{Cause, Diagnosis};
 
     use super::*;
     use crate::image_build::{

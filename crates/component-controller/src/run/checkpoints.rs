@@ -12,7 +12,7 @@ use controller_kit::{
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Resource, core::PartialObjectMeta};
-use workload::checkpoint::checkpoint_id;
+use rendering::checkpoint::checkpoint_id;
 
 use crate::{
     NAME,

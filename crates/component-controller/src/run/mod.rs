@@ -36,7 +36,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::Resource;
-use workload::{LeaderWorkerSet, checkpoint::CheckpointConfig};
+use rendering::{LeaderWorkerSet, checkpoint::CheckpointConfig};
 
 use crate::{
     NAME,

@@ -14,8 +14,8 @@ use kube::{
     Api, Resource,
     api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy},
 };
+use rendering::LeaderWorkerSet;
 use serde_json::{Value, json};
-use workload::LeaderWorkerSet;
 
 use crate::harness::{Harness, NAME_OF_COMPONENT, component, condition, is_current, leader_worker_sets, uid, until};
 

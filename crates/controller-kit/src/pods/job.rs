@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-use workload::{Diagnosis, JobEnd};
+use rendering::{Diagnosis, JobEnd};
 
 use super::{PodDiagnostics, PodsOf};
 

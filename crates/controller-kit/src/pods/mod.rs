@@ -15,8 +15,8 @@ use std::{
 pub use job::JobWaits;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, api::ListParams};
+use rendering::{Diagnosis, diagnose, pod_being_created};
 use tracing::debug;
-use workload::{Diagnosis, diagnose, pod_being_created};
 
 use crate::{
     read::read,

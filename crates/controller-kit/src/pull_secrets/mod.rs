@@ -9,8 +9,8 @@ use std::{
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::watcher::Event;
+use rendering::{PullSecretIndex, RegistryHosts};
 use tracing::warn;
-use workload::{PullSecretIndex, RegistryHosts};
 
 pub use self::watch::{Following, follow};
 use crate::store::Key;

@@ -1,7 +1,7 @@
 //! Checkpoints of workers.
 
+use rendering::checkpoint::{CheckpointConfig, DEFAULT_SECCOMP_PROFILE, StorageSettings};
 use serde::Deserialize;
-use workload::checkpoint::{CheckpointConfig, DEFAULT_SECCOMP_PROFILE, StorageSettings};
 
 /// Checkpoints of workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

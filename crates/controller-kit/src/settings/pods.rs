@@ -1,6 +1,6 @@
 //! What of the configuration reaches pods.
 
-use workload::{DiscoveryBackend, ExposureSettings, PodSettings};
+use rendering::{DiscoveryBackend, ExposureSettings, PodSettings};
 
 use super::OperatorConfiguration;
 

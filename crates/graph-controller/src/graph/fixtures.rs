@@ -11,8 +11,8 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::ResourceExt;
+use rendering::WorkloadProvider;
 use serde_json::{Value, json};
-use workload::WorkloadProvider;
 
 use crate::graph::{
     model::{Cached, Observed, Served, ValidGraph, ValidationContext},

@@ -7,7 +7,7 @@ use api_types::{
     v1beta1::{ComponentReplicaStatus, ComponentSpec},
 };
 use kube::ResourceExt;
-use workload::grove::{
+use rendering::grove::{
     ChildKind, Classification, GroveReadiness, NotReadyYet, child_of, clique_readiness, group_readiness,
 };
 

@@ -3,7 +3,7 @@
 
 use api_types::{annotations, conditions, grove};
 use kube::ResourceExt;
-use workload::WorkloadProvider;
+use rendering::WorkloadProvider;
 
 use crate::graph::{
     model::{Cached, Obstacle, Progress, ValidationContext},

@@ -4,7 +4,7 @@ use controller_kit::{
     settings::{self, Dns, Istio, OperatorConfiguration, Rbac},
     store::Scope,
 };
-use workload::{
+use rendering::{
     DiscoveryBackend, PodSettings,
     checkpoint::CheckpointConfig,
     grove::{GroveSettings, Scheduler},

@@ -15,8 +15,8 @@ use api_types::{
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
-pub use workload::DiscoveryBackend;
-use workload::{ValidatedComponent, Violation, WorkloadProvider, device_claims::Claim, validate_on};
+pub use rendering::DiscoveryBackend;
+use rendering::{ValidatedComponent, Violation, WorkloadProvider, device_claims::Claim, validate_on};
 
 use crate::graph::{
     merge::{Placement, checkpoint_engine, component_deployment},
@@ -44,7 +44,7 @@ pub fn validate<'a>(
     check_claims(graph, &mut problems);
     match provider {
         WorkloadProvider::Component => check_kv_transfer(&graph.spec, &mut problems),
-        WorkloadProvider::Grove => problems.extend(workload::grove::check(graph)),
+        WorkloadProvider::Grove => problems.extend(rendering::grove::check(graph)),
     }
     // Framework and discovery follow from the components, once the graph's settings are merged into them.
     let mut valid = ValidGraph {
@@ -199,7 +199,7 @@ fn check_components(
                 }
                 let shared = valid.shared_gpus().into_iter();
                 claim_templates.extend(
-                    shared.map(|gpus| workload::render_claim_template(&namespace, &name, &component.name, gpus)),
+                    shared.map(|gpus| rendering::render_claim_template(&namespace, &name, &component.name, gpus)),
                 );
             }
             Err(mistakes) => problems.extend(mistakes.into_iter().map(|m| below(m, &component.name))),

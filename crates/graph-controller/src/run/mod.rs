@@ -36,7 +36,7 @@ use k8s_openapi::api::{
     resource::v1::ResourceClaimTemplate,
 };
 use kube::{Resource, core::ApiResource};
-use workload::LeaderWorkerSet;
+use rendering::LeaderWorkerSet;
 
 use self::{
     concerns::{Concern, concerned_by, concerned_by_checkpoint, concerns, neighbours, running},

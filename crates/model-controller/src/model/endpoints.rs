@@ -45,7 +45,7 @@ impl PodFacts {
         let ips = status.and_then(|status| status.pod_ips.as_ref()).into_iter().flatten().map(|ip| ip.ip.as_str());
         let first = status.and_then(|status| status.pod_ip.as_deref());
         let addresses = ips.chain(first).filter_map(|ip| ip.parse().ok()).collect();
-        let answers = workload::answers_requests(pod.labels());
+        let answers = rendering::answers_requests(pod.labels());
         Self { addresses, answers, group: fallback::group_of(pod) }
     }
 }

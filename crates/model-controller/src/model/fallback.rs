@@ -27,7 +27,7 @@ pub fn group_of(pod: &Pod) -> Option<Group> {
     }
     let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
     let main = containers.iter().find(|container| container.name == MAIN_CONTAINER)?;
-    if role != ComponentType::Prefill.as_str() || workload::framework_of(main) != Some(BackendFramework::Vllm) {
+    if role != ComponentType::Prefill.as_str() || rendering::framework_of(main) != Some(BackendFramework::Vllm) {
         return None;
     }
     let owner = || pod.owner_references().iter().find(|owner| owner.controller == Some(true));

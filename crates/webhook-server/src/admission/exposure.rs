@@ -7,8 +7,8 @@ use api_types::{
     conversion::preserved::{PreservedComponent, PreservedIngress, archive::PreservedGraph},
     v1beta1::ComponentType,
 };
+use rendering::{Departure, ExposureObject, ExposureSettings};
 use serde_json::Value;
-use workload::{Departure, ExposureObject, ExposureSettings};
 
 use super::{
     Facts, Found, Lookup, Request,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rendering::{ExposureObject, ExposureSettings, checkpoint::CheckpointStorage};
 use serde_json::Value;
-use workload::{ExposureObject, ExposureSettings, checkpoint::CheckpointStorage};
 
 /// Everything that rules need beside the request. Gathered by the server before it asks.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -8,11 +8,11 @@ use api_types::{
     v1alpha1::{DynamoCheckpoint, EngineMode},
 };
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PodSpec};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use workload::checkpoint::{
+use rendering::checkpoint::{
     CheckpointStorage, Restore, RestoreSource, checkpoint_id, restore_pod, share_gpu_memory, storage_of_agents,
 };
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{Answer, Facts, Found, Lookup, Operation, Request, field::Node, request::is_dns_subdomain};
 

@@ -17,13 +17,13 @@ use kube::{
     Client, Error,
     api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams},
 };
+use rendering::ExposureObject;
 use serde_json::{Value, json};
 use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
 };
 use tracing::{info, warn};
-use workload::ExposureObject;
 
 use super::{ISTIO, Offer, SNAPSHOTS, features, missing};
 use crate::admission::{self, Facts, Features, Found, Lookup, Path, Request, User};

@@ -1,9 +1,9 @@
 //! Exposures of frontends: within the configuration, or within the rights of the user.
 
 use api_types::conversion::{ApiVersion, convert};
+use rendering::{ExposureObject, ExposureSettings};
 use serde_json::{Value, json};
 use webhook_server::admission::{Facts, Found, Lookup, Path, Request, User, lookups, review_for_another_install};
-use workload::{ExposureObject, ExposureSettings};
 
 use crate::support::*;
 

@@ -1,8 +1,8 @@
 //! Pods that start from a checkpoint.
 
+use rendering::checkpoint::CheckpointStorage;
 use serde_json::{Value, json};
 use webhook_server::admission::{Answer, Facts, Features, Found, Lookup, Operation, Path, Request, lookups, review};
-use workload::checkpoint::CheckpointStorage;
 
 use crate::support::*;
 

@@ -15,10 +15,10 @@ use kube::{
     ResourceExt,
     api::{Api, ListParams, Patch, PatchParams},
 };
+use rendering::LeaderWorkerSet;
 use serde_json::{Value, json};
 use test_cluster::wait;
 use tokio::task::JoinHandle;
-use workload::LeaderWorkerSet;
 
 use crate::graphs::disaggregated;
 

@@ -21,9 +21,9 @@ use kube::{
     ResourceExt,
     api::{DeleteParams, ListParams, PostParams},
 };
+use rendering::LeaderWorkerSet;
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, task::JoinHandle};
-use workload::LeaderWorkerSet;
 
 use crate::{
     graphs::disaggregated,

@@ -10,9 +10,9 @@ use kube::{
     Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
+use rendering::LeaderWorkerSet;
 use serde_json::{Value, json};
 use test_cluster::{conformance_kit, wait};
-use workload::LeaderWorkerSet;
 
 use crate::{
     nodes::{Player, world_with_sets},

@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn an_async_crate_in_a_pure_one_is_found() {
-        let tree = "workload v0.1.0 (/x)\nserde v1.0.0\ntokio v1.50.0 (*)\nfutures-core v0.3.0\n";
-        let found = check_pure("workload", tree);
+        let tree = "rendering v0.1.0 (/x)\nserde v1.0.0\ntokio v1.50.0 (*)\nfutures-core v0.3.0\n";
+        let found = check_pure("rendering", tree);
         assert_eq!(found.len(), 1);
         assert!(found[0].text.starts_with("workload depends on tokio"), "{}", found[0]);
-        assert!(check_pure("workload", "workload v0.1.0\nserde v1.0.0\n").is_empty());
+        assert!(check_pure("rendering", "rendering v0.1.0\nserde v1.0.0\n").is_empty());
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
     fn a_heavy_crate_has_one_user() {
         let package = |name: &str| format!("[[package]]\nname = \"{name}\"\ndependencies = [\n \"async-nats\",\n]\n\n");
         assert!(check_reserved(&package("infrastructure")).is_empty());
-        let found = check_reserved(&(package("infrastructure") + &package("workload")));
+        let found = check_reserved(&(package("infrastructure") + &package("rendering")));
         assert_eq!(found.iter().map(|violation| violation.line).collect::<Vec<_>>(), [10]);
         assert!(found[0].text.starts_with("workload depends on async-nats"), "{}", found[0]);
     }

@@ -8,7 +8,7 @@ const SHELLS: [&str; 5] = ["observe", "apply", "run", "main", "lib"];
 /// Files and folders of a controller that only compute.
 const PURE: [&str; 8] = ["admission", "decide", "events", "merge", "needs", "plan", "status", "validate"];
 /// Crates whose library only computes.
-const PURE_CRATES: [&str; 2] = ["api-types", "workload"];
+const PURE_CRATES: [&str; 2] = ["api-types", "rendering"];
 /// Crates that are all shell; `infrastructure` is one to other servers, and cannot reach the API server.
 const SHELL_CRATES: [&str; 4] = ["controller-kit", "end-to-end", "infrastructure", "test-cluster"];
 /// Identifiers of input and output.
@@ -123,7 +123,7 @@ mod tests {
             for path in [
                 "crates/graph-controller/src/graph/plan/mod.rs",
                 "crates/x-controller/src/status.rs",
-                "crates/workload/src/a.rs",
+                "crates/rendering/src/a.rs",
             ] {
                 assert_eq!(!lines(check, path, line).is_empty(), bad, "{path}: {line}");
             }

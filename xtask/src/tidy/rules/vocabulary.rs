@@ -31,10 +31,10 @@ mod tests {
     #[test]
     fn keys_are_spelt_out_in_one_crate() {
         let text = "//! About nvidia.com/selector.\nconst A: &str =\n    \"nvidia.com/selector\";\n";
-        assert_eq!(lines(check, "crates/workload/src/a.rs", text), [3]);
+        assert_eq!(lines(check, "crates/rendering/src/a.rs", text), [3]);
         assert!(lines(check, "testing/conformance/src/mask.rs", text).is_empty());
         assert!(lines(check, "crates/api-types/src/labels.rs", text).is_empty());
-        assert!(lines(check, "crates/workload/src/a_tests.rs", text).is_empty());
-        assert!(lines(check, "crates/workload/src/a.rs", "f(\"apps/v1\", \"see nvidia.com/x\")").is_empty());
+        assert!(lines(check, "crates/rendering/src/a_tests.rs", text).is_empty());
+        assert!(lines(check, "crates/rendering/src/a.rs", "f(\"apps/v1\", \"see nvidia.com/x\")").is_empty());
     }
 }

@@ -24,7 +24,7 @@ use k8s_openapi::{
     api::{batch::v1::Job, core::v1::PersistentVolumeClaim},
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
-use workload::{
+use rendering::{
     Diagnosis, JobEnd, Violation,
     checkpoint::{
         CaptureSettings, StorageLocation, artifact_version, check_shared_gpu_memory, render_capture_job,

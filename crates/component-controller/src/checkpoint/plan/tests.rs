@@ -1,10 +1,10 @@
 //! Tests of every state of a checkpoint and its children.
 
-use serde_json::{Value, json};
-use workload::{
+use rendering::{
     Cause,
     checkpoint::{CheckpointConfig, CheckpointStorage, StorageSettings},
 };
+use serde_json::{Value, json};
 
 use super::*;
 use crate::checkpoint::{

@@ -8,7 +8,7 @@ use api_types::{
 use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use workload::checkpoint::artifact_version;
+use rendering::checkpoint::artifact_version;
 
 use super::model::{Applied, CapturePhase, Observed};
 

@@ -29,13 +29,13 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     core::{NamespaceResourceScope, PartialObjectMeta},
 };
-use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
-use tracing::warn;
-use workload::{
+use rendering::{
     LeaderWorkerSet,
     checkpoint::{CheckpointFacts, identity_id},
 };
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tracing::warn;
 
 use self::pull_secrets::ForbiddenNamespaces;
 use super::{

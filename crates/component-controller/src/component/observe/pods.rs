@@ -7,7 +7,7 @@ use controller_kit::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use workload::Diagnosis;
+use rendering::Diagnosis;
 
 use crate::component::model::WorkloadKind;
 

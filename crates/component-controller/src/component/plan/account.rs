@@ -1,6 +1,6 @@
 //! ServiceAccount of pods whose template names none.
 
-use workload::{RenderInput, TemplateDigest, ValidatedComponent, Workload};
+use rendering::{RenderInput, TemplateDigest, ValidatedComponent, Workload};
 
 /// Renders a workload with its account: the first of `labelled`; or the live one, if it is still labelled and the rest
 /// of the template is unchanged, so that labelling another account rolls no pod.

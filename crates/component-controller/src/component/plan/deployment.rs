@@ -2,7 +2,7 @@
 
 use controller_kit::{apply::Desired, read::Interruption};
 use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::LabelSelector};
-use workload::{RenderInput, ValidatedComponent, keep_live_pull_secrets, render_deployment};
+use rendering::{RenderInput, ValidatedComponent, keep_live_pull_secrets, render_deployment};
 
 use super::{account, desired::desired};
 

@@ -5,11 +5,11 @@ use controller_kit::{
     apply::{Desired, includes},
     read::Interruption,
 };
-use serde_json::json;
-use workload::{
+use rendering::{
     LeaderWorkerSet, RenderInput, ValidatedComponent, keep_live_pull_secrets, note_status_before,
     render_leader_worker_set,
 };
+use serde_json::json;
 
 use super::{account, desired::desired};
 

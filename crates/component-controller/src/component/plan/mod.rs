@@ -10,7 +10,7 @@ mod tests;
 
 use controller_kit::{apply::Desired, read::Interruption, store::controller_owner};
 use kube::Resource;
-use workload::{
+use rendering::{
     LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload,
     checkpoint::{CheckpointFacts, Start, StorageLocation, render_storage_claim},
     legacy_type_is_worker, render_ingress, render_service, render_virtual_service,

@@ -3,7 +3,7 @@
 
 use controller_kit::{apply::Desired, read::Interruption, store::controller_owner};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use workload::render_model_service;
+use rendering::render_model_service;
 
 use super::desired::desired;
 use crate::component::model::ObservedModel;

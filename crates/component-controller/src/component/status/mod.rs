@@ -9,7 +9,7 @@ use api_types::{
 use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use workload::{Diagnosis, device_claims::GpuCountError};
+use rendering::{Diagnosis, device_claims::GpuCountError};
 
 use super::model::{Applied, Blocked, NamedPullSecrets, Observed, Rejection, RejectionCause, WorkloadKind};
 

@@ -1,7 +1,7 @@
 //! What a live workload lacks until all its desired replicas serve.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition};
-use workload::{NotReady, Readiness, Workload};
+use rendering::{NotReady, Readiness, Workload};
 
 use crate::component::model::{LiveWorkload, WorkloadKind};
 

@@ -87,7 +87,7 @@ fn every_phase_has_its_conditions() {
         ),
         (
             ComponentPhase::Progressing("0 of 1".into())
-                .with_diagnosis(Some(&Diagnosis { cause: workload::Cause::ImagePull, message: "pod w-1: no".into() })),
+                .with_diagnosis(Some(&Diagnosis { cause: rendering::Cause::ImagePull, message: "pod w-1: no".into() })),
             [
                 "Available=False/DeploymentNotReady",
                 "DynamoComponentReady=False/ComponentNotReady",

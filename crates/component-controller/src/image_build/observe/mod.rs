@@ -30,8 +30,8 @@ use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
 pub use registry::{ImageName, Registries};
 use registry::{RegistryError, answer::login};
+use rendering::{Diagnosis, RegistryHost};
 use serde_json::{Value, json};
-use workload::{Diagnosis, RegistryHost};
 
 use super::{
     defaults::{CONFIG_MAP, Defaults},

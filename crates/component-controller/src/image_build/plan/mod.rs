@@ -14,7 +14,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use workload::JobEnd;
+use rendering::JobEnd;
 
 use super::{
     model::{BuildPhase, Log, Observed, Plan, has_succeeded},

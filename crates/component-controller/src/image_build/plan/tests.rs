@@ -2,8 +2,8 @@
 
 use api_types::v1alpha1::DynamoComponent;
 use controller_kit::pods::JobWaits;
+use rendering::{Cause, Diagnosis};
 use serde_json::json;
-use workload::{Cause, Diagnosis};
 
 use super::*;
 use crate::image_build::model::Obstacle;

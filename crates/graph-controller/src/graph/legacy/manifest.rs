@@ -13,7 +13,7 @@ use api_types::{
 };
 use controller_kit::conditions::find;
 use kube::ResourceExt;
-use workload::{
+use rendering::{
     Violation,
     legacy::{self, Awaited, names_image},
 };

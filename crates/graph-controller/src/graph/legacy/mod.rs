@@ -18,7 +18,7 @@ use api_types::{
 use controller_kit::store::controller_owner;
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::ResourceExt;
-use workload::{
+use rendering::{
     Violation,
     legacy::{self, Awaited, names_image, pull_with, use_image},
 };

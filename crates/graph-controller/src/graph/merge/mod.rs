@@ -21,7 +21,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::ResourceExt;
-use workload::{CheckpointUse, WorkloadProvider};
+use rendering::{CheckpointUse, WorkloadProvider};
 
 use self::canonical::canonical;
 use crate::graph::model::ValidGraph;
@@ -111,7 +111,7 @@ fn object_annotations(graph: &ValidGraph<'_>, component: &ComponentSpec, fingerp
     let mut all = StringMap::new();
     all.extend(fingerprint.map(|f| (annotations::GENERATION_FINGERPRINT.to_owned(), f.to_owned())));
     all.extend(PreservedComponent::of_graph(graph.annotations, &component.name).to_annotation());
-    all.extend(kv_transfer_policy(graph, component).map(workload::kv_transfer_annotations).into_iter().flatten());
+    all.extend(kv_transfer_policy(graph, component).map(rendering::kv_transfer_annotations).into_iter().flatten());
     all
 }
 
@@ -169,7 +169,7 @@ fn complete_template(
         merge_env(template, env);
     }
     if let Some(policy) = kv_transfer_policy(graph, component) {
-        workload::apply_kv_transfer_policy(template, policy, graph.topology_domains);
+        rendering::apply_kv_transfer_policy(template, policy, graph.topology_domains);
     }
     if component.type_ == Some(ComponentType::Planner)
         && let Some(pod) = &mut template.spec

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::{grove::PodCliqueSet, v1beta1::DynamoComponentDeployment};
 use controller_kit::apply::Error;
-use workload::Diagnosis;
+use rendering::Diagnosis;
 
 /// Why pods do not serve, by component.
 pub type Troubles = BTreeMap<String, Diagnosis>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api_types::{conversion::preserved::PreservedClaim, v1alpha1::DynamoComponent, v1beta1::DynamoGraphDeploymentSpec};
-use workload::{WorkloadProvider, device_claims::Claim};
+use rendering::{WorkloadProvider, device_claims::Claim};
 
 use super::obstacle::Obstacle;
 

@@ -14,7 +14,7 @@ use api_types::{
 };
 use controller_kit::{apply::APPLIED_ANNOTATION, conditions::is_true, store::controller_owner};
 use kube::Resource;
-use workload::{PullSecretIndex, WorkloadProvider, checkpoint::StorageLocation};
+use rendering::{PullSecretIndex, WorkloadProvider, checkpoint::StorageLocation};
 
 use super::{
     needs::{LegacyResources, Reads, Served, Target},
@@ -247,7 +247,7 @@ impl LiveGrove {
     /// Domains of the cluster topology that live pods were rendered with.
     pub fn rendered_domains(&self) -> Option<Vec<String>> {
         let cliques = &self.set()?.spec.template.cliques;
-        cliques.iter().find_map(|clique| workload::topology_domains(&clique.spec.pod_spec))
+        cliques.iter().find_map(|clique| rendering::topology_domains(&clique.spec.pod_spec))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use api_types::conditions;
 use controller_kit::store::UnpackError;
-use workload::Violation;
+use rendering::Violation;
 
 /// The kstatus condition of a graph that is not ready, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

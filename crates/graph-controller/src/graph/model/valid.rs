@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::v1beta1::{BackendFramework, ComponentSpec, ComponentType, DynamoGraphDeploymentSpec};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use workload::{DiscoveryBackend, WorkloadProvider, device_claims::Claim};
+use rendering::{DiscoveryBackend, WorkloadProvider, device_claims::Claim};
 
 use super::{needs::Served, obstacle::Obstacle};
 use crate::graph::settings::Settings;

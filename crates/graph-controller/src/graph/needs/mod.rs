@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec};
-use workload::WorkloadProvider;
+use rendering::WorkloadProvider;
 
 use super::{
     legacy,

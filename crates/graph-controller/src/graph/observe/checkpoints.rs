@@ -10,7 +10,7 @@ use api_types::{
 use controller_kit::store::{Packed, controller_owner};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::ResourceExt;
-use workload::checkpoint::{StorageLocation, storage_of_agents};
+use rendering::checkpoint::{StorageLocation, storage_of_agents};
 
 use super::Caches;
 use crate::graph::{model::LiveCheckpoints, settings::Settings};

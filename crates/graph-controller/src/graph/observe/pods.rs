@@ -36,8 +36,8 @@ pub async fn troubles(diagnostics: &PodDiagnostics<Troubles>, pods: Vec<Pod>) ->
 #[cfg(test)]
 mod tests {
     use kube::{Client, Config};
+    use rendering::Cause;
     use serde_json::{Value, json};
-    use workload::Cause;
 
     use super::*;
 

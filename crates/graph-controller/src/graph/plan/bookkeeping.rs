@@ -16,7 +16,7 @@ use api_types::{
 };
 use controller_kit::apply::MetadataPatch;
 use kube::ResourceExt;
-use workload::WorkloadProvider;
+use rendering::WorkloadProvider;
 
 use crate::graph::model::Rollout;
 

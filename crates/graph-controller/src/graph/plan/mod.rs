@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use workload::WorkloadProvider;
+use rendering::WorkloadProvider;
 
 use self::workers::plan_workers;
 use crate::graph::{

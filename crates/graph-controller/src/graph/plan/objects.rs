@@ -7,7 +7,7 @@ use k8s_openapi::{
     api::core::v1::{ConfigMap, Service},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use workload::WorkloadProvider;
+use rendering::WorkloadProvider;
 
 use super::{
     accounts::shared_accounts,
@@ -56,7 +56,7 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
 fn model_services(graph: &ValidGraph<'_>) -> Vec<Service> {
     let models = graph.spec.components.iter().filter_map(|component| component.model_ref.as_ref());
     let models: BTreeSet<_> = models.map(|model| model.name.as_str()).filter(|name| !name.is_empty()).collect();
-    models.into_iter().map(|model| workload::render_model_service(&graph.namespace, model)).collect()
+    models.into_iter().map(|model| rendering::render_model_service(&graph.namespace, model)).collect()
 }
 
 fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
@@ -67,7 +67,7 @@ fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
             labels: Some(BTreeMap::from([(labels::GRAPH.to_owned(), graph.name.clone())])),
             ..ObjectMeta::default()
         },
-        data: Some(BTreeMap::from([(names::WAIT_LEADER_SCRIPT.to_owned(), workload::WAIT_FOR_LEADER.to_owned())])),
+        data: Some(BTreeMap::from([(names::WAIT_LEADER_SCRIPT.to_owned(), rendering::WAIT_FOR_LEADER.to_owned())])),
         ..ConfigMap::default()
     }
 }

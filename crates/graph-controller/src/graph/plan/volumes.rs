@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api_types::conversion::preserved::{PreservedClaim, claims_of_graph};
-use workload::legacy::render_claim;
+use rendering::legacy::render_claim;
 
 use crate::graph::model::{GraphVolume, ValidGraph};
 

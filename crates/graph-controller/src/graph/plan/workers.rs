@@ -6,7 +6,7 @@ use api_types::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use workload::RolloutStrategy;
+use rendering::RolloutStrategy;
 
 use super::{checkpoints, removal, revision, revision::Target, rollout, rollout::Live, spread, with_replicas};
 use crate::graph::{
@@ -167,7 +167,7 @@ fn collect_superseded(graph: &ValidGraph<'_>, observed: &Observed, revisions: &[
 /// until they are mended, the default is the careful choice.
 fn strategy_of(desired: &DynamoComponentDeployment) -> RolloutStrategy {
     let quarter = || IntOrString::String("25%".to_owned());
-    RolloutStrategy::from_annotations(Some(&workload::component_annotations(desired)))
+    RolloutStrategy::from_annotations(Some(&rendering::component_annotations(desired)))
         .unwrap_or_else(|_| RolloutStrategy::RollingUpdate { max_surge: quarter(), max_unavailable: quarter() })
 }
 

@@ -5,7 +5,7 @@ use api_types::{
     v1beta1::{ComponentSpec, DynamoGraphDeployment},
 };
 use kube::ResourceExt;
-use workload::WorkloadProvider;
+use rendering::WorkloadProvider;
 
 use crate::graph::{model::Served, observe::checkpoints::has_checkpoint};
 

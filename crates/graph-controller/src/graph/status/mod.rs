@@ -19,7 +19,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::ResourceExt;
-use workload::WorkloadProvider;
+use rendering::WorkloadProvider;
 
 use self::ignored_fields::unserved_fields;
 use crate::graph::model::{Applied, Observed, Obstacle, Plan, Progress, Rollout, Served, is_current, is_stalled};

@@ -16,7 +16,7 @@ use k8s_openapi::{
     jiff::{SignedDuration, Timestamp},
 };
 use kube::ResourceExt;
-use workload::JobEnd;
+use rendering::JobEnd;
 
 /// How often is counted while the graphs stay the same. Counting is a write.
 const STEP: SignedDuration = SignedDuration::from_secs(30);

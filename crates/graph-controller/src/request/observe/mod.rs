@@ -29,8 +29,8 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::{Api, Client, ResourceExt};
+use rendering::{Diagnosis, JobEnd};
 use serde_json::Value;
-use workload::{Diagnosis, JobEnd};
 
 use self::gpus::Gpus;
 use super::{

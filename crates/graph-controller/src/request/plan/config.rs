@@ -1,8 +1,8 @@
 //! The profiler's `--config`: the spec as JSON, field for field in the order in which the upstream operator writes it.
 //! Its profilers read nothing but JSON, so the order is a courtesy to those who compare Jobs.
 
+use rendering::go_json::fit_for_html;
 use serde_json::{Map, Value, json};
-use workload::go_json::fit_for_html;
 
 /// The fields of an object in order; others follow by name. The shape of a list is that of its items.
 struct Shape {

@@ -10,7 +10,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::ResourceExt;
-use workload::JobEnd;
+use rendering::JobEnd;
 
 use super::{at, config::profiled_spec, deployment, generated, job, output, overrides::RELAY};
 use crate::{

@@ -164,7 +164,7 @@ fn a_profiler_whose_pod_does_not_run_says_why() {
         let pod = json!({ "metadata": { "name": "profile-chat-1" }, "status": pod });
         let mut observed = in_phase("Profiling");
         observed.job = Some(job(json!([])));
-        observed.waits.trouble = workload::diagnose(&[serde_json::from_value(pod).unwrap()]);
+        observed.waits.trouble = rendering::diagnose(&[serde_json::from_value(pod).unwrap()]);
         let Plan { stage, findings, .. } = super::plan(&observed, now());
         let applied = Applied { stage, findings, job: None, made_graph: None, refused: Vec::new() };
         let conditions = status(&observed, &applied, now()).conditions;

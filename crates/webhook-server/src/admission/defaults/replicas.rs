@@ -5,7 +5,7 @@
 
 use api_types::{env, v1beta1::ComponentType};
 use k8s_openapi::api::core::v1::EnvVar;
-use workload::legacy;
+use rendering::legacy;
 
 use crate::admission::{
     field::Node,

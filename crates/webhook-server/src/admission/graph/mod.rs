@@ -97,7 +97,7 @@ fn long_names(graph: &Graph<'_>, component: &Component<'_>, out: &mut Findings) 
     // The suffixes of worker generations are equally long.
     let generation = component.is_worker().then(|| GenerationSuffix::of("", 0));
     let name = component_deployment(graph.name(), component.name(), generation.as_ref());
-    let Some((longest, excess)) = workload::excess_of_names(&name, component.replicas()) else { return };
+    let Some((longest, excess)) = rendering::excess_of_names(&name, component.replicas()) else { return };
     out.warn(format!(
         "{}: with LeaderWorkerSet the component needs StatefulSets such as {longest}, whose names are too long for their pods to \
          be created; shorten the name of the component or of the graph by {excess} at least: the component does not start before",

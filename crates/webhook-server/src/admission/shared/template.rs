@@ -6,8 +6,8 @@ use api_types::{
     violations,
 };
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use rendering::{DiscoveryBackend, RolloutStrategy};
 use serde::Deserialize;
-use workload::{DiscoveryBackend, RolloutStrategy};
 
 use super::{
     super::{

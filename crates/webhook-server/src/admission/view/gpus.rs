@@ -1,6 +1,6 @@
 //! GPUs that a container asks for as scalar resources.
 
-use workload::gpus::is_gpu;
+use rendering::gpus::is_gpu;
 
 use super::super::field::Node;
 

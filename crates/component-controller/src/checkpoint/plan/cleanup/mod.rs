@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::{annotations, labels};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
-use workload::{JobEnd, checkpoint::render_cleanup_job};
+use rendering::{JobEnd, checkpoint::render_cleanup_job};
 
 use crate::checkpoint::{
     model::{Cleanup, Observed},

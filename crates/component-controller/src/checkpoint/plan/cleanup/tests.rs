@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use controller_kit::controller::Action;
+use rendering::checkpoint::StorageLocation;
 use serde_json::{Value, json};
-use workload::checkpoint::StorageLocation;
 
 use super::*;
 use crate::checkpoint::{

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use api_types::v1alpha1::DynamoCheckpoint;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::{Value, json};
-use workload::{
+use rendering::{
     PodSettings,
     checkpoint::{
         CheckpointConfig, CheckpointFacts, CheckpointStorage, Start, StorageLocation, StorageSettings, start,
     },
     validate,
 };
+use serde_json::{Value, json};
 
 use crate::component::model::{LegacyNeeds, Live, NamedPullSecrets, Observed, Plan};
 

@@ -9,8 +9,8 @@ use controller_kit::{
 };
 use expect_test::expect;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use rendering::{DiscoveryBackend, ExposureSettings, PullSecretIndex, RegistryHosts};
 use serde_json::{Value, json};
-use workload::{DiscoveryBackend, ExposureSettings, PullSecretIndex, RegistryHosts};
 
 use super::*;
 use crate::component::{model::NamedPullSecrets, validate::validate_spec};
@@ -84,7 +84,7 @@ fn planned(observed: &Observed, settings: &PodSettings) -> Plan {
 
 fn plan_with(observed: &Observed, settings: &PodSettings, claimed_gpus: Option<u32>) -> Plan {
     let valid = validate_spec(&observed.component, None).unwrap();
-    let start = workload::checkpoint::start(&valid, &observed.checkpoint).unwrap();
+    let start = rendering::checkpoint::start(&valid, &observed.checkpoint).unwrap();
     plan(observed, &valid, settings, &start, claimed_gpus).unwrap()
 }
 

@@ -3,8 +3,8 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, Uri, header};
+use rendering::RegistryHost;
 use serde_json::Value;
-use workload::RegistryHost;
 
 /// Error codes of missing objects. Not all registries use those of manifests for manifests.
 const ABSENT: [&str; 5] = ["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "NOT_FOUND", "MANIFEST_BLOB_UNKNOWN", "BLOB_UNKNOWN"];

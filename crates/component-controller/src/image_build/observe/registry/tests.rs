@@ -14,8 +14,8 @@ use axum::{
     routing::any,
 };
 use futures::stream;
+use rendering::RegistryHost;
 use tokio::net::TcpListener;
-use workload::RegistryHost;
 
 use super::{answer::login, *};
 

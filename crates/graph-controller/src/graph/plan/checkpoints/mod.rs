@@ -21,7 +21,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::ResourceExt;
-use workload::{
+use rendering::{
     CheckpointUse, RenderInput, ValidatedComponent,
     checkpoint::{
         CapturedComponent, FIRST_ARTIFACT, Restore, artifact_version, checkpoint_id, graph_checkpoint_id,

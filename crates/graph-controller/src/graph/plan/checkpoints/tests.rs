@@ -262,7 +262,7 @@ fn gpu_memory_that_processes_share_is_claimed_for_the_captured_pod() {
     let id = plan.checkpoints[0].id.as_deref().unwrap();
     assert_eq!(claim.metadata.name, Some(format!("checkpoint-{id}-worker-gpu")));
     assert_eq!(json!(claim.spec)["spec"]["devices"]["requests"][0]["exactly"]["count"], 2);
-    assert_eq!(workload::checkpoint::check_shared_gpu_memory(&desired.object), Ok(()));
+    assert_eq!(rendering::checkpoint::check_shared_gpu_memory(&desired.object), Ok(()));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use api_types::{
     v1beta1::{DynamoGraphDeployment, RestartPhase},
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use rendering::checkpoint::{CheckpointStorage, StorageLocation};
 use serde_json::{Value, json};
-use workload::checkpoint::{CheckpointStorage, StorageLocation};
 
 use super::*;
 use crate::graph::{

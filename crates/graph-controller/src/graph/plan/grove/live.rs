@@ -8,8 +8,8 @@ use api_types::{
 };
 use controller_kit::apply::includes;
 use k8s_openapi::api::core::v1::LocalObjectReference;
+use rendering::is_operators_program;
 use serde_json::{Value, json};
-use workload::is_operators_program;
 
 /// The first clique of a component.
 pub(super) fn clique_of<'a>(set: &'a PodCliqueSet, component: &str) -> Option<&'a PodCliqueTemplate> {
@@ -78,7 +78,7 @@ pub(super) fn known_domains(live: &PodCliqueSet, policy: &KvTransferPolicy) -> O
     let topology = policy.cluster_topology_name.as_ref()?;
     let mut cliques = live.spec.template.cliques.iter();
     let told = cliques.find(|clique| clique.annotations.get(annotations::TOPOLOGY_NAME) == Some(topology))?;
-    workload::topology_domains(&told.spec.pod_spec).filter(|known| known.contains(&policy.domain))
+    rendering::topology_domains(&told.spec.pod_spec).filter(|known| known.contains(&policy.domain))
 }
 
 /// Sorts what is desired as it is live; what is new comes last.

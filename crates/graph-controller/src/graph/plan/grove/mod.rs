@@ -13,7 +13,7 @@ use api_types::{
 };
 use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
 use kube::ResourceExt;
-use workload::{
+use rendering::{
     ValidatedComponent, WorkloadProvider,
     checkpoint::{CheckpointFacts, Restore, Start, start},
     grove::{

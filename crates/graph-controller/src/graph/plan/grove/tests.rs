@@ -283,8 +283,8 @@ fn programs_of_another_operator_stay_as_long_as_the_author_changes_nothing() {
 
 fn with_secrets(graph: &DynamoGraphDeployment, secrets: &[&str], live: Option<PodCliqueSet>, ready: i32) -> Observed {
     let config = |host: &str| format!(r#"{{"auths":{{"{host}":{{"auth":"eA=="}}}}}}"#);
-    let hosts = workload::RegistryHosts::parse(config("registry.example").as_bytes()).unwrap();
-    let index = workload::PullSecretIndex::new(secrets.iter().map(|name| ((*name).to_owned(), hosts.clone())));
+    let hosts = rendering::RegistryHosts::parse(config("registry.example").as_bytes()).unwrap();
+    let index = rendering::PullSecretIndex::new(secrets.iter().map(|name| ((*name).to_owned(), hosts.clone())));
     let mut observed = observed(graph);
     observed.grove.sets = live.into_iter().collect();
     observed.grove.pull_secrets = std::sync::Arc::new(index);

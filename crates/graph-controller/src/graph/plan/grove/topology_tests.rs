@@ -25,7 +25,7 @@ fn set_of(mut observed: Observed, domains: &[&str]) -> PodCliqueSet {
 }
 
 fn domains_of(set: &PodCliqueSet) -> Vec<String> {
-    set.spec.template.cliques.iter().find_map(|clique| workload::topology_domains(&clique.spec.pod_spec)).unwrap()
+    set.spec.template.cliques.iter().find_map(|clique| rendering::topology_domains(&clique.spec.pod_spec)).unwrap()
 }
 
 /// Reference: every level that is added to a topology replaces the workers of all graphs that name it.

@@ -16,7 +16,7 @@
 //! lose less than one worker of a component for each old revision but one.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use workload::RolloutStrategy;
+use rendering::RolloutStrategy;
 
 use crate::graph::model::Capture;
 

@@ -11,7 +11,7 @@ use api_types::{
 use controller_kit::conditions::{Status, find, set_condition};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
-use workload::{
+use rendering::{
     Cause, Diagnosis,
     grove::{Classification, GroveReadiness, NotReadyYet, has_topology},
 };

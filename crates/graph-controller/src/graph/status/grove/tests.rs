@@ -4,8 +4,8 @@ use api_types::{
     grove::PodClique,
     v1beta1::{ComponentKind, GraphState},
 };
+use rendering::{Cause, Diagnosis};
 use serde_json::{Value, json};
-use workload::{Cause, Diagnosis};
 
 use super::*;
 use crate::graph::{

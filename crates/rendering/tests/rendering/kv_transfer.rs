@@ -2,8 +2,8 @@
 
 use api_types::v1beta1::KvTransferPolicy;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use rendering::{apply_kv_transfer_policy, kv_transfer_annotations};
 use serde_json::{Value, json};
-use workload::{apply_kv_transfer_policy, kv_transfer_annotations};
 
 use crate::fixture::json_of;
 

@@ -12,13 +12,13 @@ mod kit;
 
 use api_types::{v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
 use kit::{Case, Kit};
-use serde_json::Value;
-use workload::{
+use rendering::{
     PodSettings, PullSecretIndex, RenderInput, Violation,
     checkpoint::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Restore, checkpoint_id, render_capture_job},
     legacy_type_is_worker, render_claim_template, render_deployment, render_leader_worker_set, render_service,
     validate, validate_leader_worker_set,
 };
+use serde_json::Value;
 
 /// What became of one recorded component.
 enum Verdict {

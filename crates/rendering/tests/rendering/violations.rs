@@ -1,8 +1,8 @@
 //! Each violation of a user, with its field and on one line.
 
 use api_types::v1beta1::DynamoComponentDeployment;
+use rendering::validate;
 use serde_json::{Value, json};
-use workload::validate;
 
 use crate::fixture::{component, merged, spec, worker};
 

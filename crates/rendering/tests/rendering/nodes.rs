@@ -1,8 +1,8 @@
 //! Replicas that span nodes.
 
 use api_types::v1beta1::DynamoComponentDeployment;
+use rendering::{LeaderWorkerSet, render_leader_worker_set, validate, validate_leader_worker_set};
 use serde_json::{Value, json};
-use workload::{LeaderWorkerSet, render_leader_worker_set, validate, validate_leader_worker_set};
 
 use crate::fixture::{Surroundings, component, json_of, merged, spec};
 

@@ -5,12 +5,12 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Container, PodSpec, PodTemplateSpec, Service},
 };
-use serde_json::{Value, json};
-use workload::{
+use rendering::{
     PodSettings, PullSecretIndex, RenderInput,
     checkpoint::{Restore, RestoreSource},
     render_deployment, render_service, validate,
 };
+use serde_json::{Value, json};
 
 /// A component `ns/graph-worker-0a1b2c3d` of the graph `graph`, as the API server returns it.
 pub fn component(spec: Value) -> DynamoComponentDeployment {

@@ -1,8 +1,8 @@
 //! Image pull secrets: found by registry, and never the reason that running pods are replaced.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
+use rendering::{PullSecretIndex, RegistryHosts, TemplateDigest, keep_live_pull_secrets, validate};
 use serde_json::json;
-use workload::{PullSecretIndex, RegistryHosts, TemplateDigest, keep_live_pull_secrets, validate};
 
 use crate::fixture::{Surroundings, component, spec, worker};
 

@@ -1,8 +1,8 @@
 //! What only v1alpha1 can say about a component reaches its objects.
 
 use api_types::v1beta1::DynamoComponentDeployment;
+use rendering::validate;
 use serde_json::{Value, json};
-use workload::validate;
 
 use crate::fixture::{Surroundings, component, json_of, merged, spec};
 

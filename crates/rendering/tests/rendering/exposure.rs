@@ -2,8 +2,8 @@
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use expect_test::expect;
+use rendering::{ExposureSettings, render_ingress, render_virtual_service, validate};
 use serde_json::{Value, json};
-use workload::{ExposureSettings, render_ingress, render_virtual_service, validate};
 
 use crate::fixture::{Surroundings, component, json_of, spec};
 

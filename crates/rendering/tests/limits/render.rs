@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use serde_json::{Value, json};
-use workload::{
+use rendering::{
     PodSettings, PullSecretIndex, RenderInput, WorkloadProvider,
     checkpoint::Restore,
     grove::{self, GroveComponent, GroveGraph, GroveSettings},
     render_deployment, render_leader_worker_set, render_service, validate_leader_worker_set, validate_on,
 };
+use serde_json::{Value, json};
 
 /// What came of an object.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! What holds for any component.
 
 use proptest::{collection, option, prelude::*, sample};
+use rendering::validate;
 use serde_json::{Value, json};
-use workload::validate;
 
 use crate::fixture::{Surroundings, component, json_of};
 

@@ -1,8 +1,8 @@
 //! Labels, annotations, selectors, names.
 
 use api_types::v1beta1::DynamoComponentDeployment;
+use rendering::{DiscoveryBackend, PodSettings, legacy_type_is_worker, render_leader_worker_set, validate};
 use serde_json::{Value, json};
-use workload::{DiscoveryBackend, PodSettings, legacy_type_is_worker, render_leader_worker_set, validate};
 
 use crate::fixture::{Surroundings, component, json_of, merged, spec};
 

@@ -2,8 +2,8 @@
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use expect_test::expect;
+use rendering::{render_claim_template, validate};
 use serde_json::{Value, json};
-use workload::{render_claim_template, validate};
 
 use crate::fixture::{component, json_of, merged, pod, spec};
 

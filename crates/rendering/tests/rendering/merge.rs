@@ -1,7 +1,7 @@
 //! The user's fields over the defaults.
 
+use rendering::PodSettings;
 use serde_json::{Value, json};
-use workload::PodSettings;
 
 use crate::fixture::{Surroundings, component, json_of, main_of, merged, pod, spec, worker};
 

@@ -1,8 +1,8 @@
 //! Pods that start from a checkpoint.
 
 use api_types::v1beta1::DynamoComponentDeployment;
+use rendering::checkpoint::{CheckpointStorage, RestoreSource, restore_pod};
 use serde_json::{Value, json};
-use workload::checkpoint::{CheckpointStorage, RestoreSource, restore_pod};
 
 use crate::fixture::{Start, Surroundings, component, json_of, merged, spec};
 

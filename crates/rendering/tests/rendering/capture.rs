@@ -1,8 +1,8 @@
 //! The Job whose pod is captured for a checkpoint.
 
 use api_types::v1alpha1::DynamoCheckpoint;
+use rendering::checkpoint::{CaptureSettings, CheckpointStorage, claims_of, render_capture_job};
 use serde_json::{Value, json};
-use workload::checkpoint::{CaptureSettings, CheckpointStorage, claims_of, render_capture_job};
 
 use crate::fixture::json_of;
 
