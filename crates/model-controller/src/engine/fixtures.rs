@@ -166,7 +166,7 @@ impl Simulation {
         std::mem::take(&mut self.log)
     }
 
-    /// How an adapter states on each engine.
+    /// State of an adapter on each engine.
     pub fn adapter_states(&self, adapter: &str) -> Vec<AdapterState> {
         let (name, source) = adapter.split_once('=').unwrap();
         let states = self.fleet.adapter_states(&pool(), &name.into(), &desired_adapter(source));

@@ -112,7 +112,7 @@ fn an_unload_that_is_answered_not_found_backs_off_while_the_adapter_is_listed() 
     assert!(!simulation.engines[0].holds.contains_key("a"));
 }
 
-/// The engine downloads on when the load is given up after 30 s. Whoever had adapter the adapter went meanwhile, and it stayed.
+/// The engine continues the download after the load timed out (30 s). Its model was deleted meanwhile, and the adapter stayed.
 #[test]
 fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_nobody_wants_it() {
     for unwanted_after in [Duration::from_secs(10), Duration::from_millis(30_500)] {
@@ -306,7 +306,7 @@ fn models_are_told_what_concerns_them() {
     let told = |simulation: &mut Simulation| -> Vec<String> {
         simulation.fleet.take_changed().into_iter().map(|key| key.name).collect()
     };
-    assert_eq!(told(&mut simulation), ["1", "2"], "their desired are new");
+    assert_eq!(told(&mut simulation), ["1", "2"], "their desired adapters are new");
     simulation.run(MINUTE);
     assert_eq!(told(&mut simulation), ["1", "2"]);
     simulation.run(20 * MINUTE);

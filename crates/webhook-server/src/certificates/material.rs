@@ -44,7 +44,7 @@ impl Authority {
     fn read(der: &[u8]) -> Option<Self> {
         let parsed = parse(der)?;
         let (not_before, not_after) = validity(&parsed)?;
-        // The library that signs with the CA does not stand empty parts of names.
+        // The library that signs with the CA fails on empty parts of names.
         let named = parsed.subject().iter().all(|part| part.iter().next().is_some());
         (parsed.is_ca() && named).then(|| Self { der: der.to_owned(), not_before, not_after })
     }

@@ -18,12 +18,10 @@ use crate::{
 /// The program that is upgraded alone, and the tag of its new image.
 const CHANGED: &str = "model-controller";
 const NEXT: &str = "next";
-/// The namespace of releases of one program each. They come in this order, and go in the other.
+/// The namespace of releases of one program each. They are installed in this order. `lease-scope` is none of them: it is in
+/// installs for one namespace only, and becomes ready when their other programs are.
 const ALONE: &str = "programs";
 const PROGRAMS: [&str; 5] = ["crds", "webhook-server", "graph-controller", "component-controller", "model-controller"];
-/// The namespace of the one program that only installs for one namespace have.
-const MARKED: &str = "marked";
-const MARKING: &str = "lease-scope";
 
 /// An upgrade of one program, and its rollback, replace the pods of that program and no other pod.
 pub(super) async fn one_program(world: &World) -> Result<()> {
@@ -51,12 +49,12 @@ pub(super) async fn one_program(world: &World) -> Result<()> {
 pub(super) async fn charts_alone(world: &World) -> Result<()> {
     let registry = Server::registry().await?;
     let repository = format!("{}/dynamo", registry.address);
-    for program in PROGRAMS.into_iter().chain([MARKING]) {
+    for program in PROGRAMS {
         push(world, program, &format!("{repository}/{program}:{TAG}"))?;
     }
     world.namespace(ALONE, "restricted").await?;
     for program in PROGRAMS {
-        install(world, program, ALONE, &repository, &[]).await?;
+        install(world, program, &repository).await?;
     }
     world.apply(TEAM, &graph("alone", "1")).await?;
     world.ready(TEAM, "alone").await?;
@@ -64,20 +62,18 @@ pub(super) async fn charts_alone(world: &World) -> Result<()> {
     for program in PROGRAMS.into_iter().rev() {
         world.uninstall(program, ALONE).await?;
     }
-    world.namespace(MARKED, "restricted").await?;
-    install(world, MARKING, MARKED, &repository, &["--set", "namespaceRestriction.enabled=true"]).await?;
-    world.uninstall(MARKING, MARKED).await
+    Ok(())
 }
 
 /// Installs the chart of one program as a release of that name.
-async fn install(world: &World, program: &str, namespace: &str, repository: &str, more: &[&str]) -> Result<()> {
+async fn install(world: &World, program: &str, repository: &str) -> Result<()> {
     let path = chart(&format!("dynamo-platform/charts/dynamo-operator/charts/{program}"));
     let (image, tag) = ("controllerManager.manager.image.repository", "controllerManager.manager.image.tag");
     let (image, tag) = (format!("{image}={repository}"), format!("{tag}={TAG}"));
-    let args = ["install", program, &path, "--namespace", namespace, "--wait", HELM_TIMEOUT];
+    let args = ["install", program, &path, "--namespace", ALONE, "--wait", HELM_TIMEOUT];
     let values = ["--set", "fullnameOverride=dynamo", "--set", &image, "--set", &tag];
-    world.helm(&[&args as &[&str], &values, more].concat()).await?;
-    let list = world.pods(namespace).list(&ListParams::default()).await?;
+    world.helm(&[&args as &[&str], &values].concat()).await?;
+    let list = world.pods(ALONE).list(&ListParams::default()).await?;
     let of_program: Vec<_> = list.iter().filter(|pod| pod.name_any().contains(program)).collect();
     let pulled = |image: &str| image.starts_with(repository);
     let runs = of_program.iter().flat_map(|pod| containers(pod)).all(|it| it.ready && pulled(&it.image));
