@@ -12,7 +12,7 @@ use crate::{
 
 #[tokio::test]
 async fn the_adapter_is_unloaded_everywhere() {
-    let mut bed = Bed::new("unload_timeout").await;
+    let mut bed = Bed::new("deleted").await;
     let engines = bed.engines(2).await;
     bed.adapter("m", "org/a", "s3://1").await;
     bed.until_served("m", 2).await;

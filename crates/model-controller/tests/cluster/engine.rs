@@ -141,7 +141,7 @@ fn serve(listener: TcpListener, inner: Shared) -> JoinHandle<()> {
 }
 
 /// Notes a request, and answers it in place of the engine if its mode says so.
-async fn update_endpoint(inner: &Shared, headers: &HeaderMap, asked: String) -> Option<Answer> {
+async fn respond(inner: &Shared, headers: &HeaderMap, asked: String) -> Option<Answer> {
     let (mode, count) = {
         let mut inner = inner.lock().unwrap();
         inner.asked.push(asked.clone());
@@ -166,7 +166,7 @@ async fn update_endpoint(inner: &Shared, headers: &HeaderMap, asked: String) -> 
 }
 
 async fn list(State(inner): State<Shared>, headers: HeaderMap) -> Answer {
-    if let Some(answer) = update_endpoint(&inner, &headers, "list".to_owned()).await {
+    if let Some(answer) = respond(&inner, &headers, "list".to_owned()).await {
         return answer;
     }
     let inner = inner.lock().unwrap();
@@ -177,7 +177,7 @@ async fn list(State(inner): State<Shared>, headers: HeaderMap) -> Answer {
 async fn load(State(inner): State<Shared>, headers: HeaderMap, body: Bytes) -> Answer {
     let body: Value = serde_json::from_slice(&body).unwrap();
     let (name, uri) = (body["lora_name"].as_str().unwrap(), body["source"]["uri"].as_str().unwrap());
-    if let Some(answer) = update_endpoint(&inner, &headers, format!("load {name} {uri}")).await {
+    if let Some(answer) = respond(&inner, &headers, format!("load {name} {uri}")).await {
         return answer;
     }
     // What is there already stays as it is, and the caller is told that all is well.
@@ -186,7 +186,7 @@ async fn load(State(inner): State<Shared>, headers: HeaderMap, body: Bytes) -> A
 }
 
 async fn unload(State(inner): State<Shared>, headers: HeaderMap, Path(name): Path<String>) -> Answer {
-    if let Some(answer) = update_endpoint(&inner, &headers, format!("unload {name}")).await {
+    if let Some(answer) = respond(&inner, &headers, format!("unload {name}")).await {
         return answer;
     }
     match inner.lock().unwrap().holds.remove(&name) {
