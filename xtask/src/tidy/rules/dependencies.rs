@@ -126,7 +126,7 @@ mod tests {
         let tree = "rendering v0.1.0 (/x)\nserde v1.0.0\ntokio v1.50.0 (*)\nfutures-core v0.3.0\n";
         let found = check_pure("rendering", tree);
         assert_eq!(found.len(), 1);
-        assert!(found[0].text.starts_with("workload depends on tokio"), "{}", found[0]);
+        assert!(found[0].text.starts_with("rendering depends on tokio"), "{}", found[0]);
         assert!(check_pure("rendering", "rendering v0.1.0\nserde v1.0.0\n").is_empty());
     }
 
@@ -145,7 +145,7 @@ mod tests {
         assert!(check_reserved(&package("infrastructure")).is_empty());
         let found = check_reserved(&(package("infrastructure") + &package("rendering")));
         assert_eq!(found.iter().map(|violation| violation.line).collect::<Vec<_>>(), [10]);
-        assert!(found[0].text.starts_with("workload depends on async-nats"), "{}", found[0]);
+        assert!(found[0].text.starts_with("rendering depends on async-nats"), "{}", found[0]);
     }
 
     #[test]
