@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use crate::{
     access::CA_CONFIG_MAP,
     admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals},
-    certificates::{Keeper, decide::Policy},
+    certificates::{Keeper, plan::Policy},
     facts::observe::Source,
     host::Host,
     mpi_key::{KeyMaker, Served},

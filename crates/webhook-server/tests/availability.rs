@@ -267,7 +267,7 @@ impl World {
         install.secrets().patch(CERTIFICATES, &PatchParams::default(), &unsigned).await.unwrap();
         let served = async || {
             let tail = |replica| install.log(replica).lines().rev().take(8).collect::<Vec<_>>().join("\n");
-            let twice = |replica| install.log(replica).matches("serving this certificate").count() > 1;
+            let twice = |replica| install.log(replica).matches("serving a new certificate").count() > 1;
             let done = install.stored("tls.crt").await != old && self.replicas.iter().all(twice);
             if done { Ok(()) } else { Err(self.replicas.iter().map(tail).collect::<Vec<_>>().join("\n\n")) }
         };

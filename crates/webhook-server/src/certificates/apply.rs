@@ -20,42 +20,42 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::{
-    Contents, Place, PlaceKind,
-    decide::{Decision, Write},
+    Contents, PlaceKind, Target,
     issue::{IssueError, carry_out},
+    plan::{Plan, Write},
 };
 use crate::{NAME, host::Host};
 
-/// The longest one request may take: as long as the API server itself works on one.
+/// Time limit of a request, equal to that of the API server.
 const STEP: Duration = Duration::from_secs(60);
 /// Type of the Secret.
 const TLS: &str = "kubernetes.io/tls";
 /// Key of the ConfigMap.
 const BUNDLE: &str = "ca.crt";
-/// Value of the label that tells what the objects are for.
+/// Value of the label with the purpose of the objects.
 const COMPONENT: &str = "webhook";
 
-/// What went wrong. It is tried again.
+/// A failed write; it is retried.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ActError {
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error(transparent)]
     Issue(#[from] IssueError),
-    /// The API server refused or did not answer.
+    /// The API server rejected the request or did not respond.
     #[error("cannot {action}: {source}")]
     Api {
-        /// What was to be done.
+        /// The request.
         action: String,
-        /// Why not.
+        /// The reason.
         source: Box<Error>,
     },
-    /// A ConfigMap holds text.
+    /// The bundle is not UTF-8, which a ConfigMap requires.
     #[error("cannot publish the CA bundle: ca.crt of the Secret is not UTF-8")]
     NotText,
-    /// No answer.
+    /// No response in time.
     #[error("cannot {action}: no answer within {} s", STEP.as_secs())]
     Time {
-        /// What was to be done.
+        /// The request.
         action: String,
     },
 }
@@ -76,10 +76,10 @@ impl Hand {
         Self { client, host, secret_name, config_map, published: None }
     }
 
-    /// Makes what is to be made and stores it, unless another replica was faster.
+    /// Creates what is planned and stores it in the Secret, unless another replica was faster.
     ///
     /// # Errors
-    /// The API server refuses for another reason.
+    /// The API server rejects the write for another reason.
     pub(super) async fn store(&self, write: &Write, secret: Option<Secret>, now: Timestamp) -> Result<(), ActError> {
         let contents = carry_out(write, &self.host, now)?;
         let (api, params) = (self.secrets(), self.params());
@@ -101,19 +101,18 @@ impl Hand {
         Ok(())
     }
 
-    /// Sets the bundle in all these places, if the Secret is still the one that it comes from: a replica that lags must not
-    /// put back what others have replaced. For definitions it is published in a ConfigMap: the program `crds` alone writes
-    /// them.
+    /// Sets the bundle in these targets, if the Secret is still the one that it comes from: a replica that lags must not revert
+    /// what others have written. For definitions it is published in a ConfigMap, because only the program `crds` writes them.
     ///
     /// # Errors
-    /// The API server refuses for another reason than a write that came between.
-    pub(super) async fn inject(&mut self, decision: &Decision, from: Option<&str>) -> Result<(), ActError> {
-        let Decision { inject: places, bundle, publish, .. } = decision;
-        // What is in the ConfigMap may be older than what definitions hold: the program `crds` goes by the ConfigMap.
+    /// The API server rejects the write for another reason than a concurrent write.
+    pub(super) async fn inject(&mut self, plan: &Plan, from: Option<&str>) -> Result<(), ActError> {
+        let Plan { inject: targets, bundle, publish, .. } = plan;
+        // The ConfigMap may be older than the definitions, and the program `crds` follows the ConfigMap.
         let is_new = self.published.as_ref().is_none_or(|published| published.as_bytes() != bundle);
-        let differs = places.iter().any(|place| place.kind == PlaceKind::Definition);
+        let differs = targets.iter().any(|target| target.kind == PlaceKind::Definition);
         let config_map = self.config_map.clone().filter(|_| *publish && is_new || differs);
-        if places.is_empty() && config_map.is_none() {
+        if targets.is_empty() && config_map.is_none() {
             return Ok(());
         }
         let secret = self.step("read", self.secrets().get_opt(&self.secret_name)).await?;
@@ -124,13 +123,13 @@ impl Hand {
             Some(config_map) => self.publish(&config_map, bundle).await,
             None => Ok(()),
         };
-        let configurations = places.iter().filter_map(|place| Some((resource(place.kind)?, place)));
-        let set = configurations.map(|(resource, place)| self.inject_one_of_all(resource, place, bundle));
-        // One that fails does not keep the others from their end.
+        let configurations = targets.iter().filter_map(|target| Some((resource(target.kind)?, target)));
+        let set = configurations.map(|(resource, target)| self.inject_one_of_all(resource, target, bundle));
+        // A failed write does not cancel the others.
         join_all(set).await.into_iter().collect::<Result<(), _>>().and(is_published)
     }
 
-    /// Applies the ConfigMap; that is no write if it holds the bundle already.
+    /// Applies the ConfigMap, unless it has the bundle already.
     async fn publish(&mut self, name: &str, bundle: &[u8]) -> Result<(), ActError> {
         let bundle = std::str::from_utf8(bundle).map_err(|_| ActError::NotText)?;
         let namespace = &self.host.namespace;
@@ -149,27 +148,27 @@ impl Hand {
         Ok(())
     }
 
-    async fn inject_one_of_all(&self, resource: ApiResource, place: &Place, bundle: &[u8]) -> Result<(), ActError> {
-        match self.inject_one(resource, place, bundle).await {
-            Ok(()) => info!(kind = %place.kind, name = place.name, "set the CA bundle"),
-            Err(error) if lost_race(&error) => debug!(name = place.name, "somebody else has written it"),
+    async fn inject_one_of_all(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), ActError> {
+        match self.inject_one(resource, target, bundle).await {
+            Ok(()) => info!(kind = %target.kind, name = target.name, "set the CA bundle"),
+            Err(error) if lost_race(&error) => debug!(name = target.name, "another writer was faster"),
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    async fn inject_one(&self, resource: ApiResource, place: &Place, bundle: &[u8]) -> Result<(), ActError> {
+    async fn inject_one(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), ActError> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let set = |path: &str, value| json!({ "op": "add", "path": path, "value": value });
-        let version = set("/metadata/resourceVersion", json!(place.resource_version));
+        let version = set("/metadata/resourceVersion", json!(target.resource_version));
         let bundle = json!(ByteString(bundle.to_vec()));
-        let bundles = place.bundles.iter().map(|(path, _)| set(path, bundle.clone()));
+        let bundles = target.bundles.iter().map(|(path, _)| set(path, bundle.clone()));
         let patch: Vec<Value> = std::iter::once(version).chain(bundles).collect();
         let params = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
-        let action = format!("set the CA bundle of {} {}", place.kind, place.name);
+        let action = format!("set the CA bundle of {} {}", target.kind, target.name);
         let request = async {
             let patch = serde_json::from_value(Value::Array(patch)).map_err(Error::SerdeError)?;
-            api.patch_metadata(&place.name, &params, &Patch::<DynamicObject>::Json(patch)).await
+            api.patch_metadata(&target.name, &params, &Patch::<DynamicObject>::Json(patch)).await
         };
         timed(action, request).await?;
         Ok(())
@@ -236,7 +235,7 @@ async fn timed<T>(action: String, request: impl Future<Output = Result<T, Error>
     }
 }
 
-/// Whether somebody else wrote, made or deleted the object first. What they did is seen next.
+/// Whether another writer wrote, created or deleted the object first. The next event shows it.
 fn lost_race(error: &ActError) -> bool {
     match error {
         ActError::Api { source, .. } => {

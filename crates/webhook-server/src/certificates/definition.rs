@@ -1,4 +1,4 @@
-//! A CustomResourceDefinition, as far as certificates depend on it.
+//! The fields of a CustomResourceDefinition that certificates depend on.
 
 use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -9,7 +9,7 @@ use k8s_openapi::{
 use kube::Resource;
 use serde::Deserialize;
 
-/// The little of a CustomResourceDefinition that matters here. Whole, ours take a megabyte each.
+/// A CustomResourceDefinition without its schemas, which take a megabyte each.
 #[derive(Debug, Clone, Deserialize, Resource)]
 #[resource(inherit = CustomResourceDefinition)]
 pub struct Definition {
@@ -25,7 +25,7 @@ struct DefinitionSpec {
 }
 
 impl Definition {
-    /// How the API server reaches what converts the objects.
+    /// The conversion webhook.
     #[must_use]
     pub fn client_config(&self) -> Option<&WebhookClientConfig> {
         self.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()

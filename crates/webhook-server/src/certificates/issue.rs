@@ -1,4 +1,4 @@
-//! Makes CAs and certificates.
+//! Creates CAs and certificates.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,19 +10,19 @@ use rcgen::{
 
 use super::{
     BACKDATE, CA_LIFETIME, Contents, SERVING_LIFETIME,
-    decide::{Key, Serving, Signer, Write},
     material::Authority,
+    plan::{Key, Serving, Signer, Write},
 };
 use crate::host::Host;
 
-/// Names of the CA, as the Go operator has them.
+/// Names of the CA, as in the upstream operator.
 const CA_NAME: &str = "Dynamo-Webhook-CA";
 const ORGANISATION: &str = "NVIDIA";
 
-/// Why a certificate could not be made.
+/// Why a certificate could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
-    /// The library refuses.
+    /// The library failed.
     #[error("cannot make a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
     /// A key is not text.
@@ -30,7 +30,7 @@ pub enum IssueError {
     Key,
 }
 
-/// Makes what is to be made, and puts it together with what is kept.
+/// Creates what is planned, and adds what is kept.
 ///
 /// # Errors
 /// If the CA that is to sign cannot be used.
@@ -78,7 +78,7 @@ fn authority_params(now: Timestamp) -> CertificateParams {
 fn serving(issuer: &Issuer<'_, KeyPair>, host: &Host, now: Timestamp) -> Result<(Vec<u8>, Vec<u8>), IssueError> {
     let mut params = CertificateParams::new(host.names())?;
     params.distinguished_name = DistinguishedName::new();
-    // A common name holds 64 characters. Nobody reads it, the names of the Service are what counts.
+    // A common name has at most 64 characters. Clients check the names of the Service instead.
     let name = host.name();
     params.distinguished_name.push(DnType::CommonName, if name.len() <= 64 { name.as_str() } else { CA_NAME });
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

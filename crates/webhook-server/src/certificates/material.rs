@@ -1,4 +1,4 @@
-//! Certificates and keys as they stand in Secrets. Reading takes any bytes whatever.
+//! Certificates and keys in Secrets. The parsers accept any bytes.
 
 use std::fmt;
 
@@ -16,20 +16,20 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 pub struct Authority {
     /// The certificate.
     pub der: Vec<u8>,
-    /// When it begins to be valid.
+    /// Start of its validity.
     pub not_before: Timestamp,
-    /// When it ends to be valid.
+    /// End of its validity.
     pub not_after: Timestamp,
 }
 
 impl Authority {
-    /// Reads all CA certificates of a bundle; what else it holds is left out.
+    /// Reads the CA certificates of a bundle; skips everything else.
     #[must_use]
     pub fn read_all(bundle: &[u8]) -> Vec<Self> {
         certificates(bundle).iter().filter_map(|der| Self::read(der)).collect()
     }
 
-    /// The bundle with these CAs after what it holds.
+    /// The bundle with these CAs appended.
     #[must_use]
     pub fn add_all<'a>(mut bundle: Vec<u8>, authorities: impl IntoIterator<Item = &'a Self>) -> Vec<u8> {
         for authority in authorities {
@@ -55,7 +55,7 @@ impl Authority {
         self.not_before <= now && now < self.not_after
     }
 
-    /// Whether a private key is that of this CA, and can sign.
+    /// Whether this is the private key of the CA, and can sign.
     #[must_use]
     pub fn fits(&self, key: &[u8]) -> bool {
         let Some(key) = std::str::from_utf8(key).ok().and_then(|pem| KeyPair::from_pem(pem).ok()) else { return false };
@@ -70,20 +70,20 @@ impl Authority {
     }
 }
 
-/// Names the CA by its time; certificates are no secret, but long.
+/// Shows the validity only; certificates are long.
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Authority({} to {})", self.not_before, self.not_after)
     }
 }
 
-/// A certificate to serve, with its key.
+/// A serving certificate with its key.
 #[derive(Clone)]
 pub struct Pair {
     certificate: Vec<u8>,
-    /// When it begins to be valid.
+    /// Start of its validity.
     pub not_before: Timestamp,
-    /// When it ends to be valid.
+    /// End of its validity.
     pub not_after: Timestamp,
     names: Vec<String>,
     key: CertifiedKey,
@@ -109,7 +109,7 @@ impl Pair {
         self.not_before <= now && now < self.not_after
     }
 
-    /// Whether it is good for this name.
+    /// Whether it is valid for this name.
     #[must_use]
     pub fn is_for(&self, name: &str) -> bool {
         self.names.iter().any(|own| own == name)
@@ -122,14 +122,14 @@ impl Pair {
         own.issuer().as_raw() == parsed.subject().as_raw() && own.verify_signature(Some(parsed.public_key())).is_ok()
     }
 
-    /// In the form in which it is served.
+    /// For the TLS server.
     #[must_use]
     pub fn certified_key(&self) -> CertifiedKey {
         self.key.clone()
     }
 }
 
-/// Names the certificate by its time; the key is never shown.
+/// Shows the validity only, never the key.
 impl fmt::Debug for Pair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pair({} to {})", self.not_before, self.not_after)

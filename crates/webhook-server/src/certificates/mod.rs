@@ -1,29 +1,29 @@
-//! Certificates: the one that is served, the CA that signed it, and the places where the API server looks that CA up.
+//! Certificates: the serving certificate, its CA, and the objects from which the API server reads the CA bundle.
 //!
-//! All replicas share one Secret. Each of them watches it together with the webhook configurations and the CRDs, decides from
-//! that alone what is to be done next, and does one step; whoever is late finds it done. Nothing is kept elsewhere, so a
-//! replica may be killed at any moment.
+//! All replicas share one Secret. Each of them watches it together with the webhook configurations and the CRDs, plans the
+//! next step from these alone, and does it; a replica that is late finds it done. There is no other state, so a replica may be
+//! killed at any moment.
 //!
 //! ```text
 //! observe   Secret, webhook configurations, CRDs  ─► Observed
-//! decide    (&Observed, &Policy, now)             ─► Decision      pure
-//! act       serve, write the Secret, set CA bundles
+//! plan      (&Observed, &Policy, now)             ─► Plan          pure
+//! apply     serve, write the Secret, set CA bundles
 //! ```
 //!
-//! The bundles of CRDs are set by the program `crds`, from a ConfigMap that is written here.
+//! The program `crds` sets the bundles of CRDs, from a ConfigMap that this program writes.
 //!
-//! A new CA is spread before it is used: first `ca.crt` holds the new and the old one, then all places do, and only then the
-//! serving certificate is signed by the new one. The old one goes a day later. Nothing that trusts either of them ever meets a
-//! certificate that it does not trust. That holds for what somebody else writes into the Secret too: what was served before is served
-//! until the new CA is known.
+//! A new CA is distributed before it is used: first `ca.crt` has the new and the old one, then all targets have both, and only
+//! then the new one signs the serving certificate. The old one is removed a day later. So a client that trusts either of them
+//! always gets a certificate that it trusts. The same holds for a Secret that others write: the previous certificate is served
+//! until all targets have the new CA.
 
 mod apply;
 mod contents;
-pub mod decide;
 mod definition;
 mod issue;
 mod material;
 mod observe;
+pub mod plan;
 mod run;
 mod targets;
 
@@ -31,7 +31,7 @@ use std::time::Duration;
 
 pub use contents::Contents;
 pub use run::Keeper;
-pub use targets::{Place, PlaceKind};
+pub use targets::{PlaceKind, Target};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -41,9 +41,9 @@ pub const CA_LIFETIME: Duration = DAY.saturating_mul(10 * 365);
 pub const SERVING_LIFETIME: Duration = DAY.saturating_mul(365);
 /// Certificates are replaced this long before they expire.
 pub const RENEW_BEFORE: Duration = DAY.saturating_mul(90);
-/// Certificates are valid from this long before they were made, for clocks that differ.
+/// Certificates are valid from this long before their creation, for clocks that differ.
 pub const BACKDATE: Duration = Duration::from_secs(60 * 60);
-/// How long all places have held a CA before certificates of it are served: API servers learn of a change of a configuration
+/// How long all targets have had a CA before its certificates are served: API servers observe a change of a configuration
 /// within seconds.
 pub const SETTLE: Duration = Duration::from_secs(20);
 /// How long an old CA stays after the last certificate of it was replaced.

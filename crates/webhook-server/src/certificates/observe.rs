@@ -1,4 +1,4 @@
-//! Watches the Secret and the places.
+//! Watches the Secret and the objects with CA bundles.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, Resource};
 
-use super::{Place, decide::Policy, definition::Definition};
+use super::{Target, definition::Definition, plan::Policy};
 use crate::{
     changes::{Changes, ticks},
     configurations::CONVERTED,
@@ -25,7 +25,7 @@ pub(super) struct Sight {
     host: Host,
     secret_name: String,
     secrets: Store<Packed<Secret>>,
-    /// None where somebody else gives them their CA: an install for one namespace has no right to look at them then.
+    /// None if others set their CA: then an install for one namespace has no right to read them.
     configurations: Option<Configurations>,
     definitions: Vec<Store<Definition>>,
 }
@@ -36,7 +36,7 @@ struct Configurations {
 }
 
 impl Sight {
-    /// Begins to watch.
+    /// Starts the watches.
     pub(super) fn new(client: &Client, policy: &Policy, secret_name: &str, converts: bool) -> (Self, Changes) {
         let host = &policy.host;
         let client = || client.clone();
@@ -62,12 +62,12 @@ impl Sight {
         (Self { host, secret_name, secrets, configurations, definitions }, Changes::of(changes))
     }
 
-    /// Returns once it is known whether there is a Secret.
+    /// Returns when the Secret was listed.
     pub(super) async fn secret_known(&self) {
         self.secrets.wait_until_ready().await;
     }
 
-    /// Returns once all places are known.
+    /// Returns when all targets were listed.
     pub(super) async fn places_known(&self) {
         if let Some(Configurations { validating, mutating }) = &self.configurations {
             validating.wait_until_ready().await;
@@ -78,29 +78,30 @@ impl Sight {
         }
     }
 
-    /// The Secret. One that cannot be read is as good as empty.
+    /// The Secret. One that cannot be parsed counts as empty.
     pub(super) fn secret(&self) -> Option<Secret> {
         let packed = self.secrets.get(&Key::new(&self.host.namespace, &self.secret_name))?;
         let metadata = packed.metadata.clone();
         Some(packed.unpack().unwrap_or(Secret { metadata, ..Secret::default() }))
     }
 
-    /// All places with bundles of ours, if they are known.
-    pub(super) fn places(&self) -> Option<Vec<Place>> {
+    /// All targets with bundles for this server, if they were listed.
+    pub(super) fn targets(&self) -> Option<Vec<Target>> {
         if !self.definitions.iter().all(Store::is_ready) {
             return None;
         }
-        let definitions = self.definitions.iter().flat_map(all).map(|object| Place::of_definition(&object, &self.host));
-        let mut places = Vec::new();
+        let definitions =
+            self.definitions.iter().flat_map(all).map(|object| Target::of_definition(&object, &self.host));
+        let mut targets = Vec::new();
         if let Some(Configurations { validating, mutating }) = &self.configurations {
             if !validating.is_ready() || !mutating.is_ready() {
                 return None;
             }
-            places.extend(all(validating).map(|object| Place::of_validating(&object, &self.host)));
-            places.extend(all(mutating).map(|object| Place::of_mutating(&object, &self.host)));
+            targets.extend(all(validating).map(|object| Target::of_validating(&object, &self.host)));
+            targets.extend(all(mutating).map(|object| Target::of_mutating(&object, &self.host)));
         }
-        places.extend(definitions);
-        Some(places)
+        targets.extend(definitions);
+        Some(targets)
     }
 }
 

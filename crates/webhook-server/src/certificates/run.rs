@@ -1,4 +1,4 @@
-//! The loop that keeps certificates and places true.
+//! The loop that reconciles certificates and targets.
 
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,18 @@ use tracing::{info, warn};
 use super::{
     Contents,
     apply::{ActError, Hand},
-    decide::{Decision, Observed, Policy, decide},
     material::Pair,
     observe::Sight,
+    plan::{Observed, Plan, Policy, plan},
 };
 use crate::{changes::Changes, serve::Serving};
 
-/// After something failed.
+/// Pause after a failure.
 const RETRY: Duration = Duration::from_secs(2);
-/// The least time between two certificates of one replica, so that replicas whose clocks contradict each other do not write
-/// without end.
+/// Minimum time between two certificates of one replica, so that replicas with different clocks do not write without end.
 const BETWEEN_WRITES: Duration = Duration::from_secs(5);
 
-/// Keeps the serving certificate, the Secret and all CA bundles true, for as long as the process lives.
+/// Reconciles the serving certificate, the Secret and all CA bundles.
 pub struct Keeper {
     policy: Policy,
     serving: Serving,
@@ -36,7 +35,7 @@ pub struct Keeper {
 
 impl Keeper {
     /// `config_map`: where the CA bundle for CRDs is published, if their objects are converted here. `trusted` opens when
-    /// the API server can call us.
+    /// the API server can call this server.
     #[must_use]
     pub fn new(
         client: Client,
@@ -57,57 +56,57 @@ impl Keeper {
         let (mut memory, mut served, mut last_write) = (Observed::default(), None, None);
         loop {
             let observed = self.observe(memory);
-            let decision = decide(&observed, &self.policy, Timestamp::now());
-            self.serve(&decision, &mut served);
-            let pause = match self.act(&decision, &mut last_write).await {
+            let plan = plan(&observed, &self.policy, Timestamp::now());
+            self.serve(&plan, &mut served);
+            let pause = match self.act(&plan, &mut last_write).await {
                 Ok(pause) => pause,
                 Err(error) => {
-                    warn!(%error, "certificates are not as they should be; trying again");
+                    warn!(%error, "failed to reconcile certificates; retrying");
                     RETRY
                 }
             };
-            memory = Observed { remembered: decision.remember, spread: decision.spread, ..Observed::default() };
-            self.wait(pause.min(decision.again), observed.places.is_some()).await;
+            memory = Observed { remembered: plan.remember, spread: plan.spread, ..Observed::default() };
+            self.wait(pause.min(plan.again), observed.targets.is_some()).await;
         }
     }
 
     fn observe(&self, memory: Observed) -> Observed {
         let stored = self.sight.secret().map(|secret| Contents::of(&secret.data.unwrap_or_default()));
-        Observed { stored, places: self.sight.places(), ..memory }
+        Observed { stored, targets: self.sight.targets(), ..memory }
     }
 
-    fn serve(&self, decision: &Decision, served: &mut Option<Pair>) {
-        if let Some(pair) = decision.serve.as_ref().filter(|pair| served.as_ref() != Some(*pair)) {
-            info!(not_before = %pair.not_before, not_after = %pair.not_after, "serving this certificate from now on");
+    fn serve(&self, plan: &Plan, served: &mut Option<Pair>) {
+        if let Some(pair) = plan.serve.as_ref().filter(|pair| served.as_ref() != Some(*pair)) {
+            info!(not_before = %pair.not_before, not_after = %pair.not_after, "serving a new certificate");
             self.serving.replace(pair.certified_key());
             *served = Some(pair.clone());
         }
-        if decision.trusted && self.serving.is_loaded() {
-            // Never closed again: while a certificate is served, somebody may be able to use it.
+        if plan.trusted && self.serving.is_loaded() {
+            // Never closed again: while a certificate is served, some clients may trust it.
             self.trusted.open();
         }
     }
 
-    /// Does what was decided. Returns when to look again at the latest.
+    /// Applies the plan. Returns when to plan again at the latest.
     ///
-    /// A place that cannot be set keeps nobody from writing the Secret: one place is without its CA then, and with a certificate
-    /// that is never renewed all of them would be without an answer.
-    async fn act(&mut self, decision: &Decision, last_write: &mut Option<Instant>) -> Result<Duration, ActError> {
+    /// A target that cannot be written does not block the Secret: then one target lacks the CA, while a certificate that is not
+    /// renewed would break all of them.
+    async fn act(&mut self, plan: &Plan, last_write: &mut Option<Instant>) -> Result<Duration, ActError> {
         let secret = self.sight.secret();
         let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
-        let injected = self.hand.inject(decision, version.as_deref()).await;
-        let pause = self.write(decision, secret, last_write).await?;
+        let injected = self.hand.inject(plan, version.as_deref()).await;
+        let pause = self.write(plan, secret, last_write).await?;
         injected.map(|()| pause)
     }
 
-    /// Writes the Secret, if that was decided. Returns when to look again at the latest.
+    /// Writes the Secret if planned. Returns when to plan again at the latest.
     async fn write(
         &self,
-        decision: &Decision,
+        plan: &Plan,
         secret: Option<Secret>,
         last_write: &mut Option<Instant>,
     ) -> Result<Duration, ActError> {
-        let Some(write) = &decision.write else { return Ok(Duration::MAX) };
+        let Some(write) = &plan.write else { return Ok(Duration::MAX) };
         let left = last_write.map_or(Duration::ZERO, |last| BETWEEN_WRITES.saturating_sub(last.elapsed()));
         if left.is_zero() {
             *last_write = Some(Instant::now());
@@ -117,7 +116,7 @@ impl Keeper {
         Ok(left)
     }
 
-    /// Waits until something has changed, or time alone may change what is to be done.
+    /// Waits for a change, or until the plan may change with time.
     async fn wait(&mut self, pause: Duration, places_known: bool) {
         let Self { sight, changes, .. } = self;
         let other = async {

@@ -1,4 +1,4 @@
-//! The places where the API server looks up the CA of the server.
+//! The objects from which the API server reads the CA bundle of this server.
 
 use std::fmt;
 
@@ -13,20 +13,20 @@ use k8s_openapi::{
 use super::definition::Definition;
 use crate::host::Host;
 
-/// An object that holds CA bundles for our Service.
+/// An object with CA bundles for the Service of this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Target {
     /// Its kind.
     pub kind: PlaceKind,
     /// Its name.
     pub name: String,
-    /// As it was read. A write of another version is refused.
+    /// As it was read; a write on another version is rejected.
     pub resource_version: String,
-    /// The bundles for our Service, each with where it stands (as JSON pointer). Those for other servers are none of ours.
+    /// The bundles for the Service, each with its path (as JSON pointer). Bundles for other servers are skipped.
     pub bundles: Vec<(String, Vec<u8>)>,
 }
 
-/// Kinds that hold CA bundles.
+/// Kinds with CA bundles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlaceKind {
     /// A ValidatingWebhookConfiguration.
@@ -47,22 +47,22 @@ impl fmt::Display for PlaceKind {
     }
 }
 
-impl Place {
-    /// The places in a ValidatingWebhookConfiguration.
+impl Target {
+    /// The bundles of a ValidatingWebhookConfiguration.
     #[must_use]
     pub fn of_validating(object: &ValidatingWebhookConfiguration, host: &Host) -> Self {
         let configs = object.webhooks.iter().flatten().map(|webhook| &webhook.client_config);
         Self::of_webhooks(PlaceKind::Validating, &object.metadata, configs, host)
     }
 
-    /// The places in a MutatingWebhookConfiguration.
+    /// The bundles of a MutatingWebhookConfiguration.
     #[must_use]
     pub fn of_mutating(object: &MutatingWebhookConfiguration, host: &Host) -> Self {
         let configs = object.webhooks.iter().flatten().map(|webhook| &webhook.client_config);
         Self::of_webhooks(PlaceKind::Mutating, &object.metadata, configs, host)
     }
 
-    /// The place in a CustomResourceDefinition.
+    /// The bundle of a CustomResourceDefinition.
     #[must_use]
     pub fn of_definition(object: &Definition, host: &Host) -> Self {
         let config = object.client_config().filter(|config| {
@@ -103,7 +103,7 @@ fn bundle(bundle: Option<&ByteString>) -> Vec<u8> {
     bundle.map(|bundle| bundle.0.clone()).unwrap_or_default()
 }
 
-/// Whether a server is ours, by name and namespace of its Service.
+/// Whether a webhook calls this server, by name and namespace of its Service.
 fn is_ours(service: Option<(&str, &str)>, host: &Host) -> bool {
     service == Some((&host.service, &host.namespace))
 }

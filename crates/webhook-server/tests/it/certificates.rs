@@ -42,7 +42,7 @@ async fn until_serving(install: &Install, replica: &Replica) {
 /// Returns once each replica serves another certificate than its first.
 async fn until_serving_another(install: &Install, replicas: &[Replica]) {
     for replica in replicas {
-        let log = async || install.log(replica).matches("serving this certificate").count().gt(&1).then_some(());
+        let log = async || install.log(replica).matches("serving a new certificate").count().gt(&1).then_some(());
         wait::until("each replica to serve the new certificate", LIMIT, log).await.unwrap();
         until_serving(install, replica).await;
     }

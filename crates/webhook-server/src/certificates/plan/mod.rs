@@ -1,4 +1,4 @@
-//! What is to be done about certificates; pure.
+//! Plans certificates. Pure.
 
 mod auto;
 mod manual;
@@ -11,75 +11,74 @@ use controller_kit::settings::CertProvisionMode;
 use jiff::Timestamp;
 
 use super::{
-    Contents, Place,
+    Contents, Target,
     material::{Authority, Pair},
 };
 use crate::host::Host;
 
-/// When nothing else happens, everything is looked at again after this time. Clocks that are put right tell nobody: a certificate
-/// that was made before must not stay for long.
+/// Maximum time between two plans. A corrected clock causes no event, and a certificate with wrong times must not stay long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// What was seen.
+/// What was observed.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
-    /// What the Secret holds; `None`: there is no Secret.
+    /// Content of the Secret; `None` without a Secret.
     pub stored: Option<Contents>,
-    /// What the Secret held when its certificate was last served by this process.
+    /// Content of the Secret when this process last served its certificate.
     pub remembered: Option<Contents>,
-    /// All places that hold our CA. `None`: they are not known yet.
-    pub places: Option<Vec<Place>>,
-    /// As the last decision left it.
+    /// All targets. `None`: not listed yet.
+    pub targets: Option<Vec<Target>>,
+    /// From the last plan.
     pub spread: Vec<Spread>,
 }
 
-/// Since when every place has held a CA.
+/// Since when every target has a CA.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spread {
     /// The CA.
     pub authority: Authority,
-    /// Since when.
+    /// The time.
     pub since: Timestamp,
 }
 
-/// What does not change while the process runs.
+/// Configuration of certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Who makes the certificates.
+    /// Who creates the certificates.
     pub mode: CertProvisionMode,
-    /// For whom.
+    /// The server.
     pub host: Host,
 }
 
-/// What is to be done.
+/// The plan for certificates.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
-    /// The certificate to serve. `None`: go on as before.
+pub struct Plan {
+    /// The certificate to serve. `None`: the present one.
     pub serve: Option<Pair>,
-    /// To be passed to the next decision as [`Observed::remembered`].
+    /// Input of the next plan, as [`Observed::remembered`].
     pub remember: Option<Contents>,
     /// What to write to the Secret.
     pub write: Option<Write>,
     /// Places whose bundles differ from `bundle`.
-    pub inject: Vec<Place>,
-    /// What they are to hold.
+    pub inject: Vec<Target>,
+    /// Their desired bundle.
     pub bundle: Vec<u8>,
-    /// Whether `bundle` is what definitions are to hold: not before it is known what they hold, and whom the Secret trusts.
+    /// Whether to publish `bundle` for definitions: not before definitions and Secret were listed.
     pub publish: bool,
-    /// Whether every place trusts what is served.
+    /// Whether every target trusts the serving certificate.
     pub trusted: bool,
-    /// To be passed to the next decision.
+    /// Input of the next plan.
     pub spread: Vec<Spread>,
-    /// When to look again even if nothing happens.
+    /// When to plan again without a change.
     pub again: Duration,
 }
 
 /// A new content of the Secret.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Write {
-    /// Why; for the log.
+    /// The reason, for the log.
     pub why: &'static str,
-    /// The CA that signs from now on.
+    /// The CA that signs.
     pub signer: Signer,
     /// Further CAs to trust.
     pub trust: Vec<Authority>,
@@ -87,10 +86,10 @@ pub struct Write {
     pub serving: Serving,
 }
 
-/// The CA that signs from now on.
+/// The CA that signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signer {
-    /// The one that is there.
+    /// The present one.
     Keep {
         /// The CA.
         authority: Authority,
@@ -104,7 +103,7 @@ pub enum Signer {
 /// The serving certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Serving {
-    /// One that is there.
+    /// The present one.
     Keep {
         /// The chain, as PEM.
         chain: Vec<u8>,
@@ -125,26 +124,26 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// Decides. Whatever the order of events, the next decision follows from what is there then.
+/// Plans the next step. The plan depends on the observed state only, not on the order of events.
 #[must_use]
-pub fn decide(observed: &Observed, policy: &Policy, now: Timestamp) -> Decision {
+pub fn plan(observed: &Observed, policy: &Policy, now: Timestamp) -> Plan {
     match policy.mode {
-        CertProvisionMode::Auto => auto::decide(observed, policy, now),
-        CertProvisionMode::Manual => manual::decide(observed, now),
+        CertProvisionMode::Auto => auto::plan(observed, policy, now),
+        CertProvisionMode::Manual => manual::plan(observed, now),
     }
 }
 
 /// Places whose bundles are not exactly this one.
-fn differing(places: &[Place], bundle: &[u8]) -> Vec<Place> {
-    let differing = places.iter().map(|place| {
-        let bundles = place.bundles.iter().filter(|(_, held)| held != bundle).cloned().collect();
-        Place { bundles, ..place.clone() }
+fn differing(targets: &[Target], bundle: &[u8]) -> Vec<Target> {
+    let differing = targets.iter().map(|target| {
+        let bundles = target.bundles.iter().filter(|(_, held)| held != bundle).cloned().collect();
+        Target { bundles, ..target.clone() }
     });
-    differing.filter(|place| !place.bundles.is_empty()).collect()
+    differing.filter(|target| !target.bundles.is_empty()).collect()
 }
 
-/// Whether every bundle of every place holds a CA.
-fn all_hold(places: &[Place], authority: &Authority) -> bool {
-    let mut bundles = places.iter().flat_map(|place| &place.bundles);
+/// Whether every bundle of every target has a CA.
+fn all_hold(targets: &[Target], authority: &Authority) -> bool {
+    let mut bundles = targets.iter().flat_map(|target| &target.bundles);
     bundles.all(|(_, bundle)| Authority::read_all(bundle).iter().any(|held| held.der == authority.der))
 }

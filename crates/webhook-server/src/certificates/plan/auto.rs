@@ -1,16 +1,16 @@
-//! The operator makes CA and certificates itself.
+//! Plans for a CA and certificates that the operator creates.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Decision, Key, LOOK_AGAIN, Observed, Policy, Serving, Signer, Spread, Write, all_hold, differing};
+use super::{Key, LOOK_AGAIN, Observed, Plan, Policy, Serving, Signer, Spread, Write, all_hold, differing};
 use crate::certificates::{
-    BACKDATE, Contents, OVERLAP, Place, RENEW_BEFORE, SETTLE,
+    BACKDATE, Contents, OVERLAP, RENEW_BEFORE, SETTLE, Target,
     material::{Authority, Pair},
 };
 
-/// What can be used of what is there.
+/// The usable certificates.
 struct Usable {
     /// CAs that are valid, the newest first: those of the Secret, then those of what is served from memory.
     authorities: Vec<Authority>,
@@ -18,9 +18,9 @@ struct Usable {
     signing_key: Option<Key>,
     /// The certificate of the Secret.
     stored: Option<(Pair, Contents)>,
-    /// The one that was served before.
+    /// The certificate that was served before.
     remembered: Option<(Pair, Contents)>,
-    /// Whether the remembered one is served, and for how long if nothing else happens.
+    /// Whether the remembered one is served, and for how long without a change.
     holds_back: Option<Duration>,
 }
 
@@ -35,27 +35,27 @@ impl Usable {
     }
 }
 
-pub(super) fn decide(observed: &Observed, policy: &Policy, now: Timestamp) -> Decision {
+pub(super) fn plan(observed: &Observed, policy: &Policy, now: Timestamp) -> Plan {
     let stored = observed.stored.as_ref().map(|stored| Authority::read_all(&stored.ca)).unwrap_or_default();
     let (usable, spread) = usable(observed, &stored, policy, now);
     let (write, wait) = next_step(&usable, &stored, &spread, now);
     let added = usable.authorities.iter().filter(|authority| !stored.contains(authority));
     let bundle = Authority::add_all(Vec::new(), stored.iter().chain(added));
-    let places = observed.places.as_deref();
-    Decision {
-        trusted: usable.serving().is_some_and(|pair| trusted(pair, &usable.authorities, places)),
+    let targets = observed.targets.as_deref();
+    Plan {
+        trusted: usable.serving().is_some_and(|pair| trusted(pair, &usable.authorities, targets)),
         remember: remember(&usable, &stored, observed),
         serve: usable.serving().cloned(),
-        inject: if stored.is_empty() { Vec::new() } else { differing(places.unwrap_or_default(), &bundle) },
+        inject: if stored.is_empty() { Vec::new() } else { differing(targets.unwrap_or_default(), &bundle) },
         bundle,
-        publish: !stored.is_empty() && places.is_some(),
+        publish: !stored.is_empty() && targets.is_some(),
         write,
         spread,
         again: usable.holds_back.map_or(wait, |left| wait.min(left)),
     }
 }
 
-/// A Secret that was deleted, damaged or replaced loses nothing that is remembered, except the right to sign.
+/// If the Secret was deleted, damaged or replaced, everything remembered stays usable, except the key of the CA.
 fn usable(observed: &Observed, in_secret: &[Authority], policy: &Policy, now: Timestamp) -> (Usable, Vec<Spread>) {
     let (stored, remembered) = (observed.stored.as_ref(), observed.remembered.as_ref());
     let valid = |all: &[Authority]| all.iter().filter(|authority| authority.is_valid(now)).cloned().collect::<Vec<_>>();
@@ -76,12 +76,12 @@ fn usable(observed: &Observed, in_secret: &[Authority], policy: &Policy, now: Ti
     let spread = spread(observed, &known, now);
     let holds_back = match (&stored, &remembered) {
         (None, Some(_)) => Some(LOOK_AGAIN),
-        (Some((new, _)), Some((old, _))) => wait(new, old, &known, &spread, observed.places.as_deref(), now),
+        (Some((new, _)), Some((old, _))) => wait(new, old, &known, &spread, observed.targets.as_deref(), now),
         (_, None) => None,
     };
     let signing_key = signing_key.map(|stored| Key(stored.ca_key.clone()));
     let mut authorities = in_secret;
-    // What the Secret holds is what others go by. Memory counts if the Secret holds nothing, or another certificate is served.
+    // Others follow the Secret. Memory counts if the Secret is empty, or another certificate is served.
     if authorities.is_empty() || holds_back.is_some() {
         let added: Vec<Authority> = in_memory.into_iter().filter(|known| !authorities.contains(known)).collect();
         authorities.extend(added);
@@ -89,20 +89,19 @@ fn usable(observed: &Observed, in_secret: &[Authority], policy: &Policy, now: Ti
     (Usable { authorities, signing_key, stored, remembered, holds_back }, spread)
 }
 
-/// How much longer the certificate that was served before goes on, because the API server may not trust the new one yet.
-/// `None`: no longer.
+/// How much longer the previous certificate is served because the API server may not trust the new one yet. `None`: no longer.
 fn wait(
     new: &Pair,
     old: &Pair,
     known: &[Authority],
     spread: &[Spread],
-    places: Option<&[Place]>,
+    targets: Option<&[Target]>,
     now: Timestamp,
 ) -> Option<Duration> {
     if new == old || known.iter().any(|authority| new.is_signed_by(authority) && old.is_signed_by(authority)) {
         return None;
     }
-    if trusted(new, known, places) && !trusted(old, known, places) {
+    if trusted(new, known, targets) && !trusted(old, known, targets) {
         return None;
     }
     let held_for = issuers(new, known).map(|issuer| held_for(spread, issuer, now)).max();
@@ -114,7 +113,7 @@ fn issuers<'a>(pair: &Pair, known: &'a [Authority]) -> impl Iterator<Item = &'a 
     known.iter().filter(|authority| pair.is_signed_by(authority))
 }
 
-/// The Secret, if what it holds is served and can be told to be good from it alone; else what was remembered before.
+/// The Secret if its certificate is served and valid by itself; else what was remembered before.
 fn remember(usable: &Usable, in_secret: &[Authority], observed: &Observed) -> Option<Contents> {
     let served = usable.stored.as_ref().filter(|_| usable.holds_back.is_none());
     match served {
@@ -125,7 +124,7 @@ fn remember(usable: &Usable, in_secret: &[Authority], observed: &Observed) -> Op
     }
 }
 
-/// The one thing to write now, and when to look again.
+/// The write to do now, and when to plan again.
 fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: Timestamp) -> (Option<Write>, Duration) {
     let keep = || match usable.stored.as_ref().or(usable.remembered.as_ref()) {
         Some((_, contents)) => Serving::Keep { chain: contents.certificate.clone(), key: Key(contents.key.clone()) },
@@ -150,7 +149,7 @@ fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: T
     }
     let held_for = held_for(spread, newest, now);
     if is_due(pair.not_after, now) || !pair.is_signed_by(newest) {
-        // Whoever trusts the present certificate trusts the next one of the same CA; there is nothing to wait for.
+        // Clients that trust the present certificate trust the next one of the same CA: no wait.
         let left = if pair.is_signed_by(newest) { Duration::ZERO } else { SETTLE.saturating_sub(held_for) };
         return if left.is_zero() {
             write("the certificate is to be replaced", signer, older, Serving::Make)
@@ -158,7 +157,7 @@ fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: T
             (None, left)
         };
     }
-    // A certificate may be older than its use: somebody has restored a backup.
+    // A certificate may be older than its use, after a restore from a backup.
     let replaced = since(pair.not_before, now).saturating_sub(BACKDATE).min(held_for);
     let outdated = if replaced >= OVERLAP { in_secret.len() > 1 } else { in_secret.len() > usable.authorities.len() };
     if outdated {
@@ -168,10 +167,10 @@ fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: T
     (None, LOOK_AGAIN)
 }
 
-/// Since when all places have held each CA; none for those that a place lacks.
+/// Since when all targets have each CA; none for CAs that a target lacks.
 fn spread(observed: &Observed, known: &[Authority], now: Timestamp) -> Vec<Spread> {
-    let Some(places) = observed.places.as_deref() else { return Vec::new() };
-    let held = known.iter().filter(|authority| all_hold(places, authority));
+    let Some(targets) = observed.targets.as_deref() else { return Vec::new() };
+    let held = known.iter().filter(|authority| all_hold(targets, authority));
     let spread = held.map(|authority| {
         let before = spread_of(&observed.spread, authority).cloned();
         before.unwrap_or_else(|| Spread { authority: authority.clone(), since: now })
@@ -183,21 +182,21 @@ fn spread_of<'a>(spread: &'a [Spread], authority: &Authority) -> Option<&'a Spre
     spread.iter().find(|spread| spread.authority == *authority)
 }
 
-/// For how long all places have held a CA.
+/// For how long all targets have had a CA.
 fn held_for(spread: &[Spread], authority: &Authority, now: Timestamp) -> Duration {
     spread_of(spread, authority).map_or(Duration::ZERO, |spread| since(spread.since, now))
 }
 
-/// Whether all places hold a CA that has signed the certificate.
-fn trusted(pair: &Pair, known: &[Authority], places: Option<&[Place]>) -> bool {
-    places.is_some_and(|places| issuers(pair, known).any(|issuer| all_hold(places, issuer)))
+/// Whether all targets have a CA that signed the certificate.
+fn trusted(pair: &Pair, known: &[Authority], targets: Option<&[Target]>) -> bool {
+    targets.is_some_and(|targets| issuers(pair, known).any(|issuer| all_hold(targets, issuer)))
 }
 
 fn is_due(not_after: Timestamp, now: Timestamp) -> bool {
     since(now, not_after) < RENEW_BEFORE
 }
 
-/// Time from one moment to a later one; nothing, if it is earlier.
+/// Time from one moment to a later one; zero if it is earlier.
 fn since(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
 }
