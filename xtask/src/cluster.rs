@@ -15,8 +15,9 @@ enum Command {
     /// Build programs into the cache, unless they are there.
     ///
     /// Everything that needs a control plane does this by itself; here it can be done ahead. The versions are pinned in
-    /// xtask/cluster/go.mod, those of the other sets in folders of their own there. It takes about five minutes on two cores, once, and needs Go and the Go module proxy. The cache is
-    /// $DYNAMO_CACHE_DIR, else $XDG_CACHE_HOME, else ~/.cache.
+    /// xtask/cluster/go.mod, those of the other sets in folders of their own there. It takes about five minutes on two
+    /// cores, once, and needs Go and the Go module proxy. The cache is $DYNAMO_CACHE_DIR, else $XDG_CACHE_HOME, else
+    /// ~/.cache.
     Build {
         /// What to build.
         #[arg(value_enum, default_value_t = Set::Control)]

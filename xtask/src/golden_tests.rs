@@ -9,8 +9,8 @@
 //! | `rights.txt` | rights of each account, as the chart grants them |
 //! | `charts.yaml` | objects of the chart, but for roles and bindings |
 //!
-//! The CRDs are `deploy/crds`, which a test of api-types compares. `UPDATE_EXPECT=1 cargo test --package xtask golden` rewrites the files
-//! after a change that is meant.
+//! The CRDs are `deploy/crds`, which a test of api-types compares. `UPDATE_EXPECT=1 cargo test --package xtask golden`
+//! rewrites the files after a change that is meant.
 
 use std::{collections::BTreeSet, fmt::Write, fs};
 

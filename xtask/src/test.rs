@@ -1,7 +1,7 @@
 //! `cargo xtask test`: everything that must hold before a change is merged, cheapest first.
 //!
-//! All builds use the same features (`--workspace --all-features`), so that dependencies are compiled once for clippy and
-//! once for everything that runs.
+//! All builds use the same features (`--workspace --all-features`), so that dependencies are compiled once for clippy
+//! and once for everything that runs.
 
 use std::{
     env,
@@ -35,8 +35,8 @@ pub struct Args {
     filter: Vec<String>,
 }
 
-/// Runs the command. Stops at the first step that fails, and names the command that repeats it. The last line is the sum of
-/// all test programs, whatever happens.
+/// Runs the command. Stops at the first step that fails, and names the command that repeats it. The last line is the
+/// sum of all test programs, whatever happens.
 pub async fn run(args: &Args) -> ExitCode {
     let mut run = Run::new();
     let outcome = run.all(args).await;
@@ -209,8 +209,8 @@ fn cargo(subcommand: &str) -> Command {
     command
 }
 
-/// rustfmt. Only that of a nightly toolchain knows the order of imports that `rustfmt.toml` fixes; a machine without one
-/// checks the rest.
+/// rustfmt. Only that of a nightly toolchain knows the order of imports that `rustfmt.toml` fixes; a machine without
+/// one checks the rest.
 fn formatter() -> Command {
     let mut nightly = cargo("+nightly");
     nightly.args(["fmt", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());

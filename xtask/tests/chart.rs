@@ -78,7 +78,8 @@ async fn the_definitions_are_installed_alone_and_stay() {
     assert_eq!(webhook.client_config.unwrap().service.unwrap().namespace, "team");
 }
 
-/// Each program is a release of its own; one name makes them one install. One is upgraded, rolled back and removed alone.
+/// Each program is a release of its own; one name makes them one install. One is upgraded, rolled back and removed
+/// alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_program_is_installed_alone() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
@@ -123,15 +124,16 @@ async fn each_program_is_installed_alone() {
     assert!(others.iter().all(|deployment| deployment.metadata.generation == Some(1)));
 }
 
-/// What `helm install` for one namespace would make there. It says no where an object of others has a name that it needs.
+/// What `helm install` for one namespace would make there. It says no where an object of others has a name that it
+/// needs.
 fn install(release: &str, namespace: &str, kubeconfig: &Path) -> Output {
     let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
     helm.args(["install", release, CHART, "--namespace", namespace, "--dry-run=server", "--kubeconfig"]);
     helm.arg(kubeconfig).args(["--set", "dynamo-operator.namespaceRestriction.enabled=true"]).output().unwrap()
 }
 
-/// An operator for the whole cluster makes the accounts of pods in the namespaces of graphs. In the reference, such a namespace cannot
-/// be handed to an install of its own.
+/// An operator for the whole cluster makes the accounts of pods in the namespaces of graphs. In the reference, such a
+/// namespace cannot be handed to an install of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_namespace_whose_accounts_another_operator_has_made_can_be_handed_over() {
     let access = test_cluster::shared(&[]).await.unwrap();

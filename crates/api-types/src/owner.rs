@@ -3,8 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 
-/// The reference that makes an object of kind `K` the controller of another one. A deletion of the owner in the foreground
-/// waits for objects that carry it.
+/// The reference that makes an object of kind `K` the controller of another one. A deletion of the owner in the
+/// foreground waits for objects that carry it.
 #[must_use]
 pub fn controller<K: Resource<DynamicType = ()>>(name: &str, uid: &str) -> OwnerReference {
     OwnerReference {

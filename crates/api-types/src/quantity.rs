@@ -7,7 +7,8 @@ pub fn nanos(text: &str) -> Option<i128> {
     if power >= 0 { digits.checked_mul(ten) } else { Some(digits / ten + (digits % ten).signum()) }
 }
 
-/// The value of a quantity in billionths; `None` if `text` is no quantity, or one whose value is no whole number of them.
+/// The value of a quantity in billionths; `None` if `text` is no quantity, or one whose value is no whole number of
+/// them.
 pub fn exact_nanos(text: &str) -> Option<i128> {
     let (digits, power) = Parts::read(text)?.scaled()?;
     let ten = 10_i128.checked_pow(power.unsigned_abs());

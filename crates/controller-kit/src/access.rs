@@ -1,4 +1,5 @@
-//! What a controller may do, as data. The RBAC rules of the chart are made from it, and tests compare it with the audit log.
+//! What a controller may do, as data. The RBAC rules of the chart are made from it, and tests compare it with the audit
+//! log.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -103,8 +104,8 @@ pub struct NamedAccess {
     pub resource: &'static str,
     /// The only objects that this is about.
     pub names: &'static [&'static str],
-    /// What may be done. [`Verb::Create`] allows a server-side apply that creates the object: its URL has the name. A POST
-    /// has no name to check.
+    /// What may be done. [`Verb::Create`] allows a server-side apply that creates the object: its URL has the name. A
+    /// POST has no name to check.
     pub verbs: &'static [Verb],
     /// Why it is needed, for the reader of the role.
     pub why: &'static str,
@@ -156,8 +157,8 @@ pub enum RoleScope<'a> {
 }
 
 /// The role that grants exactly `access`, and that the marker Leases of namespaces may be followed, which every process
-/// does ([`crate::scope`]). In the whole cluster it grants [`METRICS`], too. Lines of one resource are merged, resources of
-/// one group with the same verbs share a rule; the order is that of groups and names.
+/// does ([`crate::scope`]). In the whole cluster it grants [`METRICS`], too. Lines of one resource are merged,
+/// resources of one group with the same verbs share a rule; the order is that of groups and names.
 #[must_use]
 pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
     role_with(name, scope, access, &[])

@@ -1,7 +1,8 @@
 //! The GPUs that an engine has through claims, from what its pods' claims name.
 //!
-//! Claims, their templates and DeviceClasses are read when a component names them, and not watched: few do, and the specs of
-//! claims and templates cannot be changed. Only the specs are read: the rest of these kinds is large and not needed.
+//! Claims, their templates and DeviceClasses are read when a component names them, and not watched: few do, and the
+//! specs of claims and templates cannot be changed. Only the specs are read: the rest of these kinds is large and not
+//! needed.
 
 use k8s_openapi::api::resource::v1::{
     DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate,

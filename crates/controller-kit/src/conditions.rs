@@ -1,7 +1,7 @@
 //! Conditions of a status block.
 //!
-//! Beside its own types, every kind shows `Reconciling` and `Stalled`, by which generic tools (kstatus: Flux, Argo CD, Helm)
-//! see whether to wait or to give up.
+//! Beside its own types, every kind shows `Reconciling` and `Stalled`, by which generic tools (kstatus: Flux, Argo CD,
+//! Helm) see whether to wait or to give up.
 
 use std::time::Duration;
 
@@ -144,7 +144,8 @@ fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-/// For how long things have been as they are, by the younger one of `Ready` and `Stalled`; zero if nothing was said yet.
+/// For how long things have been as they are, by the younger one of `Ready` and `Stalled`; zero if nothing was said
+/// yet.
 #[must_use]
 pub fn age(conditions: &[Condition], now: Timestamp) -> Duration {
     let since = conditions

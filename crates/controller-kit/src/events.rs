@@ -24,8 +24,8 @@ use tracing::{debug, warn};
 
 use crate::access::{Access, Verb};
 
-/// Events waiting to be sent. More than this many means that the API server is in trouble; then events are the first thing
-/// to give up.
+/// Events waiting to be sent. More than this many means that the API server is in trouble; then events are the first
+/// thing to give up.
 const QUEUE: usize = 256;
 
 /// How long one event may take.
@@ -111,8 +111,8 @@ impl EventSink {
         self.put(regarding, event, None);
     }
 
-    /// Records an event about an object once for each `about`, across processes, as long as the API server keeps the event.
-    /// Returns at once.
+    /// Records an event about an object once for each `about`, across processes, as long as the API server keeps the
+    /// event. Returns at once.
     pub fn publish_once(&self, regarding: &ObjectReference, event: Event, about: &str) {
         let name = once_name(regarding, &event.reason, about);
         self.put(regarding, event, Some(name));
@@ -149,7 +149,8 @@ fn event_name(regarding: &ObjectReference, event: &Event, now: Timestamp) -> Str
 struct Sender {
     client: Client,
     reporter: Reporter,
-    /// The events that are counted on, by the uid of the object and everything that they say: another message is another event.
+    /// The events that are counted on, by the uid of the object and everything that they say: another message is
+    /// another event.
     series: HashMap<(String, Event), Series>,
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// How the API server's answer to a server-side apply ends, line by line, that has a field which the schema of the served kind does
-/// not declare.
+/// How the API server's answer to a server-side apply ends, line by line, that has a field which the schema of the
+/// served kind does not declare.
 pub(crate) const NOT_DECLARED: &str = "field not declared in schema";
 
 /// Whether that is the answer.

@@ -1,5 +1,5 @@
-//! Shares a bounded number of places between namespaces, so that no tenant delays another for longer than a small share of its own
-//! work takes. Pure.
+//! Shares a bounded number of places between namespaces, so that no tenant delays another for longer than a small share
+//! of its own work takes. Pure.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -8,8 +8,8 @@ const PER_FREE_PLACE: usize = 3;
 
 /// Number of places that a namespace may take now, if it uses `own` of the `in_use` places and there are `most`.
 ///
-/// A namespace alone gets three quarters of the places. The more namespaces are busy, the less each of them gets, and a namespace that
-/// uses none finds a free one.
+/// A namespace alone gets three quarters of the places. The more namespaces are busy, the less each of them gets, and a
+/// namespace that uses none finds a free one.
 #[must_use]
 pub fn room(own: usize, in_use: usize, most: usize) -> usize {
     let free = most.saturating_sub(in_use);
@@ -17,8 +17,8 @@ pub fn room(own: usize, in_use: usize, most: usize) -> usize {
     spare.div_ceil(PER_FREE_PLACE + 1).min(free)
 }
 
-/// Items that wait for a place, by namespace. The namespace with the fewest places in use comes next, and among equals the one that
-/// was served the longest time ago.
+/// Items that wait for a place, by namespace. The namespace with the fewest places in use comes next, and among equals
+/// the one that was served the longest time ago.
 #[derive(Debug)]
 pub struct FairQueue<T> {
     most: usize,

@@ -35,8 +35,8 @@ pub async fn find<T>(
     if is_object_name(name) { read(what, request).await } else { Ok(None) }
 }
 
-/// Whether an object can have this name: a DNS subdomain as of RFC 1123. Nothing else may become part of a path, where `../` and `?`
-/// would name another object than the user's rights are for.
+/// Whether an object can have this name: a DNS subdomain as of RFC 1123. Nothing else may become part of a path, where
+/// `../` and `?` would name another object than the user's rights are for.
 #[must_use]
 pub fn is_object_name(name: &str) -> bool {
     let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();

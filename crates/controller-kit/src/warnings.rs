@@ -1,4 +1,5 @@
-//! Warning events of Kubernetes about single objects. Only events say why a volume cannot be mounted or a StatefulSet gets no pods.
+//! Warning events of Kubernetes about single objects. Only events say why a volume cannot be mounted or a StatefulSet
+//! gets no pods.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -35,8 +36,8 @@ pub struct Warning {
     pub last: Option<Timestamp>,
 }
 
-/// Lists the events of a reason about objects of a kind in a namespace, the latest first. `more` selects by further fields, such
-/// as `involvedObject.uid=…`. Without an answer, or the right to ask, there are none.
+/// Lists the events of a reason about objects of a kind in a namespace, the latest first. `more` selects by further
+/// fields, such as `involvedObject.uid=…`. Without an answer, or the right to ask, there are none.
 pub async fn warnings(client: &Client, namespace: &str, kind: &str, reason: &str, more: Option<&str>) -> Vec<Warning> {
     let api: Api<Packed<Event>> = Api::namespaced(client.clone(), namespace);
     let more = more.map(|more| format!(",{more}")).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! A whole process against an API server that is not there: it starts, says that it is not ready, and stops when told to.
+//! A whole process against an API server that is not there: it starts, says that it is not ready, and stops when told
+//! to.
 //!
 //! The process is this test program, started a second time with [`ROLE`] set.
 

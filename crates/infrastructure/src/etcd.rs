@@ -56,8 +56,8 @@ impl Etcd {
         self.connect().await.map(drop)
     }
 
-    /// Removes the keys of a Dynamo namespace that have no lease, and says how many there were. Those with a lease are of a process
-    /// that lives, or go by themselves.
+    /// Removes the keys of a Dynamo namespace that have no lease, and says how many there were. Those with a lease are
+    /// of a process that lives, or go by themselves.
     ///
     /// # Errors
     /// If one of them may still be there.
@@ -76,8 +76,8 @@ impl Etcd {
         within(session.server.clone(), CLEANING_PATIENCE, session.remove(prefixes)).await
     }
 
-    /// A connection to the first endpoint that answers. The client's own choice among several would be one by chance, of one that is
-    /// down, too.
+    /// A connection to the first endpoint that answers. The client's own choice among several would be one by chance,
+    /// of one that is down, too.
     async fn connect(&self) -> Result<Session, Error> {
         let mut outcome = Err(no_server());
         for endpoint in &self.endpoints {

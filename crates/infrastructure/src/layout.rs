@@ -9,8 +9,9 @@
 //! | queues and snapshots of a component | JetStream streams and object stores `namespace_<namespace>_component_…` |
 //! | key-value buckets | JetStream `KV_<namespace>_<bucket>` |
 //!
-//! The Go operator of 2025 deleted `/<namespace>/components/<service>`, under which no runtime ever kept anything, and had it been
-//! right it would have taken everything whose name only begins with the service's along. Hence a separator at the end of each prefix.
+//! The Go operator of 2025 deleted `/<namespace>/components/<service>`, under which no runtime ever kept anything, and
+//! had it been right it would have taken everything whose name only begins with the service's along. Hence a separator
+//! at the end of each prefix.
 
 /// Parts of the key space in etcd, each with a namespace below it.
 const ETCD_PARTS: [&str; 6] =

@@ -1,5 +1,5 @@
-//! NATS and etcd, as far as an operator has to do with them: whether they can be used, and what a graph that is gone has left
-//! in them.
+//! NATS and etcd, as far as an operator has to do with them: whether they can be used, and what a graph that is gone
+//! has left in them.
 //!
 //! - [`Nats`], by `async-nats`.
 //! - [`Etcd`], by `etcd-client`. It is made from protobuf files when it is built; the compiler for them comes along

@@ -35,7 +35,8 @@ impl Nats {
         within(self.server(), PATIENCE * 2, async { self.connect().await.map(drop) }).await
     }
 
-    /// Removes every stream that belongs to a Dynamo namespace, and says how many there were. Without JetStream there is none.
+    /// Removes every stream that belongs to a Dynamo namespace, and says how many there were. Without JetStream there
+    /// is none.
     ///
     /// # Errors
     /// If one of them may still be there.
@@ -59,7 +60,8 @@ impl Nats {
         Ok(removed)
     }
 
-    /// JetStream over a connection whose first round trip succeeded; whether the server has JetStream is another question.
+    /// JetStream over a connection whose first round trip succeeded; whether the server has JetStream is another
+    /// question.
     async fn connect(&self) -> Result<jetstream::Context, Error> {
         let options = ConnectOptions::new().name(NAME).connection_timeout(PATIENCE).request_timeout(Some(PATIENCE));
         // One that breaks while it is used is an answer, too.

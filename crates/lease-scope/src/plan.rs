@@ -59,8 +59,8 @@ pub(crate) fn by_marker(observed: &Observed<'_>, owner: &str, now: Instant) -> O
     if observed.held {
         return Some(Step::Renew);
     }
-    // A marker may be left of an earlier install, of a process that died, or of an install that is being removed: it is renewed if
-    // the install is complete.
+    // A marker may be left of an earlier install, of a process that died, or of an install that is being removed: it is
+    // renewed if the install is complete.
     let age = observed.markers.age(observed.namespace, now).filter(|_| !marker.releasing)?;
     Some(if age < observed.overdue { Step::StandBy } else { Step::TakeOver })
 }

@@ -126,7 +126,8 @@ async fn an_install_takes_its_namespace_when_it_is_complete_and_leaves_it_to_its
     wait::until("it is ready", LIMIT, async || second.readiness.missing().is_none().then_some(())).await.unwrap();
 }
 
-/// Found defect: an orderly end deleted the marker, and the cluster-wide operator wrote beside requests that were on their way.
+/// Found defect: an orderly end deleted the marker, and the cluster-wide operator wrote beside requests that were on
+/// their way.
 #[tokio::test]
 async fn an_install_that_goes_stops_its_processes_before_it_gives_the_namespace_back() {
     let namespace = namespace("lease-goes").await;

@@ -1,5 +1,5 @@
-//! The controller of `DynamoModel`: keeps LoRA adapters loaded on the engines of their base model, and reports where models
-//! are served.
+//! The controller of `DynamoModel`: keeps LoRA adapters loaded on the engines of their base model, and reports where
+//! models are served.
 //!
 //! - [`model`]: reconciles `DynamoModel`.
 //! - [`engine`]: state and desired adapters of each engine, and the requests that load and unload.

@@ -18,8 +18,8 @@ use crate::{
     model::{Reconciler, finalize::Waits, observe::Observer},
 };
 
-/// Minimum time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large, and
-/// every load changes it.
+/// Minimum time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large,
+/// and every load changes it.
 const STATUS_PACE: Duration = Duration::from_secs(3);
 
 /// Time between two syncs of all models and engines, for deletions that were missed.

@@ -1,8 +1,10 @@
-//! What programs need to ask servers other than the API server: one HTTP request, to an API store or for the metrics of a DCGM
-//! exporter, and TLS as clients of registries, NATS and etcd set it up. All of them may be inside the cluster or outside.
+//! What programs need to ask servers other than the API server: one HTTP request, to an API store or for the metrics of
+//! a DCGM exporter, and TLS as clients of registries, NATS and etcd set it up. All of them may be inside the cluster or
+//! outside.
 //!
-//! Every request has a connection of its own: there are few of them, and the other side need not keep connections of idle
-//! operators. HTTP/1.1, TLS by rustls with ring. Redirects are not followed. Every request has a deadline and a longest answer.
+//! Every request has a connection of its own: there are few of them, and the other side need not keep connections of
+//! idle operators. HTTP/1.1, TLS by rustls with ring. Redirects are not followed. Every request has a deadline and a
+//! longest answer.
 
 mod error;
 mod reach;
@@ -54,8 +56,8 @@ impl Outbound {
         Ok(Self { tls: TlsConnector::from(Arc::new(client_config(trust)?)), barred: None })
     }
 
-    /// The same for servers that tenants name: connects to no address of the machine, its link or its cloud's metadata, and to none of
-    /// these.
+    /// The same for servers that tenants name: connects to no address of the machine, its link or its cloud's metadata,
+    /// and to none of these.
     #[must_use]
     pub fn only_outside(mut self, barred: &[IpAddr]) -> Self {
         self.barred = Some(barred.into());
@@ -117,8 +119,8 @@ impl Outbound {
 }
 
 impl Outbound {
-    /// Connects to the first address of the server that answers. Addresses are judged after names are resolved, so that no name leads
-    /// inside.
+    /// Connects to the first address of the server that answers. Addresses are judged after names are resolved, so that
+    /// no name leads inside.
     async fn connect(&self, server: &Server) -> Result<TcpStream, Error> {
         let unreachable = |reason: String| Error::Unreachable { server: server.to_string(), reason };
         let found = tokio::net::lookup_host((server.host.as_str(), server.port)).await;

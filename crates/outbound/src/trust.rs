@@ -36,8 +36,8 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// Makes ring the provider of libraries that ask the process for one, unless it has one already. Tells whether this machine has any
-/// authorities for them to trust.
+/// Makes ring the provider of libraries that ask the process for one, unless it has one already. Tells whether this
+/// machine has any authorities for them to trust.
 pub fn provide_tls() -> bool {
     // Fails only if there is a provider already, which then is the one to use.
     let _ = ring::default_provider().install_default();

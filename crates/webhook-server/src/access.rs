@@ -109,8 +109,8 @@ pub const OWN_NAMED: &[NamedAccess] = &[NamedAccess {
     why: "its certificates",
 }];
 
-/// Rights on single objects in the operator's own namespace, where definitions are converted. The ConfigMap has the name
-/// of an install called `dynamo-operator`; the chart puts that of the release in its place.
+/// Rights on single objects in the operator's own namespace, where definitions are converted. The ConfigMap has the
+/// name of an install called `dynamo-operator`; the chart puts that of the release in its place.
 pub const OWN_CONVERTING: &[NamedAccess] = &[NamedAccess {
     group: "",
     resource: "configmaps",

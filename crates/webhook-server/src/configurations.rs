@@ -1,4 +1,5 @@
-//! The webhook configurations: what the API server asks us about, and where. The chart and the tests install what is made here.
+//! The webhook configurations: what the API server asks us about, and where. The chart and the tests install what is
+//! made here.
 
 use api_types::{GROUP, annotations, labels};
 use serde_json::{Value, json};
@@ -63,8 +64,8 @@ struct Entry {
     exact: bool,
 }
 
-/// An object that is being deleted is admitted in any case. The API server decides it by itself, so that finalizers can be
-/// removed while no webhook server runs.
+/// An object that is being deleted is admitted in any case. The API server decides it by itself, so that finalizers can
+/// be removed while no webhook server runs.
 const NOT_DELETING: &str = "!has(object.metadata.deletionTimestamp)";
 
 const WRITES: &[&str] = &["CREATE", "UPDATE"];

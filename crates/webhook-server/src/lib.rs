@@ -1,5 +1,5 @@
-//! The webhook server: answers what the API server asks about objects of the operator, before they are stored and when they
-//! are read in another version.
+//! The webhook server: answers what the API server asks about objects of the operator, before they are stored and when
+//! they are read in another version.
 //!
 //! | module | what |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | [`access`] | what the server may do, as data |
 //! | [`run`] | all of it together |
 //!
-//! Any number of replicas may run; none of them leads. Conversion needs none of the rest but a certificate, so that objects
-//! can be read whatever else is broken.
+//! Any number of replicas may run; none of them leads. Conversion needs none of the rest but a certificate, so that
+//! objects can be read whatever else is broken.
 
 pub mod access;
 pub mod admission;

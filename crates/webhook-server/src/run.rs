@@ -44,8 +44,9 @@ pub struct ServerArgs {
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_WEBHOOK_ADDRESS", global = true)]
     pub webhook_address: Option<SocketAddr>,
 
-    /// File of the CAs that sign client certificates of API servers: admission is then for clients with such a certificate only.
-    /// API servers show none for conversion, which goes on without. The file is read again when it changes
+    /// File of the CAs that sign client certificates of API servers: admission is then for clients with such a
+    /// certificate only. API servers show none for conversion, which goes on without. The file is read again when it
+    /// changes
     #[arg(long, value_name = "FILE", env = "DYNAMO_CLIENT_CA_FILE", global = true)]
     pub client_ca_file: Option<PathBuf>,
 
@@ -61,8 +62,9 @@ pub struct ServerArgs {
     #[arg(long, value_name = "USERS", value_delimiter = ',', env = "DYNAMO_OPERATOR_ACCOUNTS", global = true)]
     pub operator_accounts: Vec<String>,
 
-    /// How long a server that was told to stop waits for clients to give up connections that they do not use. API servers do
-    /// so after 90 s; a connection that is ended from here may cost a call. The pod's grace period is to be 10 s longer
+    /// How long a server that was told to stop waits for clients to give up connections that they do not use. API
+    /// servers do so after 90 s; a connection that is ended from here may cost a call. The pod's grace period is to be
+    /// 10 s longer
     #[arg(long, value_name = "SECONDS", default_value_t = 95, env = "DYNAMO_IDLE_CONNECTION_SECONDS", global = true)]
     pub idle_connection_seconds: u16,
 }
@@ -155,8 +157,8 @@ fn meets_in_servers(settings: &OperatorConfiguration) -> bool {
     settings.discovery.backend == settings::DiscoveryBackend::Etcd || !settings.infrastructure.nats_address.is_empty()
 }
 
-/// How pods start from checkpoints. Storage that is configured wrongly is no storage; the controllers report it on the objects
-/// that need it.
+/// How pods start from checkpoints. Storage that is configured wrongly is no storage; the controllers report it on the
+/// objects that need it.
 fn checkpoints(context: &Context) -> CheckpointSettings {
     let Some(snapshots) = context.settings.checkpoint.snapshots() else { return CheckpointSettings::default() };
     let storage = snapshots.storage.storage().unwrap_or_else(|problem| {

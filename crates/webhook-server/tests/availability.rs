@@ -1,8 +1,8 @@
-//! Replicas come and go behind a Service, and the API server goes on answering: no call fails where a replica is told to stop,
-//! and where one is killed, calls succeed again by themselves.
+//! Replicas come and go behind a Service, and the API server goes on answering: no call fails where a replica is told
+//! to stop, and where one is killed, calls succeed again by themselves.
 //!
-//! A short run by default. `DYNAMO_AVAILABILITY_SECONDS=300` makes it a long one, with a new CA at its end; that one also
-//! comes into use under calls in the test of certificates.
+//! A short run by default. `DYNAMO_AVAILABILITY_SECONDS=300` makes it a long one, with a new CA at its end; that one
+//! also comes into use under calls in the test of certificates.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -38,8 +38,8 @@ const SECONDS: &str = "DYNAMO_AVAILABILITY_SECONDS";
 const SHORT: u64 = 11;
 /// One call in this time: 100 a second.
 const PACE: Duration = Duration::from_millis(10);
-/// Calls that may wait for their answers at the same time: a machine that is too slow gets fewer calls, and none that waits
-/// until it is too late.
+/// Calls that may wait for their answers at the same time: a machine that is too slow gets fewer calls, and none that
+/// waits until it is too late.
 const WAITING: usize = 12;
 /// What the API server asks for when it answers with 429.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -50,8 +50,8 @@ const STOPPED: Duration = Duration::from_secs(150);
 /// After how many calls without a failure the service counts as back.
 const ENOUGH: usize = 100;
 
-/// What a Service does: new connections go to replicas that are ready, connections that are there stay where they are. A
-/// connection to a replica that does not accept it is lost; nobody tries another one.
+/// What a Service does: new connections go to replicas that are ready, connections that are there stay where they are.
+/// A connection to a replica that does not accept it is lost; nobody tries another one.
 #[derive(Clone)]
 struct Service(Arc<Mutex<Vec<SocketAddr>>>);
 
@@ -168,7 +168,8 @@ impl Load {
     }
 }
 
-/// As all clients do, waits where the API server says that it fills its cache anew: it does when a definition has changed.
+/// As all clients do, waits where the API server says that it fills its cache anew: it does when a definition has
+/// changed.
 async fn patiently(turn: usize, alpha: &Api<DynamicObject>, beta: &Api<DynamicObject>) -> Result<(), kube::Error> {
     loop {
         match call(turn, alpha, beta).await {

@@ -115,7 +115,8 @@ impl Requests {
 }
 
 impl Event {
-    /// Every request counts once: a watch when it begins, because it may outlast the measurement, all others at their end.
+    /// Every request counts once: a watch when it begins, because it may outlast the measurement, all others at their
+    /// end.
     fn counts(&self) -> bool {
         let stage = if self.verb == "watch" { "ResponseStarted" } else { "ResponseComplete" };
         self.stage == stage

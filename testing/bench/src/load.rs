@@ -1,4 +1,5 @@
-//! Applies graphs, at different paces. Each has a namespace of its own, so that what happens there is on its account alone.
+//! Applies graphs, at different paces. Each has a namespace of its own, so that what happens there is on its account
+//! alone.
 
 use std::time::Duration;
 

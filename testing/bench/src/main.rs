@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: what an operator costs, and how quick it is, for many graphs on a real control plane with fake nodes.
-//! The operator is a command line, so that others can be measured in the same way.
+//! `cargo xtask bench`: what an operator costs, and how quick it is, for many graphs on a real control plane with fake
+//! nodes. The operator is a command line, so that others can be measured in the same way.
 
 mod api;
 mod audit;

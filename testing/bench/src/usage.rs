@@ -52,7 +52,8 @@ impl Usage {
     }
 }
 
-/// User and system time from `/proc/<pid>/stat`: fields 14 and 15, counted from the end of the name, which may hold anything.
+/// User and system time from `/proc/<pid>/stat`: fields 14 and 15, counted from the end of the name, which may hold
+/// anything.
 fn cpu_seconds(stat: &str) -> Option<f64> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<f64>().ok();

@@ -1,5 +1,5 @@
-//! `cargo xtask conformance`: applies the inputs of the conformance kit to our controllers on a fresh control plane, and
-//! compares what comes out with what the reference made of them.
+//! `cargo xtask conformance`: applies the inputs of the conformance kit to our controllers on a fresh control plane,
+//! and compares what comes out with what the reference made of them.
 
 mod apis;
 mod batch;
@@ -118,7 +118,8 @@ async fn run(args: &Args) -> Result<ExitCode> {
     Ok(if report.all_equal() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs all cases on a control plane of their own. Gives a record for each, in their order, and leaves them as files too.
+/// Runs all cases on a control plane of their own. Gives a record for each, in their order, and leaves them as files
+/// too.
 async fn record_all(args: &Args, definitions: Vec<Value>, cases: &[Case]) -> Result<Vec<Value>> {
     let binaries = args.operator.build()?;
     let controllers = Controllers::Only(CONTROLLERS.map(str::to_owned).into());

@@ -1,4 +1,5 @@
-//! Plays the rest of the cluster: there is no kubelet and no Deployment controller, so the workloads are said to be ready.
+//! Plays the rest of the cluster: there is no kubelet and no Deployment controller, so the workloads are said to be
+//! ready.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Waits until nothing moves any more. Every kind that an operator may write is watched; quiet is when no event came for a
-//! while.
+//! Waits until nothing moves any more. Every kind that an operator may write is watched; quiet is when no event came
+//! for a while.
 
 use std::time::Duration;
 

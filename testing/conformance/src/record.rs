@@ -1,5 +1,5 @@
-//! The record of a case: what was applied, what came out, and the status of the custom resources, without what differs from
-//! one run to the next. It has the form of the kit's expectations.
+//! The record of a case: what was applied, what came out, and the status of the custom resources, without what differs
+//! from one run to the next. It has the form of the kit's expectations.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -43,8 +43,8 @@ impl Report {
         self.cases.iter().filter(|(_, differences)| differences.is_empty()).count()
     }
 
-    /// The report: the differences of each case, or only some of them unless `all`; then, if wanted, how often each field differs;
-    /// then one line with the result.
+    /// The report: the differences of each case, or only some of them unless `all`; then, if wanted, how often each
+    /// field differs; then one line with the result.
     pub(super) fn text(&self, all: bool, by_field: bool) -> String {
         let mut text = String::new();
         for (name, differences) in self.cases.iter().filter(|(_, differences)| !differences.is_empty()) {
@@ -86,7 +86,8 @@ impl Report {
 fn field(line: &str) -> String {
     let (place, manner) = line.split_once(": ").unwrap_or((line, ""));
     let manner = manner.split(' ').next().unwrap_or_default();
-    // `apps/Deployment/<name>.spec.…`, `status Graph/<name>.…`, `applied Graph/<name>`; names may hold dots, fields do not.
+    // `apps/Deployment/<name>.spec.…`, `status Graph/<name>.…`, `applied Graph/<name>`; names may hold dots, fields do
+    // not.
     let slashes = if place.starts_with("status ") || place.starts_with("applied ") { 1 } else { 2 };
     let name = place.match_indices('/').nth(slashes - 1).map_or(place.len(), |(slash, _)| slash + 1);
     let rest = FIELDS.iter().filter_map(|field| place[name..].find(&format!(".{field}"))).min();

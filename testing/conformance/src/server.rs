@@ -1,5 +1,5 @@
-//! The API server as a set of resources found by discovery, spoken to in plain JSON. Nothing here knows a kind in advance, so
-//! that nothing an operator generates is overlooked.
+//! The API server as a set of resources found by discovery, spoken to in plain JSON. Nothing here knows a kind in
+//! advance, so that nothing an operator generates is overlooked.
 
 use anyhow::{Context, Result};
 use http::{Method, Request};

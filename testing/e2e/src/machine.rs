@@ -1,4 +1,5 @@
-//! What the machine has to have, namespaces of one's own, and what nodes make outside of them: control groups, directories.
+//! What the machine has to have, namespaces of one's own, and what nodes make outside of them: control groups,
+//! directories.
 
 use std::{
     ffi::OsString,
@@ -65,8 +66,8 @@ pub(super) fn plugins() -> Option<&'static Path> {
     PLUGINS.map(Path::new).into_iter().find(|dir| dir.join("ptp").is_file())
 }
 
-/// Starts this very command again, in namespaces of its own; ends as it does. Everything in there ends with it, and with this
-/// process, however that ends.
+/// Starts this very command again, in namespaces of its own; ends as it does. Everything in there ends with it, and
+/// with this process, however that ends.
 pub(super) async fn again_in_own_namespaces() -> Result<ExitCode> {
     make_cgroup()?;
     let made = make_places()?;
@@ -87,7 +88,8 @@ async fn inside() -> Result<ExitStatus> {
     run_until_interrupted(command.arg(own).args(args).arg("--inside")).await
 }
 
-/// Runs a command that hears no signal but the last one: neither `unshare` nor the first process of a namespace ends by Ctrl-C.
+/// Runs a command that hears no signal but the last one: neither `unshare` nor the first process of a namespace ends by
+/// Ctrl-C.
 async fn run_until_interrupted(command: &mut Command) -> Result<ExitStatus> {
     let mut ended = signal(SignalKind::child()).context("cannot wait for the end of a process")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;

@@ -1,8 +1,8 @@
 //! `cargo xtask e2e`: the chart and the images on a real node, from `helm install` to `helm uninstall`.
 //!
-//! The command builds the images and starts itself again in namespaces of its own (network, mounts, processes), so that node,
-//! pods and services disturb nobody and nothing of them is left when it ends, however it ends. In there it starts the control
-//! plane of the tests, containerd, kubelet and kube-proxy, and goes through the checks.
+//! The command builds the images and starts itself again in namespaces of its own (network, mounts, processes), so that
+//! node, pods and services disturb nobody and nothing of them is left when it ends, however it ends. In there it starts
+//! the control plane of the tests, containerd, kubelet and kube-proxy, and goes through the checks.
 
 mod checks;
 mod machine;
@@ -19,14 +19,15 @@ use clap::Parser;
 use repository::{cargo, root};
 use world::World;
 
-/// What the names of the images begin with, and their tag. Nobody can pull them, so a pod that runs has the imported one.
+/// What the names of the images begin with, and their tag. Nobody can pull them, so a pod that runs has the imported
+/// one.
 const REPOSITORY: &str = "localhost/e2e";
 const TAG: &str = "e2e";
 
 /// The chart with the real images on a real node: containerd, kubelet, kube-proxy.
 ///
-/// Needs root, and of Debian's packages containerd, runc, containernetworking-plugins, iproute2 and iptables; without them it says
-/// so and does nothing.
+/// Needs root, and of Debian's packages containerd, runc, containernetworking-plugins, iproute2 and iptables; without
+/// them it says so and does nothing.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask e2e", bin_name = "cargo xtask e2e")]
 struct Args {

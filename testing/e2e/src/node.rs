@@ -120,7 +120,8 @@ pub(super) async fn start(cluster: &Cluster, images: &Path) -> Result<()> {
     until_ready(cluster).await
 }
 
-/// A program of the node. Programs of the cluster keep their files to themselves; but what these ones make, containers read.
+/// A program of the node. Programs of the cluster keep their files to themselves; but what these ones make, containers
+/// read.
 fn program(name: &str, executable: &Path, args: Vec<String>) -> Program {
     let own = ["-c", r#"umask 022 && exec "$@""#, name, &executable.to_string_lossy()].map(str::to_owned);
     Program {

@@ -1,5 +1,5 @@
-//! An API server address that kills its client: a proxy in front of the real one, which ends the controller process with
-//! SIGKILL at its writes, and remembers what it watches.
+//! An API server address that kills its client: a proxy in front of the real one, which ends the controller process
+//! with SIGKILL at its writes, and remembers what it watches.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},

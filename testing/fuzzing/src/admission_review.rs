@@ -1,5 +1,5 @@
-//! Any bytes as an `AdmissionReview`, and any JSON as the objects in one: every path gives an answer, and what is to be changed
-//! can be changed.
+//! Any bytes as an `AdmissionReview`, and any JSON as the objects in one: every path gives an answer, and what is to be
+//! changed can be changed.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 

@@ -1,4 +1,5 @@
-//! Any JSON as an object to convert, and as a whole `ConversionReview`: nothing panics, and what is converted comes back.
+//! Any JSON as an object to convert, and as a whole `ConversionReview`: nothing panics, and what is converted comes
+//! back.
 
 use api_types::conversion::{ApiVersion, convert, review::Review};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! What the fuzz targets in `fuzz/` do with their input. They are functions of a crate of this workspace, so every build
-//! checks that they fit, and every test run gives them the seeds.
+//! What the fuzz targets in `fuzz/` do with their input. They are functions of a crate of this workspace, so every
+//! build checks that they fit, and every test run gives them the seeds.
 
 pub mod admission_review;
 pub mod archive_config;

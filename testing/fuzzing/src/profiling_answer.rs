@@ -1,4 +1,5 @@
-//! Any text as the answer of a DCGM exporter and as the proposal of a profiler: numbers are finite, and the graph is the request's.
+//! Any text as the answer of a DCGM exporter and as the proposal of a profiler: numbers are finite, and the graph is
+//! the request's.
 
 use graph_controller::request::{
     hardware::{choose, dcgm},

@@ -1,5 +1,5 @@
-//! Any bytes as the answers of a registry and of a token server, and as a docker configuration: a redirect stays on its host, and a
-//! login goes to its registry only.
+//! Any bytes as the answers of a registry and of a token server, and as a docker configuration: a redirect stays on its
+//! host, and a login goes to its registry only.
 
 use bytes::Bytes;
 use component_controller::image_build::observe::{

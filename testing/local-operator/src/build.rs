@@ -1,5 +1,5 @@
-//! Builds the controllers and the program that holds the CRDs, as separate processes of cargo: the repository's own commands
-//! are not linked with what they start.
+//! Builds the controllers and the program that holds the CRDs, as separate processes of cargo: the repository's own
+//! commands are not linked with what they start.
 
 use std::{
     collections::BTreeMap,

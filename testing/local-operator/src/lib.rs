@@ -1,5 +1,5 @@
-//! The controllers as processes of this machine, each with the token of its own ServiceAccount and only its own rights, as in
-//! production. Another operator can take their place.
+//! The controllers as processes of this machine, each with the token of its own ServiceAccount and only its own rights,
+//! as in production. Another operator can take their place.
 
 mod alone;
 mod build;
@@ -40,7 +40,8 @@ pub struct Controller {
     args: &'static [&'static str],
 }
 
-/// The image of the operator with which the expectations of the conformance kit were recorded. Pods of this cluster run nothing.
+/// The image of the operator with which the expectations of the conformance kit were recorded. Pods of this cluster run
+/// nothing.
 const OPERATOR_IMAGE: &str = "--operator-image=nvcr.io/nvidia/ai-dynamo/kubernetes-operator:1.5.0";
 
 /// All controllers. A new one is one more line.
@@ -65,8 +66,9 @@ pub struct OperatorArgs {
     release: bool,
     /// Shell command that starts another operator in place of ours
     ///
-    /// It must stay in the foreground. `{kubeconfig}` stands for a file with the token of a cluster administrator; `{health}` and
-    /// `{metrics}` for addresses that are free. If `{health}` is used, /readyz there tells when the operator is ready.
+    /// It must stay in the foreground. `{kubeconfig}` stands for a file with the token of a cluster administrator;
+    /// `{health}` and `{metrics}` for addresses that are free. If `{health}` is used, /readyz there tells when the
+    /// operator is ready.
     #[arg(long, value_name = "COMMAND")]
     operator: Option<String>,
     /// Whether checkpoints are switched on.
@@ -105,8 +107,8 @@ impl OperatorArgs {
         Ok(Binaries::build(&all, self.profile(), build::Messages::Show, webhook::free_address()?)?)
     }
 
-    /// Starts the process that belongs to installs restricted to one namespace, for a namespace in which there is nothing. It
-    /// waits there for its siblings.
+    /// Starts the process that belongs to installs restricted to one namespace, for a namespace in which there is
+    /// nothing. It waits there for its siblings.
     pub async fn start_scope_keeper(&self, cluster: &Cluster, binaries: &Binaries) -> Result<Option<Running>> {
         if self.operator.is_some() {
             return Ok(None);

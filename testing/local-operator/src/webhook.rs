@@ -45,8 +45,8 @@ pub(super) fn args() -> Vec<String> {
 
 /// What the API server has to know before the server starts: a Service by which it finds it, and what to ask it.
 ///
-/// No pod network leads to a process of this machine. A Service of type ExternalName does: the API server calls the address,
-/// and still expects a certificate for the Service.
+/// No pod network leads to a process of this machine. A Service of type ExternalName does: the API server calls the
+/// address, and still expects a certificate for the Service.
 pub(super) fn objects(executable: &Path, address: SocketAddr) -> Result<Vec<Value>> {
     let mut objects = vec![json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": SERVICE, "namespace": NAMESPACE},
@@ -111,8 +111,8 @@ pub(super) fn own_rules(executable: &Path) -> Result<[Value; 2]> {
     Ok([own, binding])
 }
 
-/// Returns once the API server gets answers: to conversions and to admissions. The server being ready is not enough, for the
-/// API server reads its configuration a moment later.
+/// Returns once the API server gets answers: to conversions and to admissions. The server being ready is not enough,
+/// for the API server reads its configuration a moment later.
 pub(super) async fn until_answering(cluster: &Cluster) -> Result<()> {
     let kind = GroupVersionKind::gvk(api_types::GROUP, "v1alpha1", "DynamoGraphDeployment");
     let resource = ApiResource::from_gvk(&kind);

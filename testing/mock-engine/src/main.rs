@@ -1,6 +1,6 @@
-//! Stands in for an inference engine, and for a frontend, in tests on a real node: it answers probes and the calls by which
-//! adapters are loaded, and ends by exhausting its memory when it is told to. `mock-engine pause` only waits for its end, which
-//! is what the container that holds a pod's namespaces does.
+//! Stands in for an inference engine, and for a frontend, in tests on a real node: it answers probes and the calls by
+//! which adapters are loaded, and ends by exhausting its memory when it is told to. `mock-engine pause` only waits for
+//! its end, which is what the container that holds a pod's namespaces does.
 
 use std::{
     collections::BTreeMap,

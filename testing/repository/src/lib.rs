@@ -20,8 +20,8 @@ pub fn root() -> &'static Path {
 
 /// Cargo, at the root of the repository.
 ///
-/// `cargo run` describes the package of a program in the environment. Build scripts of dependencies that read these variables would
-/// run again, and their dependents be built again, each time cargo is called from here.
+/// `cargo run` describes the package of a program in the environment. Build scripts of dependencies that read these
+/// variables would run again, and their dependents be built again, each time cargo is called from here.
 #[must_use]
 pub fn cargo(command: &str) -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -59,8 +59,8 @@ impl Difference {
     }
 }
 
-/// Whether a request is one that the right is for. Who may list sees what a `get` shows and a watch tells; which of the three is
-/// asked depends on what the API server can do and on what is cached, so one of them stands for all.
+/// Whether a request is one that the right is for. Who may list sees what a `get` shows and a watch tells; which of the
+/// three is asked depends on what the API server can do and on what is cached, so one of them stands for all.
 fn shows(right: &Right, request: &Use) -> bool {
     let reads = |verb: &String| READS.contains(&verb.as_str());
     (right.verb == request.verb || reads(&right.verb) && reads(&request.verb)) && concerns(right, request)

@@ -1,7 +1,8 @@
 //! `cargo xtask rights`: what the programs may do against what they did.
 //!
-//! The chart gives each program a ServiceAccount and roles; the API server's audit log tells what it asked for. Rights that no
-//! request needed have to be argued for (`arguments.rs`), and so has every other difference: there is none to accept.
+//! The chart gives each program a ServiceAccount and roles; the API server's audit log tells what it asked for. Rights
+//! that no request needed have to be argued for (`arguments.rs`), and so has every other difference: there is none to
+//! accept.
 
 mod arguments;
 mod difference;
@@ -26,8 +27,8 @@ use used::Use;
 const PROGRAMS: [&str; 6] =
     ["graph-controller", "component-controller", "model-controller", "webhook-server", "lease-scope", "crds"];
 
-/// The installs whose rights are held: for a whole cluster, for one namespace (without webhooks and with them), and both for hostile
-/// tenants.
+/// The installs whose rights are held: for a whole cluster, for one namespace (without webhooks and with them), and
+/// both for hostile tenants.
 pub const INSTALLS: [(&str, &[&str]); 5] = [
     ("default", &[]),
     ("restricted", &["dynamo-operator.namespaceRestriction.enabled=true"]),
@@ -59,8 +60,8 @@ pub fn listing(objects: &[Value]) -> String {
 
 /// Compares what the programs may do with what they did, by audit logs of API servers.
 ///
-/// `DYNAMO_AUDIT_DIR=DIR cargo xtask test` keeps the logs of all control planes of the tests in DIR. Without a log, the rights of each
-/// account are printed as the chart grants them.
+/// `DYNAMO_AUDIT_DIR=DIR cargo xtask test` keeps the logs of all control planes of the tests in DIR. Without a log, the
+/// rights of each account are printed as the chart grants them.
 #[derive(Debug, clap::Parser)]
 #[command(name = "cargo xtask rights", bin_name = "cargo xtask rights")]
 pub struct Args {

@@ -48,7 +48,8 @@ impl Access {
         Ok(Self { path, kubeconfig, config, makes_service_accounts: true })
     }
 
-    /// A client with all rights. It works only inside the tokio runtime in which it was made, so each test makes its own.
+    /// A client with all rights. It works only inside the tokio runtime in which it was made, so each test makes its
+    /// own.
     ///
     /// # Errors
     /// The credentials are malformed.
@@ -78,8 +79,8 @@ impl Access {
         &self.path
     }
 
-    /// Writes a kubeconfig with a bearer token, beside the administrator's and named after it and `user`. Only the owner may
-    /// read it.
+    /// Writes a kubeconfig with a bearer token, beside the administrator's and named after it and `user`. Only the
+    /// owner may read it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -119,8 +120,8 @@ impl Access {
         token.ok_or_else(|| Error::NoToken(format!("{namespace}/{service_account}")))
     }
 
-    /// Applies `rules` (Namespace, ServiceAccount, roles, bindings; in this order) and writes a kubeconfig with a token of the
-    /// ServiceAccount. The Namespace and the ServiceAccount are made even if `rules` does not hold them.
+    /// Applies `rules` (Namespace, ServiceAccount, roles, bindings; in this order) and writes a kubeconfig with a token
+    /// of the ServiceAccount. The Namespace and the ServiceAccount are made even if `rules` does not hold them.
     ///
     /// # Errors
     /// A manifest is refused, or the file cannot be written.

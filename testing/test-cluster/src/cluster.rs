@@ -29,8 +29,8 @@ use crate::{
 const READY_LIMIT: Duration = Duration::from_secs(120);
 const PORT_TRIES: usize = 5;
 
-/// A running control plane. It ends, and leaves nothing behind, when this is dropped and when the process that started it ends
-/// in whatever way, unless it was [detached](Cluster::detach).
+/// A running control plane. It ends, and leaves nothing behind, when this is dropped and when the process that started
+/// it ends in whatever way, unless it was [detached](Cluster::detach).
 #[derive(Debug)]
 pub struct Cluster {
     supervisor: Supervisor,
@@ -46,8 +46,9 @@ impl Deref for Cluster {
 }
 
 impl Cluster {
-    /// Starts a control plane and returns when it is usable: the API server is ready, the CRDs are served, Pods are accepted in
-    /// the namespace `default`, and the fake nodes are Ready. The first start on a machine builds the programs.
+    /// Starts a control plane and returns when it is usable: the API server is ready, the CRDs are served, Pods are
+    /// accepted in the namespace `default`, and the fake nodes are Ready. The first start on a machine builds the
+    /// programs.
     ///
     /// # Errors
     /// A program cannot be built or ends early, or the control plane is not ready in time. Nothing is left behind.
@@ -140,8 +141,8 @@ impl Cluster {
         self.supervisor.end().await
     }
 
-    /// Ends the cluster in `dir` and removes what is left of it, also when its supervisor is gone. Does nothing where there is
-    /// none.
+    /// Ends the cluster in `dir` and removes what is left of it, also when its supervisor is gone. Does nothing where
+    /// there is none.
     ///
     /// # Errors
     /// The directory cannot be removed.
@@ -158,8 +159,8 @@ impl Cluster {
         self.supervisor.dir()
     }
 
-    /// The audit log: one JSON event per line. It goes with the cluster, unless [`AUDIT_DIR_ENV`](crate::AUDIT_DIR_ENV) names a
-    /// directory that keeps it.
+    /// The audit log: one JSON event per line. It goes with the cluster, unless [`AUDIT_DIR_ENV`](crate::AUDIT_DIR_ENV)
+    /// names a directory that keeps it.
     ///
     /// # Errors
     /// The cluster was started without one.

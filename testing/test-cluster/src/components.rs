@@ -1,8 +1,8 @@
 //! The programs of a cluster and their command lines.
 //!
 //! They are told what keeps an idle cluster cheap and a dying one quick: no leader election, no profiling, no fsync, no
-//! serving port where nobody asks. Only the API server listens on TCP; etcd listens on sockets in the cluster's directory,
-//! so that two clusters can never meet in one etcd. Paths are relative to that directory.
+//! serving port where nobody asks. Only the API server listens on TCP; etcd listens on sockets in the cluster's
+//! directory, so that two clusters can never meet in one etcd. Paths are relative to that directory.
 
 use std::path::{Path, PathBuf};
 
@@ -98,8 +98,8 @@ pub(crate) fn controller_manager(executable: PathBuf, controllers: &[String]) ->
         format!("--root-ca-file={PKI_DIR}/ca.crt"),
         format!("--service-account-private-key-file={PKI_DIR}/sa.key"),
         "--use-service-account-credentials=false".to_owned(),
-        // Fake nodes fall silent when the machine is busy or the API server is stopped, and unlike a kubelet kwok does not
-        // report the pods of a node that was given up as ready again.
+        // Fake nodes fall silent when the machine is busy or the API server is stopped, and unlike a kubelet kwok does
+        // not report the pods of a node that was given up as ready again.
         "--node-monitor-grace-period=30m".to_owned(),
     ]);
     Program { name: CONTROLLER_MANAGER.to_owned(), executable, args, env: vec![] }

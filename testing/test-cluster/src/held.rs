@@ -1,4 +1,5 @@
-//! A second API server on the same etcd, whose watches of etcd can be held: it goes on answering, and its watch cache grows old.
+//! A second API server on the same etcd, whose watches of etcd can be held: it goes on answering, and its watch cache
+//! grows old.
 
 use std::{
     io,

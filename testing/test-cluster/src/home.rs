@@ -35,7 +35,8 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
     file.and_then(|mut file| file.write_all(content)).map_err(Error::io("write", path))
 }
 
-/// Makes `path`, where the API server is about to write its audit log, lead into the directory that [`AUDIT_DIR_ENV`] names.
+/// Makes `path`, where the API server is about to write its audit log, lead into the directory that [`AUDIT_DIR_ENV`]
+/// names.
 pub(crate) fn keep_audit_log(path: &Path) -> Result<(), Error> {
     match std::env::var_os(AUDIT_DIR_ENV).filter(|dir| !dir.is_empty()) {
         Some(dir) => keep_file(path, Path::new(&dir)),
@@ -53,8 +54,8 @@ fn keep_file(path: &Path, dir: &Path) -> Result<(), Error> {
     symlink(&kept, path).map_err(Error::io("link", path))
 }
 
-/// Whether `mounts` (the content of `/proc/mounts`) has a tmpfs at `path` that can hold a cluster. Without `size=` a tmpfs may
-/// take half of the memory.
+/// Whether `mounts` (the content of `/proc/mounts`) has a tmpfs at `path` that can hold a cluster. Without `size=` a
+/// tmpfs may take half of the memory.
 fn is_roomy_tmpfs(mounts: &str, path: &Path) -> bool {
     let found = mounts.lines().rev().find_map(|line| {
         let mut fields = line.split(' ').skip(1);

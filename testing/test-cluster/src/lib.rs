@@ -1,5 +1,6 @@
-//! Starts a real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager and, when wanted,
-//! kube-scheduler and kwok with fake GPU nodes. Nothing is mocked; the programs are built once from pinned Go modules.
+//! Starts a real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager and, when
+//! wanted, kube-scheduler and kwok with fake GPU nodes. Nothing is mocked; the programs are built once from pinned Go
+//! modules.
 //!
 //! * [`shared`] is for tests: one control plane per test run, a [`TestNamespace`] for each test.
 //! * [`Cluster::start`] gives a control plane of one's own, to break or to measure.
@@ -7,8 +8,9 @@
 //! * [`Server`] is an etcd, a NATS or an image registry of one's own, for those who talk to these.
 //! * [`wait::until`] waits for a condition and says what was missing when it gives up.
 //!
-//! A cluster lives in one directory and under one supervisor process, which ends everything and removes the directory when
-//! its owner is gone, however the owner ended (see `supervisor.rs`). Linux only: processes are told apart by `/proc`.
+//! A cluster lives in one directory and under one supervisor process, which ends everything and removes the directory
+//! when its owner is gone, however the owner ended (see `supervisor.rs`). Linux only: processes are told apart by
+//! `/proc`.
 
 pub mod assets;
 pub mod wait;

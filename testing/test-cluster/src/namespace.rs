@@ -23,8 +23,8 @@ impl TestNamespace {
     /// Makes a namespace whose unique name begins with `prefix`, and waits until Pods are accepted in it.
     ///
     /// # Errors
-    /// The API server refuses it, or (on a cluster whose controllers should make it) the `default` ServiceAccount does not
-    /// appear.
+    /// The API server refuses it, or (on a cluster whose controllers should make it) the `default` ServiceAccount does
+    /// not appear.
     pub async fn new(access: &Access, prefix: &str) -> Result<Self, Error> {
         let client = access.client()?;
         let metadata = ObjectMeta { generate_name: Some(format!("{prefix}-")), ..Default::default() };

@@ -2,23 +2,23 @@
 
 use serde_json::Value;
 
-/// How a cluster is made up. The default is the smallest one on which objects live as they do elsewhere: etcd, API server and
-/// controller manager.
+/// How a cluster is made up. The default is the smallest one on which objects live as they do elsewhere: etcd, API
+/// server and controller manager.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Which controllers of Kubernetes run.
     pub controllers: Controllers,
     /// Whether the scheduler runs. Without it Pods stay without a node.
     pub scheduler: bool,
-    /// Number of fake nodes (`kwok-0`, `kwok-1`, …), on which Pods become Ready by themselves. Each has 64 CPUs, 1 TiB of
-    /// memory, 8 GPUs (`nvidia.com/gpu`) and room for 1000 Pods. With 0 kwok does not run.
+    /// Number of fake nodes (`kwok-0`, `kwok-1`, …), on which Pods become Ready by themselves. Each has 64 CPUs, 1 TiB
+    /// of memory, 8 GPUs (`nvidia.com/gpu`) and room for 1000 Pods. With 0 kwok does not run.
     pub kwok_nodes: u16,
     /// Whether the API server keeps an audit log (level `Metadata`, without the stage `RequestReceived`).
     pub audit: bool,
     /// Further flags of the API server.
     pub apiserver_args: Vec<String>,
-    /// CustomResourceDefinitions to apply before the controller manager starts, so that its garbage collector knows them from
-    /// the first moment; of later ones it learns only every 30 s.
+    /// CustomResourceDefinitions to apply before the controller manager starts, so that its garbage collector knows
+    /// them from the first moment; of later ones it learns only every 30 s.
     pub crds: Vec<Value>,
 }
 

@@ -15,8 +15,8 @@ const USUAL_LOW: u64 = 32_768;
 
 /// A port on loopback that nobody listens on. Another process may take it before it is used.
 ///
-/// It is chosen below the range of outgoing connections: clients that keep dialling an API server which is stopped for a
-/// while can otherwise get its port as their own source port, and it could not be started again.
+/// It is chosen below the range of outgoing connections: clients that keep dialling an API server which is stopped for
+/// a while can otherwise get its port as their own source port, and it could not be started again.
 ///
 /// # Errors
 /// No port is free.

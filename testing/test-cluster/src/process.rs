@@ -1,4 +1,5 @@
-//! Which process is meant: a pid together with its start time, so that a pid given to another process is never mistaken.
+//! Which process is meant: a pid together with its start time, so that a pid given to another process is never
+//! mistaken.
 
 use std::{fs, path::Path};
 
@@ -27,11 +28,12 @@ impl Process {
     }
 }
 
-/// The start time from a line of `/proc/<pid>/stat`, or `None` for a process that has ended. The name in brackets may hold
-/// anything, so fields are counted from the last bracket: the state is the first, the number of threads the 18th, the start
-/// time the 20th.
+/// The start time from a line of `/proc/<pid>/stat`, or `None` for a process that has ended. The name in brackets may
+/// hold anything, so fields are counted from the last bracket: the state is the first, the number of threads the 18th,
+/// the start time the 20th.
 ///
-/// A process whose first thread is a zombie while others still end has not ended: they hold its ports until they are gone.
+/// A process whose first thread is a zombie while others still end has not ended: they hold its ports until they are
+/// gone.
 fn start_time(stat: &str) -> Option<u64> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let threads: u32 = fields.get(17)?.parse().ok()?;

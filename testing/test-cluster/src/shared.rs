@@ -7,7 +7,8 @@ use tokio::sync::OnceCell;
 
 use crate::{access::Access, cluster::Cluster, error::Error, options::Options};
 
-/// The environment variable with the kubeconfig of the cluster that tests shall use. Without it, each test process starts one.
+/// The environment variable with the kubeconfig of the cluster that tests shall use. Without it, each test process
+/// starts one.
 pub const KUBECONFIG_ENV: &str = "DYNAMO_TEST_KUBECONFIG";
 
 const NODES: u16 = 2;
@@ -17,9 +18,9 @@ enum Shared {
     Own(Cluster),
 }
 
-/// The cluster of this test run: that of [`KUBECONFIG_ENV`] if it is set, else one with scheduler and fake nodes, which is
-/// started at the first call and ends with the process. `crds` are installed at the first call; all callers of a process pass
-/// the same ones.
+/// The cluster of this test run: that of [`KUBECONFIG_ENV`] if it is set, else one with scheduler and fake nodes, which
+/// is started at the first call and ends with the process. `crds` are installed at the first call; all callers of a
+/// process pass the same ones.
 ///
 /// # Errors
 /// The cluster cannot be reached or started. The next call tries again.

@@ -1,9 +1,10 @@
 //! The process that stands between us and the programs of a cluster, so that none of them outlives its owner.
 //!
-//! A shell runs `supervisor.sh`. It starts the programs, so there is no moment at which a program runs and nobody has written
-//! down its pid. Its standard input is a pipe that only we hold: when we end, be it by SIGKILL, the kernel closes the pipe and
-//! the shell kills what it started and removes the directory. It has a process group of its own, so that Ctrl-C in a terminal
-//! reaches us and not the cluster beneath us. A detached supervisor reads from a FIFO in the directory in place of the pipe.
+//! A shell runs `supervisor.sh`. It starts the programs, so there is no moment at which a program runs and nobody has
+//! written down its pid. Its standard input is a pipe that only we hold: when we end, be it by SIGKILL, the kernel
+//! closes the pipe and the shell kills what it started and removes the directory. It has a process group of its own, so
+//! that Ctrl-C in a terminal reaches us and not the cluster beneath us. A detached supervisor reads from a FIFO in the
+//! directory in place of the pipe.
 
 use std::{
     fs,

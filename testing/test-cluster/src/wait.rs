@@ -4,8 +4,8 @@ use std::{fmt::Display, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// The first pause between two looks; it doubles up to [`LAST_PAUSE`], so that quick things are seen quickly and slow ones
-/// cost little.
+/// The first pause between two looks; it doubles up to [`LAST_PAUSE`], so that quick things are seen quickly and slow
+/// ones cost little.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -46,9 +46,9 @@ impl<T, E: Display> Look for Result<T, E> {
     }
 }
 
-/// Looks again and again until `probe` gives a value, and returns it. `what` completes the sentence "waited for …". A probe
-/// answers with an `Option`, or better with a `Result` whose error says what it saw, because the last such answer is part of
-/// the error.
+/// Looks again and again until `probe` gives a value, and returns it. `what` completes the sentence "waited for …". A
+/// probe answers with an `Option`, or better with a `Result` whose error says what it saw, because the last such answer
+/// is part of the error.
 ///
 /// # Errors
 /// [`Timeout`] when `limit` has passed; a probe that hangs is given up too.

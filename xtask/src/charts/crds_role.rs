@@ -1,4 +1,5 @@
-//! What `crds serve` may do: the definitions, and all objects of ours, which it stores anew in the version that is stored.
+//! What `crds serve` may do: the definitions, and all objects of ours, which it stores anew in the version that is
+//! stored.
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
 

@@ -19,8 +19,8 @@ use repository::{
     root, target,
 };
 
-/// What in deploy/helm is made from something else: the programs' roles and webhook configurations from the programs, schemas and
-/// README from each `values.yaml` and its comments.
+/// What in deploy/helm is made from something else: the programs' roles and webhook configurations from the programs,
+/// schemas and README from each `values.yaml` and its comments.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

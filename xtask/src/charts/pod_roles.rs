@@ -28,7 +28,8 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Everything that a role grants, but for rights on single objects: every program follows the markers of namespaces, pods do not.
+/// Everything that a role grants, but for rights on single objects: every program follows the markers of namespaces,
+/// pods do not.
 fn rights(role: &Value) -> BTreeSet<String> {
     fn list(value: &Value) -> impl Iterator<Item = &str> + Clone {
         value.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str)

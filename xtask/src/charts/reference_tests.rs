@@ -25,8 +25,8 @@ fn what_nobody_sets_is_what_the_programs_do_by_themselves() {
     assert_eq!(told.orchestrators.kai_scheduler.enabled, None, "and so is the KAI scheduler");
 }
 
-/// In the reference, the chart ships four hours, and without a word of it the code takes fifteen minutes. Running graphs have what the
-/// chart ships: another delay would rewrite the PodCliqueSet of each of them on takeover.
+/// In the reference, the chart ships four hours, and without a word of it the code takes fifteen minutes. Running
+/// graphs have what the chart ships: another delay would rewrite the PodCliqueSet of each of them on takeover.
 #[test]
 fn the_configuration_always_says_how_long_grove_waits() {
     let delay = "dynamo-operator.dynamo.groveTerminationDelay";

@@ -47,8 +47,8 @@ impl Checker {
         Ok(true)
     }
 
-    /// A command that renders the chart: its flags exist, its values exist, and the chart takes them. What a file of the reader says
-    /// is not known.
+    /// A command that renders the chart: its flags exist, its values exist, and the chart takes them. What a file of
+    /// the reader says is not known.
     fn chart(&self, words: &[&str]) -> Result<()> {
         explained(&self.helm, &words[1..])?;
         for value in words.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1]) {
@@ -120,7 +120,8 @@ fn built(name: &str, words: &[&str]) -> Result<()> {
     explained(&program, words)
 }
 
-/// Lets a program read the words and explain itself, instead of doing what they say: it refuses flags that it does not know.
+/// Lets a program read the words and explain itself, instead of doing what they say: it refuses flags that it does not
+/// know.
 fn explained(program: &PathBuf, words: &[&str]) -> Result<()> {
     let end = words.iter().position(|word| *word == "--").unwrap_or(words.len());
     let mut command = Command::new(program);

@@ -1,8 +1,8 @@
 //! `cargo xtask docs`: what the pages say can be done can be done.
 //!
-//! Commands in fenced blocks are read by the programs that they are for: `helm` renders the chart with their values, `kubectl`,
-//! `cargo xtask` and `crds` find flags that they do not know. Links lead to files and headings that exist, and values of the chart
-//! that a page names are there, as are the tests that keep defects away.
+//! Commands in fenced blocks are read by the programs that they are for: `helm` renders the chart with their values,
+//! `kubectl`, `cargo xtask` and `crds` find flags that they do not know. Links lead to files and headings that exist,
+//! and values of the chart that a page names are there, as are the tests that keep defects away.
 
 mod commands;
 mod page;

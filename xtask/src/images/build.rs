@@ -58,8 +58,8 @@ impl Arch {
     }
 }
 
-/// The linker that comes with Rust. One copy of functions that came out equal is enough, and addresses to be moved at the start are
-/// kept as a bitmap: together a twentieth of a binary.
+/// The linker that comes with Rust. One copy of functions that came out equal is enough, and addresses to be moved at
+/// the start are kept as a bitmap: together a twentieth of a binary.
 const LINKER: [&str; 3] = ["-Clinker=rust-lld", "-Clink-arg=--icf=all", "-Clink-arg=--pack-dyn-relocs=relr"];
 
 /// Packages and features of programs that are built in one go, as cargo is told.
@@ -122,8 +122,8 @@ impl Toolchain {
         })
     }
 
-    /// The C compiler for an architecture, if all else is there, too. The C parts of ring use the headers of a C library at most, so any
-    /// library's will do.
+    /// The C compiler for an architecture, if all else is there, too. The C parts of ring use the headers of a C
+    /// library at most, so any library's will do.
     ///
     /// # Errors
     /// Something is missing; the error names the command that installs it.

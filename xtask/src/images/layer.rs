@@ -9,7 +9,8 @@ pub(super) const USER: &str = "65532:65532";
 /// Programs that speak TLS with servers outside of the cluster: registries, API stores, NATS and etcd of others.
 const OUTBOUND: [&str; 2] = ["component-controller", "graph-controller"];
 
-/// What an image holds: the program, the name of its user, authorities for programs that need them, and, if asked for, a shell.
+/// What an image holds: the program, the name of its user, authorities for programs that need them, and, if asked for,
+/// a shell.
 pub(super) fn files(program: &str, binary: &[u8], shell: Option<&[u8]>) -> Vec<u8> {
     let mut tar = Builder::new(Vec::new());
     let passwd = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n";

@@ -1,8 +1,8 @@
 //! `cargo xtask images`: an image of each program, without a container engine.
 //!
-//! An image holds one static binary, an unprivileged user, and trusted certificate authorities where the program connects to
-//! servers outside the cluster. The output is an OCI layout in an archive that docker, k3d, kind and containerd load; the same
-//! sources give the same bytes. `--push` sends it to a registry.
+//! An image holds one static binary, an unprivileged user, and trusted certificate authorities where the program
+//! connects to servers outside the cluster. The output is an OCI layout in an archive that docker, k3d, kind and
+//! containerd load; the same sources give the same bytes. `--push` sends it to a registry.
 
 mod archive;
 mod build;
@@ -71,8 +71,8 @@ pub(crate) struct Args {
     /// Directory for the archives
     #[arg(long, value_name = "DIR", default_value = "target/images")]
     out: PathBuf,
-    /// Pushes the images as <repository>/<program>:<tag>, with the logins of docker's configuration, and writes their names by
-    /// digest to pushed.txt beside the archives
+    /// Pushes the images as <repository>/<program>:<tag>, with the logins of docker's configuration, and writes their
+    /// names by digest to pushed.txt beside the archives
     #[arg(long)]
     push: bool,
     /// Allows a registry without TLS, or with an unknown certificate
@@ -171,7 +171,8 @@ fn megabytes(bytes: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// A container engine builds the same images from the Dockerfile: one target for each program, with its user and entrypoint.
+    /// A container engine builds the same images from the Dockerfile: one target for each program, with its user and
+    /// entrypoint.
     #[test]
     fn the_dockerfile_has_a_target_for_each_program() {
         let file = fs::read_to_string(root().join("Dockerfile")).unwrap();

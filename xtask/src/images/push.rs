@@ -20,8 +20,8 @@ pub(super) enum Transport {
     Insecure,
 }
 
-/// Pushes one image under its name, all architectures. Returns its name by digest. The layout is written below `dir` and removed
-/// again.
+/// Pushes one image under its name, all architectures. Returns its name by digest. The layout is written below `dir`
+/// and removed again.
 pub(super) fn push(image: &Image, dir: &Path, transport: Transport) -> Result<String> {
     let layout = dir.join(format!("{}.layout", image.program()));
     for (name, content) in image.layout()? {

@@ -32,8 +32,8 @@ struct Component {
 }
 
 impl Bills {
-    /// What cargo links for these programs on any of these architectures. Tools and tests of the build are not followed, nor are
-    /// macros: they end with the compiler.
+    /// What cargo links for these programs on any of these architectures. Tools and tests of the build are not
+    /// followed, nor are macros: they end with the compiler.
     pub(super) fn of(programs: &[Program], arches: &[Arch]) -> Result<Self> {
         let mut bills = Self::default();
         for arch in arches {
@@ -115,8 +115,8 @@ mod tests {
         assert!(bills.bill(&program("third")).is_err());
     }
 
-    /// Tests of the workspace switch features on that no program has; whoever looks for weak spots would be told of packages that
-    /// are not there.
+    /// Tests of the workspace switch features on that no program has; whoever looks for weak spots would be told of
+    /// packages that are not there.
     #[test]
     fn what_only_tests_use_and_what_only_compiles_is_in_no_bill() {
         let bills = Bills::of(&PROGRAMS, &[Arch::of_this_machine()]).unwrap();

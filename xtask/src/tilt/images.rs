@@ -1,7 +1,8 @@
 //! Binaries and images of the loop.
 //!
-//! Each build gives an image two names. One is made from the content; the step writes it where Tilt finds it, and Tilt deploys it.
-//! The other lasts from build to build: controllers put it into pods that they make. The step brings both to the cluster.
+//! Each build gives an image two names. One is made from the content; the step writes it where Tilt finds it, and Tilt
+//! deploys it. The other lasts from build to build: controllers put it into pods that they make. The step brings both
+//! to the cluster.
 
 use std::{
     ffi::OsString,

@@ -1,4 +1,5 @@
-//! `cargo xtask tilt-up` and `tilt-down`: the operator in a cluster, rebuilt with each edit, and the steps that tilt/Tiltfile calls.
+//! `cargo xtask tilt-up` and `tilt-down`: the operator in a cluster, rebuilt with each edit, and the steps that
+//! tilt/Tiltfile calls.
 
 mod bootstrap;
 mod images;

@@ -63,7 +63,8 @@ impl Follow {
         }
     }
 
-    /// Shows what happens until the process is told to end. With `watch`, controllers are built and started anew after edits.
+    /// Shows what happens until the process is told to end. With `watch`, controllers are built and started anew after
+    /// edits.
     ///
     /// # Errors
     /// The output is gone.

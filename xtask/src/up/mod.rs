@@ -1,4 +1,5 @@
-//! `cargo xtask up` and `cargo xtask down`: a real control plane with fake GPU nodes, our controllers, and a graph on it.
+//! `cargo xtask up` and `cargo xtask down`: a real control plane with fake GPU nodes, our controllers, and a graph on
+//! it.
 
 mod apply;
 mod detached;

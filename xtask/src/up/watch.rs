@@ -23,8 +23,8 @@ impl Sources {
         Self { root, built: times.clone(), last: times }
     }
 
-    /// Whether files were changed since this last said so. Waits for the end of a series of changes: the files must be the
-    /// same as at the last look.
+    /// Whether files were changed since this last said so. Waits for the end of a series of changes: the files must be
+    /// the same as at the last look.
     pub(super) fn have_changed(&mut self) -> bool {
         let now = times(&self.root);
         let at_rest = now == self.last;

@@ -40,7 +40,8 @@
 //!
 //! - A probe of `mainContainer` that asks in another way replaces the way of the component's own probe.
 //! - A `componentType` that v1beta1 does not know becomes no type; v1alpha1 keeps it.
-//! - A container `main` in `extraPodSpec.containers` is the main container, if there is no `mainContainer`; it is never lost.
+//! - A container `main` in `extraPodSpec.containers` is the main container, if there is no `mainContainer`; it is never
+//!   lost.
 //! - An empty `status.state` is left out, and none is made up.
 //! - Annotations for the status that cannot be read are ignored, as those for the spec are.
 //! - Components without a name, or with the name of another, are kept; they have no services in v1alpha1.

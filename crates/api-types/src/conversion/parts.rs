@@ -1,4 +1,5 @@
-//! The parts of a JSON text as slices of it, so that one part at a time becomes a value. The text has been checked to be JSON.
+//! The parts of a JSON text as slices of it, so that one part at a time becomes a value. The text has been checked to
+//! be JSON.
 
 use serde::de::IgnoredAny;
 use serde_json::Deserializer;

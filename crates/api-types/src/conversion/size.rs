@@ -7,8 +7,8 @@ use super::{ApiVersion, ConversionError, convert, kind, payload::Keys, value::Ob
 /// What the keys and values of all annotations of an object may have together, in bytes.
 pub const ANNOTATION_BYTES: usize = 256 << 10;
 
-/// Annotation of an object in v1alpha1 that lacks what only v1beta1 can say. It must not be written in v1alpha1: what is
-/// missing would be removed.
+/// Annotation of an object in v1alpha1 that lacks what only v1beta1 can say. It must not be written in v1alpha1: what
+/// is missing would be removed.
 pub const INCOMPLETE: &str = "nvidia.com/conversion-incomplete";
 
 /// Saved data that is too long.
@@ -65,8 +65,8 @@ pub(super) fn bytes(annotations: &Object) -> usize {
     annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
 }
 
-/// Makes a converted object fit. One that is stored and read in v1alpha1 loses what only v1beta1 can say, and says so: a list of
-/// all namespaces would fail because of it. One that is written in v1alpha1 cannot be stored.
+/// Makes a converted object fit. One that is stored and read in v1alpha1 loses what only v1beta1 can say, and says so:
+/// a list of all namespaces would fail because of it. One that is written in v1alpha1 cannot be stored.
 pub(super) fn fit(target: &mut Value, to: ApiVersion) -> Result<(), ConversionError> {
     let Some(keys) = target["kind"].as_str().and_then(kind).map(|kind| kind.keys) else { return Ok(()) };
     let long = measured(target, &keys);

@@ -52,8 +52,8 @@ impl<'a> Version<'a> {
         self.with_status::<K, S, T>(&K::api_resource().api_version)
     }
 
-    /// The definition of a kind with this version as its deprecated v1alpha1; `K` is the kind in v1beta1, of which there
-    /// are types.
+    /// The definition of a kind with this version as its deprecated v1alpha1; `K` is the kind in v1beta1, of which
+    /// there are types.
     pub fn deprecated_definition<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
         self,
     ) -> Result<CustomResourceDefinition, CrdError> {
@@ -132,8 +132,8 @@ fn root(description: &str, rules: &[Rule], spec: Value, status: Option<Value>) -
     root
 }
 
-/// Gives an object without a status one that speaks of no generation. Without it, kstatus takes a new object for one that is
-/// done: `observedGeneration` is how it knows that a controller has yet to act.
+/// Gives an object without a status one that speaks of no generation. Without it, kstatus takes a new object for one
+/// that is done: `observedGeneration` is how it knows that a controller has yet to act.
 pub(super) fn add_first_status(schema: &mut Value) -> Result<(), SchemaError> {
     if schema["properties"].get("observedGeneration").is_none() {
         return Ok(());

@@ -1,6 +1,6 @@
-//! Budgets of the schemas of specs: each list, map and text of our own types has a maximum, the one in [`limits`] unless
-//! the type says another; each number must have one. Kubernetes' types keep the limits that Kubernetes gives them, and the
-//! limit of the whole object covers what has no schema.
+//! Budgets of the schemas of specs: each list, map and text of our own types has a maximum, the one in [`limits`]
+//! unless the type says another; each number must have one. Kubernetes' types keep the limits that Kubernetes gives
+//! them, and the limit of the whole object covers what has no schema.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,5 @@
-//! Rules of ours that the API server holds by itself: what the webhook server would refuse is refused where nobody asks it.
+//! Rules of ours that the API server holds by itself: what the webhook server would refuse is refused where nobody asks
+//! it.
 
 use std::time::Duration;
 

@@ -71,7 +71,8 @@ fn unmoved(read: &Value) -> Value {
     json!([read["metadata"]["generation"], read["metadata"]["annotations"], read["spec"]])
 }
 
-/// Requests of v1alpha1, of which the kit has none: one that says the least, and one that leaves parts of a part to defaults.
+/// Requests of v1alpha1, of which the kit has none: one that says the least, and one that leaves parts of a part to
+/// defaults.
 fn old_requests() -> Vec<support::Input> {
     let least = json!({ "model": "m", "backend": "vllm", "profilingConfig": { "profilerImage": "p" } });
     let mut partly = least.clone();
@@ -103,8 +104,8 @@ fn is_wrong(input: &support::Input) -> bool {
     input.origin.contains("dynamo-fd")
 }
 
-/// Fields with nothing but comments below them are null. When an object is created, the API server takes that as absent;
-/// server-side apply refuses it.
+/// Fields with nothing but comments below them are null. When an object is created, the API server takes that as
+/// absent; server-side apply refuses it.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -180,8 +181,8 @@ async fn applying_what_was_read_changes_nothing_in_either_version() {
     }
 }
 
-/// What is stored through one version can be made anew in the other, which is how people move to another cluster: v1alpha1 never
-/// limited the engines that stand by in pods of their own.
+/// What is stored through one version can be made anew in the other, which is how people move to another cluster:
+/// v1alpha1 never limited the engines that stand by in pods of their own.
 #[tokio::test]
 async fn engines_that_stand_by_can_be_made_again_in_either_version() {
     let server = Server::new().await;
@@ -214,8 +215,8 @@ async fn engines_that_stand_by_can_be_made_again_in_either_version() {
     }
 }
 
-/// The reference's schema takes any word for the phase of a restart, and so must ours: a status that another version of an
-/// operator wrote is written back whenever anything else of it changes.
+/// The reference's schema takes any word for the phase of a restart, and so must ours: a status that another version of
+/// an operator wrote is written back whenever anything else of it changes.
 #[tokio::test]
 async fn a_restart_may_be_in_a_phase_that_nobody_knows() {
     let server = Server::new().await;

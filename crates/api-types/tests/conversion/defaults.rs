@@ -1,6 +1,6 @@
-//! Defaults: the API server adds those of the version in which an object is written when that comes in, and those of the stored
-//! version whenever it reads what is stored. If the second adds something to what conversion has made of the first, the first
-//! write that changes nothing is a write after all. So conversion leaves nothing to be added.
+//! Defaults: the API server adds those of the version in which an object is written when that comes in, and those of
+//! the stored version whenever it reads what is stored. If the second adds something to what conversion has made of the
+//! first, the first write that changes nothing is a write after all. So conversion leaves nothing to be added.
 
 use api_types::conversion::ApiVersion;
 use serde_json::Value;

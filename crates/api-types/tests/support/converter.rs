@@ -1,5 +1,5 @@
-//! A conversion webhook for tests: the conversion library behind TLS, found by the API server as in production, through a
-//! Service.
+//! A conversion webhook for tests: the conversion library behind TLS, found by the API server as in production, through
+//! a Service.
 
 use std::sync::Arc;
 

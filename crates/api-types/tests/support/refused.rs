@@ -1,4 +1,5 @@
-//! Objects that break one rule each: the rules that the API server and the webhook server both hold. Tests of both use them.
+//! Objects that break one rule each: the rules that the API server and the webhook server both hold. Tests of both use
+//! them.
 
 use api_types::violations;
 use serde_json::{Value, json};

@@ -97,9 +97,9 @@ impl Applier {
     }
 
     /// Names the annotations by which another operator, which came before us, marked the objects it wrote by plain
-    /// updates. What it set on an object becomes ours with our first real change of it, so that a field leaves the object
-    /// when it is no longer desired. Annotations, owner references and finalizers that are not desired stay. Without a call,
-    /// there is no predecessor.
+    /// updates. What it set on an object becomes ours with our first real change of it, so that a field leaves the
+    /// object when it is no longer desired. Annotations, owner references and finalizers that are not desired stay.
+    /// Without a call, there is no predecessor.
     #[must_use]
     pub fn with_predecessors(mut self, marks: &[&str]) -> Self {
         self.marks = marks.iter().map(|mark| (*mark).to_owned()).collect();
@@ -108,8 +108,8 @@ impl Applier {
 
     /// `Some` if a cache has not shown everything yet that was written for this parent, with the longest time to wait.
     ///
-    /// Ask before reading the caches. If stale, return and decide later: the missing event triggers a reconcile, and the
-    /// duration guards against one that got lost.
+    /// Ask before reading the caches. If stale, return and decide later: the missing event triggers a reconcile, and
+    /// the duration guards against one that got lost.
     #[must_use]
     pub fn stale(&self, parent_uid: &str) -> Option<Duration> {
         let caches: Vec<&dyn CacheView> = self.caches.iter().map(AsRef::as_ref).collect();
@@ -121,8 +121,8 @@ impl Applier {
         self.memory().forget(parent_uid);
     }
 
-    /// Makes the live object the desired one. `live` is what the cache holds; a stale or missing one costs a request, not
-    /// correctness.
+    /// Makes the live object the desired one. `live` is what the cache holds; a stale or missing one costs a request,
+    /// not correctness.
     ///
     /// # Errors
     /// [`Error::Foreign`] if an object of another owner has the name; otherwise what the API server answered.
@@ -263,8 +263,8 @@ impl Applier {
         }
     }
 
-    /// Reads the object of a kind that has this name, past the caches; none if there can be none of this name. `namespace` is empty for
-    /// kinds of the whole cluster.
+    /// Reads the object of a kind that has this name, past the caches; none if there can be none of this name.
+    /// `namespace` is empty for kinds of the whole cluster.
     ///
     /// # Errors
     /// As [`Applier::get`].
@@ -323,8 +323,8 @@ impl Applier {
 }
 
 /// Whether an update is more than bookkeeping: the spec differs, or a field is gone from what was desired before. Only
-/// then may what a predecessor set be removed. The first contact with its object says nothing about removed fields, and an
-/// object that is as it should be keeps every field that it has, so that a takeover never rolls a pod.
+/// then may what a predecessor set be removed. The first contact with its object says nothing about removed fields, and
+/// an object that is as it should be keeps every field that it has, so that a takeover never rolls a pod.
 fn is_change_of_content(live: &Value, same_wish: bool, differences: &[super::Difference]) -> bool {
     let mut wanted = differences.iter().filter(|d| !d.path.ends_with(APPLIED_ANNOTATION)).peekable();
     let only_removed = wanted.peek().is_none() && !same_wish && fingerprint_of(live).is_some();

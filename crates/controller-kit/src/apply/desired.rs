@@ -30,7 +30,8 @@ pub(super) struct Decided {
 }
 
 impl Desired {
-    /// A typed object. Its controller owner reference must be that of `parent_uid`, unless it is meant to have no owner.
+    /// A typed object. Its controller owner reference must be that of `parent_uid`, unless it is meant to have no
+    /// owner.
     ///
     /// # Errors
     /// If the object has no name or cannot be written as JSON.
@@ -69,19 +70,19 @@ impl Desired {
         self
     }
 
-    /// Writes only if the live object is still the one that was passed to [`Applier::apply`](super::Applier::apply), down
-    /// to its resourceVersion; if none was passed, only if there is none. For decisions that rest on the rest of the object,
-    /// its status for example. Otherwise the answer is a transient error.
+    /// Writes only if the live object is still the one that was passed to [`Applier::apply`](super::Applier::apply),
+    /// down to its resourceVersion; if none was passed, only if there is none. For decisions that rest on the rest of
+    /// the object, its status for example. Otherwise the answer is a transient error.
     #[must_use]
     pub fn only_if_unchanged(mut self) -> Self {
         self.unchanged = true;
         self
     }
 
-    /// Writes only if the live object is the one that `field`, a JSON pointer, was decided on: of this resource version, which is
-    /// empty for an object that did not exist. A newer version in the cache does not make up for it. An object that exists
-    /// although the cache lacks it is brought to what is desired, but keeps its own value of the field. Whenever the value is
-    /// not written, the answer is a transient error.
+    /// Writes only if the live object is the one that `field`, a JSON pointer, was decided on: of this resource
+    /// version, which is empty for an object that did not exist. A newer version in the cache does not make up for it.
+    /// An object that exists although the cache lacks it is brought to what is desired, but keeps its own value of the
+    /// field. Whenever the value is not written, the answer is a transient error.
     #[must_use]
     pub fn decided_on(mut self, version: &str, field: &'static str) -> Self {
         self.decided = Some(Decided { version: version.to_owned(), field });

@@ -1,7 +1,7 @@
 //! Objects that stay when their owner is deleted.
 //!
-//! Server-side apply takes an owner reference away only where no other manager set it. One that another manager set as well, another
-//! operator by a plain update for example, would let the garbage collector take the object.
+//! Server-side apply takes an owner reference away only where no other manager set it. One that another manager set as
+//! well, another operator by a plain update for example, would let the garbage collector take the object.
 
 use std::time::Instant;
 
@@ -12,8 +12,8 @@ use super::{Applier, Desired, applier::version_of, plan::text};
 use crate::{metrics::WriteVerb, request::Error};
 
 impl Applier {
-    /// Takes every reference to the parent of `desired` off the owners of the live object, whichever manager set it. Nothing is sent if
-    /// there is none, or if the object is being deleted anyway.
+    /// Takes every reference to the parent of `desired` off the owners of the live object, whichever manager set it.
+    /// Nothing is sent if there is none, or if the object is being deleted anyway.
     ///
     /// # Errors
     /// [`Error::Changed`], which is transient, if the object is another one by now, or has other owners.

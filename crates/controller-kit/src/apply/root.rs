@@ -50,8 +50,8 @@ impl Applier {
     /// Adds one finalizer, if the object does not carry it. Returns whether something was written.
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if the object is gone, replaced by another of its name, or being
-    /// deleted by now.
+    /// What the API server answered. [`Error::Changed`] if the object is gone, replaced by another of its name, or
+    /// being deleted by now.
     pub async fn add_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
     where
         K: Resource,
@@ -111,7 +111,8 @@ impl Applier {
         match self.edit("remove a finalizer from", (&resource, &id), WriteVerb::Finalizer, operations).await {
             Ok(answer) => {
                 info!(object = %id, finalizer, "removed finalizer");
-                // Without finalizers an object that is being deleted is gone; the answer has no newer version than before.
+                // Without finalizers an object that is being deleted is gone; the answer has no newer version than
+                // before.
                 let left =
                     answer.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty());
                 let gone = !left && answer.pointer("/metadata/deletionTimestamp").is_some();

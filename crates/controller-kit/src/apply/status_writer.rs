@@ -36,10 +36,10 @@ pub enum StatusWrite {
 }
 
 impl Applier {
-    /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while its
-    /// pods come up: what no user waits for is written at most every 500 ms, or as [`Applier::with_pace`] says. A first status
-    /// that says only that work has begun waits for as long as [`Applier::with_initial_status_delay`] says: what is ready by then
-    /// needs one status and not two.
+    /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while
+    /// its pods come up: what no user waits for is written at most every 500 ms, or as [`Applier::with_pace`] says. A
+    /// first status that says only that work has begun waits for as long as [`Applier::with_initial_status_delay`]
+    /// says: what is ready by then needs one status and not two.
     ///
     /// # Errors
     /// As [`Applier::patch_status`].
@@ -65,11 +65,11 @@ impl Applier {
         Ok(if self.patch_status(object, status).await? { StatusWrite::Written } else { StatusWrite::Unchanged })
     }
 
-    /// Writes the whole status of the reconciled object, if it says anything new. Transition times stay where the status
-    /// of a condition stays. Returns whether something was written.
+    /// Writes the whole status of the reconciled object, if it says anything new. Transition times stay where the
+    /// status of a condition stays. Returns whether something was written.
     ///
-    /// Fields that the served CustomResourceDefinition does not declare, because it is another operator's or an older one, are
-    /// left out: they do not keep the rest from being written. [`Applier::cannot_store`] says which.
+    /// Fields that the served CustomResourceDefinition does not declare, because it is another operator's or an older
+    /// one, are left out: they do not keep the rest from being written. [`Applier::cannot_store`] says which.
     ///
     /// # Errors
     /// What the API server answered. An object that is gone, or replaced by another of its name, is no error: there is
@@ -139,8 +139,8 @@ impl Applier {
         }
     }
 
-    /// True if the API server has refused this field of the status of this kind as not declared, so that statuses go without
-    /// it. What such a field is to remember needs another place.
+    /// True if the API server has refused this field of the status of this kind as not declared, so that statuses go
+    /// without it. What such a field is to remember needs another place.
     #[must_use]
     pub fn cannot_store<K>(&self, field: &str) -> bool
     where
@@ -177,8 +177,8 @@ impl Applier {
         to_value(id, &answer?)
     }
 
-    /// Takes the fields off a status that the API server has just refused as not declared. False if it refused it for anything
-    /// else.
+    /// Takes the fields off a status that the API server has just refused as not declared. False if it refused it for
+    /// anything else.
     fn goes_without(&self, id: &ObjectId, error: &Error, wanted: &mut Value) -> bool {
         let refused = self.undeclared().refused(id, error.answer(), wanted, Instant::now());
         if !refused.news.is_empty() {

@@ -1,9 +1,10 @@
 //! Objects that another operator made by plain updates before us.
 //!
-//! Server-side apply removes a field only if no other manager owns it. What a predecessor set stays its own for ever, so a
-//! field that the author drops after the takeover would never leave. Before our first real change of such an object, what
-//! it owns becomes ours; the change then removes what is no longer desired, and nothing else. The first contact alone, with
-//! a spec that did not change, removes nothing: what the predecessor rendered beyond us must not roll a pod.
+//! Server-side apply removes a field only if no other manager owns it. What a predecessor set stays its own for ever,
+//! so a field that the author drops after the takeover would never leave. Before our first real change of such an
+//! object, what it owns becomes ours; the change then removes what is no longer desired, and nothing else. The first
+//! contact alone, with a spec that did not change, removes nothing: what the predecessor rendered beyond us must not
+//! roll a pod.
 
 use std::time::Instant;
 
@@ -18,8 +19,8 @@ use super::{
 use crate::{metrics::WriteVerb, request::Error};
 
 impl Applier {
-    /// Makes ours what a predecessor owns of the live object. Returns the object's resourceVersion afterwards, if it was
-    /// written. Costs nothing for objects without a predecessor's mark, and is done once per object and mark.
+    /// Makes ours what a predecessor owns of the live object. Returns the object's resourceVersion afterwards, if it
+    /// was written. Costs nothing for objects without a predecessor's mark, and is done once per object and mark.
     pub(super) async fn take_over(&self, desired: &Desired, live: &Value) -> Result<Option<String>, Error> {
         let (id, parent, uid) = (&desired.id, &desired.parent_uid, text(live, "/metadata/uid"));
         let Some(marks) = self.marks_on(live).filter(|marks| !self.memory().has_inherited(parent, &uid, marks)) else {
@@ -63,8 +64,9 @@ impl Applier {
 
 /// The managed fields with ours in place of the predecessors'; `None` if they own nothing.
 ///
-/// One entry speaks of one API version: the API server converts ours, but not a mixture. What a predecessor set in another one
-/// is only ours from then on, as far as we applied it too: it goes when it is no longer desired, and the rest stays.
+/// One entry speaks of one API version: the API server converts ours, but not a mixture. What a predecessor set in
+/// another one is only ours from then on, as far as we applied it too: it goes when it is no longer desired, and the
+/// rest stays.
 fn inherit(entries: &[Value], marks: &[String], manager: &str, desired: &Value) -> Option<Vec<Value>> {
     let ours = entries.iter().find(|entry| entry["manager"] == manager && is(entry, "Apply"));
     let marked = |entry: &&Value| {

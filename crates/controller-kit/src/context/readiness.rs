@@ -22,7 +22,8 @@ struct State {
 }
 
 impl Readiness {
-    /// Adds a closed gate. `name` says what is waited for, for example `Deployment caches`. Two of one name are two gates.
+    /// Adds a closed gate. `name` says what is waited for, for example `Deployment caches`. Two of one name are two
+    /// gates.
     #[must_use]
     pub fn gate(&self, name: &str) -> Gate {
         let mut gates = self.gates();

@@ -8,7 +8,8 @@ use tokio::{
 };
 use tracing::info;
 
-/// Time between the request to stop and the end of the process, whatever still runs, unless a program needs another one.
+/// Time between the request to stop and the end of the process, whatever still runs, unless a program needs another
+/// one.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Tells everybody that the process is to stop. Cheap to clone.

@@ -1,7 +1,8 @@
 //! Calls a reconcile function for every object that changed, or whose children did.
 //!
-//! One key is worked on at a time by one task, different keys in parallel up to a bound. Failures back off per key. Nothing
-//! starts before every cache is complete, because a decision on half a cache would delete or create the wrong things.
+//! One key is worked on at a time by one task, different keys in parallel up to a bound. Failures back off per key.
+//! Nothing starts before every cache is complete, because a decision on half a cache would delete or create the wrong
+//! things.
 //!
 //! This is a loop of our own and not `kube::runtime::Controller`, which cannot be shut down before its first list
 //! succeeded, has no backoff per key, and loses deletions that happened while a watch was broken.
@@ -62,24 +63,24 @@ where
         Self { root, others: SelectAll::new(), synced, applier: None, waits_for }
     }
 
-    /// Says which objects of the root kind these are, where a process has several controllers of it: what it waits for is
-    /// told by this name then.
+    /// Says which objects of the root kind these are, where a process has several controllers of it: what it waits for
+    /// is told by this name then.
     #[must_use]
     pub fn of_those(mut self, which: &str) -> Self {
         self.waits_for = format!("{} caches ({which})", self.root.store.kind());
         self
     }
 
-    /// Ties the controller to the applier its reconcile function writes with: no reconcile starts before the caches show
-    /// what the last one wrote, and the applier forgets objects that are gone.
+    /// Ties the controller to the applier its reconcile function writes with: no reconcile starts before the caches
+    /// show what the last one wrote, and the applier forgets objects that are gone.
     #[must_use]
     pub fn writes_with(mut self, applier: &Applier) -> Self {
         self.applier = Some(applier.clone());
         self
     }
 
-    /// Also reconciles the keys that `map` names for a changed object. It sees the object before and after the change, so
-    /// one that moved from one owner to another wakes both.
+    /// Also reconciles the keys that `map` names for a changed object. It sees the object before and after the change,
+    /// so one that moved from one owner to another wakes both.
     #[must_use]
     pub fn triggered_by<O>(mut self, watch: Watch<O>, map: impl Fn(&O) -> Vec<Key> + Send + 'static) -> Self
     where
@@ -130,8 +131,8 @@ where
         controller.run(context, pass).await;
     }
 
-    /// Runs until the process is to stop, and lets running reconciles finish. Until the caches are complete, the process
-    /// is not ready and nothing is reconciled.
+    /// Runs until the process is to stop, and lets running reconciles finish. Until the caches are complete, the
+    /// process is not ready and nothing is reconciled.
     ///
     /// An error is logged, counted and tried again as it says itself. A panic counts as an error of that object only.
     pub async fn run<F, Fut, E>(self, context: &Context, reconcile: F)
@@ -188,7 +189,8 @@ fn ready<O: Resource + Send + Sync + 'static>(store: &Store<O>) -> BoxFuture<'st
     async move { store.wait_until_ready().await }.boxed()
 }
 
-/// The root objects of every namespace in which the process may act again: what happened there meanwhile was not reconciled.
+/// The root objects of every namespace in which the process may act again: what happened there meanwhile was not
+/// reconciled.
 fn released_keys<K>(fence: &Fence, store: &Store<Packed<K>>) -> BoxStream<'static, Vec<Key>>
 where
     K: Resource + Send + Sync + 'static,

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use crate::{fairness::FairQueue, store::Key};
 
-/// Keys that wait for a reconcile. A key is never worked on twice at the same time, and any number of triggers before it
-/// starts are one. Namespaces take turns.
+/// Keys that wait for a reconcile. A key is never worked on twice at the same time, and any number of triggers before
+/// it starts are one. Namespaces take turns.
 #[derive(Debug)]
 pub(super) struct Queue {
     waiting: FairQueue<Key>,

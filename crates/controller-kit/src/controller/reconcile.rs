@@ -14,8 +14,8 @@ use crate::{
     store::{Packed, UnpackError},
 };
 
-/// Reconciles objects of one kind. [`reconcile`] calls the phases in this order: `observe`, `plan`, `apply`, `conclude`,
-/// `after_status`. `plan` and `conclude` are pure; violations in the spec are a plan too.
+/// Reconciles objects of one kind. [`reconcile`] calls the phases in this order: `observe`, `plan`, `apply`,
+/// `conclude`, `after_status`. `plan` and `conclude` are pure; violations in the spec are a plan too.
 pub trait Reconcile: Send + Sync + 'static {
     /// The reconciled kind.
     type Object: Resource<DynamicType: Default> + DeserializeOwned + Send + Sync + 'static;

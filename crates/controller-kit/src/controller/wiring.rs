@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// Opens the watches of a controller of `K`. Each call registers everything that depends on the watch: what it wakes, the
-/// readiness of the controller, and whether the cache shows what the [`Applier`] wrote.
+/// Opens the watches of a controller of `K`. Each call registers everything that depends on the watch: what it wakes,
+/// the readiness of the controller, and whether the cache shows what the [`Applier`] wrote.
 pub struct Wiring<K> {
     client: Client,
     metrics: Metrics,
@@ -121,8 +121,8 @@ where
         self.register(opened, wake)
     }
 
-    /// Watches metadata of the objects that both selectors match. For kinds that the controller does not apply: it does not
-    /// wait for its own writes to them.
+    /// Watches metadata of the objects that both selectors match. For kinds that the controller does not apply: it does
+    /// not wait for its own writes to them.
     pub fn metadata<O>(
         &mut self,
         labels: Option<&str>,

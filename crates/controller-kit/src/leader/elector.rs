@@ -154,7 +154,8 @@ mod tests {
     }
 
     proptest! {
-        /// Replicas that look, write and lose answers at any time, and whose clocks run alike: never do two act at once.
+        /// Replicas that look, write and lose answers at any time, and whose clocks run alike: never do two act at
+        /// once.
         #[test]
         fn two_replicas_never_lead_at_the_same_time(
             moves in prop::collection::vec((0_usize..3, 0_u64..6_000, any::<bool>(), 0_u64..3_000), 1..200),

@@ -1,8 +1,8 @@
 //! Leader election: of several replicas of one controller, one acts.
 //!
-//! The lock is a `coordination.k8s.io` Lease named `<program>.<id>`. The rules are those of the Kubernetes client library: expiry
-//! is judged by how long *we* have seen no change, never by the writer's clock; a leader stops acting before others may
-//! start; writes carry the resource version that they were decided on.
+//! The lock is a `coordination.k8s.io` Lease named `<program>.<id>`. The rules are those of the Kubernetes client
+//! library: expiry is judged by how long *we* have seen no change, never by the writer's clock; a leader stops acting
+//! before others may start; writes carry the resource version that they were decided on.
 
 mod elector;
 mod lock;
@@ -49,8 +49,8 @@ impl<E: fmt::Display> fmt::Display for Ended<E> {
     }
 }
 
-/// Waits until this process leads, runs `work` while it does, and gives the lease back at the end. Without leader election,
-/// `work` runs at once. A process that waits is ready: it can take over at any time.
+/// Waits until this process leads, runs `work` while it does, and gives the lease back at the end. Without leader
+/// election, `work` runs at once. A process that waits is ready: it can take over at any time.
 ///
 /// # Errors
 /// If the work fails, or leadership is lost.
@@ -92,7 +92,8 @@ where
     outcome
 }
 
-/// The configured namespace, else that of the only namespace served, else `kube-system`, which all installs of a cluster share.
+/// The configured namespace, else that of the only namespace served, else `kube-system`, which all installs of a
+/// cluster share.
 fn lease_namespace(settings: &LeaderElection, context: &Context) -> String {
     let configured = Some(settings.namespace.as_str()).filter(|namespace| !namespace.is_empty());
     configured.or(context.settings.restricted_namespace()).unwrap_or("kube-system").to_owned()

@@ -113,8 +113,8 @@ impl Metrics {
         add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Counts the objects of a cache by namespace and state, whenever the metrics are read, and without those in namespaces that
-    /// another operator has marked: it counts them.
+    /// Counts the objects of a cache by namespace and state, whenever the metrics are read, and without those in
+    /// namespaces that another operator has marked: it counts them.
     pub fn count_resources<K>(
         &self,
         store: &Store<Packed<K>>,
@@ -153,8 +153,8 @@ impl Metrics {
         self.errors.get_or_create(&labels).inc();
     }
 
-    /// Drops the series of a namespace that has no objects of this kind any more: others would grow with every namespace that ever
-    /// was.
+    /// Drops the series of a namespace that has no objects of this kind any more: others would grow with every
+    /// namespace that ever was.
     pub fn forget(&self, resource_type: &str, namespace: &str) {
         for result in [ReconcileResult::Success, ReconcileResult::Requeue, ReconcileResult::Error] {
             let labels =

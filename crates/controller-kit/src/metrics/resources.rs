@@ -1,6 +1,6 @@
-//! How many objects there are, by state: `resources_total`, counted from the caches at each scrape. The state of an object
-//! is computed once, however often the metrics are read. A state without objects has no line, so nothing that is gone keeps
-//! its last value.
+//! How many objects there are, by state: `resources_total`, counted from the caches at each scrape. The state of an
+//! object is computed once, however often the metrics are read. A state without objects has no line, so nothing that is
+//! gone keeps its last value.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,8 +1,8 @@
 //! Reads the pods of an object whose replicas are missing.
 //!
-//! Pods are not watched whole: there are many, they change often, and nothing is decided on them. Only when replicas have been
-//! missing for a while are the pods of that one thing read, and again after as much time as they have been missing for,
-//! within limits. What comes up quickly causes no such request, and what serves none at all.
+//! Pods are not watched whole: there are many, they change often, and nothing is decided on them. Only when replicas
+//! have been missing for a while are the pods of that one thing read, and again after as much time as they have been
+//! missing for, within limits. What comes up quickly causes no such request, and what serves none at all.
 
 mod job;
 
@@ -60,8 +60,8 @@ impl<T: Clone> PodDiagnostics<T> {
         Self { client, seen: Mutex::default() }
     }
 
-    /// What `diagnose` makes of the pods, as far as is known, and when to read again. `age` is for how long replicas have been
-    /// missing. Without an answer from the API server, the last one is kept.
+    /// What `diagnose` makes of the pods, as far as is known, and when to read again. `age` is for how long replicas
+    /// have been missing. Without an answer from the API server, the last one is kept.
     pub async fn observe<F>(&self, of: &PodsOf<'_>, age: Duration, diagnose: F) -> (Option<T>, Duration)
     where
         F: AsyncFnOnce(Vec<Pod>) -> Option<T>,

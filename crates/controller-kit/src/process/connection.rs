@@ -1,4 +1,5 @@
-//! How a process talks to the API server: the usual client, over connections that are watched themselves, with the fence in it.
+//! How a process talks to the API server: the usual client, over connections that are watched themselves, with the
+//! fence in it.
 
 use std::time::Duration;
 
@@ -21,9 +22,10 @@ use tower::{
 
 use crate::scope::Fence;
 
-/// After how long a silence the other side is asked whether it is there, how often it is asked again, and how many times. A
-/// watch may be silent for minutes, and a connection that died without a word, in a firewall or a load balancer, looks the same:
-/// without these questions, which the kernels exchange among themselves, it goes unnoticed until the watch ends by itself.
+/// After how long a silence the other side is asked whether it is there, how often it is asked again, and how many
+/// times. A watch may be silent for minutes, and a connection that died without a word, in a firewall or a load
+/// balancer, looks the same: without these questions, which the kernels exchange among themselves, it goes unnoticed
+/// until the watch ends by itself.
 const SILENCE: Duration = Duration::from_secs(3);
 const INTERVAL: Duration = Duration::from_secs(1);
 const QUESTIONS: u32 = 3;
@@ -31,8 +33,9 @@ const QUESTIONS: u32 = 3;
 /// What carries requests to the API server.
 type Carrier = BoxService<Request<Body>, Response<Incoming>, BoxError>;
 
-/// A client in the making for these credentials: kube's own stack of layers on a connector of ours. The fence is asked before each
-/// try: an API server that is overloaded or starts answers "later", and later the namespace may be another's.
+/// A client in the making for these credentials: kube's own stack of layers on a connector of ours. The fence is asked
+/// before each try: an API server that is overloaded or starts answers "later", and later the namespace may be
+/// another's.
 ///
 /// # Errors
 /// The credentials cannot be used, or want a proxy.
@@ -57,9 +60,9 @@ pub(super) fn client_builder(config: &Config, fence: &Fence) -> Result<ClientBui
     Ok(ClientBuilder::new(carrier.boxed(), config.default_namespace.as_str()))
 }
 
-/// Which requests are repeated when the API server, or a load balancer before it, puts them off: those for whose answer somebody
-/// waits for a limited time. The pauses in between grow to more than a minute, for which a cache would be blind after an outage;
-/// whoever fills one has pauses of its own.
+/// Which requests are repeated when the API server, or a load balancer before it, puts them off: those for whose answer
+/// somebody waits for a limited time. The pauses in between grow to more than a minute, for which a cache would be
+/// blind after an outage; whoever fills one has pauses of its own.
 #[derive(Clone)]
 struct Repeated(RetryPolicy);
 

@@ -72,8 +72,8 @@ pub enum StartError {
 /// Runs a process from its flags to its exit code: 0 after an orderly end, 1 if `start` failed or did not end within
 /// [`GRACE`] after a signal, 2 if flags, files or credentials cannot work.
 ///
-/// `name` is the user agent and the field manager of all writes; it must not change between releases. All replicas act; see
-/// [`run_elected`].
+/// `name` is the user agent and the field manager of all writes; it must not change between releases. All replicas act;
+/// see [`run_elected`].
 pub fn run<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,
@@ -107,8 +107,8 @@ where
     }
 }
 
-/// [`run`] for a program of whose replicas one acts, where the configuration switches leader election on: `start` runs while
-/// this process leads.
+/// [`run`] for a program of whose replicas one acts, where the configuration switches leader election on: `start` runs
+/// while this process leads.
 pub fn run_elected<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,
@@ -118,8 +118,8 @@ where
     run(name, args, |context| leader::lead(context, start))
 }
 
-/// Runs a program of the operator that is no controller and ends by itself: 0 if `work` is done, 1 if it failed, 2 if flags or
-/// credentials cannot work. It has a client and logs, and no servers. A signal ends it at once.
+/// Runs a program of the operator that is no controller and ends by itself: 0 if `work` is done, 1 if it failed, 2 if
+/// flags or credentials cannot work. It has a client and logs, and no servers. A signal ends it at once.
 pub fn run_tool<F, Fut, E>(name: &'static str, args: &CommonArgs, work: F) -> ExitCode
 where
     F: FnOnce(Client) -> Fut,
@@ -267,8 +267,8 @@ async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, 
     Ok(builder.build())
 }
 
-/// A client that no fence keeps from anything: for what belongs to the install itself, such as its certificates, and not to
-/// the namespaces that it serves.
+/// A client that no fence keeps from anything: for what belongs to the install itself, such as its certificates, and
+/// not to the namespaces that it serves.
 ///
 /// # Errors
 /// If the credentials cannot be used.

@@ -1,4 +1,5 @@
-//! Plain HTTP for probes, and HTTPS or plain HTTP for metrics. Any pod of the cluster may connect, so connections are few and short.
+//! Plain HTTP for probes, and HTTPS or plain HTTP for metrics. Any pod of the cluster may connect, so connections are
+//! few and short.
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
 

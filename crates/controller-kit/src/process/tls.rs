@@ -1,5 +1,5 @@
-//! TLS for metrics, with a certificate that the process makes when it starts. Clients cannot verify it: it keeps their tokens from
-//! who listens on the network.
+//! TLS for metrics, with a certificate that the process makes when it starts. Clients cannot verify it: it keeps their
+//! tokens from who listens on the network.
 
 use std::sync::Arc;
 

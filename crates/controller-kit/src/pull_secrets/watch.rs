@@ -81,7 +81,8 @@ async fn take_in(
     }
 }
 
-/// One Secret that cannot be read must not stop the others: it exists, and holds nothing. The error would quote its content.
+/// One Secret that cannot be read must not stop the others: it exists, and holds nothing. The error would quote its
+/// content.
 fn read(packed: Packed<Secret>) -> Secret {
     packed.unpack().unwrap_or_else(|_| {
         warn!(secret = %Key::of(&packed), "cannot be read; not used for image pulls");

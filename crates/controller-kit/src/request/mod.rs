@@ -8,8 +8,9 @@ use std::{future::Future, time::Duration};
 pub(crate) use self::error::{CORRECTIONS_WINDOW, MAX_CORRECTIONS};
 pub use self::{error::Error, object_id::ObjectId};
 
-/// No step against the API server may take longer, the client's own retries included. The API server waits 10 s for a webhook
-/// unless its configuration sets another time; its answer, which names the webhook, has to arrive before we give up.
+/// No step against the API server may take longer, the client's own retries included. The API server waits 10 s for a
+/// webhook unless its configuration sets another time; its answer, which names the webhook, has to arrive before we
+/// give up.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Runs one step against the API server, for [`STEP_TIMEOUT`] at most. `action` and `object` name it in the error.

@@ -49,7 +49,8 @@ pub enum Excluded {
         /// The namespace.
         namespace: String,
     },
-    /// The markers are not known yet, or not any more: the API server has not answered for a while, or the process did not run.
+    /// The markers are not known yet, or not any more: the API server has not answered for a while, or the process did
+    /// not run.
     #[error("the Leases {MARKER_LEASE} are not known at present")]
     Unknown,
     /// The process has not renewed its leader election Lease in time: another replica may act.
@@ -120,8 +121,8 @@ enum Wake {
 }
 
 impl Fence {
-    /// The fence of a process: cluster-wide processes keep out of marked namespaces, members of a namespace-restricted install
-    /// (`namespace.scope.owner` is set) act only while their install holds the marker.
+    /// The fence of a process: cluster-wide processes keep out of marked namespaces, members of a namespace-restricted
+    /// install (`namespace.scope.owner` is set) act only while their install holds the marker.
     #[must_use]
     pub fn new(scope: &Scope, settings: &OperatorConfiguration) -> Self {
         let owner = settings.namespace.scope.owner.as_str();
@@ -163,13 +164,15 @@ impl Fence {
         self.may_act_at(namespace, Instant::now())
     }
 
-    /// Whether a namespace-restricted operator has marked the namespace. Nothing is marked before the markers are known.
+    /// Whether a namespace-restricted operator has marked the namespace. Nothing is marked before the markers are
+    /// known.
     #[must_use]
     pub fn is_taken(&self, namespace: &str) -> bool {
         matches!(self.may_act(namespace), Err(Excluded::Marked { .. }))
     }
 
-    /// Whether this is a member of an install for this namespace, and the install does not hold it: another operator may act there.
+    /// Whether this is a member of an install for this namespace, and the install does not hold it: another operator
+    /// may act there.
     #[must_use]
     pub fn is_open(&self, namespace: &str) -> bool {
         matches!(self.may_act(namespace), Err(Excluded::NotHeld { .. }))
@@ -228,16 +231,17 @@ impl Fence {
         if self.shared.role == Role::Unfenced {
             return;
         }
-        // After an outage markers seem to have expired, and are renewed at once: who hears of it late acts in vain, or beside another.
+        // After an outage markers seem to have expired, and are renewed at once: who hears of it late acts in vain, or
+        // beside another.
         let (store, leases) = watch_named_briskly::<Lease>(client.clone(), scope, MARKER_LEASE);
         let ready = async move { store.wait_until_ready().await }.boxed();
         let (fence, api) = (self.clone(), scope.api(client));
         tokio::spawn(async move { fence.keep(leases, ready, api).await });
     }
 
-    /// Keeps what the process knows true: from the watch, which brings changes at once, and by reading the markers from the API server
-    /// every two seconds. Only an answer of the API server shows that there is nothing new: a watch that hangs is as silent as one
-    /// without changes.
+    /// Keeps what the process knows true: from the watch, which brings changes at once, and by reading the markers from
+    /// the API server every two seconds. Only an answer of the API server shows that there is nothing new: a watch that
+    /// hangs is as silent as one without changes.
     async fn keep(&self, mut leases: Watch<Packed<Lease>>, ready: BoxFuture<'static, ()>, api: Api<Lease>) {
         let mut marked = BTreeSet::new();
         let mut ready = ready.fuse();
@@ -283,7 +287,8 @@ impl Fence {
         }
     }
 
-    /// Takes in what a look has found. Tells whether the process knows again where it may act, after a time in which it did not.
+    /// Takes in what a look has found. Tells whether the process knows again where it may act, after a time in which it
+    /// did not.
     fn conclude(&self, found: Found, now: Instant) -> bool {
         let answer = match found {
             Ok(answer) => answer,
@@ -420,8 +425,8 @@ mod tests {
         assert!(is_marked(&fence, wake));
     }
 
-    /// Found defect: the heartbeat of the process alone refreshed what it had observed, so that a watch that hung hid a new marker for two
-    /// minutes.
+    /// Found defect: the heartbeat of the process alone refreshed what it had observed, so that a watch that hung hid a
+    /// new marker for two minutes.
     #[test]
     fn only_answers_of_the_api_server_refresh_what_is_believed() {
         let (fence, now) = reading(2);
@@ -463,7 +468,8 @@ mod tests {
         assert!(matches!(held, Err(Excluded::NotHeld { .. })), "renewed after 0 s for all that is known: {held:?}");
     }
 
-    /// Found defect: after a pause of the process, a reconcile sent one more write before the loss of the lease was noticed.
+    /// Found defect: after a pause of the process, a reconcile sent one more write before the loss of the lease was
+    /// noticed.
     #[test]
     fn a_process_that_leads_no_more_acts_nowhere() {
         let (fence, now) = (Fence::unfenced(), Instant::now());

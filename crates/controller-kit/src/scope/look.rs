@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use super::{MARKER_LEASE, Marker};
 
-/// How long an answer may take, and the time between the beginnings of two looks. Within [`MAX_AGE`](super::MAX_AGE), several looks may
-/// fail.
+/// How long an answer may take, and the time between the beginnings of two looks. Within [`MAX_AGE`](super::MAX_AGE),
+/// several looks may fail.
 const LIMIT: Duration = Duration::from_secs(3);
 const EVERY: Duration = Duration::from_secs(2);
 

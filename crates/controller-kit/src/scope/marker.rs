@@ -13,8 +13,8 @@ use kube::ResourceExt;
 
 use super::{HOLDER_PREFIX, MAX_AGE, OWNER_ANNOTATION, RELEASING_ANNOTATION, RENEWED_ANNOTATION, safety_margin};
 
-/// Others keep out for this long at least after each renewal, however short a duration the marker names: a tenant can write
-/// markers, and each one that expires makes every cluster-wide process act.
+/// Others keep out for this long at least after each renewal, however short a duration the marker names: a tenant can
+/// write markers, and each one that expires makes every cluster-wide process act.
 const SHORTEST: Duration = Duration::from_secs(10);
 
 /// What a marker Lease says.
@@ -131,8 +131,8 @@ impl Markers {
         self.settled = true;
     }
 
-    /// Records all that a list has found, which was sent at `started` and answered at `now`. Markers that
-    /// had expired by then and are the same still have ended. What the watch has brought since is newer than the answer.
+    /// Records all that a list has found, which was sent at `started` and answered at `now`. Markers that had expired
+    /// by then and are the same still have ended. What the watch has brought since is newer than the answer.
     pub fn observe_all(&mut self, mut found: HashMap<String, Marker>, started: Instant, now: Instant) {
         self.seen.retain(|namespace, seen| seen.since > started || found.contains_key(namespace));
         found.retain(|namespace, _| self.seen.get(namespace).is_none_or(|seen| seen.since <= started));
@@ -145,8 +145,8 @@ impl Markers {
         self.looked = Some(started);
     }
 
-    /// The marker that keeps others out of a namespace: one that has not ended, expired though it may seem. A watch that brings
-    /// nothing is like a marker that is not renewed; only [`Self::observe_all`] distinguishes the two.
+    /// The marker that keeps others out of a namespace: one that has not ended, expired though it may seem. A watch
+    /// that brings nothing is like a marker that is not renewed; only [`Self::observe_all`] distinguishes the two.
     #[must_use]
     pub fn standing(&self, namespace: &str) -> Option<&Marker> {
         self.seen.get(namespace).filter(|seen| !seen.ended).map(|seen| &seen.marker)
@@ -165,8 +165,8 @@ impl Markers {
         (now.duration_since(*written_after) + safety_margin(marker.duration) < marker.duration).then_some(marker)
     }
 
-    /// The marker of a namespace, if the processes of its owner may act on it at `now`: they stop before others start, start when
-    /// others have stopped, and do not start on a marker that may have been left long ago.
+    /// The marker of a namespace, if the processes of its owner may act on it at `now`: they stop before others start,
+    /// start when others have stopped, and do not start on a marker that may have been left long ago.
     #[must_use]
     pub fn valid_for_its_owner(&self, namespace: &str, now: Instant) -> Option<&Marker> {
         let owned = now.duration_since(self.seen.get(namespace)?.owned_since);
@@ -252,7 +252,8 @@ mod tests {
         assert!(markers.valid_for_its_owner("team", after(start, 61)).is_none(), "another owner");
     }
 
-    /// Found defect: a renewal counted from its arrival, so that a watch that lagged made a process act on an expired marker.
+    /// Found defect: a renewal counted from its arrival, so that a watch that lagged made a process act on an expired
+    /// marker.
     #[test]
     fn a_renewal_counts_from_the_last_look_that_did_not_show_it() {
         let (mut markers, start) = (Markers::default(), Instant::now());
@@ -283,7 +284,8 @@ mod tests {
         assert!(markers.valid_for_its_owner("team", after(start, 16)).is_some(), "it is kept after all");
     }
 
-    /// Found defect: a marker of one second, renewed in a loop, made every cluster-wide process read all markers each second.
+    /// Found defect: a marker of one second, renewed in a loop, made every cluster-wide process read all markers each
+    /// second.
     #[test]
     fn the_duration_of_a_marker_has_a_floor() {
         let (mut markers, start) = (Markers::default(), Instant::now());

@@ -35,8 +35,8 @@ pub struct Orchestrators {
 pub struct Gpu {
     /// Whether they are looked up. Default true.
     pub discovery_enabled: bool,
-    /// Namespaces whose DCGM exporters are trusted; tenants must not create pods there. Default `gpu-operator`. Ours, unknown to
-    /// the reference.
+    /// Namespaces whose DCGM exporters are trusted; tenants must not create pods there. Default `gpu-operator`. Ours,
+    /// unknown to the reference.
     pub exporter_namespaces: Vec<String>,
 }
 

@@ -92,8 +92,8 @@ pub struct Infrastructure {
     pub model_express_url: String,
     /// Prometheus.
     pub prometheus_endpoint: String,
-    /// Secret with credentials and certificates for NATS and etcd, by which the operator itself connects. Empty: without any. Ours,
-    /// unknown to the reference.
+    /// Secret with credentials and certificates for NATS and etcd, by which the operator itself connects. Empty:
+    /// without any. Ours, unknown to the reference.
     pub secret_name: String,
     /// Namespace of that Secret. Empty: the operator's own. Ours, unknown to the reference.
     pub secret_namespace: String,
@@ -139,8 +139,8 @@ pub struct NamespaceScope {
     pub lease_duration: GoDuration,
     /// Time between two renewals. Default `10s`.
     pub lease_renew_interval: GoDuration,
-    /// Identity of the install, the same for all its processes. Empty: the marker is not looked at. Ours, unknown to the
-    /// reference.
+    /// Identity of the install, the same for all its processes. Empty: the marker is not looked at. Ours, unknown to
+    /// the reference.
     pub owner: String,
 }
 

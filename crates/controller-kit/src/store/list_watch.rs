@@ -1,10 +1,12 @@
 //! Lists all objects of a watch and follows their changes, without end.
 //!
-//! The initial state is streamed by the API server, which then holds no list of everything in memory, and neither do we. That of
-//! Kubernetes 1.30, 1.31 or 1.33 refuses to, unless its feature gate `WatchList` is on; there, it is listed in pages.
+//! The initial state is streamed by the API server, which then holds no list of everything in memory, and neither do
+//! we. That of Kubernetes 1.30, 1.31 or 1.33 refuses to, unless its feature gate `WatchList` is on; there, it is listed
+//! in pages.
 //!
-//! The initial state is a consistent read: its request names no resource version. With `resourceVersion=0`, which kube's watcher
-//! sends, an API server answers from its watch cache, however old that is, and a controller would act on a past picture.
+//! The initial state is a consistent read: its request names no resource version. With `resourceVersion=0`, which
+//! kube's watcher sends, an API server answers from its watch cache, however old that is, and a controller would act on
+//! a past picture.
 
 use std::{collections::VecDeque, fmt::Debug, time::Duration};
 
@@ -124,8 +126,8 @@ impl History {
     }
 }
 
-/// The events of a watch that never ends, without pauses after errors. The initial state begins with [`Event::Init`] when the API
-/// server has answered, so that an outage is nothing but errors.
+/// The events of a watch that never ends, without pauses after errors. The initial state begins with [`Event::Init`]
+/// when the API server has answered, so that an outage is nothing but errors.
 pub(super) fn events<O>(
     api: Api<O>,
     labels: Option<&str>,
@@ -150,7 +152,8 @@ struct ListWatch<O> {
     api: Api<O>,
     labels: Option<String>,
     fields: Option<String>,
-    /// Whether the API server streams the initial state. It is asked once; one that is replaced by an older release may refuse later.
+    /// Whether the API server streams the initial state. It is asked once; one that is replaced by an older release may
+    /// refuse later.
     streams: bool,
     history: History,
     /// Events that were received and not yet delivered.

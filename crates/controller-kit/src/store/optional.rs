@@ -21,7 +21,8 @@ use super::{
 use crate::failure::ErrorType;
 
 /// Caches whole objects of a kind that need not be served. Until it is, the store is empty, complete, and says
-/// [`Store::is_served`] = false; no request fails and nothing is logged over and over. When its CRD goes, so do the objects.
+/// [`Store::is_served`] = false; no request fails and nothing is logged over and over. When its CRD goes, so do the
+/// objects.
 #[must_use]
 pub fn watch_if_served<K>(
     apis: &ServedApis,

@@ -20,8 +20,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A `K` as the API server sent it: metadata ready to use, everything else as compact JSON.
 ///
-/// A typed Deployment takes tens of kilobytes of memory, its JSON about four. And since any JSON object is a `Packed`, one
-/// object that does not parse as `K` cannot break the watch of all others: [`Packed::unpack`] reports it when it is needed.
+/// A typed Deployment takes tens of kilobytes of memory, its JSON about four. And since any JSON object is a `Packed`,
+/// one object that does not parse as `K` cannot break the watch of all others: [`Packed::unpack`] reports it when it is
+/// needed.
 pub struct Packed<K> {
     /// Metadata without `managedFields`.
     pub metadata: ObjectMeta,
@@ -89,8 +90,8 @@ where
         })
     }
 
-    /// The typed objects of a list, without those that do not have the shape of a `K`. A list that comes packed costs no second
-    /// parser for each of its types: there is one from text, for JSON, and one from JSON, for all of them.
+    /// The typed objects of a list, without those that do not have the shape of a `K`. A list that comes packed costs
+    /// no second parser for each of its types: there is one from text, for JSON, and one from JSON, for all of them.
     #[must_use]
     pub fn readable(list: Vec<Self>) -> Vec<K>
     where

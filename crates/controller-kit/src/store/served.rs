@@ -22,8 +22,8 @@ use crate::{
 /// How long an answer holds: the longest time between an install of CRDs and their first use.
 pub(super) const HOLDS: Duration = Duration::from_secs(10);
 
-/// What the API server serves. Cheap to clone; clones share what is known, so that however many kinds are missing, the list of
-/// API groups is read once in ten seconds. Every authenticated user may read it.
+/// What the API server serves. Cheap to clone; clones share what is known, so that however many kinds are missing, the
+/// list of API groups is read once in ten seconds. Every authenticated user may read it.
 #[derive(Clone)]
 pub struct ServedApis {
     client: Client,
@@ -151,8 +151,8 @@ impl<T> Default for Question<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Question<T> {
-    /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is returned to all callers that waited,
-    /// and not remembered.
+    /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is returned to all
+    /// callers that waited, and not remembered.
     async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), Arc<Error>>
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,

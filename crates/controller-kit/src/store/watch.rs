@@ -135,8 +135,8 @@ where
     watch_metadata_by(client, scope, labels, None)
 }
 
-/// As [`watch_metadata`], narrowed further by a field selector such as `status.phase!=Failed`. Objects that stop matching
-/// leave the cache.
+/// As [`watch_metadata`], narrowed further by a field selector such as `status.phase!=Failed`. Objects that stop
+/// matching leave the cache.
 #[must_use]
 pub fn watch_metadata_by<K>(
     client: Client,
@@ -151,8 +151,8 @@ where
     watch_untyped(client, scope, labels, fields, keep::any)
 }
 
-/// Caches what an `Api` gives, in the form that its type has: for objects of the whole cluster, and for those of which a small
-/// part is enough.
+/// Caches what an `Api` gives, in the form that its type has: for objects of the whole cluster, and for those of which
+/// a small part is enough.
 #[must_use]
 pub fn watch_api<O>(api: Api<O>, labels: Option<&str>, fields: Option<&str>) -> (Store<O>, Watch<O>)
 where
@@ -178,8 +178,8 @@ where
     (watch.store.clone(), watch)
 }
 
-/// What comes over the wire without a type of its own. All the machinery of lists and watches is compiled once for all kinds, and
-/// not once for each of the twenty.
+/// What comes over the wire without a type of its own. All the machinery of lists and watches is compiled once for all
+/// kinds, and not once for each of the twenty.
 pub(crate) trait Untyped: Resource {
     type Wire: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
         + Clone
@@ -256,8 +256,8 @@ where
     O: Resource + Send + Sync + 'static,
     O::DynamicType: Default,
 {
-    /// The same watch, and the keys that `map` names for every changed object, as it was and as it is. With them a second
-    /// controller of the process hears of the changes without a watch of its own, see
+    /// The same watch, and the keys that `map` names for every changed object, as it was and as it is. With them a
+    /// second controller of the process hears of the changes without a watch of its own, see
     /// [`Controller::also`](crate::controller::Controller::also).
     #[must_use]
     pub fn and_keys(self, map: impl Fn(&O) -> Vec<Key> + Send + 'static) -> (Self, BoxStream<'static, Key>) {

@@ -48,7 +48,8 @@ fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-/// A client that notes watches, lets them last a second, and makes the first version that is resumed from one of long ago.
+/// A client that notes watches, lets them last a second, and makes the first version that is resumed from one of long
+/// ago.
 fn noting(client: Client, queries: &Queries) -> Client {
     let (queries, mut aged) = (Arc::clone(queries), false);
     let send = move |mut request: http::Request<Body>| {
@@ -75,8 +76,8 @@ fn initial(queries: &Queries) -> Vec<String> {
     queries.iter().filter(|query| parameter(query, "sendInitialEvents").is_some()).cloned().collect()
 }
 
-/// Found defect: the initial state was asked for with `resourceVersion=0`, which an API server answers from its watch cache,
-/// however old that is.
+/// Found defect: the initial state was asked for with `resourceVersion=0`, which an API server answers from its watch
+/// cache, however old that is.
 #[tokio::test]
 async fn every_initial_state_is_a_consistent_read() {
     let namespace = TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), "consistent").await.unwrap();

@@ -11,8 +11,8 @@ use crate::Bench;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Found defect: events were counted together by object, action and reason, so that of two adapters or two scalings the first
-/// message alone was there to read.
+/// Found defect: events were counted together by object, action and reason, so that of two adapters or two scalings the
+/// first message alone was there to read.
 #[tokio::test]
 async fn another_message_is_another_event_and_the_same_one_is_counted() {
     let bench = Bench::new("events").await;

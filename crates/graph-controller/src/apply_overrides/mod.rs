@@ -1,8 +1,8 @@
-//! `dgd-apply-overrides`: lays the user's part of a graph over the one that a profiler proposes. The profiler calls it, so that
-//! the rules are the operator's. It is this program under another name.
+//! `dgd-apply-overrides`: lays the user's part of a graph over the one that a profiler proposes. The profiler calls it,
+//! so that the rules are the operator's. It is this program under another name.
 //!
-//! `{"blueprint": …, "override": …}` on standard input, the merged graph on standard output, in the blueprint's version;
-//! warnings and errors on standard error.
+//! `{"blueprint": …, "override": …}` on standard input, the merged graph on standard output, in the blueprint's
+//! version; warnings and errors on standard error.
 
 mod lists;
 mod merge;

@@ -1,4 +1,5 @@
-//! `graph-controller relay-output`: runs beside a profiler and copies what it says into a ConfigMap, where the controller sees it.
+//! `graph-controller relay-output`: runs beside a profiler and copies what it says into a ConfigMap, where the
+//! controller sees it.
 //!
 //! The profiler writes `profiler_status.yaml` whenever it begins something else, and `final_config.yaml` when it is
 //! done.

@@ -68,8 +68,8 @@ const SECRETS_GATE: &str = "image pull Secrets";
 /// How long a new graph goes without a status while there is nothing to say but that work has begun.
 const FIRST_WORD_AFTER: Duration = Duration::from_secs(1);
 
-/// Least time between two statuses of a graph that differ in counts and wording only: many components have something to say
-/// while they come up.
+/// Least time between two statuses of a graph that differ in counts and wording only: many components have something to
+/// say while they come up.
 const PACE: Duration = Duration::from_secs(1);
 
 /// Runs the controllers of this process until it is told to stop. `args` is what the command line says of requests.
@@ -146,8 +146,8 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let controller = controller.also(graphs_to_look_at).also(graphs_to_tell);
     let serving = secrets_changed.into_iter().fold(controller, Controller::also);
     let serving = serving.drive(&context, Arc::new(reconciler));
-    // Polled in this order: the controllers' own gates are there before this one opens. The process would count as ready in
-    // between.
+    // Polled in this order: the controllers' own gates are there before this one opens. The process would count as
+    // ready in between.
     join!(serving, scaling, requesting, recovering, async { secrets_gate.open() });
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Reconciles `DynamoGraphDeploymentScalingAdapter`: sets the replicas of its component in the graph.
 //!
-//! The replica count of such a component is the one field of a user's spec that this operator writes. The adapter is the
-//! source of truth: a count that is set on the graph is reverted.
+//! The replica count of such a component is the one field of a user's spec that this operator writes. The adapter is
+//! the source of truth: a count that is set on the graph is reverted.
 
 mod apply;
 pub mod events;
@@ -37,8 +37,8 @@ use self::{
     pace::Paces,
 };
 
-/// How long after a rejection the change is tried again, if neither graph nor adapter changes: the cause may be a policy or a
-/// quota.
+/// How long after a rejection the change is tried again, if neither graph nor adapter changes: the cause may be a
+/// policy or a quota.
 const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles scaling adapters.

@@ -30,8 +30,8 @@ pub fn of_applied(applied: &Applied, now: Timestamp) -> Option<Status> {
     Some(Status { last_scale_time: scaled.or(status.last_scale_time.clone()), ..status.clone() })
 }
 
-/// Selects one pod for each replica, because an autoscaler that goes by pods multiplies with their number: of a LeaderWorkerSet,
-/// the leaders. Pods on Grove have no label that tells leaders from the others.
+/// Selects one pod for each replica, because an autoscaler that goes by pods multiplies with their number: of a
+/// LeaderWorkerSet, the leaders. Pods on Grove have no label that tells leaders from the others.
 fn selector(component: &str, graph: &str, counted: Option<&ComponentReplicaStatus>) -> String {
     let all = format!("{}={component},{}={graph}", labels::COMPONENT, labels::GRAPH);
     match counted.map(|counted| counted.component_kind) {

@@ -31,8 +31,8 @@ pub struct DesiredAdapter {
     pub trust: Trust,
 }
 
-/// Which copies of unknown source count: those that an engine lists although this process did not load them. A list has names
-/// and no sources.
+/// Which copies of unknown source count: those that an engine lists although this process did not load them. A list has
+/// names and no sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// All: the source has not changed since it was first loaded.

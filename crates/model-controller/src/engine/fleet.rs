@@ -1,5 +1,5 @@
-//! All engines with desired adapters. Limits concurrent requests, and collects the models whose state changed. Pure: time is an
-//! argument.
+//! All engines with desired adapters. Limits concurrent requests, and collects the models whose state changed. Pure:
+//! time is an argument.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},

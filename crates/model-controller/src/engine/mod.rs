@@ -10,8 +10,8 @@
 //! apply     sends requests, and enqueues the models concerned
 //! ```
 //!
-//! If an engine lists its adapters, its list is the truth: an adapter counts as loaded when it is listed, not when the load
-//! succeeded. The list is requested again at the next audit, or when the engine may have restarted.
+//! If an engine lists its adapters, its list is the truth: an adapter counts as loaded when it is listed, not when the
+//! load succeeded. The list is requested again at the next audit, or when the engine may have restarted.
 
 pub mod adapter_state;
 pub mod apply;

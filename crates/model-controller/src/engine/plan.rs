@@ -69,8 +69,8 @@ pub fn plan(engine: &Engine, desired: &DesiredAdapters, pace: &Pace, room: usize
     Step { start: batch.start, wake: batch.wakes.into_iter().min() }
 }
 
-/// Names to look for in an engine's list: adapters to load or to unload, and those that this process loaded. An engine may list
-/// any number of others.
+/// Names to look for in an engine's list: adapters to load or to unload, and those that this process loaded. An engine
+/// may list any number of others.
 fn counted(engine: &Engine, desired: &DesiredAdapters) -> Arc<BTreeSet<AdapterName>> {
     let known = engine.held.keys().chain(&engine.running).chain(engine.abandoned.keys());
     Arc::new(desired.names().chain(known).cloned().collect())

@@ -78,7 +78,8 @@ fn loaded(engine: &mut Engine, name: &AdapterName, source: &Source, outcome: Out
 
 fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: Outcome, pace: &Pace, now: Instant) {
     match outcome {
-        // The next list confirms it. Failures are kept until then: an engine may report "not found" and still list the adapter.
+        // The next list confirms it. Failures are kept until then: an engine may report "not found" and still list the
+        // adapter.
         Outcome::Done | Outcome::NotThere | Outcome::Unmanaged if engine.list != ListSupport::Unsupported => {
             engine.held.insert(name.clone(), Held::Dropped);
         }
@@ -214,8 +215,8 @@ fn apply_list(
     changed
 }
 
-/// The engine has no list, so its responses count. If it may have restarted, it counts as empty: to load an adapter twice
-/// does no harm.
+/// The engine has no list, so its responses count. If it may have restarted, it counts as empty: to load an adapter
+/// twice does no harm.
 fn list_unsupported(engine: &mut Engine) -> BTreeSet<AdapterName> {
     engine.list = ListSupport::Unsupported;
     let mut changed = BTreeSet::new();

@@ -112,7 +112,8 @@ fn an_unload_that_is_answered_not_found_backs_off_while_the_adapter_is_listed() 
     assert!(!simulation.engines[0].holds.contains_key("a"));
 }
 
-/// The engine continues the download after the load timed out (30 s). Its model was deleted meanwhile, and the adapter stayed.
+/// The engine continues the download after the load timed out (30 s). Its model was deleted meanwhile, and the adapter
+/// stayed.
 #[test]
 fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_nobody_wants_it() {
     for unwanted_after in [Duration::from_secs(10), Duration::from_millis(30_500)] {

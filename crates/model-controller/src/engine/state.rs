@@ -32,11 +32,11 @@ pub struct Engine {
     pub absent: BTreeSet<AdapterName>,
     /// Loads and unloads under way.
     pub running: BTreeSet<AdapterName>,
-    /// Loads that timed out, and until when they may still succeed: an engine continues after the connection is closed, and
-    /// lists the adapter only when it is loaded.
+    /// Loads that timed out, and until when they may still succeed: an engine continues after the connection is closed,
+    /// and lists the adapter only when it is loaded.
     pub abandoned: BTreeMap<AdapterName, Instant>,
-    /// Set while a list is requested: adapters that were being loaded or unloaded at that time, for which the list does not
-    /// count.
+    /// Set while a list is requested: adapters that were being loaded or unloaded at that time, for which the list does
+    /// not count.
     pub listing: Option<BTreeSet<AdapterName>>,
     /// No load or unload is sent before the next list.
     pub must_list: bool,
@@ -175,8 +175,8 @@ impl Engine {
 
     /// Sets address and readiness. Returns whether the plan may change.
     ///
-    /// A pod that becomes ready may have restarted its engine and lost all adapters: the next list decides, and old failures
-    /// are dropped.
+    /// A pod that becomes ready may have restarted its engine and lost all adapters: the next list decides, and old
+    /// failures are dropped.
     pub fn update_endpoint(&mut self, endpoint: &Endpoint, now: Instant) -> bool {
         if self.endpoint == *endpoint {
             return false;
@@ -233,7 +233,8 @@ impl Engine {
         self.outage = Some(RequestFailure { problem, failures, timeouts: 0, retry_at, source: None });
     }
 
-    /// Time until the next audit, with a jitter of a tenth, so that engines that started together are not listed together.
+    /// Time until the next audit, with a jitter of a tenth, so that engines that started together are not listed
+    /// together.
     pub fn audit_pause(&self, pace: &Pace) -> Duration {
         let mut hasher = DefaultHasher::new();
         self.id.hash(&mut hasher);

@@ -29,8 +29,8 @@ pub(super) async fn apply(applier: &Applier, observed: &Observed, plan: Plan) ->
     }
 }
 
-/// Keeps the memory of loaded adapters in an annotation if the status has no field for it. Called after the status write,
-/// because the memory describes the ready endpoints in the status.
+/// Keeps the memory of loaded adapters in an annotation if the status has no field for it. Called after the status
+/// write, because the memory describes the ready endpoints in the status.
 ///
 /// # Errors
 /// The response of the API server.

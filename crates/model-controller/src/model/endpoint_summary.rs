@@ -116,8 +116,9 @@ impl EndpointSummary {
     }
 }
 
-/// Whether the status last reported the endpoint as ready. It counts until the engine has answered once, so that a restart of
-/// the controller does not report every model as unserved; and only while the status is about the same adapter.
+/// Whether the status last reported the endpoint as ready. It counts until the engine has answered once, so that a
+/// restart of the controller does not report every model as unserved; and only while the status is about the same
+/// adapter.
 fn was_ready(observed: &Observed, endpoint: &Endpoint) -> bool {
     let Requested::Adapter { name, source } = &observed.claim.requested else { return false };
     let AdapterMemory { model_name, source_digest, .. } = &observed.claim.memory;

@@ -53,7 +53,8 @@ impl PodFacts {
 /// Pods of a namespace by uid.
 pub type Pods = HashMap<Arc<str>, PodFacts>;
 
-/// Whether the address of an endpoint is its pod's. EndpointSlices can be written by others, and name the pods of other tenants.
+/// Whether the address of an endpoint is its pod's. EndpointSlices can be written by others, and name the pods of other
+/// tenants.
 pub fn is_verified(endpoint: &Endpoint, pods: &Pods) -> bool {
     pods.get(&endpoint.pod).is_some_and(|pod| pod.addresses.contains(&endpoint.address))
 }
@@ -90,9 +91,9 @@ fn endpoint(endpoint: &v1::Endpoint) -> Option<Endpoint> {
 }
 
 impl Found {
-    /// Merges slices. A pod in several of them counts once; it is ready if one of them reports it, and has its lowest IPv4
-    /// address, or its lowest IPv6 address if it has no other. Pods that answer no requests do not count, and neither do endpoints
-    /// whose address is not that of one of `pods`.
+    /// Merges slices. A pod in several of them counts once; it is ready if one of them reports it, and has its lowest
+    /// IPv4 address, or its lowest IPv6 address if it has no other. Pods that answer no requests do not count, and
+    /// neither do endpoints whose address is not that of one of `pods`.
     pub fn of<'a>(slices: impl Iterator<Item = &'a Slice>, all: &Pods) -> Self {
         let counts =
             |endpoint: &&Endpoint| is_verified(endpoint, all) && all.get(&endpoint.pod).is_some_and(|pod| pod.answers);

@@ -1,5 +1,5 @@
-//! Prefill workers that manage no adapters: in an upgrade, an older one is covered by a newer one of the same graph, which
-//! publishes the adapter for both. Pure.
+//! Prefill workers that manage no adapters: in an upgrade, an older one is covered by a newer one of the same graph,
+//! which publishes the adapter for both. Pure.
 
 use std::{
     collections::{HashMap, HashSet},

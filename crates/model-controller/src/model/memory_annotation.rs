@@ -1,5 +1,5 @@
-//! The memory of loaded adapters in an annotation of the model, for a CustomResourceDefinition whose status has no field for it.
-//! Pure.
+//! The memory of loaded adapters in an annotation of the model, for a CustomResourceDefinition whose status has no
+//! field for it. Pure.
 
 use api_types::{
     annotations::ADAPTER,

@@ -61,7 +61,8 @@ fn status(before: Option<&DynamoModelStatus>, inputs: &StatusInputs, now: Timest
     }
 }
 
-/// Status of a model whose finalizer the API server rejects. Nothing is loaded without it, so there is nothing new to remember.
+/// Status of a model whose finalizer the API server rejects. Nothing is loaded without it, so there is nothing new to
+/// remember.
 fn rejected(
     status: DynamoModelStatus,
     before: Option<&DynamoModelStatus>,

@@ -218,7 +218,8 @@ fn what_is_asked_for_is_remembered_first() {
     assert!(!decided(&observed(&model, &[Some(AdapterState::Unknown)])).needs_finalizer);
 }
 
-/// Endpoints that were gone for a moment ended the reload, and copies of the old source passed for the new one afterwards.
+/// Endpoints that were gone for a moment ended the reload, and copies of the old source passed for the new one
+/// afterwards.
 #[test]
 fn a_reload_does_not_end_while_there_are_no_endpoints() {
     let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded)])));

@@ -157,7 +157,8 @@ impl Bed {
         engines
     }
 
-    /// Adds an engine that the next [`Bed::publish`] shows; `pod` is the name of its pod, which is made if none is given.
+    /// Adds an engine that the next [`Bed::publish`] shows; `pod` is the name of its pod, which is made if none is
+    /// given.
     pub fn add(&mut self, engine: &Engine, pod: Option<&str>) {
         let index = self.endpoints.len();
         let address: IpAddr = if engine.socket.is_ipv6() {

@@ -1,5 +1,5 @@
-//! The controller against a real API server and engines with real sockets: what a user does, what engines do, and what comes
-//! of it.
+//! The controller against a real API server and engines with real sockets: what a user does, what engines do, and what
+//! comes of it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod base;

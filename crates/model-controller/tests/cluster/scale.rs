@@ -1,5 +1,5 @@
-//! Many adapters on many engines. Continuous integration runs a small version; `DYNAMO_MODEL_SCALE=full` runs 50 adapters on
-//! 200 engines and prints the figures of `docs/performance.md`.
+//! Many adapters on many engines. Continuous integration runs a small version; `DYNAMO_MODEL_SCALE=full` runs 50
+//! adapters on 200 engines and prints the figures of `docs/performance.md`.
 
 use std::time::{Duration, Instant};
 

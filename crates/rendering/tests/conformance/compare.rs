@@ -30,7 +30,8 @@ pub fn objects(expected: Option<Value>, ours: Option<Value>) -> Vec<String> {
     found
 }
 
-/// The upstream operator's Services of components without a type ask for an empty one, which no pod has. Ours ask for none.
+/// The upstream operator's Services of components without a type ask for an empty one, which no pod has. Ours ask for
+/// none.
 pub fn without_empty_type(mut service: Value) -> Value {
     let selector = service["spec"]["selector"].as_object_mut();
     selector.unwrap().retain(|key, value| key != "nvidia.com/dynamo-component-type" || value != "");

@@ -62,8 +62,8 @@ fn every_component_is_equal() {
 
 /// Where LeaderWorkerSets are there, components whose replicas span nodes become such.
 ///
-/// One thing is different on purpose: the first rank of a node that runs several engines side by side. The upstream operator has
-/// the shell call a program `LWS_WORKER_INDEX`, which there is none of.
+/// One thing is different on purpose: the first rank of a node that runs several engines side by side. The upstream
+/// operator has the shell call a program `LWS_WORKER_INDEX`, which there is none of.
 #[test]
 fn every_leader_worker_set_is_equal() {
     let Some(kit) = Kit::find() else { return };

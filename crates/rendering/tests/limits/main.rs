@@ -1,5 +1,5 @@
-//! Users' values at their limits, and stored values above them, in a process with little memory: conversion, validation and
-//! rendering answer, and never abort.
+//! Users' values at their limits, and stored values above them, in a process with little memory: conversion, validation
+//! and rendering answer, and never abort.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
@@ -16,7 +16,8 @@ use render::{Answer, answer};
 use serde_json::{Value, json};
 use values::{Schema, schemas};
 
-/// Address space of the process, in KiB: less than any process of the operator has by default, the code itself included.
+/// Address space of the process, in KiB: less than any process of the operator has by default, the code itself
+/// included.
 const ADDRESS_SPACE: u32 = 512 * 1024;
 
 const LIMITED: &str = "LIMITED_PROCESS";

@@ -38,8 +38,8 @@ pub fn at_maximum(base: &Value, spec: &Value) -> Vec<Value> {
     objects
 }
 
-/// Calls `found` with `live` once for each value below it at its maximum. Lists and maps have the items that are there, or
-/// one of them.
+/// Calls `found` with `live` once for each value below it at its maximum. Lists and maps have the items that are there,
+/// or one of them.
 fn visit(schema: &Value, live: &Value, found: &mut dyn FnMut(Value)) {
     if let Some(largest) = largest(schema) {
         found(largest);
@@ -63,8 +63,8 @@ fn visit(schema: &Value, live: &Value, found: &mut dyn FnMut(Value)) {
     }
 }
 
-/// The largest value that a schema allows; none for texts and lists of Kubernetes' types, which have no maximum: the limit of
-/// the whole object is theirs.
+/// The largest value that a schema allows; none for texts and lists of Kubernetes' types, which have no maximum: the
+/// limit of the whole object is theirs.
 fn largest(schema: &Value) -> Option<Value> {
     let limit = |keyword: &str| schema[keyword].as_u64();
     let whole = |most: i64| schema["maximum"].as_f64().map_or(most, |maximum| maximum as i64);

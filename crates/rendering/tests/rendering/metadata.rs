@@ -100,7 +100,8 @@ fn a_model_is_named_by_hash_and_in_full() {
     assert_eq!(metadata["annotations"]["nvidia.com/dynamo-base-model"], "Qwen/Qwen3-0.6B");
 }
 
-/// Defect of the upstream operator: the Service of a component without a type asks for an empty one, and selects no pod.
+/// Defect of the upstream operator: the Service of a component without a type asks for an empty one, and selects no
+/// pod.
 #[test]
 fn a_service_selects_the_pods_of_its_component() {
     let surroundings = Surroundings::default();

@@ -68,7 +68,8 @@ fn an_engine_that_flags_cannot_reach_is_noticed() {
     assert!(validate(&component(spec("worker", json!({}), json!({})))).unwrap().joins_nodes(0), "there is one node");
 }
 
-/// Pods of a StatefulSet carry a label with its name and a hash. A longer one than fits gets no worker pods, and no word.
+/// Pods of a StatefulSet carry a label with its name and a hash. A longer one than fits gets no worker pods, and no
+/// word.
 #[test]
 fn a_name_too_long_for_its_pods_is_a_mistake_before_there_are_any() {
     let mut component = spanning("sglang", json!({"args": ["python3 -m dynamo.sglang"]}));

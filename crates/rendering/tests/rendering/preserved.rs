@@ -37,8 +37,8 @@ fn labels_and_annotations_stand_below_those_of_the_pod_template() {
     assert_eq!(deployment["spec"]["strategy"], json!({"type": "Recreate"}));
 }
 
-/// The upstream operator reads these from the merged annotations for labels and Services, and from the pod template alone for the
-/// environment: pods and their labels then disagree about how the pods are found.
+/// The upstream operator reads these from the merged annotations for labels and Services, and from the pod template
+/// alone for the environment: pods and their labels then disagree about how the pods are found.
 #[test]
 fn discovery_is_the_same_for_labels_and_for_the_pod() {
     let fields = json!({"annotations": {"nvidia.com/dynamo-discovery-backend": "etcd"}});

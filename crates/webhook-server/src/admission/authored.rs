@@ -1,4 +1,5 @@
-//! Paths in the version that the user wrote. Rules are about v1beta1; whoever sent v1alpha1 looks for the field in v1alpha1.
+//! Paths in the version that the user wrote. Rules are about v1beta1; whoever sent v1alpha1 looks for the field in
+//! v1alpha1.
 
 use Segment::{Field, Item, Key};
 use api_types::v1beta1::MAIN_CONTAINER;
@@ -17,8 +18,8 @@ pub(super) enum TwoVersions {
     Request,
 }
 
-/// The mistake as somebody who wrote v1alpha1 finds it. `alpha` is the object in v1alpha1. The path in v1beta1 is told too,
-/// since documentation and `kubectl get` show that version.
+/// The mistake as somebody who wrote v1alpha1 finds it. `alpha` is the object in v1alpha1. The path in v1beta1 is told
+/// too, since documentation and `kubectl get` show that version.
 pub(super) fn in_v1alpha1(mistake: Mistake, kind: TwoVersions, alpha: &Value) -> Mistake {
     let at = translate(&mistake.at, kind, alpha);
     if at == mistake.at {
@@ -29,8 +30,8 @@ pub(super) fn in_v1alpha1(mistake: Mistake, kind: TwoVersions, alpha: &Value) ->
     Mistake { at, kind: mistake.kind, detail }
 }
 
-/// Whether a mistake is that a mount has no path which v1alpha1 marks as a compilation cache. The first one is the cache, and
-/// the others are no mistake of its author's: they are admitted, with a warning.
+/// Whether a mistake is that a mount has no path which v1alpha1 marks as a compilation cache. The first one is the
+/// cache, and the others are no mistake of its author's: they are admitted, with a warning.
 pub(super) fn is_further_cache(mistake: &Mistake, kind: TwoVersions, alpha: &Value) -> bool {
     if mistake.kind != ErrorKind::Required {
         return false;

@@ -29,7 +29,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The facts of an install whose configuration is not known: with all features, and with none. Its accounts are not known either.
+    /// The facts of an install whose configuration is not known: with all features, and with none. Its accounts are not
+    /// known either.
     pub(super) fn of_another_install(&self) -> [Self; 2] {
         let principals = Principals { another_operator: true, ..self.principals.clone() };
         [Features::ALL, Features::default()].map(|features| Self {
@@ -88,8 +89,8 @@ pub struct Principals {
     pub operators: Vec<String>,
     /// Names of the ServiceAccounts that may scale graphs of their own namespace.
     pub planners: Vec<String>,
-    /// Another operator may act in the namespace of the request; by which name is not known. This install serves the namespace and
-    /// does not hold it: it is not up yet, or no more.
+    /// Another operator may act in the namespace of the request; by which name is not known. This install serves the
+    /// namespace and does not hold it: it is not up yet, or no more.
     pub another_operator: bool,
 }
 
@@ -141,7 +142,8 @@ pub enum Lookup {
         /// Its name.
         name: String,
     },
-    /// The snapshot agents of a namespace: a `DaemonSetList` of those with label `app.kubernetes.io/component=snapshot-agent`.
+    /// The snapshot agents of a namespace: a `DaemonSetList` of those with label
+    /// `app.kubernetes.io/component=snapshot-agent`.
     SnapshotAgents {
         /// The namespace.
         namespace: String,

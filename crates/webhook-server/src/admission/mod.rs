@@ -1,8 +1,8 @@
 //! What is admitted, what is changed on the way, and what is refused. Pure: a request and the facts about cluster and
 //! installation give an answer.
 //!
-//! The server asks in two steps: [`lookups`] names the objects that the rules want to see, and [`review`] decides once they
-//! have been fetched.
+//! The server asks in two steps: [`lookups`] names the objects that the rules want to see, and [`review`] decides once
+//! they have been fetched.
 
 mod answer;
 mod authored;
@@ -57,8 +57,8 @@ pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
     lookups
 }
 
-/// Decides about one request. Subresources, deletions and connections are admitted as they are, and so are objects that are
-/// being deleted: whoever removes a finalizer must not be stopped.
+/// Decides about one request. Subresources, deletions and connections are admitted as they are, and so are objects that
+/// are being deleted: whoever removes a finalizer must not be stopped.
 #[must_use]
 pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
     let has_subresource = request.subresource.as_ref().is_some_and(|name| !name.is_empty());
@@ -72,9 +72,9 @@ pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
     }
 }
 
-/// Decides about an object in a namespace of another install. Its settings are not known, so only what is refused under all
-/// settings is refused here; defaults, restores and warnings are left to its own webhooks. A marker is a Lease that the namespace's
-/// users can write, so it must not switch the rules off.
+/// Decides about an object in a namespace of another install. Its settings are not known, so only what is refused under
+/// all settings is refused here; defaults, restores and warnings are left to its own webhooks. A marker is a Lease that
+/// the namespace's users can write, so it must not switch the rules off.
 #[must_use]
 pub fn review_for_another_install(path: Path, request: &Request, facts: &Facts) -> Answer {
     let [most, least] = facts.of_another_install().map(|facts| review(path, request, &facts));

@@ -2,16 +2,16 @@
 
 use super::kind::Kind;
 
-/// A path at which the API server asks about objects. The names are those that installed webhook configurations hold, so they
-/// never change.
+/// A path at which the API server asks about objects. The names are those that installed webhook configurations hold,
+/// so they never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Path {
     /// Validates DynamoGraphDeployments.
     ValidateGraph,
     /// Validates DynamoComponentDeployments.
     ValidateComponent,
-    /// Validates DynamoComponentDeployments that come as v1alpha1. No configuration of ours names it; those of older releases
-    /// do.
+    /// Validates DynamoComponentDeployments that come as v1alpha1. No configuration of ours names it; those of older
+    /// releases do.
     ValidateComponentAlpha,
     /// Validates DynamoGraphDeploymentRequests.
     ValidateRequest,

@@ -1,12 +1,12 @@
-//! Rules may become stricter while objects live. What an object was admitted with does not stand in the way of other changes:
-//! a mistake counts on an update only if the update made it.
+//! Rules may become stricter while objects live. What an object was admitted with does not stand in the way of other
+//! changes: a mistake counts on an update only if the update made it.
 
 use serde_json::Value;
 
 use super::{ErrorKind, field::Mistake};
 
-/// The mistakes in `new` that the change from `old` to `new` made. What was missing already is missing still, whatever else has
-/// changed in the place where it belongs.
+/// The mistakes in `new` that the change from `old` to `new` made. What was missing already is missing still, whatever
+/// else has changed in the place where it belongs.
 pub(super) fn made_by_change(mistakes: Vec<Mistake>, new: &Value, before: &[Mistake], old: &Value) -> Vec<Mistake> {
     let was_there = |mistake: &Mistake| {
         before.iter().any(|earlier| {

@@ -1,5 +1,5 @@
-//! Pods that start from a checkpoint. Whatever is wrong, the pod is admitted as it is and starts from nothing: slower, but it
-//! starts.
+//! Pods that start from a checkpoint. Whatever is wrong, the pod is admitted as it is and starts from nothing: slower,
+//! but it starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! The size of a spec. Every process keeps the objects of its kinds in memory, and the API server sends whole lists of them to
-//! be converted; so the size of one object is limited far below that of etcd.
+//! The size of a spec. Every process keeps the objects of its kinds in memory, and the API server sends whole lists of
+//! them to be converted; so the size of one object is limited far below that of etcd.
 
 use std::io;
 

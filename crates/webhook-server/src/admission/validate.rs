@@ -188,7 +188,8 @@ impl<'a> Case<'a> {
         self.is_alpha || has_saved_data(object)
     }
 
-    /// Whether an update leaves the spec alone, in what only v1alpha1 says too. Rules that came later do not stand in its way.
+    /// Whether an update leaves the spec alone, in what only v1alpha1 says too. Rules that came later do not stand in
+    /// its way.
     fn keeps_spec(&self) -> bool {
         let Some(old) = self.old.as_ref().filter(|old| is_same(self.new.get("spec"), old.get("spec"))) else {
             return false;

@@ -101,8 +101,9 @@ impl Hand {
         Ok(())
     }
 
-    /// Sets the bundle in these targets, if the Secret is still the one that it comes from: a replica that lags must not revert
-    /// what others have written. For definitions it is published in a ConfigMap, because only the program `crds` writes them.
+    /// Sets the bundle in these targets, if the Secret is still the one that it comes from: a replica that lags must
+    /// not revert what others have written. For definitions it is published in a ConfigMap, because only the program
+    /// `crds` writes them.
     ///
     /// # Errors
     /// The API server rejects the write for another reason than a concurrent write.

@@ -1,8 +1,8 @@
 //! Certificates: the serving certificate, its CA, and the objects from which the API server reads the CA bundle.
 //!
-//! All replicas share one Secret. Each of them watches it together with the webhook configurations and the CRDs, plans the
-//! next step from these alone, and does it; a replica that is late finds it done. There is no other state, so a replica may be
-//! killed at any moment.
+//! All replicas share one Secret. Each of them watches it together with the webhook configurations and the CRDs, plans
+//! the next step from these alone, and does it; a replica that is late finds it done. There is no other state, so a
+//! replica may be killed at any moment.
 //!
 //! ```text
 //! observe   Secret, webhook configurations, CRDs  ─► Observed
@@ -12,10 +12,10 @@
 //!
 //! The program `crds` sets the bundles of CRDs, from a ConfigMap that this program writes.
 //!
-//! A new CA is distributed before it is used: first `ca.crt` has the new and the old one, then all targets have both, and only
-//! then the new one signs the serving certificate. The old one is removed a day later. So a client that trusts either of them
-//! always gets a certificate that it trusts. The same holds for a Secret that others write: the previous certificate is served
-//! until all targets have the new CA.
+//! A new CA is distributed before it is used: first `ca.crt` has the new and the old one, then all targets have both,
+//! and only then the new one signs the serving certificate. The old one is removed a day later. So a client that trusts
+//! either of them always gets a certificate that it trusts. The same holds for a Secret that others write: the previous
+//! certificate is served until all targets have the new CA.
 
 mod apply;
 mod contents;
@@ -43,8 +43,8 @@ pub const SERVING_LIFETIME: Duration = DAY.saturating_mul(365);
 pub const RENEW_BEFORE: Duration = DAY.saturating_mul(90);
 /// Certificates are valid from this long before their creation, for clocks that differ.
 pub const BACKDATE: Duration = Duration::from_secs(60 * 60);
-/// How long all targets have had a CA before its certificates are served: API servers observe a change of a configuration
-/// within seconds.
+/// How long all targets have had a CA before its certificates are served: API servers observe a change of a
+/// configuration within seconds.
 pub const SETTLE: Duration = Duration::from_secs(20);
 /// How long an old CA stays after the last certificate of it was replaced.
 pub const OVERLAP: Duration = DAY;

@@ -20,7 +20,8 @@ use crate::{changes::Changes, serve::Serving};
 
 /// Pause after a failure.
 const RETRY: Duration = Duration::from_secs(2);
-/// Minimum time between two certificates of one replica, so that replicas with different clocks do not write without end.
+/// Minimum time between two certificates of one replica, so that replicas with different clocks do not write without
+/// end.
 const BETWEEN_WRITES: Duration = Duration::from_secs(5);
 
 /// Reconciles the serving certificate, the Secret and all CA bundles.
@@ -34,8 +35,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// `config_map`: where the CA bundle for CRDs is published, if their objects are converted here. `trusted` opens when
-    /// the API server can call this server.
+    /// `config_map`: where the CA bundle for CRDs is published, if their objects are converted here. `trusted` opens
+    /// when the API server can call this server.
     #[must_use]
     pub fn new(
         client: Client,
@@ -89,8 +90,8 @@ impl Keeper {
 
     /// Applies the plan. Returns when to plan again at the latest.
     ///
-    /// A target that cannot be written does not block the Secret: then one target lacks the CA, while a certificate that is not
-    /// renewed would break all of them.
+    /// A target that cannot be written does not block the Secret: then one target lacks the CA, while a certificate
+    /// that is not renewed would break all of them.
     async fn act(&mut self, plan: &Plan, last_write: &mut Option<Instant>) -> Result<Duration, ActError> {
         let secret = self.sight.secret();
         let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());

@@ -89,8 +89,8 @@ impl Source {
         facts
     }
 
-    /// Looks at what the API server serves, again and again. `ready` is called after the first look that succeeds: what is
-    /// decided on a new graph without one would stay.
+    /// Looks at what the API server serves, again and again. `ready` is called after the first look that succeeds: what
+    /// is decided on a new graph without one would stay.
     pub async fn follow(&self, ready: impl FnOnce()) {
         let mut ready = Some(ready);
         let mut last = None;
@@ -235,7 +235,8 @@ mod tests {
 
     use super::*;
 
-    /// Defect of ours: one connection that had died without a word, and the server never learned what is served, or never again.
+    /// Defect of ours: one connection that had died without a word, and the server never learned what is served, or
+    /// never again.
     #[tokio::test(start_paused = true)]
     async fn an_api_server_that_does_not_answer_is_asked_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

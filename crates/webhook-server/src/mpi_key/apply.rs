@@ -26,8 +26,8 @@ pub(super) enum ActError {
     Write(#[from] Box<apply::Error>),
 }
 
-/// Creates the Secret with a new key, by a server-side apply: its URL names the Secret, so that a right on this name alone
-/// is enough. Returns whether it was created: a Secret of that name may exist already.
+/// Creates the Secret with a new key, by a server-side apply: its URL names the Secret, so that a right on this name
+/// alone is enough. Returns whether it was created: a Secret of that name may exist already.
 ///
 /// # Errors
 /// Why there is no such Secret now.

@@ -1,8 +1,9 @@
 //! The SSH key with which the nodes of one worker reach each other, for engines that start their processes by MPI.
 //!
-//! Each namespace has a key of its own: who can read it can open a shell in the pods that accept it. A graph whose replicas span
-//! nodes says in its status that its namespace lacks the Secret; then it is made there, and never again while it exists: pods that
-//! run have read it. All replicas do so: a Secret that is there already, whoever made it, stays as it is.
+//! Each namespace has a key of its own: who can read it can open a shell in the pods that accept it. A graph whose
+//! replicas span nodes says in its status that its namespace lacks the Secret; then it is made there, and never again
+//! while it exists: pods that run have read it. All replicas do so: a Secret that is there already, whoever made it,
+//! stays as it is.
 
 mod apply;
 mod observe;

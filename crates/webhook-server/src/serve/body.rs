@@ -8,8 +8,8 @@ use hyper::{
 
 use super::peers::{Connection, Held, Limited};
 
-/// Bodies up to this size need no part of the budget: the number of connections bounds them. So a small request never waits for
-/// large ones.
+/// Bodies up to this size need no part of the budget: the number of connections bounds them. So a small request never
+/// waits for large ones.
 pub(super) const SMALL: usize = 64 << 10;
 /// Unit of the budget.
 pub(super) const UNIT: usize = 1 << 10;
@@ -43,8 +43,8 @@ pub(super) struct Received {
     pub(super) held: Option<Held>,
 }
 
-/// Reads a body of at most `limit` bytes. What is too much is read and thrown away, for clients that listen only once they
-/// have said everything.
+/// Reads a body of at most `limit` bytes. What is too much is read and thrown away, for clients that listen only once
+/// they have said everything.
 pub(super) async fn read(
     mut body: Incoming,
     limit: usize,

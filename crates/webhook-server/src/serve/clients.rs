@@ -22,8 +22,8 @@ const REREAD: Duration = Duration::from_secs(5);
 pub enum Clients {
     /// Everyone's.
     Any,
-    /// Those with a certificate that a CA in this file signed. API servers authenticate for admission and never for conversion: a
-    /// server that converts accepts connections without a certificate for that.
+    /// Those with a certificate that a CA in this file signed. API servers authenticate for admission and never for
+    /// conversion: a server that converts accepts connections without a certificate for that.
     SignedBy {
         /// The CAs, as PEM.
         file: PathBuf,
@@ -72,8 +72,8 @@ impl Clients {
         Ok((TlsAcceptor::from(Arc::new(serving.config(self.verifier(&content)?)?)), content))
     }
 
-    /// Replaces the acceptor after each change of the file, and keeps it while the file cannot be used. Sessions of clients that an
-    /// earlier CA signed are not resumed: they are kept in the acceptor.
+    /// Replaces the acceptor after each change of the file, and keeps it while the file cannot be used. Sessions of
+    /// clients that an earlier CA signed are not resumed: they are kept in the acceptor.
     pub async fn follow(&self, serving: &Serving, mut used: Vec<u8>, acceptor: watch::Sender<TlsAcceptor>) {
         if *self == Self::Any {
             return std::future::pending().await;

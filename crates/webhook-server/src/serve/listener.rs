@@ -24,10 +24,11 @@ const BREATH: Duration = Duration::from_millis(100);
 /// How long what takes when the server is told to stop.
 #[derive(Debug, Clone, Copy)]
 pub struct Drain {
-    /// New connections are still accepted for this long, until everybody has heard that the server is not ready any more.
+    /// New connections are still accepted for this long, until everybody has heard that the server is not ready any
+    /// more.
     pub linger: Duration,
-    /// How long clients may then keep connections that they do not use. Whoever ends such a connection cannot know whether a
-    /// request is on its way, and API servers send none twice; so it is the client who shall end it.
+    /// How long clients may then keep connections that they do not use. Whoever ends such a connection cannot know
+    /// whether a request is on its way, and API servers send none twice; so it is the client who shall end it.
     pub idle: Duration,
     /// Requests that are then under way may take this long.
     pub finish: Duration,

@@ -69,7 +69,8 @@ impl RequestMetrics {
         this
     }
 
-    /// Counts an admission. It goes by its path, of which there are few: what a request says of its kind may be anything.
+    /// Counts an admission. It goes by its path, of which there are few: what a request says of its kind may be
+    /// anything.
     pub fn admitted(&self, path: Path, operation: Operation, answer: &Answer, took: Duration) {
         let (resource_type, operation) = (path.kind(), operation.as_str());
         self.duration.get_or_create(&Asked { resource_type, operation }).observe(took.as_secs_f64());

@@ -47,11 +47,12 @@ pub const CONVERT: &str = "/convert";
 
 /// Admissions that are worked on at the same time; more of them wait.
 const ADMISSIONS: usize = 128;
-/// Conversions of many objects that are worked on at the same time. They have places of their own: an admission may wait for an API
-/// server that is busy, and objects must be readable all the same. Conversions of a few objects need no place.
+/// Conversions of many objects that are worked on at the same time. They have places of their own: an admission may
+/// wait for an API server that is busy, and objects must be readable all the same. Conversions of a few objects need no
+/// place.
 const CONVERSIONS: usize = 32;
-/// Memory for large bodies that are received or answered. With that for their values and for connections, it stays below the memory
-/// limit that the chart sets.
+/// Memory for large bodies that are received or answered. With that for their values and for connections, it stays
+/// below the memory limit that the chart sets.
 const BODIES: usize = 192 << 20;
 /// The longest a request may take. The API server waits for 10 s, and then it has failed.
 const TIME: Duration = Duration::from_secs(9);

@@ -1,8 +1,8 @@
 //! Who is connected, and what each of them takes.
 //!
-//! Whoever reaches the port may open connections and send bodies; the API server has to get through all the same. So there is one
-//! limit for all, none of the peers gets more than half of what is scarce, and when connections run out, the peer that has most
-//! loses the one that has waited longest.
+//! Whoever reaches the port may open connections and send bodies; the API server has to get through all the same. So
+//! there is one limit for all, none of the peers gets more than half of what is scarce, and when connections run out,
+//! the peer that has most loses the one that has waited longest.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,8 +21,8 @@ use tokio::{
 const FIRST_HEAD: Duration = Duration::from_secs(10);
 /// The longest that a request and its answer may take, both on their way included. No API server waits longer.
 const EXCHANGE: Duration = Duration::from_secs(30);
-/// The longest a connection may be idle between requests. API servers end connections that were idle for 90 s; if we were
-/// first, a request could get lost in between.
+/// The longest a connection may be idle between requests. API servers end connections that were idle for 90 s; if we
+/// were first, a request could get lost in between.
 const IDLE: Duration = Duration::from_secs(150);
 
 /// Something of which there is a limited amount, and of which one peer gets no more than half.
@@ -132,8 +132,8 @@ impl Peers {
         Arc::new(Connection { peers: self.clone(), id, peer, shares, deadline: watch::Sender::new(now + FIRST_HEAD) })
     }
 
-    /// Ends the connection that has waited longest for its client, of the peer that has most of those that wait. Says whether there was
-    /// one.
+    /// Ends the connection that has waited longest for its client, of the peer that has most of those that wait. Says
+    /// whether there was one.
     pub(super) fn end_one(&self) -> bool {
         let task = self.with(|state| {
             let mut count: HashMap<IpAddr, usize> = HashMap::new();

@@ -9,8 +9,8 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-/// What clients may speak. API servers ask webhooks in HTTP/1.1 and offer nothing else; one connection of HTTP/2 could carry any
-/// number of requests.
+/// What clients may speak. API servers ask webhooks in HTTP/1.1 and offer nothing else; one connection of HTTP/2 could
+/// carry any number of requests.
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
 /// The certificate for new connections. Cheap to clone; all clones are one.

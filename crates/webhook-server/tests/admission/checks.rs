@@ -1,4 +1,5 @@
-//! Rules that the API server holds by itself as well: both refuse the same objects at the same fields, in the same words.
+//! Rules that the API server holds by itself as well: both refuse the same objects at the same fields, in the same
+//! words.
 
 use api_types::schema::checks;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! The inputs of the conformance kit: what the reference refuses is refused at the same fields, what it admits is admitted.
+//! The inputs of the conformance kit: what the reference refuses is refused at the same fields, what it admits is
+//! admitted.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 

@@ -48,7 +48,8 @@ fn requests_as_they_are() {
     );
 }
 
-/// Defect: a spec of any size was admitted, and its other version could not be read: the annotations of that were too long.
+/// Defect: a spec of any size was admitted, and its other version could not be read: the annotations of that were too
+/// long.
 #[test]
 fn a_large_spec_is_refused_at_spec() {
     let large = |bytes: usize| {

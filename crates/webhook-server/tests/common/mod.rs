@@ -1,4 +1,5 @@
-//! A control plane whose API server asks webhook servers of ours: the programs as processes, with their own rights only.
+//! A control plane whose API server asks webhook servers of ours: the programs as processes, with their own rights
+//! only.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(dead_code, reason = "each test program uses a part")]

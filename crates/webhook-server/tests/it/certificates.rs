@@ -279,8 +279,8 @@ async fn a_secret_that_somebody_overwrites_comes_into_use_while_requests_run_and
     calls.assert_none_failed().await;
 }
 
-/// cert-manager, or somebody else: the Secret is theirs, and so are the bundles of webhook configurations. An install for one
-/// namespace needs no right in the cluster then.
+/// cert-manager, or somebody else: the Secret is theirs, and so are the bundles of webhook configurations. An install
+/// for one namespace needs no right in the cluster then.
 #[tokio::test]
 async fn certificates_of_somebody_else_are_served_and_followed() {
     let namespace = namespace("manual").await;

@@ -1,8 +1,9 @@
-//! Objects whose fields have managers in both versions. Every object that a controller has written a status for is one: the
-//! status is in v1beta1, whatever its author writes.
+//! Objects whose fields have managers in both versions. Every object that a controller has written a status for is one:
+//! the status is in v1beta1, whatever its author writes.
 //!
-//! Each object has a twin whose fields all have managers in one version. What the author applies must have the same effect on
-//! both. `DYNAMO_MERGE_CASES` says how many manifests are applied in each direction, `DYNAMO_MERGE_SEED` where to begin.
+//! Each object has a twin whose fields all have managers in one version. What the author applies must have the same
+//! effect on both. `DYNAMO_MERGE_CASES` says how many manifests are applied in each direction, `DYNAMO_MERGE_SEED`
+//! where to begin.
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};

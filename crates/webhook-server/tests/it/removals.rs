@@ -1,4 +1,5 @@
-//! What an author removes from a manifest goes, with all controllers running, however kubectl writes it and in both versions.
+//! What an author removes from a manifest goes, with all controllers running, however kubectl writes it and in both
+//! versions.
 
 use std::{
     path::Path,

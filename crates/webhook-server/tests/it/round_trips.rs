@@ -13,8 +13,8 @@ use crate::{
 
 const KINDS: [&str; 3] = ["DynamoGraphDeployment", "DynamoComponentDeployment", "DynamoGraphDeploymentRequest"];
 
-/// Every way back leaves the object as it is: `kubectl replace` and `kubectl apply --server-side` of what was read, in either
-/// version.
+/// Every way back leaves the object as it is: `kubectl replace` and `kubectl apply --server-side` of what was read, in
+/// either version.
 async fn assert_unmoved(namespace: &TestNamespace, kind: &str, name: &str, what: &str) {
     let generation = stored(&objects(namespace, kind, "v1beta1"), name).await.metadata.generation;
     for version in VERSIONS {
@@ -82,8 +82,8 @@ async fn inputs_of_the_kit_read_in_either_version_and_sent_back_stay_as_they_are
     assert!(admitted > 100, "{admitted} admitted, {refused} refused");
 }
 
-/// Hazard of `v1alpha1`: it takes types and counts that `v1beta1` has no word for. Storage is not checked after a conversion, so
-/// what comes out must be valid, or nobody could write the object in `v1beta1` any more.
+/// Hazard of `v1alpha1`: it takes types and counts that `v1beta1` has no word for. Storage is not checked after a
+/// conversion, so what comes out must be valid, or nobody could write the object in `v1beta1` any more.
 #[tokio::test]
 async fn values_that_only_v1alpha1_takes_can_be_written_in_both_versions() {
     let namespace = namespace("odd").await;
@@ -109,8 +109,8 @@ async fn values_that_only_v1alpha1_takes_can_be_written_in_both_versions() {
     assert_eq!((&service["componentType"], &service["replicas"]), (&json!("main"), &json!(3)));
 }
 
-/// Hazard of `v1beta1`: the schema does not require the name of a component on its own, and an object with `generateName` has
-/// none yet when defaults are filled in.
+/// Hazard of `v1beta1`: the schema does not require the name of a component on its own, and an object with
+/// `generateName` has none yet when defaults are filled in.
 #[tokio::test]
 async fn components_with_generated_names_are_admitted_and_can_be_changed() {
     let namespace = namespace("generated").await;

@@ -48,8 +48,9 @@ fn component(kind: &str, tag: &str) -> Value {
     json!({ "name": "c", "type": kind, "podTemplate": { "spec": { "containers": [main] } } })
 }
 
-/// The settings of the operator of that namespace are its own: what only they forbid is left to it. What nobody admits is refused
-/// there, too: users of the namespace can write such a mark. Conversion stays with the install of the cluster.
+/// The settings of the operator of that namespace are its own: what only they forbid is left to it. What nobody admits
+/// is refused there, too: users of the namespace can write such a mark. Conversion stays with the install of the
+/// cluster.
 #[tokio::test]
 async fn a_mark_on_a_namespace_switches_off_settings_and_no_rules() {
     let namespace = namespace("marked").await;

@@ -7,8 +7,8 @@ use serde_json::{Serializer, Value, ser::Formatter};
 /// Longer values are cut.
 const LONGEST: usize = 160;
 
-/// Adds the differences between `wanted` and `got`; `path` is where they are. Lists of named things are compared by name once
-/// they have the same names in the same order.
+/// Adds the differences between `wanted` and `got`; `path` is where they are. Lists of named things are compared by
+/// name once they have the same names in the same order.
 pub(super) fn diff(wanted: &Value, got: &Value, path: &str, out: &mut Vec<String>) {
     match (wanted, got) {
         (Value::Object(a), Value::Object(b)) => {

@@ -6,7 +6,8 @@ use api_types::{annotations, env, labels};
 use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 
-/// Annotations and labels that do not count: bookkeeping of the reference, payloads of conversion, and what Kubernetes adds.
+/// Annotations and labels that do not count: bookkeeping of the reference, payloads of conversion, and what Kubernetes
+/// adds.
 const UNCOUNTED: [&str; 12] = [
     "nvidia.com/last-applied-hash",
     "nvidia.com/last-applied-generation",
@@ -35,8 +36,8 @@ const GMS_SERVER: &str = "gpu_memory_service.cli.server";
 static UUID: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|<uid:[^>]*>").ok());
 
-/// Replaces every UID, and the suffix of each worker generation and the identifier of its checkpoint, which is made of the
-/// graph's UID and the suffix, by their ordinals in the case.
+/// Replaces every UID, and the suffix of each worker generation and the identifier of its checkpoint, which is made of
+/// the graph's UID and the suffix, by their ordinals in the case.
 pub(super) fn generations(case: &Value) -> Value {
     let objects = case.get("objects").unwrap_or(&Value::Null);
     let (mut found, mut checkpoints) = (Vec::new(), Vec::new());
@@ -112,8 +113,8 @@ fn walk(value: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
     }
 }
 
-/// Without it a service mesh breaks the endpoint picker. The reference leaves it out on Grove, where it is the template of a
-/// clique that carries it.
+/// Without it a service mesh breaks the endpoint picker. The reference leaves it out on Grove, where it is the template
+/// of a clique that carries it.
 fn drop_mesh_switch(clique: &mut Map<String, Value>) {
     let label =
         |clique: &Map<String, Value>| Some(clique.get("labels")?.get(labels::COMPONENT_TYPE)?.as_str()? == "epp");
@@ -161,8 +162,8 @@ fn allow_no_token(variable: &mut Map<String, Value>) {
     }
 }
 
-/// A profiler of the reference is given up when its node is drained. A rule that only passes over disruptions may stand; with one,
-/// the API server has another default for when a pod is replaced.
+/// A profiler of the reference is given up when its node is drained. A rule that only passes over disruptions may
+/// stand; with one, the API server has another default for when a pod is replaced.
 fn allow_disruptions(job: &mut Value) {
     let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let rules = spec.get("podFailurePolicy").and_then(|policy| policy.get("rules")).and_then(Value::as_array);
@@ -178,8 +179,8 @@ fn allow_disruptions(job: &mut Value) {
     }
 }
 
-/// The reference's Services of components without a type ask for pods whose type is an empty text, and select none. Ours ask
-/// for no type.
+/// The reference's Services of components without a type ask for pods whose type is an empty text, and select none.
+/// Ours ask for no type.
 fn select_pods_without_type(service: &mut Value) {
     if let Some(Value::Object(selector)) = service.pointer_mut("/spec/selector") {
         selector.retain(|key, value| key != labels::COMPONENT_TYPE || value.as_str() != Some(""));

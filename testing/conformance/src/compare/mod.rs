@@ -1,5 +1,5 @@
-//! Compares the record of a case with the reference's: what the API server said to each document, the objects that came out,
-//! and the final status of the custom resources.
+//! Compares the record of a case with the reference's: what the API server said to each document, the objects that came
+//! out, and the final status of the custom resources.
 
 mod diff;
 mod mask;
@@ -74,8 +74,8 @@ fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// What a refusal must name. Where the reference broke down instead of refusing, the path is that of its decoder; the last
-/// name in it is the field's.
+/// What a refusal must name. Where the reference broke down instead of refusing, the path is that of its decoder; the
+/// last name in it is the field's.
 fn told<'a>(verdict: &Value, field: &'a str) -> &'a str {
     let broke_down = verdict.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 500);
     if broke_down { field.rsplit('.').next().unwrap_or(field) } else { field }

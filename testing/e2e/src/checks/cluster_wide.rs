@@ -66,7 +66,8 @@ pub(super) async fn rollout(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// A worker that takes more memory than it may is killed; its graph says that it is not ready, and then that it is again.
+/// A worker that takes more memory than it may is killed; its graph says that it is not ready, and then that it is
+/// again.
 pub(super) async fn memory_exhausted(world: &World) -> Result<()> {
     let worker = world.worker(TEAM, "chat").await?;
     let restarts = containers(&worker).iter().map(|container| container.restart_count).sum::<i32>();

@@ -18,8 +18,8 @@ use crate::{
 /// The program that is upgraded alone, and the tag of its new image.
 const CHANGED: &str = "model-controller";
 const NEXT: &str = "next";
-/// The namespace of releases of one program each. They are installed in this order. `lease-scope` is none of them: it is in
-/// installs for one namespace only, and becomes ready when their other programs are.
+/// The namespace of releases of one program each. They are installed in this order. `lease-scope` is none of them: it
+/// is in installs for one namespace only, and becomes ready when their other programs are.
 const ALONE: &str = "programs";
 const PROGRAMS: [&str; 5] = ["crds", "webhook-server", "graph-controller", "component-controller", "model-controller"];
 
@@ -45,7 +45,8 @@ pub(super) async fn one_program(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The chart of each program installs by itself, with images that the node pulls from a registry; together they serve a graph.
+/// The chart of each program installs by itself, with images that the node pulls from a registry; together they serve a
+/// graph.
 pub(super) async fn charts_alone(world: &World) -> Result<()> {
     let registry = Server::registry().await?;
     let repository = format!("{}/dynamo", registry.address);

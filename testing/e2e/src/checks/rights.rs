@@ -9,7 +9,8 @@ use crate::{
     world::World,
 };
 
-/// Each right of each ServiceAccount was used in this run, or there is an argument for it. Makes sense after all other checks.
+/// Each right of each ServiceAccount was used in this run, or there is an argument for it. Makes sense after all other
+/// checks.
 pub(super) async fn rights(world: &World) -> Result<()> {
     let path = world.cluster.audit_log()?;
     let log = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

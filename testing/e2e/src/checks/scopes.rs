@@ -45,8 +45,8 @@ pub(super) async fn hybrid(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The restricted install goes; the cluster-wide one takes its graphs over, and no pod of them changes. Helm takes the rights
-/// away before the pods have ended, so the marker may have to expire first.
+/// The restricted install goes; the cluster-wide one takes its graphs over, and no pod of them changes. Helm takes the
+/// rights away before the pods have ended, so the marker may have to expire first.
 pub(super) async fn hand_over(world: &World) -> Result<()> {
     let before = world.worker(OWN, "ours").await?.uid();
     world.uninstall(OWN_RELEASE, OWN).await?;

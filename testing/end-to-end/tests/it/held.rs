@@ -1,6 +1,6 @@
 //! Controllers that restart beside an API server whose watch cache is held back: two API servers use one etcd, no event
-//! reaches the second one, and the controllers move to it in the middle of a rollout. In each phase of a rollout, serving
-//! workers never fall below what the strategy allows.
+//! reaches the second one, and the controllers move to it in the middle of a rollout. In each phase of a rollout,
+//! serving workers never fall below what the strategy allows.
 //!
 //! `DYNAMO_HELD_RUNS` is the number of rollouts [default: 2], `DYNAMO_ROLLOUT_SEED` the first seed.
 

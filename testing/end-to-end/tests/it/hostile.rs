@@ -129,8 +129,8 @@ async fn time_of(world: &World, name: &str) -> Result<Duration, BoxError> {
     Ok(start.elapsed())
 }
 
-/// Creates the Deployments of a graph once more without the operator, and returns how long they take to be available: what the
-/// control plane needs by itself.
+/// Creates the Deployments of a graph once more without the operator, and returns how long they take to be available:
+/// what the control plane needs by itself.
 async fn time_without_operator(world: &World, graph: &str, name: &str) -> Result<Duration, BoxError> {
     let deployments = world.api::<Deployment>();
     let of_graph = ListParams::default().labels(&format!("{}={graph}", labels::GRAPH));

@@ -51,7 +51,8 @@ async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(),
 /// Component, whether its generation is the first, wanted and ready replicas.
 type Count = (String, bool, Option<i32>, i32);
 
-/// New decode workers come up, new prefill workers do not: old and new ones do not talk to each other, so the old ones of both stay.
+/// New decode workers come up, new prefill workers do not: old and new ones do not talk to each other, so the old ones
+/// of both stay.
 #[tokio::test]
 async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> Result<(), BoxError> {
     let world = world("whole").await?;

@@ -1,9 +1,10 @@
-//! Random scripts of edits, reverts, replaced metadata, scaling, renamed components, components that do not start, deleted pods and
-//! killed controllers: whatever an author does, workers that can serve never fall below what the strategy allows, nor does what the
-//! revisions of the graph can serve as a whole, and in the end it is as if the last spec had been the first.
+//! Random scripts of edits, reverts, replaced metadata, scaling, renamed components, components that do not start,
+//! deleted pods and killed controllers: whatever an author does, workers that can serve never fall below what the
+//! strategy allows, nor does what the revisions of the graph can serve as a whole, and in the end it is as if the last
+//! spec had been the first.
 //!
-//! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 3], `DYNAMO_ROLLOUT_SEED` with which one they begin. Every second one
-//! is of workers that span nodes. Where a number is asked for, all of them have to run.
+//! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 3], `DYNAMO_ROLLOUT_SEED` with which one they begin.
+//! Every second one is of workers that span nodes. Where a number is asked for, all of them have to run.
 
 use std::{
     collections::BTreeMap,
@@ -114,8 +115,8 @@ fn serves(pod: &Pod) -> bool {
     ready && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// What is missing of the work that the revisions must be able to do as a whole. A revision can do as much as the scarcest of its
-/// components; prefill workers count under either name.
+/// What is missing of the work that the revisions must be able to do as a whole. A revision can do as much as the
+/// scarcest of its components; prefill workers count under either name.
 async fn missing(world: &World, (prefill, decode): (i32, i32)) -> Result<Option<String>, BoxError> {
     let selector = format!("nvidia.com/dynamo-graph-deployment-name={}", NAMES[0]);
     let pods = world.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
@@ -387,8 +388,8 @@ fn half_placed(wish: Wish) -> Value {
     graph
 }
 
-/// Reference: going back in the middle counts as the end of the change, and the new workers that serve by then are deleted at
-/// once, although the old ones have been taken away for them.
+/// Reference: going back in the middle counts as the end of the change, and the new workers that serve by then are
+/// deleted at once, although the old ones have been taken away for them.
 #[tokio::test]
 async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxError> {
     let world = Arc::new(world("back").await?);

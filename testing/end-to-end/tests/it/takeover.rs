@@ -1,5 +1,5 @@
-//! Namespaces of the Go operator, as the conformance kit has recorded them, taken over: nothing rolls, and then everything
-//! goes on as if they had always been ours.
+//! Namespaces of the Go operator, as the conformance kit has recorded them, taken over: nothing rolls, and then
+//! everything goes on as if they had always been ours.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Everything that the conformance kit has recorded of the Go operator, taken over at once: nothing that runs pods is written.
+//! Everything that the conformance kit has recorded of the Go operator, taken over at once: nothing that runs pods is
+//! written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,5 @@
-//! A control plane with software of another project, our webhook server, and a namespace with our controllers for each test.
+//! A control plane with software of another project, our webhook server, and a namespace with our controllers for each
+//! test.
 
 use std::{path::PathBuf, process::Command, time::Duration};
 

@@ -50,7 +50,8 @@ impl GraphLog {
         Ok(kstatus::statuses(tool, &[object])?.concat())
     }
 
-    /// Checks all states: kstatus never calls a graph failed, and calls it current only if it is ready with all its workers.
+    /// Checks all states: kstatus never calls a graph failed, and calls it current only if it is ready with all its
+    /// workers.
     pub fn check(&self, tool: &Path) -> Result<(), BoxError> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (graph, verdict) in seen.iter().zip(kstatus::statuses(tool, &seen)?) {

@@ -1,5 +1,5 @@
-//! The operator beside software of others that it works with: kstatus, by which Flux and others wait, and the programs that
-//! run pods of several nodes for it.
+//! The operator beside software of others that it works with: kstatus, by which Flux and others wait, and the programs
+//! that run pods of several nodes for it.
 //!
 //! Their programs are built from pinned Go modules, or named by the environment. A test whose program cannot be had is
 //! skipped, and says so. `DYNAMO_REAL_SOFTWARE=full` runs all scenarios, with the time limits of the documentation.
@@ -25,7 +25,8 @@ fn is_full() -> bool {
     std::env::var("DYNAMO_REAL_SOFTWARE").is_ok_and(|value| value == "full")
 }
 
-/// A pinned program, built if necessary. `None` where its modules cannot be had, which is an error if everything is to run.
+/// A pinned program, built if necessary. `None` where its modules cannot be had, which is an error if everything is to
+/// run.
 fn program(tool: Tool) -> Result<Option<PathBuf>, BoxError> {
     match Assets::from_env()?.find(tool) {
         Ok(path) => Ok(Some(path)),

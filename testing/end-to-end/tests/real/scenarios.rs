@@ -102,7 +102,8 @@ impl Stage {
         Ok(wait::until(format!("a worker with tag {tag}"), PATIENCE, probe).await?)
     }
 
-    /// Waits until `Reconciling` of the present generation is true for a reason, and `Ready` is false. Returns the message.
+    /// Waits until `Reconciling` of the present generation is true for a reason, and `Ready` is false. Returns the
+    /// message.
     async fn told(&self, name: &str, reason: &str, limit: Duration) -> Result<String, BoxError> {
         let api = self.world.api::<DynamoGraphDeployment>();
         let probe = async || {

@@ -1,6 +1,6 @@
-//! Random scripts of edits, reverts, images that no node takes, killed processes and webhooks that are away, on software of others:
-//! workers serve throughout, and the end is as the last spec says. Not for Grove, which takes ready pods when a rollout follows one
-//! that is stuck.
+//! Random scripts of edits, reverts, images that no node takes, killed processes and webhooks that are away, on
+//! software of others: workers serve throughout, and the end is as the last spec says. Not for Grove, which takes ready
+//! pods when a rollout follows one that is stuck.
 //!
 //! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 1], `DYNAMO_ROLLOUT_SEED` with which one they begin.
 

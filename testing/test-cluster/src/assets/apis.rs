@@ -1,5 +1,5 @@
-//! APIs of other projects. Their CustomResourceDefinitions are part of their Go modules, which the Go toolchain fetches and
-//! checks; nothing of them is in this repository.
+//! APIs of other projects. Their CustomResourceDefinitions are part of their Go modules, which the Go toolchain fetches
+//! and checks; nothing of them is in this repository.
 
 use std::{
     fs,
@@ -60,8 +60,8 @@ impl ForeignApi {
 }
 
 impl Assets {
-    /// The files with the definitions of an API, in YAML. The first time they are fetched, which needs Go and the Go module
-    /// proxy; from then on they are in the cache.
+    /// The files with the definitions of an API, in YAML. The first time they are fetched, which needs Go and the Go
+    /// module proxy; from then on they are in the cache.
     ///
     /// # Errors
     /// They are not in the cache and cannot be fetched.

@@ -172,7 +172,8 @@ fn compile(go: &Toolchain, module: &Path, staging: &Path, set: ToolSet) -> Resul
     Ok(())
 }
 
-/// Shows how far the build, which began at `begin`, is until it ends; gives the end of its output. `go build -v` prints one line per package.
+/// Shows how far the build, which began at `begin`, is until it ends; gives the end of its output. `go build -v` prints
+/// one line per package.
 fn follow(set: ToolSet, lines: &mpsc::Receiver<String>, begin: Instant) -> String {
     let terminal = std::io::stderr().is_terminal();
     let beat = if terminal { Duration::from_secs(1) } else { Duration::from_secs(30) };

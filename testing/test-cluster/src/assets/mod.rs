@@ -1,10 +1,11 @@
 //! Finds the programs of the control plane, and builds them when they are not there yet.
 //!
-//! `KUBEBUILDER_ASSETS` names a directory to look in first; it must hold at least `etcd` and `kube-apiserver`. Everything else
-//! comes from a cache outside the repository: `$DYNAMO_CACHE_DIR`, else `$XDG_CACHE_HOME`, else `~/.cache`, and in there
-//! `dynamo-operator/cluster/<hash>/bin`, where the hash is over all that decides what is built. What is missing there is
-//! built from `xtask/cluster/go.mod` by the Go toolchain, which takes some minutes once. The NATS server and the image registry that
-//! tests talk to have modules of their own in `xtask/cluster`, and their places beside the others.
+//! `KUBEBUILDER_ASSETS` names a directory to look in first; it must hold at least `etcd` and `kube-apiserver`.
+//! Everything else comes from a cache outside the repository: `$DYNAMO_CACHE_DIR`, else `$XDG_CACHE_HOME`, else
+//! `~/.cache`, and in there `dynamo-operator/cluster/<hash>/bin`, where the hash is over all that decides what is
+//! built. What is missing there is built from `xtask/cluster/go.mod` by the Go toolchain, which takes some minutes
+//! once. The NATS server and the image registry that tests talk to have modules of their own in `xtask/cluster`, and
+//! their places beside the others.
 
 mod apis;
 mod build;
@@ -266,7 +267,8 @@ impl Assets {
         Ok(Self { given, cache: cache_base.join("dynamo-operator") })
     }
 
-    /// The path of a program. What is missing is built first, which blocks for minutes and shows its progress on standard error.
+    /// The path of a program. What is missing is built first, which blocks for minutes and shows its progress on
+    /// standard error.
     ///
     /// # Errors
     /// It is missing and cannot be built.

@@ -42,8 +42,8 @@ pub(super) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Looks at the `go` at `executable`. A `go` that fetches the toolchain which the module in `module_dir` asks for is asked
-    /// there, so that it may do so.
+    /// Looks at the `go` at `executable`. A `go` that fetches the toolchain which the module in `module_dir` asks for
+    /// is asked there, so that it may do so.
     pub(super) fn check(executable: &Path, go_mod: &str, module_dir: &Path) -> Result<Self, AssetsError> {
         let needed = GoVersion::of_module(go_mod);
         let this = Self { executable: executable.to_owned() };

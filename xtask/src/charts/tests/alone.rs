@@ -104,7 +104,8 @@ fn a_common_value_under_the_name_of_a_program_is_refused() {
     assert!(names(&alone("lease-scope", &[]), "ClusterRole").is_empty());
 }
 
-/// A release packages the charts as they are: each has the version of the programs, and names the images of that version.
+/// A release packages the charts as they are: each has the version of the programs, and names the images of that
+/// version.
 #[test]
 fn charts_have_the_version_of_the_programs() {
     let version = env!("CARGO_PKG_VERSION");

@@ -71,7 +71,8 @@ fn an_install_for_one_namespace_has_no_right_to_definitions() {
     assert!(!own.contains("configmaps"), "{own}");
 }
 
-/// The chart of the definitions alone holds what `deploy/crds` holds; they stay when the release goes, and so do the objects.
+/// The chart of the definitions alone holds what `deploy/crds` holds; they stay when the release goes, and so do the
+/// objects.
 #[test]
 fn the_chart_of_the_definitions_has_all_of_them() {
     let values = ["webhookService.namespace=team", "webhookService.name=converter"];

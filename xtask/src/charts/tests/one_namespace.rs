@@ -25,7 +25,8 @@ fn verbs(role: &Value, resource: &str) -> Vec<Value> {
     about.flat_map(|rule| rule["verbs"].as_array().unwrap().clone()).collect()
 }
 
-/// Who may create objects of one namespace only can install such a release; no Role can grant a right to objects of the cluster.
+/// Who may create objects of one namespace only can install such a release; no Role can grant a right to objects of the
+/// cluster.
 #[test]
 fn an_install_for_one_namespace_has_no_object_of_the_cluster() {
     let values = [

@@ -115,8 +115,8 @@ fn no_role_has_a_wildcard() {
     }
 }
 
-/// Secrets of the cluster hold what its tenants keep from each other: only those whose names are known beforehand are read or
-/// created there.
+/// Secrets of the cluster hold what its tenants keep from each other: only those whose names are known beforehand are
+/// read or created there.
 #[test]
 fn no_role_of_the_cluster_has_secrets_but_by_name() {
     for (install, values) in rights::INSTALLS {

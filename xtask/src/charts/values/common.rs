@@ -1,4 +1,5 @@
-//! Charts of programs that can be installed alone: the values and the named templates that they share with the umbrella chart.
+//! Charts of programs that can be installed alone: the values and the named templates that they share with the umbrella
+//! chart.
 //!
 //! Helm gives a chart neither the values nor the templates of the chart around it, so each program's chart has copies.
 

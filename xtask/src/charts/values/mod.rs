@@ -1,9 +1,10 @@
-//! What the values of the charts are: read from each `values.yaml` and its comments, and written as `values.schema.json`, as
-//! the chart's README, and as what stands for null.
+//! What the values of the charts are: read from each `values.yaml` and its comments, and written as
+//! `values.schema.json`, as the chart's README, and as what stands for null.
 //!
-//! A comment that begins with `# --` is the meaning of the key below it. A type in brackets may come first, as in
-//! `# -- (integer) …`; where the default is null, it has to. A map that has a meaning of its own is one value, whatever it holds.
-//! The type `null`, as in `# -- (boolean|null) …`, says that null is not the want of a value, but means something itself.
+//! A comment that begins with `# --` is the meaning of the key below it. A type in brackets may come first, as in `# --
+//! (integer) …`; where the default is null, it has to. A map that has a meaning of its own is one value, whatever it
+//! holds. The type `null`, as in `# -- (boolean|null) …`, says that null is not the want of a value, but means
+//! something itself.
 
 mod comments;
 mod common;
@@ -85,8 +86,8 @@ fn elsewhere(platform: &Path) -> Result<Vec<String>> {
     names.collect::<Option<_>>().with_context(|| format!("{}: an entry without `value`", path.display()))
 }
 
-/// Where a chart lets through what it does not know itself: the values of charts in it, those that the chart around it sets in it,
-/// and those of the Go operator. Short paths first.
+/// Where a chart lets through what it does not know itself: the values of charts in it, those that the chart around it
+/// sets in it, and those of the Go operator. Short paths first.
 fn open(chart: &Chart, charts: &[Chart], elsewhere: &[String]) -> Vec<Vec<String>> {
     let inner = charts.iter().map(|other| other.prefix.trim_end_matches('.').to_owned());
     let outer = charts.iter().filter(|other| other.prefix.len() < chart.prefix.len());
@@ -190,7 +191,8 @@ fn walk(value: &Value, path: &mut Vec<String>, all: &[Comment], found: &mut Vec<
     Ok(())
 }
 
-/// The types of a value: those that its comment names, or that of its default. Where null is a way to say "none", it is allowed.
+/// The types of a value: those that its comment names, or that of its default. Where null is a way to say "none", it is
+/// allowed.
 fn types(default: &Value, named: &[&'static str]) -> Result<Vec<&'static str>> {
     let (own, nullable) = match default {
         Value::Null if named.is_empty() => bail!("null tells no type; name one, as in `# -- (integer) …`"),

@@ -7,8 +7,8 @@ use super::Setting;
 /// What other charts may share with all in it, whatever that is.
 const SHARED: &str = "global";
 
-/// The schema of a chart's values. Keys that are neither among its values nor `open` are refused: a name that is not spelled as it
-/// should be would have no effect. What stands at an open path is somebody else's to check.
+/// The schema of a chart's values. Keys that are neither among its values nor `open` are refused: a name that is not
+/// spelled as it should be would have no effect. What stands at an open path is somebody else's to check.
 pub(super) fn of(values: &[Setting], open: &[Vec<String>]) -> String {
     let mut schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": false,
@@ -30,7 +30,8 @@ pub(super) fn of(values: &[Setting], open: &[Vec<String>]) -> String {
     format!("{schema:#}\n")
 }
 
-/// Adds what stands at a path, unless the path leads into something that is described as a whole, or that is there already.
+/// Adds what stands at a path, unless the path leads into something that is described as a whole, or that is there
+/// already.
 fn insert(schema: &mut Value, path: &[String], what: Value) {
     let [key, rest @ ..] = path else { return };
     let inner = &mut schema["properties"][key];

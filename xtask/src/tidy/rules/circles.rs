@@ -1,7 +1,7 @@
 //! Files of one crate do not import each other in a circle.
 //!
-//! An import counts for the file that defines the name, however many modules re-export it. A file and the file that declares it
-//! count as one: what a `mod.rs` defines for its own modules makes no circle.
+//! An import counts for the file that defines the name, however many modules re-export it. A file and the file that
+//! declares it count as one: what a `mod.rs` defines for its own modules makes no circle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

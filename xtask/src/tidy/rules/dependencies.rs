@@ -42,7 +42,8 @@ pub fn check_pure(crate_name: &str, tree: &str) -> Vec<Violation> {
         .collect()
 }
 
-/// Checks the features of everything that is built together; `tree` has lines such as `serde_json v1.0.0 [default,std]`.
+/// Checks the features of everything that is built together; `tree` has lines such as `serde_json v1.0.0
+/// [default,std]`.
 pub fn check_features(tree: &str) -> Vec<Violation> {
     let has = |name: &str, feature: &str| {
         tree.lines().any(|line| {

@@ -1,4 +1,5 @@
-//! What there is to see of a graph or a component, as lines of text. Made from what was observed, without looking again.
+//! What there is to see of a graph or a component, as lines of text. Made from what was observed, without looking
+//! again.
 
 use api_types::{
     conditions,

@@ -182,7 +182,8 @@ async fn apply(
     }
 }
 
-/// Applies a definition on top of the live one, if that is still there as it was seen; none if another writer came between.
+/// Applies a definition on top of the live one, if that is still there as it was seen; none if another writer came
+/// between.
 async fn write(
     api: &Api<CustomResourceDefinition>,
     crd: &CustomResourceDefinition,
@@ -263,7 +264,8 @@ mod tests {
         later
     }
 
-    /// Whatever is written between a look and the write that rests on it, the write is refused and what is there looked at anew.
+    /// Whatever is written between a look and the write that rests on it, the write is refused and what is there looked
+    /// at anew.
     #[tokio::test]
     async fn a_later_release_that_comes_between_is_not_overwritten() {
         let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();

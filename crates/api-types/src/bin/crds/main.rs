@@ -1,5 +1,5 @@
-//! Installs the operator's CustomResourceDefinitions, or prints them for those who install them by other means; converts
-//! manifests between versions.
+//! Installs the operator's CustomResourceDefinitions, or prints them for those who install them by other means;
+//! converts manifests between versions.
 
 mod apply;
 mod cluster;
@@ -37,8 +37,8 @@ enum Command {
     ///
     /// Server-side apply as field manager `dynamo-crds`; fields that others set before are taken over, and what others
     /// added (a CA bundle, another version) stays. A definition that is up to date is not written. A cluster with
-    /// definitions of a newer release, or with objects stored in a newer version, is left as it is: exit code 1. Several
-    /// may run at once.
+    /// definitions of a newer release, or with objects stored in a newer version, is left as it is: exit code 1.
+    /// Several may run at once.
     ///
     /// Then objects that are still stored in an older version are stored anew, so that the older version is no longer
     /// needed. Reading them takes the conversion webhook: until it answers, the program waits.

@@ -45,8 +45,8 @@ pub(crate) struct Migration {
 #[derive(Debug, Default)]
 pub(crate) struct Done(BTreeMap<String, (Option<String>, Vec<String>)>);
 
-/// Migrates the objects of one definition, if that was not done before. A generation that neither stores another version nor
-/// serves others needs no migration of its own.
+/// Migrates the objects of one definition, if that was not done before. A generation that neither stores another
+/// version nor serves others needs no migration of its own.
 pub(crate) async fn migrate(client: &Client, name: &str, all_done: &mut Done) -> anyhow::Result<Migration> {
     let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
     let crd = crds.get(name).await?;
@@ -212,8 +212,8 @@ impl Objects<'_> {
     }
 }
 
-/// Calls until the API server can do what it is asked; while the conversion webhook does not answer, it cannot. The time
-/// limit of the whole program ends this.
+/// Calls until the API server can do what it is asked; while the conversion webhook does not answer, it cannot. The
+/// time limit of the whole program ends this.
 async fn patiently<T>(mut call: impl AsyncFnMut() -> kube::Result<T>) -> kube::Result<T> {
     let mut told = String::new();
     loop {

@@ -41,8 +41,8 @@ impl fmt::Display for Release {
 #[error("not MAJOR.MINOR.PATCH")]
 pub(crate) struct NotARelease;
 
-/// The release that a definition comes from, if it is newer than that of `ours`. Its schemas have fields that ours would
-/// remove from objects.
+/// The release that a definition comes from, if it is newer than that of `ours`. Its schemas have fields that ours
+/// would remove from objects.
 pub(crate) fn newer_release(live: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> Option<Release> {
     let release = |crd: &CustomResourceDefinition| -> Option<Release> {
         crd.annotations().get(annotations::DEFINITION_RELEASE)?.parse().ok()
@@ -88,8 +88,8 @@ pub(crate) fn refuse_downgrade(live: &CustomResourceDefinition, ours: &CustomRes
     Ok(())
 }
 
-/// `ours` with the versions that only the live definition has: somebody reads or stores objects in them. They are one list
-/// of which an apply replaces the whole.
+/// `ours` with the versions that only the live definition has: somebody reads or stores objects in them. They are one
+/// list of which an apply replaces the whole.
 pub(crate) fn with_versions_of(
     ours: &CustomResourceDefinition,
     live: &CustomResourceDefinition,
@@ -103,7 +103,8 @@ pub(crate) fn with_versions_of(
     all
 }
 
-/// Lets `ours`, if it is converted at all, be converted where the live definition is. The CA bundle stays with its owner.
+/// Lets `ours`, if it is converted at all, be converted where the live definition is. The CA bundle stays with its
+/// owner.
 pub(crate) fn keep_converter(ours: &mut CustomResourceDefinition, live: &CustomResourceDefinition) {
     fn client(crd: &CustomResourceDefinition) -> Option<&WebhookClientConfig> {
         crd.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()

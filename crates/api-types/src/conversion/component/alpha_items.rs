@@ -1,7 +1,7 @@
 //! Lists of which v1alpha1 has two, one of its own and one of the main container, where v1beta1 has one.
 //!
-//! What is saved says where an item goes, and not what there is: an item that is gone from v1beta1 is gone from both lists,
-//! one that was changed is changed where it is, and a new one goes into v1alpha1's own list.
+//! What is saved says where an item goes, and not what there is: an item that is gone from v1beta1 is gone from both
+//! lists, one that was changed is changed where it is, and a new one goes into v1alpha1's own list.
 
 use std::collections::HashSet;
 

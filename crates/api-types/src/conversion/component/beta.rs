@@ -59,8 +59,8 @@ impl Side for Beta<'_> {
     }
 }
 
-/// An object whose presence alone says something. Where server-side apply takes the last field out of such an object, it
-/// sends null for it in the middle of its work; the object is still there.
+/// An object whose presence alone says something. Where server-side apply takes the last field out of such an object,
+/// it sends null for it in the middle of its work; the object is still there.
 fn marker(from: &Object, key: &str) -> Option<Object> {
     match from.get(key)? {
         Value::Object(marker) => Some(marker.clone()),

@@ -1,4 +1,5 @@
-//! Features that v1beta1 keeps under `experimental`. v1alpha1 says whether they are on; in v1beta1 they are on if present.
+//! Features that v1beta1 keeps under `experimental`. v1alpha1 says whether they are on; in v1beta1 they are on if
+//! present.
 
 use serde_json::json;
 

@@ -69,8 +69,8 @@ fn append_mounts(mounts: &[Value], alpha: &mut Object) {
     for mount in mounts.iter().filter_map(Value::as_object) {
         let path = filled(mount.get("mountPath"));
         if there.insert((mount.get("name"), path)) {
-            // With the default that the API server fills in when v1alpha1 is written, so that writing back what was read
-            // changes nothing.
+            // With the default that the API server fills in when v1alpha1 is written, so that writing back what was
+            // read changes nothing.
             let mut entry = json!({ "name": mount.get("name"), "useAsCompilationCache": false });
             if let Some(path) = path {
                 entry["mountPoint"] = path.clone();

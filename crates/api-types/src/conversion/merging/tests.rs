@@ -83,8 +83,8 @@ fn notes_written_by_hand_never_change_what_the_object_says() {
     }
 }
 
-/// Defect: a part of a request got `autoApply`, `useMocker` and more from its conversion, and these looked like fields that an author
-/// had set.
+/// Defect: a part of a request got `autoApply`, `useMocker` and more from its conversion, and these looked like fields
+/// that an author had set.
 #[test]
 fn a_part_of_a_request_converts_to_a_part() {
     for (version, spec, converted) in [
@@ -134,8 +134,8 @@ fn a_field_of_a_request_that_another_manager_keeps_has_its_value() {
     }
 }
 
-/// Defect: the API server takes name and version off an object when its manager owns labels or annotations. What only v1alpha1 can
-/// say then stayed after its removal from the manifest.
+/// Defect: the API server takes name and version off an object when its manager owns labels or annotations. What only
+/// v1alpha1 can say then stayed after its removal from the manifest.
 #[test]
 fn what_a_manager_of_labels_removed_does_not_come_back() {
     let mut whole = graph(exposed());
@@ -152,8 +152,8 @@ fn what_a_manager_of_labels_removed_does_not_come_back() {
     assert_eq!(down(&merged)["metadata"], json!({ "name": "g" }));
 }
 
-/// The names of image pull secrets default to the empty text, and a list may have one such entry. Without that default, the entries
-/// of the list had no fields: a removed one came back, or cost a field of another list its place.
+/// The names of image pull secrets default to the empty text, and a list may have one such entry. Without that default,
+/// the entries of the list had no fields: a removed one came back, or cost a field of another list its place.
 #[test]
 fn an_image_pull_secret_without_a_name_goes_by_its_default() {
     let component = |version: ApiVersion, spec: &Value| {

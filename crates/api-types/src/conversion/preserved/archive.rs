@@ -196,8 +196,8 @@ mod tests {
         }
     }
 
-    /// Defect: `mountPath`, by which the document of the legacy API names it, was pruned, and a claim with a size was not
-    /// created.
+    /// Defect: `mountPath`, by which the document of the legacy API names it, was pruned, and a claim with a size was
+    /// not created.
     #[test]
     fn a_claim_with_a_size_is_created_where_an_image_is_built_unless_the_user_decides() {
         let volume = |source: bool, create: Option<bool>, size: &str| {

@@ -28,8 +28,8 @@ pub(super) fn to_beta(alpha: &Object, extent: Extent) -> Object {
     beta
 }
 
-/// Adds the defaults of what v1alpha1 cannot say or has not said. The API server adds them to all that it reads from storage: so
-/// what is stored is what is read, and writing back what was read changes nothing.
+/// Adds the defaults of what v1alpha1 cannot say or has not said. The API server adds them to all that it reads from
+/// storage: so what is stored is what is read, and writing back what was read changes nothing.
 pub(super) fn fill_defaults(beta: &mut Object) {
     beta.entry("searchStrategy").or_insert_with(|| json!(SearchStrategy::default()));
     let (workload, cache) = (Workload::default(), ModelCache::default());
@@ -114,8 +114,8 @@ pub(super) fn to_alpha(beta: &Object, extent: Extent) -> Object {
     alpha
 }
 
-/// Adds what v1alpha1 requires, and the defaults that the API server adds when v1alpha1 is written: so writing back what was read
-/// changes nothing.
+/// Adds what v1alpha1 requires, and the defaults that the API server adds when v1alpha1 is written: so writing back
+/// what was read changes nothing.
 pub(super) fn fill_alpha_defaults(alpha: &mut Object) {
     for (field, default) in [
         ("autoApply", json!(true)),

@@ -1,14 +1,15 @@
 //! Compares the desired with the live object, leaf by leaf, as the API server would.
 //!
-//! Fields that only the live object has are not ours and do not count. The API server fills in defaults and rewrites some
-//! values to a canonical form; both must not look like a difference, or every reconcile would write.
+//! Fields that only the live object has are not ours and do not count. The API server fills in defaults and rewrites
+//! some values to a canonical form; both must not look like a difference, or every reconcile would write.
 
 use api_types::quantity::nanos;
 use serde_json::{Map, Value};
 
 /// Object fields that identify a list element, in the order they are tried; the first one an element has decides.
 ///
-/// `mountPath` and `uid` come before `name`: one volume can be mounted twice, and owners of different kinds share names.
+/// `mountPath` and `uid` come before `name`: one volume can be mounted twice, and owners of different kinds share
+/// names.
 const ELEMENT_KEYS: &[&str] = &[
     "mountPath",
     "devicePath",
@@ -38,8 +39,9 @@ const TRUE_IF_ABSENT: &[&str] = &["allowPrivilegeEscalation", "automountServiceA
 
 /// True when every leaf of `desired` is present in `live` with an equal value.
 ///
-/// `null`, `""`, `false`, `0`, `[]` and `{}` in `desired` equal an absent field, `false` only where absent means that. Lists of equal length are compared by
-/// position, others by the element's identity. Quantities are compared by value, and `8080` equals `"8080"`.
+/// `null`, `""`, `false`, `0`, `[]` and `{}` in `desired` equal an absent field, `false` only where absent means that.
+/// Lists of equal length are compared by position, others by the element's identity. Quantities are compared by value,
+/// and `8080` equals `"8080"`.
 #[must_use]
 pub fn includes(live: &Value, desired: &Value) -> bool {
     semantic_diff(live, desired).is_empty()

@@ -11,8 +11,8 @@ use crate::{
     store::{CacheView, Key, Shown},
 };
 
-/// A write that no cache has shown after this long is taken as lost; the next decision then rests on the cache as it is.
-/// That is safe: creation looks again, and updates and deletions carry the uid.
+/// A write that no cache has shown after this long is taken as lost; the next decision then rests on the cache as it
+/// is. That is safe: creation looks again, and updates and deletions carry the uid.
 pub(super) const EXPIRY: Duration = Duration::from_secs(5);
 
 /// Everything remembered, by uid of the reconciled object.
@@ -93,8 +93,8 @@ impl Memory {
 
     /// How long to wait at most until the caches show what we wrote for this parent; `None` if they do.
     ///
-    /// Resource versions of one kind only grow and a watch delivers them in order, so a cache that has seen a version at
-    /// least as new as our write has seen the write.
+    /// Resource versions of one kind only grow and a watch delivers them in order, so a cache that has seen a version
+    /// at least as new as our write has seen the write.
     pub(super) fn stale(&mut self, parent: &str, caches: &[&dyn CacheView], now: Instant) -> Option<Duration> {
         let memory = self.parents.get_mut(parent)?;
         // One kind may be watched under several selectors. What one of them has passed, the others have nearly, too.
@@ -129,7 +129,8 @@ impl Memory {
         }
     }
 
-    /// True if the API server left exactly these differences the last time we applied the same: asking again is useless.
+    /// True if the API server left exactly these differences the last time we applied the same: asking again is
+    /// useless.
     pub(super) fn is_residual(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
         let known = self.parents.get(parent).and_then(|memory| memory.residuals.get(id));
         !left.is_empty() && known.is_some_and(|known| known.desired == desired && known.residue == residue(left))

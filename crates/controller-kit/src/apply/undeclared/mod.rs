@@ -1,5 +1,6 @@
-//! Fields of a status that the served CustomResourceDefinition does not declare, because it is another operator's or an older one.
-//! The API server refuses a whole server-side apply for one of them, and names it: that is how they are learnt. Pure.
+//! Fields of a status that the served CustomResourceDefinition does not declare, because it is another operator's or an
+//! older one. The API server refuses a whole server-side apply for one of them, and names it: that is how they are
+//! learnt. Pure.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -11,7 +12,8 @@ use serde_json::Value;
 
 use crate::{failure::NOT_DECLARED, request::ObjectId};
 
-/// After this long, a write that is due anyway is tried with everything again: the CustomResourceDefinition may be newer by now.
+/// After this long, a write that is due anyway is tried with everything again: the CustomResourceDefinition may be
+/// newer by now.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(300);
 
 /// What is known, by group and kind.
@@ -185,8 +187,8 @@ fn contains(steps: &[Step], value: &Value) -> bool {
     }
 }
 
-/// The fields that the API server names as not declared in its answer to a server-side apply. Of the fields of one object it
-/// names one at a time, of several objects in lists and maps all together.
+/// The fields that the API server names as not declared in its answer to a server-side apply. Of the fields of one
+/// object it names one at a time, of several objects in lists and maps all together.
 fn undeclared(answer: &str) -> Vec<FieldPath> {
     let named = answer.lines().filter_map(|line| line.trim().strip_suffix(NOT_DECLARED)?.strip_suffix(": "));
     named.filter_map(|line| FieldPath::parse(line.split_once("): ").map_or(line, |(_, path)| path))).collect()

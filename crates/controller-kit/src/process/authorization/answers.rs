@@ -11,8 +11,8 @@ const ALLOWED: Duration = Duration::from_secs(60);
 const REFUSED: Duration = Duration::from_secs(10);
 /// How long a token that was allowed goes before new ones.
 const RETURNING: Duration = Duration::from_secs(3600);
-/// Answers that are kept. More than there are reviews while an answer holds: no flood removes the answer about a client that reads
-/// metrics each minute.
+/// Answers that are kept. More than there are reviews while an answer holds: no flood removes the answer about a client
+/// that reads metrics each minute.
 const ANSWERS: usize = 1024;
 /// Reviews a second of each lane. A scraper has one a minute.
 pub(super) const REVIEWS: usize = 5;

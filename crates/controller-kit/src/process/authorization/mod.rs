@@ -1,5 +1,5 @@
-//! Who may read metrics: clients with a bearer token of a user who has the right `get` on `/metrics`. The API server answers
-//! both, in a TokenReview and a SubjectAccessReview.
+//! Who may read metrics: clients with a bearer token of a user who has the right `get` on `/metrics`. The API server
+//! answers both, in a TokenReview and a SubjectAccessReview.
 
 mod answers;
 

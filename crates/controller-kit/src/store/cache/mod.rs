@@ -67,8 +67,8 @@ impl<O> Clone for Store<O> {
 }
 
 impl<O: Resource> Store<O> {
-    /// An empty store. Stores that follow the API server are made by [`watch`](super::watch()); this one is for tests, fed
-    /// with [`Store::handle`].
+    /// An empty store. Stores that follow the API server are made by [`watch`](super::watch()); this one is for tests,
+    /// fed with [`Store::handle`].
     #[must_use]
     pub fn new() -> Self
     where

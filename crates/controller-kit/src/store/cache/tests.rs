@@ -111,8 +111,8 @@ fn the_newest_version_counts_deletions_in() {
     assert_eq!(store.group_kind(), ("", "ConfigMap"));
 }
 
-/// Found defect: a list that led back in time replaced the objects and left the newest version as it was, so that a cache that lacked
-/// the last writes was taken for fresh.
+/// Found defect: a list that led back in time replaced the objects and left the newest version as it was, so that a
+/// cache that lacked the last writes was taken for fresh.
 #[test]
 fn the_newest_version_is_never_newer_than_the_list_that_was_accepted() {
     let store = Store::new();

@@ -1,7 +1,7 @@
 //! Completes services that do not say what they run by the manifest in the archive of the graph's image. Pure.
 //!
-//! The component controller reads the manifest of a DynamoComponent that is annotated so, into its status. A graph whose
-//! services all say what they run needs none, and is not changed by one.
+//! The component controller reads the manifest of a DynamoComponent that is annotated so, into its status. A graph
+//! whose services all say what they run needs none, and is not changed by one.
 
 use api_types::{
     annotations,

@@ -1,7 +1,7 @@
 //! Removes empty fields, so that equal specs have one form.
 //!
-//! `value: ""`, `resources: {}` and `args: []` have no effect. Without them the objects equal those of the upstream operator, and
-//! adding or removing them starts no new worker revision.
+//! `value: ""`, `resources: {}` and `args: []` have no effect. Without them the objects equal those of the upstream
+//! operator, and adding or removing them starts no new worker revision.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};

@@ -49,8 +49,8 @@ impl fmt::Debug for Dial {
 
 /// HTTP client for engines. Cheap to clone.
 ///
-/// Every request has its own connection: requests are rare, and engines need not keep connections open. Redirects are not
-/// followed. There is no authentication and no TLS, because the runtime has none on this port.
+/// Every request has its own connection: requests are rare, and engines need not keep connections open. Redirects are
+/// not followed. There is no authentication and no TLS, because the runtime has none on this port.
 #[derive(Clone, Debug)]
 pub struct Http {
     dial: Dial,

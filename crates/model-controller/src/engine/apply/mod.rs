@@ -47,8 +47,8 @@ impl SharedFleet {
         }
     }
 
-    /// Sends requests until dropped, which cancels those under way: the next lists show what they did. Skips namespaces of
-    /// other installs.
+    /// Sends requests until dropped, which cancels those under way: the next lists show what they did. Skips namespaces
+    /// of other installs.
     pub async fn work(&self, http: Http, changed: mpsc::UnboundedSender<Key>, fence: &Fence) {
         let mut tasks: JoinSet<(EngineCall, Outcome)> = JoinSet::new();
         let mut notify_at: Option<Instant> = None;

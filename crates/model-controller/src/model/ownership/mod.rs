@@ -21,8 +21,8 @@ use crate::engine::{
     desired::{DesiredAdapter, DesiredAdapters, Trust},
 };
 
-/// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each operator
-/// cleans up after the other.
+/// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each
+/// operator cleans up after the other.
 pub const FINALIZER: &str = LEGACY_FINALIZER;
 
 /// The claim of one model on the engines of its base model.
@@ -91,8 +91,8 @@ impl Claim {
         }
     }
 
-    /// The requested adapter, if memory and finalizer of the model have it. No engine loads an adapter before that, so that
-    /// every loaded adapter can be unloaded later.
+    /// The requested adapter, if memory and finalizer of the model have it. No engine loads an adapter before that, so
+    /// that every loaded adapter can be unloaded later.
     fn remembered(&self) -> Option<(&AdapterName, &Source)> {
         let Requested::Adapter { name, source } = &self.requested else { return None };
         let same = self.memory.model_name.as_deref() == Some(name.as_str())
@@ -136,8 +136,8 @@ pub struct Ownership {
     pub taken: BTreeMap<Key, Key>,
 }
 
-/// Resolves the claims on one pool. Of models that request one name from different sources, the oldest owns it; models that
-/// request it from the same source share it.
+/// Resolves the claims on one pool. Of models that request one name from different sources, the oldest owns it; models
+/// that request it from the same source share it.
 pub fn resolve_ownership<'a>(claims: impl Iterator<Item = &'a Claim>) -> Ownership {
     let mut claims: Vec<&Claim> = claims.collect();
     claims.sort_by(|a, b| (a.created, &a.key).cmp(&(b.created, &b.key)));

@@ -1,7 +1,7 @@
 //! Replicas of a component whose author says none.
 //!
-//! `DYN_DEPLOYMENT_CONFIG` of 2025 may give them. A number that it gave follows it, because those who apply a manifest without one send
-//! back what was filled in before.
+//! `DYN_DEPLOYMENT_CONFIG` of 2025 may give them. A number that it gave follows it, because those who apply a manifest
+//! without one send back what was filled in before.
 
 use api_types::{env, v1beta1::ComponentType};
 use k8s_openapi::api::core::v1::EnvVar;

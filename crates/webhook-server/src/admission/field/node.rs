@@ -9,8 +9,8 @@ use super::{FieldPath, Segment};
 
 static ABSENT: Value = Value::Null;
 
-/// A place in an object and what stands there. Null and nothing are the same: the API server drops nulls, and people write
-/// them for "not set".
+/// A place in an object and what stands there. Null and nothing are the same: the API server drops nulls, and people
+/// write them for "not set".
 #[derive(Debug, Clone)]
 pub(in crate::admission) struct Node<'a> {
     path: FieldPath,

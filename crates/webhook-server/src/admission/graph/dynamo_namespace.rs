@@ -1,5 +1,6 @@
-//! The Dynamo namespace of a graph, `<namespace>-<graph>`. Namespace and graph may both have hyphens, so two graphs can have the
-//! same one. Their workers would then serve each other's requests, and the end of one would clear the other away.
+//! The Dynamo namespace of a graph, `<namespace>-<graph>`. Namespace and graph may both have hyphens, so two graphs can
+//! have the same one. Their workers would then serve each other's requests, and the end of one would clear the other
+//! away.
 
 use api_types::names;
 
@@ -15,7 +16,8 @@ fn is_global(graph: &Graph<'_>) -> bool {
     graph.components().iter().all(|component| component.field("globalDynamoNamespace").is_true())
 }
 
-/// The Dynamo namespace that a graph uses; none if all its components are in the global one, or if servers are not shared.
+/// The Dynamo namespace that a graph uses; none if all its components are in the global one, or if servers are not
+/// shared.
 fn used(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
     let is_used = facts.shared_servers && !is_global(graph) && !graph.name().is_empty();
     let used = is_used.then(|| names::dynamo_namespace(graph.namespace(), graph.name(), false));
@@ -23,8 +25,8 @@ fn used(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
     used.filter(|used| used.len() <= names::LABEL_MAX)
 }
 
-/// The graphs that would have the same Dynamo namespace, one for each hyphen in it. Names with dots, which become hyphens, are
-/// not looked up: that would take a list of all graphs.
+/// The graphs that would have the same Dynamo namespace, one for each hyphen in it. Names with dots, which become
+/// hyphens, are not looked up: that would take a list of all graphs.
 pub(in crate::admission) fn lookups(graph: &Graph<'_>, facts: &Facts) -> Vec<Lookup> {
     let Some(used) = used(graph, facts) else { return Vec::new() };
     let others = used.match_indices('-').map(|(end, _)| (&used[..end], &used[end + 1..]));
@@ -57,7 +59,8 @@ fn conflict(graph: &Graph<'_>, facts: &Facts) -> Option<String> {
     Some(format!("the Dynamo namespace {used:?}, made from namespace and name, is that of another graph"))
 }
 
-/// A graph must not come into the Dynamo namespace of another one. One that exists does not wait for what cannot be read.
+/// A graph must not come into the Dynamo namespace of another one. One that exists does not wait for what cannot be
+/// read.
 pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: &mut Findings) {
     let name = graph.metadata().field("name");
     if let Some(conflict) = conflict(graph, facts) {

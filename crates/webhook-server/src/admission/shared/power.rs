@@ -1,4 +1,5 @@
-//! Power limits of GPUs, from which planners compute. They cannot follow changes, so nothing of what they compute with changes.
+//! Power limits of GPUs, from which planners compute. They cannot follow changes, so nothing of what they compute with
+//! changes.
 
 use api_types::annotations;
 

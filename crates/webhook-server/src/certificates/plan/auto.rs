@@ -89,7 +89,8 @@ fn usable(observed: &Observed, in_secret: &[Authority], policy: &Policy, now: Ti
     (Usable { authorities, signing_key, stored, remembered, holds_back }, spread)
 }
 
-/// How much longer the previous certificate is served because the API server may not trust the new one yet. `None`: no longer.
+/// How much longer the previous certificate is served because the API server may not trust the new one yet. `None`: no
+/// longer.
 fn wait(
     new: &Pair,
     old: &Pair,

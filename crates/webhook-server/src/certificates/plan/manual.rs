@@ -1,7 +1,9 @@
-//! Plans for certificates that others create. Others set the CA of webhook configurations, too; the operator sets that of CRDs.
+//! Plans for certificates that others create. Others set the CA of webhook configurations, too; the operator sets that
+//! of CRDs.
 //!
-//! Objects cannot be converted while a CRD does not trust the serving certificate. So the certificate of a new CA is not served
-//! until all CRDs have that CA, and the old CA stays in them for a while, for replicas that observe the change later.
+//! Objects cannot be converted while a CRD does not trust the serving certificate. So the certificate of a new CA is
+//! not served until all CRDs have that CA, and the old CA stays in them for a while, for replicas that observe the
+//! change later.
 
 use std::time::Duration;
 
@@ -45,8 +47,8 @@ pub(super) fn plan(observed: &Observed, now: Timestamp) -> Plan {
     }
 }
 
-/// CAs that are trusted beside those of the Secret, each with the time since when this replica serves no certificate of it. CAs
-/// that all CRDs have are among them: another replica may still serve one of their certificates.
+/// CAs that are trusted beside those of the Secret, each with the time since when this replica serves no certificate of
+/// it. CAs that all CRDs have are among them: another replica may still serve one of their certificates.
 fn superseded(
     observed: &Observed,
     served: Option<&Contents>,

@@ -16,7 +16,8 @@ use super::{
 };
 use crate::host::Host;
 
-/// Maximum time between two plans. A corrected clock causes no event, and a certificate with wrong times must not stay long.
+/// Maximum time between two plans. A corrected clock causes no event, and a certificate with wrong times must not stay
+/// long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// What was observed.

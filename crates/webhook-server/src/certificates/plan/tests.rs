@@ -132,7 +132,8 @@ fn a_certificate_that_runs_out_is_replaced_by_the_same_ca() {
     assert_ne!(world.plan().serve.unwrap(), first);
 }
 
-/// Defect of ours: a target that cannot be set, for want of a right to it, kept the certificate of all from being renewed.
+/// Defect of ours: a target that cannot be set, for want of a right to it, kept the certificate of all from being
+/// renewed.
 #[test]
 fn a_certificate_that_runs_out_is_replaced_although_a_place_lacks_its_ca() {
     let mut world = World::settled();
@@ -316,7 +317,8 @@ fn foreign(world: &World) -> Contents {
     other.observed.stored.unwrap()
 }
 
-/// Defect of ours: another valid CA and certificate in the Secret were served at once, before any API server trusted them.
+/// Defect of ours: another valid CA and certificate in the Secret were served at once, before any API server trusted
+/// them.
 #[test]
 fn a_secret_that_is_overwritten_by_another_valid_one_is_served_once_its_ca_is_known() {
     let mut world = World::settled();
@@ -355,7 +357,8 @@ fn a_secret_that_is_overwritten_by_another_valid_one_is_served_once_its_ca_is_kn
     world.assert_steady();
 }
 
-/// Whatever is foreign in the Secret, what is served is trusted at every step, and in the end it is what the Secret holds.
+/// Whatever is foreign in the Secret, what is served is trusted at every step, and in the end it is what the Secret
+/// holds.
 #[test]
 fn no_part_of_a_foreign_secret_costs_trust() {
     type Edit = fn(&mut Contents, &Contents);

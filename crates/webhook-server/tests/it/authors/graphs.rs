@@ -81,7 +81,8 @@ async fn one_author(version: &str) {
             let answers =
                 [both[0].write(way, &spec, &Value::Null).await, both[1].write(way, &spec, &Value::Null).await];
             let [ours, alone] = answers.map(|answer| answer.err().map(|error| error.to_string()));
-            // The API server makes null of a list that an apply empties, and refuses that where no conversion takes it off.
+            // The API server makes null of a list that an apply empties, and refuses that where no conversion takes it
+            // off.
             let emptied = alone.as_ref().is_some_and(|why| why.contains(r#"must be of type array: "null""#));
             match (ours, alone) {
                 (None, None) => {}
@@ -107,8 +108,9 @@ async fn an_author_in_v1beta1_reads_what_that_version_alone_would_give() {
     one_author("v1beta1").await;
 }
 
-/// What the author in v1alpha1 may write. `envs` and the component's own `volumeMounts` are no part of it, and no variable or mount is
-/// that of both authors: there, each of these lists is one field, of the author who changed it last.
+/// What the author in v1alpha1 may write. `envs` and the component's own `volumeMounts` are no part of it, and no
+/// variable or mount is that of both authors: there, each of these lists is one field, of the author who changed it
+/// last.
 fn alpha() -> Value {
     let variable = |name: &str| json!({ "name": name, "value": name });
     json!({ "services": { "Worker": {
@@ -145,7 +147,8 @@ fn beta() -> Value {
     }] })
 }
 
-/// A spec without the order of its lists, and without empty ones. Where an item of another author goes is nothing that an author says.
+/// A spec without the order of its lists, and without empty ones. Where an item of another author goes is nothing that
+/// an author says.
 fn unordered(spec: &Value) -> Value {
     match spec {
         Value::Object(fields) => {

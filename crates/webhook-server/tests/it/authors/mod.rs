@@ -1,7 +1,7 @@
 //! Authors who write objects in each of the ways that tools have: client-side apply, server-side apply, replace, edit.
 //!
-//! What they write goes to two objects: one of our kinds, and a copy of it that has one version and no conversion. Both must read
-//! the same.
+//! What they write goes to two objects: one of our kinds, and a copy of it that has one version and no conversion. Both
+//! must read the same.
 
 mod graphs;
 mod oracle;
@@ -96,8 +96,8 @@ impl Written {
         Ok(())
     }
 
-    /// Makes fields of client-side apply fields of server-side apply, as kubectl, Flux and Argo CD do before their first
-    /// server-side apply.
+    /// Makes fields of client-side apply fields of server-side apply, as kubectl, Flux and Argo CD do before their
+    /// first server-side apply.
     async fn take_over_client_side(&self, manager: &str, live: &DynamicObject) -> kube::Result<()> {
         let entries = live.metadata.managed_fields.iter().flatten().map(|entry| serde_json::to_value(entry).unwrap());
         let (client_side, mut entries): (Vec<Value>, Vec<Value>) = entries.partition(|entry| {

@@ -1,8 +1,8 @@
-//! One namespace goes back and forth between an operator of its own and the cluster-wide one, however the former ends. The audit
-//! log is the judge: nobody writes where the namespace is the other's, and it is never long without anybody.
+//! One namespace goes back and forth between an operator of its own and the cluster-wide one, however the former ends.
+//! The audit log is the judge: nobody writes where the namespace is the other's, and it is never long without anybody.
 //!
-//! `DYNAMO_HANDOVERS` is how many hand-overs there are (default 8), with durations as in production and to the second; without
-//! it markers are short and the bounds leave a busy machine some time.
+//! `DYNAMO_HANDOVERS` is how many hand-overs there are (default 8), with durations as in production and to the second;
+//! without it markers are short and the bounds leave a busy machine some time.
 
 mod judge;
 

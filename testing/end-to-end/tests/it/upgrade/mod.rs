@@ -1,5 +1,5 @@
-//! The chart is upgraded and rolled back while graphs run: neither they nor what runs for them change, rights are those of the
-//! version that is installed, and in the end nothing of the operator is left.
+//! The chart is upgraded and rolled back while graphs run: neither they nor what runs for them change, rights are those
+//! of the version that is installed, and in the end nothing of the operator is left.
 
 mod release;
 
@@ -32,7 +32,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const VALUES: [&str; 4] =
     ["--set", "dynamo-operator.webhook.failurePolicy=Ignore", "--set", "dynamo-operator.webhook.timeoutSeconds=1"];
 
-/// What is not to change, of all objects of a kind whose names begin with `prefix`: who they are, their generation and their spec.
+/// What is not to change, of all objects of a kind whose names begin with `prefix`: who they are, their generation and
+/// their spec.
 async fn of_kind<K>(world: &World, prefix: &str) -> Result<Vec<Value>, BoxError>
 where
     K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + std::fmt::Debug,
@@ -63,7 +64,8 @@ async fn has_old_right(world: &World) -> Result<bool, BoxError> {
     Ok(role.rules.unwrap_or_default().iter().any(|rule| rule.verbs.contains(&"deletecollection".to_owned())))
 }
 
-/// The controllers of the present release look at everything, and a graph that comes now is served, its planner's account bound.
+/// The controllers of the present release look at everything, and a graph that comes now is served, its planner's
+/// account bound.
 async fn serves(world: &World, release: &Release<'_>, name: &str) -> Result<(), BoxError> {
     release.start_controllers().await?;
     let mut graph = disaggregated(name, "1.0.0", 1, 1);

@@ -1,5 +1,5 @@
-//! The chart on a control plane whose pods run nothing: helm installs it, and its programs run beside, with the rights that helm
-//! made for them.
+//! The chart on a control plane whose pods run nothing: helm installs it, and its programs run beside, with the rights
+//! that helm made for them.
 
 use std::{
     fs,

@@ -207,8 +207,8 @@ impl<'a> Keeper<'a> {
         self.injecting(sleep(pause)).await;
     }
 
-    /// Returns when a pass is due. Each event is compared with what the pass left: one from before the pass is older than
-    /// that.
+    /// Returns when a pass is due. Each event is compared with what the pass left: one from before the pass is older
+    /// than that.
     pub async fn changed(&mut self) {
         while !self.next_event().await {
             if !self.inject_new().await {

@@ -8,8 +8,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 /// Passes that write, one soon after the other, before the pause grows: changes come in groups.
 const WRITES: u32 = 3;
-/// A pass that writes counts for this long. Longer than the longest pause, so that another writer that always contradicts
-/// is never answered more often than that.
+/// A pass that writes counts for this long. Longer than the longest pause, so that another writer that always
+/// contradicts is never answered more often than that.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// Result of a pass.

@@ -11,9 +11,9 @@
 //! - Workers of a component are at most `desired + maxSurge`, or as many as before.
 //!
 //! One old revision always leaves a way on: the component that limits the target revision has no more old workers than
-//! `desired − maxUnavailable − new`, so there is room for another new one. Several old revisions can leave fragments: of three
-//! workers two revisions that serve one half hold two each. Only where such fragments leave no other way on may a step
-//! lose less than one worker of a component for each old revision but one.
+//! `desired − maxUnavailable − new`, so there is room for another new one. Several old revisions can leave fragments:
+//! of three workers two revisions that serve one half hold two each. Only where such fragments leave no other way on
+//! may a step lose less than one worker of a component for each old revision but one.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rendering::RolloutStrategy;
