@@ -11,11 +11,11 @@ use sha2::{Digest, Sha256};
 /// Longest DNS label: names of Services, and what label values may hold.
 pub const LABEL_MAX: usize = 63;
 
-/// A worker generation's suffix: opaque, eight hexadecimal digits, or `legacy` for workers older than generations.
+/// Suffix of a worker revision: opaque, eight hexadecimal digits, or `legacy` for workers older than revisions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GenerationSuffix(String);
+pub struct RevisionSuffix(String);
 
-impl GenerationSuffix {
+impl RevisionSuffix {
     /// The suffix for a fingerprint; `attempt` above 0 picks another one when the first is taken.
     pub fn of(fingerprint: &str, attempt: u32) -> Self {
         let mut digest = Sha256::new();
@@ -37,19 +37,19 @@ impl GenerationSuffix {
     }
 }
 
-impl fmt::Display for GenerationSuffix {
+impl fmt::Display for RevisionSuffix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
 /// Name of a DynamoComponentDeployment and of its Deployment: `<graph>-<component>`, for workers with the
-/// generation's suffix.
+/// suffix of the revision.
 ///
 /// The Service of the component has the same name, hence the limit of 63 characters.
-pub fn component_deployment(graph: &str, component: &str, generation: Option<&GenerationSuffix>) -> String {
+pub fn component_deployment(graph: &str, component: &str, revision: Option<&RevisionSuffix>) -> String {
     let base = format!("{graph}-{}", component.to_lowercase());
-    match generation {
+    match revision {
         None => bounded(&base, LABEL_MAX),
         Some(suffix) => {
             let room = LABEL_MAX.saturating_sub(suffix.as_str().len() + 1);
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn names_that_fit_are_the_references() {
-        let suffix = GenerationSuffix::from_label("a7137ff9");
+        let suffix = RevisionSuffix::from_label("a7137ff9");
         assert_eq!(component_deployment("vllm-agg", "Frontend", None), "vllm-agg-frontend");
         assert_eq!(
             component_deployment("vllm-agg", "VllmDecodeWorker", Some(&suffix)),
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn long_names_are_cut_and_stay_apart() {
-        let suffix = GenerationSuffix::of("x", 0);
+        let suffix = RevisionSuffix::of("x", 0);
         let graph = "g".repeat(60);
         let one = component_deployment(&graph, "DecodeWorkerNumberOne", Some(&suffix));
         let two = component_deployment(&graph, "DecodeWorkerNumberTwo", Some(&suffix));
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn another_attempt_gives_another_suffix() {
-        assert_ne!(GenerationSuffix::of("x", 0), GenerationSuffix::of("x", 1));
-        assert_eq!(GenerationSuffix::of("x", 0).as_str().len(), 8);
+        assert_ne!(RevisionSuffix::of("x", 0), RevisionSuffix::of("x", 1));
+        assert_eq!(RevisionSuffix::of("x", 0).as_str().len(), 8);
     }
 }

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use super::{
     Readiness, StartError,
-    authorization::{Authorizer, PATH, Refusal},
+    authorization::{Authorizer, Denial, PATH},
 };
 use crate::metrics::Metrics;
 
@@ -133,7 +133,7 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) -> 
     http1::Builder::new().keep_alive(false).max_buf_size(HEAD).serve_connection(TokioIo::new(stream), service).await
 }
 
-async fn show_metrics(State(served): State<Served>, headers: HeaderMap) -> Result<Response, Refusal> {
+async fn show_metrics(State(served): State<Served>, headers: HeaderMap) -> Result<Response, Denial> {
     if let Some(authorizer) = &served.authorizer {
         authorizer.authorize(&headers).await?;
     }

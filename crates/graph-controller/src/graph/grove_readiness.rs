@@ -3,7 +3,7 @@
 use api_types::{
     grove::{ON_DELETE, PodCliqueSet, PodCliqueTemplate},
     labels,
-    names::{self, GenerationSuffix},
+    names::{self, RevisionSuffix},
     v1beta1::{ComponentReplicaStatus, ComponentSpec},
 };
 use kube::ResourceExt;
@@ -74,6 +74,6 @@ pub fn child(observed: &Observed, set: &str, component: &ComponentSpec) -> Optio
 }
 
 /// The worker revision of a clique.
-pub fn revision_of(clique: &PodCliqueTemplate) -> Option<GenerationSuffix> {
-    clique.labels.get(labels::WORKER_HASH).filter(|value| !value.is_empty()).map(GenerationSuffix::from_label)
+pub fn revision_of(clique: &PodCliqueTemplate) -> Option<RevisionSuffix> {
+    clique.labels.get(labels::WORKER_HASH).filter(|value| !value.is_empty()).map(RevisionSuffix::from_label)
 }

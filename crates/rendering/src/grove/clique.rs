@@ -62,7 +62,7 @@ pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponen
     }
 }
 
-/// Pods of all generations have one selector: on Grove a generation replaces the other within the same clique.
+/// Pods of all revisions have one selector: on Grove a revision replaces the other within the same clique.
 fn clique_labels(
     graph: &GroveGraph<'_>,
     input: &RenderInput<'_>,

@@ -48,7 +48,7 @@ struct Inner {
 
 /// Why a client gets no metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum Denial {
     /// It has shown no token, or none that is valid.
     Unauthenticated,
     /// Its user has no right to read metrics.
@@ -67,16 +67,16 @@ impl Authorizer {
     }
 
     /// Whether the client that sent these headers may read metrics.
-    pub(super) async fn authorize(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let token = bearer(headers).ok_or(Refusal::Unauthenticated)?;
+    pub(super) async fn authorize(&self, headers: &HeaderMap) -> Result<(), Denial> {
+        let token = bearer(headers).ok_or(Denial::Unauthenticated)?;
         let fingerprint: Fingerprint = Sha256::digest(token).into();
         let lane = match self.answers().look_up(&fingerprint, Instant::now()) {
             Known::Answer(answer) => return answer.verdict(),
-            Known::TooMany => return Err(Refusal::TooMany),
+            Known::TooMany => return Err(Denial::TooMany),
             Known::Review(Lane::Returning) => &self.0.returning,
             Known::Review(Lane::New) => &self.0.new,
         };
-        let _slot = lane.try_acquire().map_err(|_| Refusal::TooMany)?;
+        let _slot = lane.try_acquire().map_err(|_| Denial::TooMany)?;
         let outcome = timeout(REVIEW, review(&self.0.client, token)).await;
         let problem = match outcome {
             Ok(Ok(answer)) => {
@@ -92,7 +92,7 @@ impl Authorizer {
         if !self.0.failing.swap(true, Ordering::Relaxed) {
             warn!(error = problem, "failed to review the token of a metrics client");
         }
-        Err(Refusal::Unavailable)
+        Err(Denial::Unavailable)
     }
 
     fn answers(&self) -> MutexGuard<'_, Answers> {
@@ -137,16 +137,16 @@ fn reads_metrics(user: UserInfo) -> SubjectAccessReviewSpec {
 }
 
 impl Answer {
-    fn verdict(self) -> Result<(), Refusal> {
+    fn verdict(self) -> Result<(), Denial> {
         match self {
             Self::Allowed => Ok(()),
-            Self::Unauthenticated => Err(Refusal::Unauthenticated),
-            Self::Forbidden => Err(Refusal::Forbidden),
+            Self::Unauthenticated => Err(Denial::Unauthenticated),
+            Self::Forbidden => Err(Denial::Forbidden),
         }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for Denial {
     fn into_response(self) -> Response {
         let (status, text) = match self {
             Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "metrics need a valid bearer token"),

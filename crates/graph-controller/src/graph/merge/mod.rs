@@ -10,7 +10,7 @@ use api_types::{
     annotations,
     conversion::preserved::PreservedComponent,
     labels, names,
-    names::GenerationSuffix,
+    names::RevisionSuffix,
     v1beta1::{
         BackendFramework, ComponentExperimental, ComponentSpec, ComponentType, DynamoComponentDeployment,
         DynamoComponentDeploymentSpec, DynamoGraphDeployment, KvTransferPolicy, MAIN_CONTAINER,
@@ -32,7 +32,7 @@ type StringMap = BTreeMap<String, String>;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Placement<'a> {
     /// Its worker revision; none for other components and for workers older than revisions.
-    pub revision: Option<&'a GenerationSuffix>,
+    pub revision: Option<&'a RevisionSuffix>,
     /// Fingerprint of that revision, an annotation of the object.
     pub fingerprint: Option<&'a str>,
     /// Desired replicas; during a rollout they differ from the spec of the graph.
@@ -136,7 +136,7 @@ fn kv_transfer_policy<'a>(graph: &'a ValidGraph<'_>, component: &ComponentSpec) 
 fn fixed_labels(
     graph: &ValidGraph<'_>,
     component: &ComponentSpec,
-    revision: Option<&GenerationSuffix>,
+    revision: Option<&RevisionSuffix>,
 ) -> BTreeMap<&'static str, String> {
     let dynamo_namespace = names::dynamo_namespace(&graph.namespace, &graph.name, component.global_dynamo_namespace);
     let mut fixed = BTreeMap::from([

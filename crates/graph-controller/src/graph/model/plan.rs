@@ -3,7 +3,7 @@
 use api_types::{
     external::{DestinationRule, InferencePool, VirtualService},
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
-    names::GenerationSuffix,
+    names::RevisionSuffix,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
     v1beta1::{
         CheckpointStatus, DynamoComponentDeployment, DynamoGraphDeploymentScalingAdapter as Adapter, RestartStatus,
@@ -63,7 +63,7 @@ pub struct Removal {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
     /// The revision that the spec asks for, if the graph has workers and revisions.
-    pub target: Option<GenerationSuffix>,
+    pub target: Option<RevisionSuffix>,
     /// Names of the live workers of other revisions, oldest first.
     pub old: Vec<String>,
     /// Worker components of which only the target revision serves.

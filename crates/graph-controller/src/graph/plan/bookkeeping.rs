@@ -39,7 +39,7 @@ pub fn bookkeeping(graph: &DynamoGraphDeployment, provider: WorkloadProvider, ro
 
 #[cfg(test)]
 mod tests {
-    use api_types::names::GenerationSuffix;
+    use api_types::names::RevisionSuffix;
     use serde_json::{Value, json};
 
     use super::*;
@@ -49,7 +49,7 @@ mod tests {
         annotations[WORKLOAD_PROVIDER] = json!("component");
         let graph = graph_with(|g| g["metadata"]["annotations"] = annotations);
         let rollout = Rollout {
-            target: target.map(GenerationSuffix::from_label),
+            target: target.map(RevisionSuffix::from_label),
             old: old.iter().map(|name| (*name).to_owned()).collect(),
             ..Rollout::default()
         };

@@ -1,7 +1,7 @@
 //! The workers of a graph: which revision is the target, how many replicas each has, which are done with.
 
 use api_types::{
-    names::GenerationSuffix,
+    names::RevisionSuffix,
     v1beta1::{ComponentSpec, DynamoComponentDeployment},
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -33,7 +33,7 @@ impl<'a> Revision<'a> {
 
 /// All revisions but the target, oldest first.
 fn revisions<'a>(old: &[&'a DynamoComponentDeployment]) -> Vec<Revision<'a>> {
-    let mut revisions: Vec<(Option<GenerationSuffix>, Revision<'a>)> = Vec::new();
+    let mut revisions: Vec<(Option<RevisionSuffix>, Revision<'a>)> = Vec::new();
     // The objects are sorted by age, so a revision is as old as its first.
     for d in old.iter().copied() {
         let suffix = revision::suffix_of(d);

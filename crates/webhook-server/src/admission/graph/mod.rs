@@ -11,7 +11,7 @@ mod update;
 
 pub(super) use alpha::{component as alpha_component, graph as alpha_graph};
 use api_types::{
-    names::{GenerationSuffix, component_deployment},
+    names::{RevisionSuffix, component_deployment},
     v1beta1::{BackendFramework, EngineMode},
 };
 pub(super) use update::{check_update, framework as framework_update};
@@ -94,9 +94,9 @@ pub(super) fn warn(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: 
 
 /// A component whose LeaderWorkerSet needs names that are too long is stalled while the others start.
 fn long_names(graph: &Graph<'_>, component: &Component<'_>, out: &mut Findings) {
-    // The suffixes of worker generations are equally long.
-    let generation = component.is_worker().then(|| GenerationSuffix::of("", 0));
-    let name = component_deployment(graph.name(), component.name(), generation.as_ref());
+    // The suffixes of worker revisions are equally long.
+    let revision = component.is_worker().then(|| RevisionSuffix::of("", 0));
+    let name = component_deployment(graph.name(), component.name(), revision.as_ref());
     let Some((longest, excess)) = rendering::excess_of_names(&name, component.replicas()) else { return };
     out.warn(format!(
         "{}: with LeaderWorkerSet the component needs StatefulSets such as {longest}, whose names are too long for their pods to \

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use api_types::{
     LEGACY_FINALIZER, annotations, conditions, labels, names,
-    names::GenerationSuffix,
+    names::RevisionSuffix,
     v1alpha1::{
         CheckpointJobSpec, CheckpointPhase, DynamoCheckpoint, DynamoCheckpointSpec, EngineMode, GpuMemoryService,
     },
@@ -50,7 +50,7 @@ pub fn held(live: Option<i32>, desired: i32) -> i32 {
 pub fn checkpoints(
     graph: &ValidGraph<'_>,
     observed: &Observed,
-    revision: Option<&GenerationSuffix>,
+    revision: Option<&RevisionSuffix>,
     origin_version: &str,
 ) -> Vec<ComponentCheckpoint> {
     if graph.settings.snapshots.is_none() {
@@ -84,7 +84,7 @@ fn of_component(
     graph: &ValidGraph<'_>,
     observed: &Observed,
     author: &ComponentSpec,
-    revision: Option<&GenerationSuffix>,
+    revision: Option<&RevisionSuffix>,
     origin_version: &str,
 ) -> Option<ComponentCheckpoint> {
     let placement = Placement { origin_version, ..Placement::default() };
@@ -176,7 +176,7 @@ fn existing<'a>(
     graph: &ValidGraph<'_>,
     observed: &'a Observed,
     author: &ComponentSpec,
-    revision: Option<&GenerationSuffix>,
+    revision: Option<&RevisionSuffix>,
 ) -> Option<&'a DynamoCheckpoint> {
     let object = names::component_deployment(&graph.name, &author.name, revision);
     let live = observed.present().find(|d| d.name_any() == object);
@@ -188,7 +188,7 @@ fn existing<'a>(
         is_automatic(found)
             && (observed.is_owner(*found) || free)
             && labelled(labels::COMPONENT) == Some(author.name.as_str())
-            && labelled(labels::WORKER_HASH) == revision.map(GenerationSuffix::as_str)
+            && labelled(labels::WORKER_HASH) == revision.map(RevisionSuffix::as_str)
     };
     let of_name = |name: &str| observed.checkpoints.named(name).filter(ours);
     let left = |found: &&DynamoCheckpoint| {
@@ -216,10 +216,10 @@ fn new_id(
     graph: &ValidGraph<'_>,
     observed: &Observed,
     author: &ComponentSpec,
-    revision: Option<&GenerationSuffix>,
+    revision: Option<&RevisionSuffix>,
 ) -> String {
     let uid = observed.graph.uid().unwrap_or_default();
-    graph_checkpoint_id(&graph.namespace, &graph.name, &uid, &author.name, revision.map(GenerationSuffix::as_str))
+    graph_checkpoint_id(&graph.namespace, &graph.name, &uid, &author.name, revision.map(RevisionSuffix::as_str))
 }
 
 /// A checkpoint that the graph makes.
@@ -229,7 +229,7 @@ struct Made<'a> {
     author: &'a ComponentSpec,
     running: &'a ValidatedComponent<'a>,
     usage: CheckpointUse<'a>,
-    revision: Option<&'a GenerationSuffix>,
+    revision: Option<&'a RevisionSuffix>,
     id: &'a str,
     name: &'a str,
     live: Option<&'a DynamoCheckpoint>,

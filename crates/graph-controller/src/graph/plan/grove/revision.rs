@@ -3,7 +3,7 @@
 //! All workers of a graph change revision together. Here there is only one revision at a time: Grove replaces the pods
 //! of the last one by those of the next, within the same cliques.
 
-use api_types::{annotations, grove::PodCliqueSet, names::GenerationSuffix};
+use api_types::{annotations, grove::PodCliqueSet, names::RevisionSuffix};
 use kube::ResourceExt;
 
 use super::{super::revision, live, render, restart_states};
@@ -16,7 +16,7 @@ use crate::graph::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroveTarget {
     /// Its suffix; `None` if the graph has no workers, or workers older than revisions.
-    pub suffix: Option<GenerationSuffix>,
+    pub suffix: Option<RevisionSuffix>,
     /// Its fingerprint.
     pub fingerprint: String,
     /// The user has changed nothing about the workers since they were made.
@@ -35,7 +35,7 @@ pub fn target(graph: &ValidGraph<'_>, observed: &Observed) -> GroveTarget {
     if graph.workers().next().is_none() {
         return new(None);
     }
-    let Some(set) = observed.grove.set() else { return new(Some(GenerationSuffix::of(&fingerprint, 0))) };
+    let Some(set) = observed.grove.set() else { return new(Some(RevisionSuffix::of(&fingerprint, 0))) };
     let suffix = suffix_of(graph, set);
     let same = GroveTarget { suffix: suffix.clone(), unchanged: true, ..new(None) };
     let stays = match set.annotations().get(annotations::GENERATION_FINGERPRINT) {
@@ -46,7 +46,7 @@ pub fn target(graph: &ValidGraph<'_>, observed: &Observed) -> GroveTarget {
     if stays {
         return same;
     }
-    let mut free = (0..).map(|attempt| GenerationSuffix::of(&fingerprint, attempt));
+    let mut free = (0..).map(|attempt| RevisionSuffix::of(&fingerprint, attempt));
     new(free.find(|free| Some(free) != suffix.as_ref()))
 }
 
@@ -58,7 +58,7 @@ fn is_as_reported(observed: &Observed) -> bool {
 }
 
 /// The revision of the live workers; `None` if they are older than revisions, or of several.
-pub fn suffix_of(graph: &ValidGraph<'_>, set: &PodCliqueSet) -> Option<GenerationSuffix> {
+pub fn suffix_of(graph: &ValidGraph<'_>, set: &PodCliqueSet) -> Option<RevisionSuffix> {
     let mut suffixes = graph.workers().map(|worker| live::clique_of(set, &worker.name).and_then(revision_of));
     let first = suffixes.next()??;
     suffixes.all(|suffix| suffix.as_ref() == Some(&first)).then_some(first)

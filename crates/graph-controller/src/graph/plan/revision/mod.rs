@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use api_types::{
     annotations, labels,
-    names::GenerationSuffix,
+    names::RevisionSuffix,
     v1beta1::{CheckpointDeletionPolicy, ComponentSpec, DynamoComponentDeployment},
 };
 use controller_kit::apply::includes;
@@ -31,14 +31,14 @@ const PLACEHOLDER: &str = "generation";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its suffix; `None` is a revision older than suffixes.
-    pub suffix: Option<GenerationSuffix>,
+    pub suffix: Option<RevisionSuffix>,
     /// Its fingerprint.
     pub fingerprint: String,
 }
 
 /// Suffix of the revision that a live worker belongs to; `None` for workers older than revisions.
-pub fn suffix_of(live: &DynamoComponentDeployment) -> Option<GenerationSuffix> {
-    live.labels().get(labels::WORKER_HASH).filter(|v| *v != labels::LEGACY_GENERATION).map(GenerationSuffix::from_label)
+pub fn suffix_of(live: &DynamoComponentDeployment) -> Option<RevisionSuffix> {
+    live.labels().get(labels::WORKER_HASH).filter(|v| *v != labels::LEGACY_GENERATION).map(RevisionSuffix::from_label)
 }
 
 /// Finds the target revision among the live workers, or names a new one.
@@ -49,7 +49,7 @@ pub fn suffix_of(live: &DynamoComponentDeployment) -> Option<GenerationSuffix> {
 /// 3. Else a new one, whose suffix follows from the fingerprint and is nobody else's.
 pub fn target(graph: &ValidGraph<'_>, workers: &[&DynamoComponentDeployment]) -> Target {
     let fingerprint = fingerprint(graph);
-    let mut revisions: BTreeMap<Option<GenerationSuffix>, Vec<&DynamoComponentDeployment>> = BTreeMap::new();
+    let mut revisions: BTreeMap<Option<RevisionSuffix>, Vec<&DynamoComponentDeployment>> = BTreeMap::new();
     for worker in workers {
         revisions.entry(suffix_of(worker)).or_default().push(worker);
     }
@@ -58,7 +58,7 @@ pub fn target(graph: &ValidGraph<'_>, workers: &[&DynamoComponentDeployment]) ->
     if let Some((suffix, _)) = known.or_else(same) {
         return Target { suffix: suffix.clone(), fingerprint };
     }
-    let free = (0..).map(|attempt| GenerationSuffix::of(&fingerprint, attempt));
+    let free = (0..).map(|attempt| RevisionSuffix::of(&fingerprint, attempt));
     let suffix = free.into_iter().find(|s| !revisions.contains_key(&Some(s.clone())));
     Target { suffix, fingerprint }
 }
@@ -74,7 +74,7 @@ pub fn is_current_recipe(fingerprint: &str) -> bool {
 
 /// Digest of everything that makes worker pods what they are.
 pub fn fingerprint(graph: &ValidGraph<'_>) -> String {
-    let placeholder = GenerationSuffix::from_label(PLACEHOLDER);
+    let placeholder = RevisionSuffix::from_label(PLACEHOLDER);
     let content: BTreeMap<&str, Value> =
         graph.workers().map(|c| (c.name.as_str(), identity(&wanted(graph, c, Some(&placeholder))))).collect();
     format!("{RECIPE}:{}", controller_kit::apply::fingerprint(&json!(content)))
@@ -83,7 +83,7 @@ pub fn fingerprint(graph: &ValidGraph<'_>) -> String {
 fn wanted(
     graph: &ValidGraph<'_>,
     component: &ComponentSpec,
-    revision: Option<&GenerationSuffix>,
+    revision: Option<&RevisionSuffix>,
 ) -> DynamoComponentDeployment {
     component_deployment(graph, component, Placement { revision, ..Placement::default() })
 }
@@ -93,7 +93,7 @@ fn wanted(
 fn wanted_like(
     graph: &ValidGraph<'_>,
     component: &ComponentSpec,
-    revision: Option<&GenerationSuffix>,
+    revision: Option<&RevisionSuffix>,
     member: &DynamoComponentDeployment,
 ) -> DynamoComponentDeployment {
     let reference = |component: &ComponentSpec| -> Option<String> {
@@ -132,7 +132,7 @@ fn identity(object: &DynamoComponentDeployment) -> Value {
 }
 
 /// Whether every member of a live revision of another origin holds exactly what the spec asks for.
-fn holds(graph: &ValidGraph<'_>, suffix: Option<&GenerationSuffix>, members: &[&DynamoComponentDeployment]) -> bool {
+fn holds(graph: &ValidGraph<'_>, suffix: Option<&RevisionSuffix>, members: &[&DynamoComponentDeployment]) -> bool {
     let current = |m: &&DynamoComponentDeployment| fingerprint_in(m).is_some_and(|f| is_current_recipe(f));
     if members.iter().any(current) {
         return false;

@@ -36,7 +36,7 @@ fn foreign_worker(graph: &DynamoGraphDeployment, suffix: &str) -> DynamoComponen
 #[test]
 fn a_fresh_graph_gets_the_suffix_of_its_fingerprint() {
     let got = target_of(&graph(), &[]);
-    assert_eq!(got.suffix, Some(GenerationSuffix::of(&got.fingerprint, 0)));
+    assert_eq!(got.suffix, Some(RevisionSuffix::of(&got.fingerprint, 0)));
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn a_known_fingerprint_keeps_its_suffix_even_if_contents_drifted() {
 #[test]
 fn a_generation_of_another_operator_is_adopted_if_it_holds_what_is_wanted() {
     let foreign = foreign_worker(&graph(), "a7137ff9");
-    assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(GenerationSuffix::from_label("a7137ff9")));
+    assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(RevisionSuffix::from_label("a7137ff9")));
     let edited = graph_with(|g| set_image(g, "1.6.0"));
-    assert_ne!(target_of(&edited, &[&foreign]).suffix, Some(GenerationSuffix::from_label("a7137ff9")));
+    assert_ne!(target_of(&edited, &[&foreign]).suffix, Some(RevisionSuffix::from_label("a7137ff9")));
 }
 
 #[test]
@@ -139,14 +139,14 @@ fn a_suffix_that_is_taken_by_another_generation_is_not_used_again() {
     let other = graph_with(|g| set_image(g, "0.9.0"));
     let squatter = foreign_worker(&other, desired.as_str());
     let got = target_of(&graph(), &[&squatter]);
-    assert_eq!(got.suffix, Some(GenerationSuffix::of(&got.fingerprint, 1)));
+    assert_eq!(got.suffix, Some(RevisionSuffix::of(&got.fingerprint, 1)));
 }
 
 #[test]
 fn a_label_that_others_put_on_the_object_is_no_other_generation() {
     let mut foreign = foreign_worker(&graph(), "a7137ff9");
     foreign.metadata.labels.get_or_insert_default().insert("cost-center".to_owned(), "7".to_owned());
-    assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(GenerationSuffix::from_label("a7137ff9")));
+    assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(RevisionSuffix::from_label("a7137ff9")));
 }
 
 /// Older versions of the upstream operator left the engine open. What is stored stays, as its admission demands:
@@ -163,7 +163,7 @@ fn an_adopted_component_keeps_the_engine_that_it_was_stored_with() {
             d.spec.backend_framework = stored;
         }
         let adopted = plan(&valid(&graph), &observed(&graph, vec![frontend, worker.clone()]));
-        assert_eq!(adopted.rollout.target, Some(GenerationSuffix::from_label("a7137ff9")), "{stored:?}");
+        assert_eq!(adopted.rollout.target, Some(RevisionSuffix::from_label("a7137ff9")), "{stored:?}");
         assert_eq!((adopted.old.len(), adopted.delete.len(), adopted.components.len()), (0, 0, 2), "{stored:?}");
         for desired in &adopted.components {
             assert_eq!(desired.spec.backend_framework, stored, "{}", desired.name_any());

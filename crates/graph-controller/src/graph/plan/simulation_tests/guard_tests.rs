@@ -1,6 +1,6 @@
 //! What the simulation may not lose with any write.
 
-use api_types::names::GenerationSuffix;
+use api_types::names::RevisionSuffix;
 
 use super::*;
 
@@ -15,7 +15,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn of(system: &System, target: Option<&GenerationSuffix>) -> Self {
+    pub(super) fn of(system: &System, target: Option<&RevisionSuffix>) -> Self {
         let (graph, each) = system.floors();
         let (capacity, waste) = system.capacity(target);
         let each =
@@ -27,7 +27,7 @@ impl Guard {
         Self { capacity: capacity.min(graph) - waste, each: each.collect(), ceilings: ceilings.collect() }
     }
 
-    pub(super) fn check(&self, system: &System, target: Option<&GenerationSuffix>) {
+    pub(super) fn check(&self, system: &System, target: Option<&RevisionSuffix>) {
         let (capacity, _) = system.capacity(target);
         assert!(capacity >= self.capacity, "the graph serves {capacity} of {WHOLE}, and must {}", self.capacity);
         for (desired, floor) in system.desired.iter().zip(&self.each) {
@@ -43,20 +43,20 @@ impl Guard {
 
 impl System {
     /// Serving workers of a component, by revision. A revision without the component has none.
-    pub(super) fn serving(&self, name: &str) -> BTreeMap<Option<GenerationSuffix>, i32> {
+    pub(super) fn serving(&self, name: &str) -> BTreeMap<Option<RevisionSuffix>, i32> {
         let of_component = self.components.iter().filter(|d| d.spec.component.name == name);
         of_component.map(|d| (revision::suffix_of(d), serving(d))).collect()
     }
 
     /// What all revisions can serve together, and how much of it may be lost to fragments: each old revision but one
     /// may waste less than one worker of a component.
-    fn capacity(&self, target: Option<&GenerationSuffix>) -> (i32, i32) {
+    fn capacity(&self, target: Option<&RevisionSuffix>) -> (i32, i32) {
         let counted: Vec<_> = self.desired.iter().filter(|desired| desired.replicas > 0).collect();
         let by_component: Vec<_> = counted.iter().map(|desired| (desired, self.serving(desired.name))).collect();
         let revisions: BTreeSet<_> = by_component.iter().flat_map(|(_, serving)| serving.keys().cloned()).collect();
-        let share = |revision: &Option<GenerationSuffix>| {
+        let share = |revision: &Option<RevisionSuffix>| {
             let is_target = revision.as_ref() == target;
-            let has_it = |serving: &BTreeMap<Option<GenerationSuffix>, i32>| {
+            let has_it = |serving: &BTreeMap<Option<RevisionSuffix>, i32>| {
                 is_target || serving.keys().any(|r| r.as_ref() != target)
             };
             let parts = by_component.iter().filter(|(_, serving)| has_it(serving)).map(|(desired, serving)| {
@@ -88,6 +88,6 @@ impl System {
     }
 }
 
-pub(super) fn total(serving: &BTreeMap<Option<GenerationSuffix>, i32>) -> i32 {
+pub(super) fn total(serving: &BTreeMap<Option<RevisionSuffix>, i32>) -> i32 {
     serving.values().sum()
 }
