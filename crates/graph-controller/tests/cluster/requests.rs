@@ -9,14 +9,14 @@ use controller_kit::{
     controller::reconcile,
     events::EventSink,
     metrics::Metrics,
-    store::{Packed, Store},
+    store::{CacheView, Packed, Store},
 };
 use graph_controller::{
     NAME,
     relay::apply::{HandOver, HandOverError, Recipient},
     request::{
-        Reconciler,
-        model::Search,
+        Reconciler, apply as apply_plan,
+        model::{self, Observed, Plan, Search},
         observe::{Caches, Observer, gpus::Gpus},
         settings::Settings,
     },
@@ -246,23 +246,53 @@ async fn a_request_goes_its_way_under_the_definitions_of_the_go_operator() {
     assert_eq!(bed.writes_of("DynamoGraphDeploymentRequest"), writes);
 }
 
-/// Looks at the request once, as where the whole cluster is served: profilers have an account that is bound to this
-/// ClusterRole.
-async fn look_once(bed: &Bed, client: Client, role: &str) {
-    let caches = Caches {
+fn empty_caches() -> Caches {
+    Caches {
         requests: Store::new(),
         graphs: Store::new(),
         jobs: Store::new(),
         config_maps: Store::new(),
         accounts: Store::new(),
         bindings: Store::new(),
-    };
+    }
+}
+
+/// Looks at the request once, as where the whole cluster is served: profilers have an account that is bound to this
+/// ClusterRole.
+async fn look_once(bed: &Bed, client: Client, role: &str) {
+    let caches = empty_caches();
     let settings = Arc::new(Settings { profiling_role: Some(role.to_owned()), ..Settings::default() });
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
     let observer = Observer::new(client.clone(), applier.clone(), caches, settings);
     let reconciler = Reconciler { observer, applier, events: EventSink::new(client, NAME) };
     let request = serde_json::to_value(bed.api::<Request>().get("chat").await.unwrap()).unwrap();
     reconcile(&reconciler, &Packed::from_value(request).unwrap()).await.unwrap();
+}
+
+/// ConfigMaps are written for the graph by the applier of requests, which no event of the graph reaches.
+#[tokio::test]
+async fn a_hand_over_leaves_nothing_in_memory_for_the_graph() {
+    let bed = Bed::without_controller("handed", false).await;
+    let maps = bed.api::<ConfigMap>();
+    let map = json!({ "metadata": { "name": "chat-data", "labels": { "dgdr.nvidia.com/name": "chat" } }, "data": { "a": "b" } });
+    let map = maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
+    let graph: DynamoGraphDeployment = serde_json::from_value(graph("chat", |_| ())).unwrap();
+    let graph = bed.api().create(&PostParams::default(), &graph).await.unwrap();
+    let request = apply(&bed, |_| ()).await;
+
+    let caches = empty_caches();
+    let seen: Vec<Arc<dyn CacheView>> = vec![Arc::new(caches.config_maps.clone())];
+    let applier = Applier::new(bed.client_of_controller(), NAME, Metrics::new(), seen);
+    let spec = json!(request.spec);
+    let observed = Observed::of(request, spec, Arc::default());
+    let uid = graph.uid().unwrap();
+    let hand_over = model::HandOver { graph: Box::new(graph), config_maps: vec![map] };
+    let plan = Plan { hand_over: Some(hand_over), ..Plan::default() };
+    apply_plan::apply(&applier, &caches, &observed, plan).await.unwrap();
+
+    let owners = maps.get("chat-data").await.unwrap().metadata.owner_references.unwrap_or_default();
+    assert_eq!(owners.iter().map(|owner| &owner.uid).collect::<Vec<_>>(), [&uid]);
+    assert_eq!(applier.stale(&uid), None, "no write is remembered for the graph");
 }
 
 fn is_stalled(phase: RequestPhase, reason: &str, words: &str) -> impl Fn(&Request) -> bool {

@@ -319,6 +319,21 @@ fn metadata_alone_may_always_change() {
 }
 
 #[test]
+fn metadata_is_refused_for_an_annotation_that_becomes_invalid_and_not_for_one_that_was() {
+    let annotate = |value: &str| {
+        edited(&graph(), |g| {
+            g["metadata"]["annotations"]["nvidia.com/dynamo-kube-discovery-mode"] = json!(value);
+            g["spec"]["components"][1]["minAvailable"] = json!(1);
+        })
+    };
+    let (valid, invalid) = (annotate("pod"), annotate("node"));
+    let at = ["NotSupported metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]"];
+    assert_eq!(mistakes(&update(&valid, &invalid, &facts())), at);
+    let labelled = edited(&invalid, |g| g["metadata"]["labels"] = json!({ "team": "a" }));
+    assert_eq!(mistakes(&update(&invalid, &labelled, &facts())), Vec::<String>::new());
+}
+
+#[test]
 fn what_is_being_deleted_is_left_alone() {
     let deleting = |object: &Value| {
         edited(object, |o| {
