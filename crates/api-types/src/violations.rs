@@ -1,15 +1,161 @@
-//! Texts of violations of rules that are both in the schema (`schema::checks`), where the API server checks them, and
-//! in admission. Each text is here once, so that a user reads the same from both.
+//! Mistakes in the specs of users' objects, and the texts of those that more than one program reports: the API server by
+//! its schema (`schema::checks`), the webhook server and the controllers. Each text is here once, so that a user reads
+//! the same from all.
 //!
 //! A text says what is wrong with the value and what to do about it. The field and the value precede it.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
+
+use serde_json::Value;
 
 use crate::{
     labels,
     names::{self, GROVE_COMBINED_MAX},
     v1alpha1::ModelSource,
 };
+
+/// A mistake in the spec of a user's object. Only the user can mend it.
+///
+/// The path is a text, or whatever a rule finds its place by before it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation<P = String> {
+    /// The field within the object, such as `spec.components[0].replicas`.
+    pub path: P,
+    /// Kind of the violation.
+    pub reason: Reason,
+    /// The value at fault; null if there is none to show.
+    pub value: Value,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it; empty if the message says it.
+    pub remedy: String,
+}
+
+/// Kinds of violations, by the names of the API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The field must be set.
+    Required,
+    /// The field has a value that is not possible.
+    Invalid,
+    /// The field must not be set, or not by this user.
+    Forbidden,
+    /// The field has a value that another one has.
+    Duplicate,
+    /// The field has a value that is none of those supported.
+    NotSupported,
+    /// The field is longer than it may be.
+    TooLong,
+}
+
+impl Reason {
+    /// The word in a `Status`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::TooLong => "FieldValueTooLong",
+        }
+    }
+}
+
+impl<P> Violation<P> {
+    /// A field that must be set.
+    pub fn required(path: impl Into<P>, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(path, Reason::Required, Value::Null, message, remedy)
+    }
+
+    /// A value that is not possible.
+    pub fn invalid(
+        path: impl Into<P>,
+        value: impl Into<Value>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self::new(path, Reason::Invalid, value, message, remedy)
+    }
+
+    /// A field that must not be set.
+    pub fn forbidden(path: impl Into<P>, message: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::new(path, Reason::Forbidden, Value::Null, message, remedy)
+    }
+
+    /// A violation of any reason, whose text is one of this module: message and remedy with a semicolon between them.
+    pub fn of_text(path: impl Into<P>, reason: Reason, value: impl Into<Value>, text: &str) -> Self {
+        let (message, remedy) = text.split_once("; ").unwrap_or((text, ""));
+        Self::new(path, reason, value, message, remedy)
+    }
+
+    fn new(
+        path: impl Into<P>,
+        reason: Reason,
+        value: impl Into<Value>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { path: path.into(), reason, value: value.into(), message: message.into(), remedy: remedy.into() }
+    }
+
+    /// The same violation at another path.
+    pub fn at<Q>(self, path: impl FnOnce(&P) -> Q) -> Violation<Q> {
+        let Self { path: before, reason, value, message, remedy } = self;
+        Violation { path: path(&before), reason, value, message, remedy }
+    }
+
+    /// Message and remedy.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let parts = [self.message.as_str(), self.remedy.as_str()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The violation without its path, as the API server shows its own: `Required value: …`.
+    #[must_use]
+    pub fn cause(&self) -> String {
+        let (value, text) = (&self.value, self.text());
+        let head = match self.reason {
+            Reason::Required => "Required value".to_owned(),
+            Reason::Invalid => format!("Invalid value: {value}"),
+            Reason::Forbidden => "Forbidden".to_owned(),
+            Reason::Duplicate => format!("Duplicate value: {value}"),
+            Reason::NotSupported => format!("Unsupported value: {value}"),
+            Reason::TooLong => "Too long".to_owned(),
+        };
+        if text.is_empty() { head } else { format!("{head}: {text}") }
+    }
+}
+
+impl<P: Display> Violation<P> {
+    /// The violation as the API server shows its own: `spec.a: Required value: …`.
+    #[must_use]
+    pub fn in_status(&self) -> String {
+        format!("{}: {}", self.path, self.cause())
+    }
+}
+
+/// As conditions show it.
+impl<P: Display> Display for Violation<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}: {}", self.path, shown(&self.value), self.text())
+    }
+}
+
+/// The value on one line of bearable length.
+fn shown(value: &Value) -> String {
+    const MAX_CHARS: usize = 80;
+    let text = match value {
+        Value::Null => return String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let cut: String = text.chars().take(MAX_CHARS).collect();
+    let dots = if cut.len() < text.len() { "…" } else { "" };
+    if text.is_empty() { text } else { format!(" ({cut:?}{dots})") }
+}
 
 /// Text for a field that keeps the value it was created with.
 #[must_use]
@@ -145,3 +291,42 @@ pub const NODES_STAY: &str = "one node cannot become several, nor several one";
 pub const MEMORY_STAYS: &str = "GPU memory cannot begin or cease to be shared between pods";
 /// A change of failover between `IntraPod` and `InterPod`.
 pub const FAILOVER_STAYS: &str = "failover between pods cannot be switched on or off";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn violations_read_as_those_of_the_api_server() {
+        let of_text = |reason, value: &str, text| Violation::<String>::of_text("spec.a", reason, value, text);
+        for (violation, text) in [
+            (Violation::required("spec.a", "name it", ""), "spec.a: Required value: name it"),
+            (Violation::invalid("spec.a", "x", "is old", "use y"), "spec.a: Invalid value: \"x\": is old; use y"),
+            (Violation::invalid("spec.a", 3, "use 2", ""), "spec.a: Invalid value: 3: use 2"),
+            (Violation::forbidden("spec.a", "leave it", ""), "spec.a: Forbidden: leave it"),
+            (of_text(Reason::Duplicate, "x", ""), "spec.a: Duplicate value: \"x\""),
+            (
+                of_text(Reason::NotSupported, "x", &supported(&["y", "z"])),
+                "spec.a: Unsupported value: \"x\": supported values: \"y\", \"z\"",
+            ),
+            (
+                of_text(Reason::Invalid, "x", &immutable("leave it; or delete it")),
+                "spec.a: Invalid value: \"x\": field is immutable; leave it; or delete it",
+            ),
+        ] {
+            assert_eq!(violation.in_status(), text);
+        }
+    }
+
+    #[test]
+    fn conditions_show_values_on_one_bearable_line() {
+        for (value, text) in [
+            (Value::Null, "spec.a: is old; use y".to_owned()),
+            (Value::from(""), "spec.a: is old; use y".to_owned()),
+            (Value::from("a\nb"), "spec.a (\"a\\nb\"): is old; use y".to_owned()),
+            (Value::from("x".repeat(81)), format!("spec.a ({:?}…): is old; use y", "x".repeat(80))),
+        ] {
+            assert_eq!(Violation::<String>::invalid("spec.a", value, "is old", "use y").to_string(), text);
+        }
+    }
+}

@@ -39,7 +39,7 @@ impl fmt::Debug for Credentials {
 
 /// A key of the Secret that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Mistake {
+pub enum CredentialsError {
     /// One of two keys that belong together is missing.
     #[error("it has key {present} without {missing}; add it")]
     Half {
@@ -61,7 +61,7 @@ impl Credentials {
     ///
     /// # Errors
     /// If a key that is there cannot be used.
-    pub fn of_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, Mistake> {
+    pub fn of_secret(data: &BTreeMap<String, Vec<u8>>) -> Result<Self, CredentialsError> {
         let identity = pair(data, "tls.crt", "tls.key")?
             .map(|(certificate, key)| Identity { certificate: certificate.to_vec(), key: key.to_vec() });
         let trust = Trust { authorities: data.get("ca.crt").cloned(), identity, ..Trust::default() };
@@ -69,7 +69,7 @@ impl Credentials {
     }
 }
 
-fn nats_login(data: &BTreeMap<String, Vec<u8>>) -> Result<NatsLogin, Mistake> {
+fn nats_login(data: &BTreeMap<String, Vec<u8>>) -> Result<NatsLogin, CredentialsError> {
     let mut ways = Vec::new();
     if let Some((user, password)) = texts(data, "nats-username", "nats-password")? {
         ways.push(NatsLogin::Password(user, password));
@@ -80,7 +80,7 @@ fn nats_login(data: &BTreeMap<String, Vec<u8>>) -> Result<NatsLogin, Mistake> {
     ways.extend(text(data, "nats-creds")?.map(|file| NatsLogin::CredentialsFile(file + "\n")));
     match ways.len() {
         0 | 1 => Ok(ways.pop().unwrap_or_default()),
-        _ => Err(Mistake::Ambiguous),
+        _ => Err(CredentialsError::Ambiguous),
     }
 }
 
@@ -91,23 +91,28 @@ fn pair<'a>(
     data: &'a BTreeMap<String, Vec<u8>>,
     first: &'static str,
     second: &'static str,
-) -> Result<Pair<&'a [u8]>, Mistake> {
+) -> Result<Pair<&'a [u8]>, CredentialsError> {
     match (data.get(first), data.get(second)) {
         (Some(one), Some(other)) => Ok(Some((one, other))),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(Mistake::Half { present: first, missing: second }),
-        (None, Some(_)) => Err(Mistake::Half { present: second, missing: first }),
+        (Some(_), None) => Err(CredentialsError::Half { present: first, missing: second }),
+        (None, Some(_)) => Err(CredentialsError::Half { present: second, missing: first }),
     }
 }
 
-fn texts(data: &BTreeMap<String, Vec<u8>>, first: &'static str, second: &'static str) -> Result<Pair<String>, Mistake> {
+fn texts(
+    data: &BTreeMap<String, Vec<u8>>,
+    first: &'static str,
+    second: &'static str,
+) -> Result<Pair<String>, CredentialsError> {
     pair(data, first, second)?;
     Ok(text(data, first)?.zip(text(data, second)?))
 }
 
 /// Values are often written with a line break at the end, which belongs to none of them.
-fn text(data: &BTreeMap<String, Vec<u8>>, key: &'static str) -> Result<Option<String>, Mistake> {
-    let text = data.get(key).map(|value| std::str::from_utf8(value).map_err(|_| Mistake::NoText(key))).transpose()?;
+fn text(data: &BTreeMap<String, Vec<u8>>, key: &'static str) -> Result<Option<String>, CredentialsError> {
+    let text =
+        data.get(key).map(|value| std::str::from_utf8(value).map_err(|_| CredentialsError::NoText(key))).transpose()?;
     Ok(text.map(|text| text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
@@ -115,7 +120,7 @@ fn text(data: &BTreeMap<String, Vec<u8>>, key: &'static str) -> Result<Option<St
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &[u8])]) -> Result<Credentials, Mistake> {
+    fn read(pairs: &[(&str, &[u8])]) -> Result<Credentials, CredentialsError> {
         Credentials::of_secret(&pairs.iter().map(|(key, value)| ((*key).to_owned(), value.to_vec())).collect())
     }
 
@@ -133,10 +138,10 @@ mod tests {
     #[test]
     fn mistakes_name_the_key() {
         for (pairs, mistake) in [
-            (&[("tls.crt", &b"c"[..])][..], Mistake::Half { present: "tls.crt", missing: "tls.key" }),
-            (&[("nats-password", b"p")], Mistake::Half { present: "nats-password", missing: "nats-username" }),
-            (&[("nats-token", &[0xff])], Mistake::NoText("nats-token")),
-            (&[("nats-token", b"t"), ("nats-nkey", b"n")], Mistake::Ambiguous),
+            (&[("tls.crt", &b"c"[..])][..], CredentialsError::Half { present: "tls.crt", missing: "tls.key" }),
+            (&[("nats-password", b"p")], CredentialsError::Half { present: "nats-password", missing: "nats-username" }),
+            (&[("nats-token", &[0xff])], CredentialsError::NoText("nats-token")),
+            (&[("nats-token", b"t"), ("nats-nkey", b"n")], CredentialsError::Ambiguous),
         ] {
             assert_eq!(read(pairs), Err(mistake));
         }

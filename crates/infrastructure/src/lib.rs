@@ -17,7 +17,7 @@ mod etcd;
 pub mod layout;
 mod nats;
 
-pub use credentials::{Credentials, Mistake};
+pub use credentials::{Credentials, CredentialsError};
 pub use error::Error;
 pub use etcd::Etcd;
 pub use nats::Nats;

@@ -87,4 +87,3 @@ pub use readiness::{NotReady, Readiness, Workload};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
 pub use validate::{validate, validate_on};
-pub use violation::Violation;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use api_types::annotations;
+use api_types::{annotations, violations::Violation};
 use k8s_openapi::{
     api::apps::v1::{DeploymentStrategy, RollingUpdateDeployment},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use crate::violation::{Violation, Violations};
+use crate::violation::Violations;
 
 const DEFAULT_STEP: &str = "25%";
 const RECREATE: &str = "Recreate";
@@ -44,12 +44,12 @@ impl RolloutStrategy {
         let unavailable = violations.keep(step(annotations::MAX_UNAVAILABLE, value(annotations::MAX_UNAVAILABLE)));
         match (surge, unavailable) {
             (Some(max_surge), Some(max_unavailable)) if is_zero(&max_surge) && is_zero(&max_unavailable) => {
-                Err(vec![Violation {
-                    field: format!("{FIELD}[{}]", annotations::MAX_UNAVAILABLE),
-                    value: value(annotations::MAX_UNAVAILABLE).to_owned(),
-                    problem: "is zero while the surge is zero as well, so no pod could ever be replaced".to_owned(),
-                    remedy: "raise one of the two".to_owned(),
-                }])
+                Err(vec![Violation::invalid(
+                    format!("{FIELD}[{}]", annotations::MAX_UNAVAILABLE),
+                    value(annotations::MAX_UNAVAILABLE),
+                    "is zero while the surge is zero as well, so no pod could ever be replaced",
+                    "raise one of the two",
+                )])
             }
             (Some(max_surge), Some(max_unavailable)) => Ok(Self::RollingUpdate { max_surge, max_unavailable }),
             _ => Err(violations.into_inner()),
@@ -78,12 +78,12 @@ fn step(key: &str, value: &str) -> Result<IntOrString, Violation> {
     match number {
         Some(_) if digits.len() < value.len() => Ok(IntOrString::String(value.to_owned())),
         Some(count) => Ok(IntOrString::Int(count)),
-        None => Err(Violation {
-            field: format!("{FIELD}[{key}]"),
-            value: value.to_owned(),
-            problem: "is neither a count nor a percentage".to_owned(),
-            remedy: "write a whole number such as 1, or a percentage such as 25%".to_owned(),
-        }),
+        None => Err(Violation::invalid(
+            format!("{FIELD}[{key}]"),
+            value,
+            "is neither a count nor a percentage",
+            "write a whole number such as 1, or a percentage such as 25%",
+        )),
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     fn what_is_no_step_is_reported_for_each_annotation() {
         let violations = read(&[(annotations::MAX_SURGE, "-1"), (annotations::MAX_UNAVAILABLE, "a few")]).unwrap_err();
         assert_eq!(violations.len(), 2);
-        assert!(violations[0].field.ends_with("max-surge]"), "{}", violations[0]);
+        assert!(violations[0].path.ends_with("max-surge]"), "{}", violations[0]);
         assert!(read(&[(annotations::MAX_SURGE, "0"), (annotations::MAX_UNAVAILABLE, "0%")]).is_err());
         assert!(read(&[(annotations::MAX_SURGE, "+1")]).is_err());
     }

@@ -1,11 +1,12 @@
 //! `AdmissionReview`: what the API server sends and what it is answered.
 
+use api_types::violations::Violation;
 use json_patch::Patch;
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::admission::{Answer, FieldError, Request};
+use crate::admission::{Answer, Request};
 
 /// The one version that is spoken.
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -69,9 +70,9 @@ pub fn encode(request: &Request, answer: &Answer) -> Value {
             }
             warnings
         }
-        Answer::Deny { errors, warnings } => {
+        Answer::Deny { violations, warnings } => {
             response["allowed"] = json!(false);
-            response["status"] = refusal(request, errors);
+            response["status"] = rejection(request, violations);
             warnings
         }
     };
@@ -82,17 +83,15 @@ pub fn encode(request: &Request, answer: &Answer) -> Value {
 }
 
 /// The `Status` that the user is shown, in the form of the API server's own for fields that are not valid.
-fn refusal(request: &Request, errors: &[FieldError]) -> Value {
+fn rejection(request: &Request, violations: &[Violation]) -> Value {
     let kind = &request.kind;
-    let causes: Vec<_> = errors
-        .iter()
-        .map(|error| json!({ "reason": error.reason(), "message": error.message(), "field": error.path }))
-        .collect();
+    let cause = |violation: &Violation| json!({ "reason": violation.reason.as_str(), "message": violation.cause(), "field": violation.path });
+    let causes: Vec<_> = violations.iter().map(cause).collect();
     json!({
         "status": "Failure",
         "code": UNPROCESSABLE,
         "reason": "Invalid",
-        "message": message(request, errors),
+        "message": message(request, violations),
         "details": { "name": request.name, "group": kind.group, "kind": kind.kind, "causes": causes },
     })
 }
@@ -100,10 +99,10 @@ fn refusal(request: &Request, errors: &[FieldError]) -> Value {
 /// HTTP status of an object that is not valid.
 const UNPROCESSABLE: u16 = 422;
 
-fn message(request: &Request, errors: &[FieldError]) -> String {
+fn message(request: &Request, violations: &[Violation]) -> String {
     let kind = &request.kind;
     let of = if kind.group.is_empty() { kind.kind.clone() } else { format!("{}.{}", kind.kind, kind.group) };
-    let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    let texts: Vec<_> = violations.iter().map(Violation::in_status).collect();
     let list = match texts.as_slice() {
         [one] => one.clone(),
         all => format!("[{}]", all.join(", ")),
@@ -187,9 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_holds_every_error() {
-        let errors = vec![FieldError::required("spec.a", "name it"), FieldError::forbidden("spec.b", "leave it")];
-        let answer = encode(&request(), &Answer::of(errors, Vec::new()));
+    fn a_rejection_holds_every_violation() {
+        let violations =
+            vec![Violation::required("spec.a", "name it", ""), Violation::forbidden("spec.b", "leave it", "")];
+        let answer = encode(&request(), &Answer::of(violations, Vec::new()));
         let status = &answer["response"]["status"];
         assert_eq!(
             status["message"],

@@ -6,12 +6,10 @@ use api_types::{
     conversion::preserved::{PreservedComponent, archive::PreservedService},
     names,
     v1beta1::DynamoComponentDeployment,
+    violations::Violation,
 };
 use kube::{Resource, ResourceExt};
-use rendering::{
-    Violation,
-    legacy::{self, names_image, pull_with, use_image},
-};
+use rendering::legacy::{self, names_image, pull_with, use_image};
 
 use super::model::{LegacyNeeds, ObservedLegacy};
 
@@ -43,9 +41,7 @@ pub fn convert(component: &mut DynamoComponentDeployment, live: &ObservedLegacy)
                 let text = "does not exist; create it, or set create in spec.pvc";
                 needs.missing_volume = Some(format!("PersistentVolumeClaim {} {text}", claim.name));
             }
-            Err(violation) => {
-                violations.push(Violation { field: format!("spec.pvc.{}", violation.field), ..violation });
-            }
+            Err(violation) => violations.push(violation.at(|path| format!("spec.pvc.{path}"))),
         }
     }
     if violations.is_empty() {
@@ -76,7 +72,7 @@ fn set_image(
     }
     let checked = [legacy::check_told(component, "component"), legacy::configure(component, &[])];
     let found = checked.into_iter().filter_map(Result::err);
-    violations.extend(found.map(|wrong| Violation { field: format!("spec.{}", wrong.field), ..wrong }));
+    violations.extend(found.map(|violation| violation.at(|path| format!("spec.{path}"))));
 }
 
 #[cfg(test)]

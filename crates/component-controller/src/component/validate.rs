@@ -1,8 +1,8 @@
 //! Validates a component. Returns all violations in one message.
 
-use api_types::{conditions::component as reason, v1beta1::DynamoComponentDeployment};
+use api_types::{conditions::component as reason, v1beta1::DynamoComponentDeployment, violations::Violation};
 use rendering::{
-    LeaderWorkerSet, ValidatedComponent, Violation,
+    LeaderWorkerSet, ValidatedComponent,
     checkpoint::{Start, start},
     device_claims::Claim,
     validate_leader_worker_set,

@@ -12,11 +12,12 @@ use api_types::{
         DynamoGraphDeploymentSpec, MAIN_CONTAINER,
     },
     violations,
+    violations::Violation,
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 pub use rendering::DiscoveryBackend;
-use rendering::{ValidatedComponent, Violation, WorkloadProvider, device_claims::Claim, validate_on};
+use rendering::{ValidatedComponent, WorkloadProvider, device_claims::Claim, validate_on};
 
 use crate::graph::{
     merge::{Placement, checkpoint_engine, component_deployment},
@@ -38,7 +39,7 @@ pub fn validate<'a>(
     let mut problems = Vec::new();
     // The manifest in an archive may name them.
     if graph.spec.components.is_empty() && context.awaited_image.is_none() {
-        problems.push(Violation::new("spec.components", "", "is empty", "add at least one component"));
+        problems.push(Violation::required("spec.components", "is empty", "add at least one component"));
     }
     check_names(graph, &mut problems);
     check_claims(graph, &mut problems);
@@ -111,7 +112,7 @@ fn check_claims(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
     if let Some(count) = too_many_claims(graph.annotations()) {
         let field = format!("metadata.annotations[{}].spec.pvcs", GRAPH_SAVED[0]);
         let remedy = format!("name at most {MOST_CLAIMS}, or mount claims in the pod templates");
-        problems.push(Violation::new(field, "", format!("has {count} claims"), remedy));
+        problems.push(Violation::forbidden(field, format!("has {count} claims"), remedy));
     }
 }
 
@@ -121,7 +122,7 @@ fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violat
     if let Some(topology) = policy.and_then(|policy| policy.cluster_topology_name.as_deref()) {
         let field = "spec.experimental.kvTransferPolicy.clusterTopologyName";
         let remedy = "name a node label in labelKey instead, or run the graph on Grove";
-        problems.push(Violation::new(field, topology, "needs Grove, and the graph runs as components", remedy));
+        problems.push(Violation::invalid(field, topology, "needs Grove, and the graph runs as components", remedy));
     }
 }
 
@@ -165,7 +166,7 @@ fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
     let name = graph.name_any();
     let global = graph.spec.components.iter().all(|c| c.global_dynamo_namespace);
     let refused = violations::graph_name(&graph.namespace().unwrap_or_default(), &name, global);
-    problems.extend(refused.map(|(problem, remedy)| Violation::new("metadata.name", name, problem, remedy)));
+    problems.extend(refused.map(|(problem, remedy)| Violation::invalid("metadata.name", name, problem, remedy)));
 }
 
 /// What follows from the components for the graph.
@@ -202,14 +203,13 @@ fn check_components(
                     shared.map(|gpus| rendering::render_claim_template(&namespace, &name, &component.name, gpus)),
                 );
             }
-            Err(mistakes) => problems.extend(mistakes.into_iter().map(|m| below(m, &component.name))),
+            Err(violations) => problems.extend(violations.into_iter().map(|found| below(found, &component.name))),
         }
         if component.type_ == Some(ComponentType::Epp) && component.epp_config.is_none() {
             let field = format!("spec.components[{}].eppConfig", component.name);
             let remedy = "give config, or configMapRef with a ConfigMap that holds it";
-            problems.push(Violation::new(
+            problems.push(Violation::required(
                 field,
-                "",
                 "is missing; an endpoint picker does not start without one",
                 remedy,
             ));
@@ -219,7 +219,7 @@ fn check_components(
     found.dedup();
     if let (None, [first, second, ..]) = (explicit, &found[..]) {
         let problem = format!("is not set, and the workers start {first} and {second}");
-        problems.push(Violation::new("spec.backendFramework", "", problem, "set it, or run one framework in a graph"));
+        problems.push(Violation::required("spec.backendFramework", problem, "set it, or run one framework in a graph"));
     }
     Checked { framework: explicit.or(found.first().copied()), claim_templates, gpu_claims }
 }
@@ -231,7 +231,7 @@ fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGra
     let field = format!("spec.components[{name}].experimental.checkpoint");
     let problem = "is of an engine that cannot be told from the component's command";
     let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";
-    (!known && graph.settings.snapshots.is_some()).then(|| Violation::new(field, "", problem, remedy))
+    (!known && graph.settings.snapshots.is_some()).then(|| Violation::forbidden(field, problem, remedy))
 }
 
 /// The component with the graph's settings merged in, as the component controller sees it.
@@ -254,12 +254,11 @@ fn backend_of(merged: &DynamoComponentDeployment, default: DiscoveryBackend) -> 
 }
 
 /// A violation of a component as one of its graph.
-fn below(mistake: Violation, component: &str) -> Violation {
-    let field = match mistake.field.strip_prefix("spec.") {
-        Some("backendFramework") | None => mistake.field,
+fn below(violation: Violation, component: &str) -> Violation {
+    violation.at(|path| match path.strip_prefix("spec.") {
+        Some("backendFramework") | None => path.clone(),
         Some(rest) => format!("spec.components[{component}].{rest}"),
-    };
-    Violation { field, ..mistake }
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Validates the spec of a request. Returns all violations at once.
+//! Validates the spec of a request. Returns all obstacles at once.
 
 use api_types::{
     conversion::{ApiVersion, convert},
@@ -44,9 +44,9 @@ impl ValidRequest<'_> {
     }
 }
 
-/// All violations of a request.
+/// Why a request cannot be profiled: violations in its spec, or what the cluster lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Violations {
+pub struct Obstacles {
     /// Each with its field and a remedy.
     pub messages: Vec<String>,
     /// Whether something outside the spec is missing, so that a retry may help.
@@ -55,14 +55,14 @@ pub struct Violations {
     pub unanswered: bool,
 }
 
-impl Violations {
-    fn spec(&mut self, mistake: &str) {
-        self.messages.push(mistake.to_owned());
+impl Obstacles {
+    fn spec(&mut self, message: &str) {
+        self.messages.push(message.to_owned());
         self.unanswered = false;
     }
 
-    fn outside(&mut self, mistake: String) {
-        self.messages.push(mistake);
+    fn outside(&mut self, message: String) {
+        self.messages.push(message);
         self.outside = true;
         self.unanswered = false;
     }
@@ -78,29 +78,28 @@ impl Violations {
 ///
 /// # Errors
 /// All that is wrong with it.
-pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Violations> {
+pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Obstacles> {
     let spec = &observed.request.spec;
-    let mut violations = Violations::default();
+    let mut obstacles = Obstacles::default();
     if spec.search_strategy == SearchStrategy::Thorough && spec.backend == RequestBackend::Auto {
-        violations.spec(
+        obstacles.spec(
             "spec.searchStrategy: thorough is not possible with spec.backend auto; set spec.backend to sglang, trtllm or vllm",
         );
     }
     if let CacheClaim::Missing(name) = &observed.cache_claim {
         let place = &observed.namespace;
-        violations.outside(format!(
+        obstacles.outside(format!(
             "spec.modelCache.pvcName: there is no PersistentVolumeClaim {place}/{name}; create it, or name another one"
         ));
     }
     let default = Some(observed.settings.args.dgdr_default_image.as_str());
     let image = [spec.image.as_deref(), default].into_iter().flatten().find(|image| !image.is_empty());
     if image.is_none() {
-        violations
-            .spec("spec.image: there is no image of a profiler; name one, for example that of the Dynamo planner");
+        obstacles.spec("spec.image: there is no image of a profiler; name one, for example that of the Dynamo planner");
     }
-    let hardware = hardware(observed, &mut violations);
-    match image.filter(|_| violations.messages.is_empty()) {
-        None => Err(violations),
+    let hardware = hardware(observed, &mut obstacles);
+    match image.filter(|_| obstacles.messages.is_empty()) {
+        None => Err(obstacles),
         Some(image) => {
             let (output_claim, config_map) = only_in_alpha(observed);
             Ok(ValidRequest {
@@ -118,7 +117,7 @@ pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Violations> {
 /// What the user says, and what was found where the user says nothing. A profile that has to begin anew is planned
 /// with what the first one was planned with, if the cluster does not tell again: its nodes with GPUs may be gone for
 /// want of work.
-fn hardware(observed: &Observed, violations: &mut Violations) -> Value {
+fn hardware(observed: &Observed, obstacles: &mut Obstacles) -> Value {
     let given = observed.request.spec.hardware.clone().unwrap_or_default();
     let mut whole = given.clone();
     if let Search::Found(found) = &observed.hardware {
@@ -136,10 +135,10 @@ fn hardware(observed: &Observed, violations: &mut Violations) -> Value {
             Search::NotAsked => "GPUs of nodes are not looked up in this installation",
             Search::Found(found) => found.unknown_model.as_deref().unwrap_or("the nodes do not tell"),
         };
-        let mistake = format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", "));
+        let message = format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", "));
         match &observed.hardware {
-            Search::Unanswered(_) => violations.unanswered(mistake),
-            _ => violations.outside(mistake),
+            Search::Unanswered(_) => obstacles.unanswered(message),
+            _ => obstacles.outside(message),
         }
     }
     // The user's own words stay as they were written.

@@ -7,7 +7,7 @@ use super::model::{Applied, Outcome, Plan, Scale};
 /// The event about a pass.
 pub fn of_applied(applied: &Applied) -> Option<Event> {
     let scale = match &applied.plan {
-        Plan::Idle(violation) => return Some(Event::warning(violation.reason, "Scale", &violation.message)),
+        Plan::Idle(no_effect) => return Some(Event::warning(no_effect.reason, "Scale", &no_effect.message)),
         Plan::Follow { scale, .. } => scale.as_ref()?,
     };
     let Scale { component, from, to, .. } = scale;

@@ -25,7 +25,7 @@ pub struct Observed {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Nothing: the adapter has no effect.
-    Idle(Violation),
+    Idle(NoEffect),
     /// The component follows the adapter.
     Follow {
         /// The change of the graph, if it needs one now.
@@ -39,7 +39,7 @@ pub enum Plan {
 
 /// Why an adapter has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub struct NoEffect {
     /// Reason of the event.
     pub reason: &'static str,
     /// What is missing, or which adapter scales the component.

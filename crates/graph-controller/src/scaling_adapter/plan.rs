@@ -10,7 +10,7 @@ use super::{
 pub fn plan(observed: &Observed) -> Plan {
     let target = match validate(observed) {
         Ok(target) => target,
-        Err(violation) => return Plan::Idle(violation),
+        Err(no_effect) => return Plan::Idle(no_effect),
     };
     let replicas = observed.adapter.spec.replicas;
     let scale = (target.component.wanted_replicas() != replicas).then(|| Scale {

@@ -16,7 +16,7 @@ fn planned(replicas: i32, edit: impl FnOnce(&mut Value)) -> Plan {
 fn scale(plan: Plan) -> Option<Scale> {
     match plan {
         Plan::Follow { scale, .. } => scale,
-        Plan::Idle(violation) => panic!("{violation:?}"),
+        Plan::Idle(no_effect) => panic!("{no_effect:?}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment};
 
-use super::model::{Observed, Violation};
+use super::model::{NoEffect, Observed};
 
 /// The component that an adapter scales.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +19,9 @@ pub struct Target<'a> {
 ///
 /// # Errors
 /// Why the adapter has no effect.
-pub fn validate(observed: &Observed) -> Result<Target<'_>, Violation> {
+pub fn validate(observed: &Observed) -> Result<Target<'_>, NoEffect> {
     let target = &observed.adapter.spec.dgd_ref;
-    let no_target = |message: String| Violation { reason: "NoTarget", message };
+    let no_target = |message: String| NoEffect { reason: "NoTarget", message };
     let Some(graph) = &observed.graph else {
         return Err(no_target(format!("there is no DynamoGraphDeployment {} in this namespace", target.name)));
     };
@@ -42,7 +42,7 @@ pub fn validate(observed: &Observed) -> Result<Target<'_>, Violation> {
              one of the two",
             component.name, target.name
         );
-        return Err(Violation { reason: "AnotherAdapterScales", message });
+        return Err(NoEffect { reason: "AnotherAdapterScales", message });
     }
     Ok(Target { graph, index, component })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use api_types::{
     annotations, labels, names, quantity,
     v1alpha1::{DynamoCheckpoint, SharedMemory},
+    violations::Violation,
 };
 use k8s_openapi::{
     api::{
@@ -23,7 +24,7 @@ use crate::{
     device_claims::{self, Claim},
     gpus,
     pod::volumes,
-    violation::{Violation, Violations},
+    violation::Violations,
 };
 
 const POD: &str = "spec.job.podTemplateSpec.spec";
@@ -108,14 +109,14 @@ fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result
         None => {
             let problem = format!("holds no container named {target}");
             let remedy = "name the container whose processes are captured in spec.job.targetContainerName";
-            violations.push(Violation::new(format!("{POD}.containers"), "", problem, remedy));
+            violations.push(Violation::required(format!("{POD}.containers"), problem, remedy));
         }
         Some(container) => check_gpus(container, settings, &mut violations),
     }
     let size = checkpoint.spec.job.shared_memory.as_ref().and_then(|memory| memory.size.as_ref());
     if let Some(size) = size.filter(|size| quantity::nanos(&size.0).is_none_or(|size| size < 0)) {
         let remedy = "give a size such as 8Gi";
-        violations.push(Violation::new("spec.job.sharedMemory.size", &size.0, "is no size", remedy));
+        violations.push(Violation::invalid("spec.job.sharedMemory.size", size.0.as_str(), "is no size", remedy));
     }
     violations.keep_all(prepared::check_shared_gpu_memory(checkpoint));
     let violations = violations.into_inner();
@@ -127,18 +128,17 @@ fn check_gpus(container: &Container, settings: CaptureSettings<'_>, violations: 
     match gpus::count(container.resources.as_ref()) {
         Err(wrong) => {
             let field = format!("{at}.resources.{}[{}]", wrong.list, wrong.resource);
-            violations.push(Violation::new(
+            violations.push(Violation::invalid(
                 field,
-                &wrong.amount,
+                wrong.amount.as_str(),
                 "is no whole number of GPUs",
                 "write a count such as 1",
             ));
         }
         Ok(count) if count + settings.claimed_gpus > 1 && container.command.iter().flatten().next().is_none() => {
             let problem = "is empty, and several GPUs are captured together by what starts the command";
-            violations.push(Violation::new(
+            violations.push(Violation::required(
                 format!("{at}.command"),
-                "",
                 problem,
                 "write the command that starts the engine",
             ));

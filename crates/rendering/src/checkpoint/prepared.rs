@@ -3,12 +3,13 @@
 use api_types::{
     env as names,
     v1alpha1::{DynamoCheckpoint, EngineMode},
+    violations::Violation,
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use crate::{
     pod::gpu_memory::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
-    violation::{Violation, Violations},
+    violation::Violations,
 };
 
 const SERVICE: &str = "spec.gpuMemoryService";
@@ -25,7 +26,7 @@ pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<
     let mut violations = Violations::default();
     if service.mode == EngineMode::InterPod {
         let problem = "is not served for checkpoints";
-        violations.push(Violation::new(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
+        violations.push(Violation::invalid(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
         return Err(violations.into_inner());
     }
     let empty = PodSpec::default();
@@ -68,5 +69,5 @@ fn check_client(all: &[Container], list: &str, name: &str, violations: &mut Viol
 
 fn missing(field: &str, name: &str) -> Violation {
     let remedy = "prepare the pod as it runs in its graph, or remove spec.gpuMemoryService";
-    Violation::new(field, "", format!("has no {name}, without which its processes share no GPU memory"), remedy)
+    Violation::required(field, format!("has no {name}, without which its processes share no GPU memory"), remedy)
 }

@@ -1,9 +1,10 @@
 //! Detects the engine of a worker by its command line.
 
-use api_types::v1beta1::{BackendFramework, DynamoComponentDeployment, MAIN_CONTAINER};
+use api_types::{
+    v1beta1::{BackendFramework, DynamoComponentDeployment, MAIN_CONTAINER},
+    violations::Violation,
+};
 use k8s_openapi::api::core::v1::Container;
-
-use crate::Violation;
 
 const ALL: [BackendFramework; 3] = [BackendFramework::Sglang, BackendFramework::Trtllm, BackendFramework::Vllm];
 
@@ -20,22 +21,22 @@ pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFr
         ([], explicit) => Ok(explicit),
         ([one], None) => Ok(Some(*one)),
         ([one], Some(explicit)) if *one == explicit => Ok(Some(explicit)),
-        ([one], Some(explicit)) => Err(Violation {
-            field: "spec.backendFramework".to_owned(),
-            value: explicit.to_string(),
-            problem: format!("contradicts the command line of container {MAIN_CONTAINER}, which starts dynamo.{one}"),
-            remedy: "make the two agree, or remove spec.backendFramework".to_owned(),
-        }),
+        ([one], Some(explicit)) => Err(Violation::invalid(
+            "spec.backendFramework",
+            explicit.to_string(),
+            format!("contradicts the command line of container {MAIN_CONTAINER}, which starts dynamo.{one}"),
+            "make the two agree, or remove spec.backendFramework",
+        )),
         (_, Some(explicit)) => Ok(Some(explicit)),
-        (several, None) => Err(Violation {
-            field: format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].command"),
-            value: line.clone(),
-            problem: format!(
+        (several, None) => Err(Violation::invalid(
+            format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].command"),
+            line.as_str(),
+            format!(
                 "starts several frameworks: {}",
                 several.iter().map(|framework| format!("dynamo.{framework}")).collect::<Vec<_>>().join(", ")
             ),
-            remedy: "set spec.backendFramework to the one that counts, or start only one".to_owned(),
-        }),
+            "set spec.backendFramework to the one that counts, or start only one",
+        )),
     }
 }
 

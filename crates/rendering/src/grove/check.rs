@@ -6,10 +6,11 @@ use api_types::{
     names::GROVE_COMBINED_MAX,
     v1beta1::{ComponentSpec, DynamoGraphDeployment},
     violations,
+    violations::Violation,
 };
 
 use super::{roles, topology};
-use crate::violation::{Violation, Violations};
+use crate::violation::Violations;
 
 /// Names of the ways in which Grove replaces pods.
 const UPDATE_STRATEGIES: [&str; 2] = ["RollingRecreate", "OnDelete"];
@@ -19,23 +20,23 @@ pub fn check(graph: &DynamoGraphDeployment) -> Vec<Violation> {
     let mut violations = Violations::default();
     let strategy = graph.metadata.annotations.as_ref().and_then(|all| all.get(GROVE_UPDATE_STRATEGY));
     if let Some(value) = strategy.filter(|value| !UPDATE_STRATEGIES.contains(&value.as_str())) {
-        violations.push(Violation {
-            field: format!("metadata.annotations[{GROVE_UPDATE_STRATEGY}]"),
-            value: value.clone(),
-            problem: "is no way in which Grove replaces pods".to_owned(),
-            remedy: format!("write {}, or remove the annotation", UPDATE_STRATEGIES.join(" or ")),
-        });
+        violations.push(Violation::invalid(
+            format!("metadata.annotations[{GROVE_UPDATE_STRATEGY}]"),
+            value.as_str(),
+            "is no way in which Grove replaces pods",
+            format!("write {}, or remove the annotation", UPDATE_STRATEGIES.join(" or ")),
+        ));
     }
     let set = roles::set_name(graph.metadata.name.as_deref().unwrap_or_default(), &graph.spec.components);
     for component in &graph.spec.components {
         let length = set.len() + roles::names_beside_set(component);
         if length > GROVE_COMBINED_MAX {
-            violations.push(Violation {
-                field: format!("spec.components[{}].name", component.name),
-                value: component.name.clone(),
-                problem: violations::combined_name(length),
-                remedy: violations::COMBINED_NAME_REMEDY.to_owned(),
-            });
+            violations.push(Violation::invalid(
+                format!("spec.components[{}].name", component.name),
+                component.name.as_str(),
+                violations::combined_name(length),
+                violations::COMBINED_NAME_REMEDY,
+            ));
         }
     }
     check_ranks(&graph.spec.components, &mut violations);
@@ -49,7 +50,7 @@ fn check_ranks(components: &[ComponentSpec], violations: &mut Violations) {
     let ranks = sharing().fold(0, |ranks: i32, component| ranks.saturating_add(component.node_count().max(1)));
     let largest = sharing().max_by_key(|component| component.node_count());
     if let Some(component) = largest.filter(|_| ranks > MEMORY_RANKS) {
-        violations.push(Violation::new(
+        violations.push(Violation::invalid(
             format!("spec.components[{}].multinode.nodeCount", component.name),
             component.node_count().to_string(),
             format!(
@@ -68,7 +69,7 @@ mod tests {
 
     fn fields(metadata: Value, spec: Value) -> Vec<String> {
         let graph = serde_json::from_value(json!({ "metadata": metadata, "spec": spec })).unwrap();
-        check(&graph).into_iter().map(|violation| violation.field).collect()
+        check(&graph).into_iter().map(|violation| violation.path).collect()
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! What the user of a component of the legacy API has to say.
 
-use api_types::v1beta1::ComponentSpec;
+use api_types::{v1beta1::ComponentSpec, violations::Violation};
 use k8s_openapi::api::core::v1::Container;
-
-use crate::Violation;
 
 /// Checks that the source of an image has the form `name:version`.
 ///
@@ -13,12 +11,12 @@ pub fn check_source(source: &str) -> Result<(), Violation> {
     if source.split_once(':').is_some_and(|(name, version)| !name.is_empty() && !version.is_empty()) {
         return Ok(());
     }
-    Err(Violation {
-        field: "spec.dynamoComponent".to_owned(),
-        value: source.to_owned(),
-        problem: "is not of the form name:version".to_owned(),
-        remedy: "write what the API store knows, such as frontend:v1".to_owned(),
-    })
+    Err(Violation::invalid(
+        "spec.dynamoComponent",
+        source,
+        "is not of the form name:version",
+        "write what the API store knows, such as frontend:v1",
+    ))
 }
 
 /// Checks that something says what a component runs. `who` is what its user calls it: a component or a service.
@@ -29,12 +27,11 @@ pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Violation>
     if is_told_what_to_run(component) {
         return Ok(());
     }
-    Err(Violation {
-        field: "dynamoTag".to_owned(),
-        value: String::new(),
-        problem: format!("is missing, and nothing else says what the {who} runs"),
-        remedy: "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer".to_owned(),
-    })
+    Err(Violation::required(
+        "dynamoTag",
+        format!("is missing, and nothing else says what the {who} runs"),
+        "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer",
+    ))
 }
 
 /// Whether something says what `main` runs: the user, or the component's type.

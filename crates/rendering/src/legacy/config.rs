@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use api_types::{
     env as env_names, ports,
     v1beta1::{ComponentSpec, ComponentType},
+    violations::Violation,
 };
 use k8s_openapi::{api::core::v1::EnvVar, apimachinery::pkg::api::resource::Quantity};
 use serde_json::{Value, json};
 
 use super::template::main;
-use crate::{Violation, go_json};
+use crate::go_json;
 
 /// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the
 /// port by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
@@ -20,11 +21,13 @@ use crate::{Violation, go_json};
 pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<(), Violation> {
     let own = component.main_container().and_then(|main| main.env.as_deref()).unwrap_or_default();
     let Some(text) = text(own, inherited) else { return Ok(()) };
-    let mut config: Value = serde_json::from_str(text).map_err(|error| Violation {
-        field: format!("envs[{}]", env_names::DYN_DEPLOYMENT_CONFIG),
-        value: text.to_owned(),
-        problem: format!("is no JSON: {error}"),
-        remedy: "write an object with the arguments of each service".to_owned(),
+    let mut config: Value = serde_json::from_str(text).map_err(|error| {
+        Violation::invalid(
+            format!("envs[{}]", env_names::DYN_DEPLOYMENT_CONFIG),
+            text,
+            format!("is no JSON: {error}"),
+            "write an object with the arguments of each service",
+        )
     })?;
     let is_frontend = component.type_ == Some(ComponentType::Frontend);
     let service = service_of(&config, &component.name, is_frontend);

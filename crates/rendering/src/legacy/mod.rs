@@ -18,6 +18,7 @@ use api_types::{
     },
     env,
     v1beta1::{ComponentSpec, ComponentType},
+    violations::Violation,
 };
 pub use check::{check_source, check_told};
 pub use config::{configure, is_configured, workers};
@@ -32,7 +33,6 @@ use k8s_openapi::{
 pub use serve::is_entry;
 
 use self::template::{main, pod};
-use crate::Violation;
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.
 /// `inherited` is the environment of the whole graph, under the component's own.
@@ -111,17 +111,11 @@ pub fn mount(component: &mut ComponentSpec, volume: &PreservedVolume, name: &str
 
 /// The path of a volume, which has two names.
 fn mount_path(volume: &PreservedVolume) -> Result<&str, Violation> {
-    let violation = |field: &str, value: &str, problem: &str, remedy: &str| Violation {
-        field: field.to_owned(),
-        value: value.to_owned(),
-        problem: problem.to_owned(),
-        remedy: remedy.to_owned(),
-    };
     match (volume.mount_point.as_str(), volume.mount_path.as_str()) {
-        ("", "") => Err(violation("mountPoint", "", "is missing", "give the path at which the volume appears")),
+        ("", "") => Err(Violation::required("mountPoint", "is missing", "give the path at which the volume appears")),
         ("", path) | (path, "") => Ok(path),
         (point, path) if point == path => Ok(path),
-        (_, path) => Err(violation("mountPath", path, "differs from mountPoint", "remove one of the two")),
+        (_, path) => Err(Violation::invalid("mountPath", path, "differs from mountPoint", "remove one of the two")),
     }
 }
 

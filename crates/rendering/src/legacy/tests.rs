@@ -1,6 +1,6 @@
 //! Tests of what the legacy API adds to a component.
 
-use api_types::v1alpha1::DynamoComponent;
+use api_types::{v1alpha1::DynamoComponent, violations::Violation};
 use serde_json::{Value, json};
 
 use super::*;
@@ -142,7 +142,7 @@ fn a_configuration_says_how_many_and_how_large() {
     configure(&mut other, &inherited).unwrap();
     assert_eq!(other, component(json!({ "name": "Other" })));
     let wrong = configure(&mut other, &[variable("DYN_DEPLOYMENT_CONFIG", "{")]).unwrap_err();
-    assert_eq!(wrong.field, "envs[DYN_DEPLOYMENT_CONFIG]");
+    assert_eq!(wrong.path, "envs[DYN_DEPLOYMENT_CONFIG]");
 }
 
 /// Defect of the operator of the legacy API: a volume without a place crashed it.
@@ -150,7 +150,7 @@ fn a_configuration_says_how_many_and_how_large() {
 fn a_volume_needs_a_place() {
     let mut any = component(json!({ "name": "A" }));
     let nowhere = mount(&mut any, &PreservedVolume::default(), "g-a").unwrap_err();
-    assert_eq!(nowhere.field, "mountPoint");
+    assert_eq!(nowhere.path, "mountPoint");
     let volume = PreservedVolume { mount_point: "/data".to_owned(), ..PreservedVolume::default() };
     for _ in 0..2 {
         assert_eq!(mount(&mut any, &volume, "g-a").unwrap().name, "g-a");
@@ -168,12 +168,12 @@ fn the_place_of_a_volume_has_two_names() {
         let (mount_point, mount_path) = (mount_point.to_owned(), mount_path.to_owned());
         mount(&mut any, &PreservedVolume { mount_point, mount_path, ..PreservedVolume::default() }, "g-a")?;
         let mounts = any.main_container().unwrap().volume_mounts.clone().unwrap();
-        Ok::<_, crate::Violation>(mounts[0].mount_path.clone())
+        Ok::<_, Violation>(mounts[0].mount_path.clone())
     };
     for (point, path) in [("", "/data"), ("/data", ""), ("/data", "/data")] {
         assert_eq!(volume(point, path).as_deref(), Ok("/data"), "{point:?} {path:?}");
     }
-    assert_eq!(volume("/data", "/other").unwrap_err().field, "mountPath");
+    assert_eq!(volume("/data", "/other").unwrap_err().path, "mountPath");
 }
 
 #[test]
@@ -257,6 +257,6 @@ fn a_source_has_a_name_and_a_version() {
     assert_eq!(check_source("chat:v1"), Ok(()));
     for wrong in ["", "chat", "chat:", ":v1"] {
         let violation = check_source(wrong).unwrap_err();
-        assert_eq!((violation.field.as_str(), violation.value.as_str()), ("spec.dynamoComponent", wrong));
+        assert_eq!((violation.path.as_str(), violation.value.as_str()), ("spec.dynamoComponent", Some(wrong)));
     }
 }

@@ -3,9 +3,10 @@
 use api_types::{
     names,
     v1beta1::{ComponentType, MAIN_CONTAINER},
+    violations::Violation,
 };
 
-use crate::{ValidatedComponent, Violation};
+use crate::ValidatedComponent;
 
 /// Most characters of the name of a StatefulSet. Its pods carry a label with this name, a hyphen and a hash of at most
 /// ten characters; names of pods, which are host names too, add less. (kubernetes/kubernetes#64023,
@@ -35,25 +36,26 @@ pub fn excess_of_names(component_deployment: &str, replicas: i64) -> Option<(Str
 /// but each of its pods is refused.
 fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Violation> {
     let (longest, excess) = excess_of_names(valid.name, valid.spec().wanted_replicas().into())?;
-    Some(Violation {
-        field: "metadata.name".to_owned(),
-        value: valid.name.to_owned(),
-        problem: format!(
+    Some(Violation::invalid(
+        "metadata.name",
+        valid.name,
+        format!(
             "gives StatefulSets such as {longest}, and with more than {STATEFUL_SET_MAX} characters in its name none of their \
              pods can be created"
         ),
-        remedy: format!("shorten the name of the component or of its graph, by {excess} at least"),
-    })
+        format!("shorten the name of the component or of its graph, by {excess} at least"),
+    ))
 }
 
 /// A shell that is given nothing to do ends at once. Frontends bring their own arguments along.
 fn nothing_to_run(valid: &ValidatedComponent<'_>) -> Option<Violation> {
     let is_empty = |words: &Option<Vec<String>>| words.as_ref().is_none_or(Vec::is_empty);
     let nothing = is_empty(&valid.main.command) && is_empty(&valid.main.args);
-    (nothing && valid.spec().type_ != Some(ComponentType::Frontend)).then(|| Violation {
-        field: format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].args"),
-        value: String::new(),
-        problem: "is empty, and so is command: the nodes have nothing to run".to_owned(),
-        remedy: "give the command line that starts the engine".to_owned(),
+    (nothing && valid.spec().type_ != Some(ComponentType::Frontend)).then(|| {
+        Violation::required(
+            format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].args"),
+            "is empty, and so is command: the nodes have nothing to run",
+            "give the command line that starts the engine",
+        )
     })
 }

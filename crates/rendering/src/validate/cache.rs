@@ -1,9 +1,12 @@
 //! The volume that keeps compiled kernels, and what may stand in its way.
 
-use api_types::v1beta1::{BackendFramework, CompilationCache, MAIN_CONTAINER};
+use api_types::{
+    v1beta1::{BackendFramework, CompilationCache, MAIN_CONTAINER},
+    violations::Violation,
+};
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 
-use crate::{Violation, frameworks, model::CacheMount};
+use crate::{frameworks, model::CacheMount};
 
 /// Resolves the cache's path and rejects conflicting mounts and volumes.
 pub(super) fn check<'a>(
@@ -60,5 +63,5 @@ fn check_volumes(cache: CacheMount<'_>, pod: &PodSpec) -> Result<(), Violation> 
 }
 
 fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Violation {
-    Violation::new(format!("spec.compilationCache.{field}"), value, problem, remedy)
+    Violation::invalid(format!("spec.compilationCache.{field}"), value, problem, remedy)
 }

@@ -1,13 +1,13 @@
 //! The checkpoint that a component starts from.
 
-use api_types::v1beta1::{ComponentSpec, EngineMode, MAIN_CONTAINER};
+use api_types::{
+    v1beta1::{ComponentSpec, EngineMode, MAIN_CONTAINER},
+    violations::Violation,
+};
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::Value;
 
-use crate::{
-    CheckpointUse, SharedGpus,
-    violation::{Violation, Violations},
-};
+use crate::{CheckpointUse, SharedGpus, violation::Violations};
 
 const FIELD: &str = "spec.experimental.checkpoint";
 
@@ -68,5 +68,5 @@ fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String],
 }
 
 fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Violation {
-    Violation::new(format!("{FIELD}{field}"), value, problem, remedy)
+    Violation::invalid(format!("{FIELD}{field}"), value, problem, remedy)
 }

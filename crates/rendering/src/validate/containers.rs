@@ -3,10 +3,11 @@
 use api_types::{
     quantity,
     v1beta1::{ComponentSpec, MAIN_CONTAINER},
+    violations::Violation,
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
 
-use crate::violation::{Violation, Violations};
+use crate::violation::Violations;
 
 const POD: &str = "spec.podTemplate.spec";
 
@@ -21,12 +22,11 @@ pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a 
     let main = violations.keep(spec.main_container().ok_or_else(no_main));
     if let Some(main) = main {
         if main.image.as_deref().unwrap_or_default().is_empty() {
-            violations.push(Violation {
-                field: format!("{POD}.containers[{MAIN_CONTAINER}].image"),
-                value: String::new(),
-                problem: "is missing".to_owned(),
-                remedy: "name the image that runs the component".to_owned(),
-            });
+            violations.push(Violation::required(
+                format!("{POD}.containers[{MAIN_CONTAINER}].image"),
+                "is missing",
+                "name the image that runs the component",
+            ));
         }
         for (index, mount) in main.volume_mounts.iter().flatten().enumerate() {
             let is_cache = spec.compilation_cache.as_ref().is_some_and(|cache| cache.pvc_name == mount.name);
@@ -42,12 +42,11 @@ pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a 
 }
 
 fn no_main() -> Violation {
-    Violation {
-        field: format!("{POD}.containers"),
-        value: String::new(),
-        problem: format!("holds no container named {MAIN_CONTAINER}"),
-        remedy: format!("name the container that runs the component {MAIN_CONTAINER}, and give it an image"),
-    }
+    Violation::required(
+        format!("{POD}.containers"),
+        format!("holds no container named {MAIN_CONTAINER}"),
+        format!("name the container that runs the component {MAIN_CONTAINER}, and give it an image"),
+    )
 }
 
 fn all_containers(pod: &PodSpec) -> impl Iterator<Item = (&'static str, &Container)> {
@@ -58,12 +57,11 @@ fn all_containers(pod: &PodSpec) -> impl Iterator<Item = (&'static str, &Contain
 /// A mount of the cache's volume without a path is one that old converters left; it gets the cache's path.
 fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, violations: &mut Violations) {
     let mut missing = |field: &str, remedy: &str| {
-        violations.push(Violation {
-            field: format!("{POD}.containers[{MAIN_CONTAINER}].volumeMounts[{index}].{field}"),
-            value: String::new(),
-            problem: "is empty".to_owned(),
-            remedy: remedy.to_owned(),
-        });
+        violations.push(Violation::required(
+            format!("{POD}.containers[{MAIN_CONTAINER}].volumeMounts[{index}].{field}"),
+            "is empty",
+            remedy,
+        ));
     };
     if mount.name.is_empty() {
         missing("name", "name a volume of the pod, or a PersistentVolumeClaim of the namespace");
@@ -82,12 +80,12 @@ fn check_quantities(list: &str, container: &Container, violations: &mut Violatio
                 Some(value) if value < 0 => "is negative",
                 Some(_) => continue,
             };
-            violations.push(Violation {
-                field: format!("{POD}.{list}[{}].resources.{kind}[{resource}]", container.name),
-                value: amount.0.clone(),
-                problem: problem.to_owned(),
-                remedy: "write a number, with a suffix such as m, k, Mi or Gi where it helps".to_owned(),
-            });
+            violations.push(Violation::invalid(
+                format!("{POD}.{list}[{}].resources.{kind}[{resource}]", container.name),
+                amount.0.as_str(),
+                problem,
+                "write a number, with a suffix such as m, k, Mi or Gi where it helps",
+            ));
         }
     }
 }
@@ -101,10 +99,10 @@ fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Violation
     } else {
         format!("names no container of {POD}")
     };
-    violations.push(Violation {
-        field: "spec.frontendSidecar".to_owned(),
-        value: sidecar.clone(),
+    violations.push(Violation::invalid(
+        "spec.frontendSidecar",
+        sidecar.as_str(),
         problem,
-        remedy: "name a container beside it that shall answer HTTP, or remove the field".to_owned(),
-    });
+        "name a container beside it that shall answer HTTP, or remove the field",
+    ));
 }

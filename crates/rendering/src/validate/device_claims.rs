@@ -1,12 +1,15 @@
 //! Claims through which an engine may have GPUs that its command line depends on.
 
-use api_types::v1beta1::{BackendFramework, ComponentSpec, MAIN_CONTAINER};
+use api_types::{
+    v1beta1::{BackendFramework, ComponentSpec, MAIN_CONTAINER},
+    violations::Violation,
+};
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use crate::{
     device_claims::{self, Claim},
     frameworks, gpus,
-    violation::{Violation, Violations},
+    violation::Violations,
 };
 
 /// The device claims whose GPUs must be counted: those of an engine whose replicas span nodes and that asks for no GPUs
@@ -28,12 +31,12 @@ pub(super) fn check(
     let known = |name: &str| pod.resource_claims.iter().flatten().any(|claim| claim.name == name);
     let used = main.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
     for unknown in used.filter(|used| !known(&used.name)) {
-        violations.push(Violation {
-            field: format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
-            value: unknown.name.clone(),
-            problem: "names no claim of spec.podTemplate.spec.resourceClaims".to_owned(),
-            remedy: "add it there, with the ResourceClaim or ResourceClaimTemplate that it stands for".to_owned(),
-        });
+        violations.push(Violation::invalid(
+            format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
+            unknown.name.as_str(),
+            "names no claim of spec.podTemplate.spec.resourceClaims",
+            "add it there, with the ResourceClaim or ResourceClaimTemplate that it stands for",
+        ));
     }
     let violations = violations.into_inner();
     if violations.is_empty() { Ok(device_claims::of(pod, main)) } else { Err(violations) }

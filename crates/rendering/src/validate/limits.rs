@@ -4,9 +4,10 @@
 use api_types::{
     limits::{self, at_most},
     v1beta1::ComponentSpec,
+    violations::Violation,
 };
 
-use crate::violation::{Violation, Violations};
+use crate::violation::Violations;
 
 /// Reports every number that is above its limit.
 pub(super) fn check(spec: &ComponentSpec, violations: &mut Violations) {
@@ -30,7 +31,7 @@ pub(super) fn check(spec: &ComponentSpec, violations: &mut Violations) {
     for (field, value, limit) in numbers {
         if let Some(value) = value.filter(|value| *value > limit) {
             let remedy = format!("write {limit} or less");
-            violations.push(Violation::new(format!("spec.{field}"), value.to_string(), at_most(limit), remedy));
+            violations.push(Violation::invalid(format!("spec.{field}"), value.to_string(), at_most(limit), remedy));
         }
     }
 }

@@ -9,13 +9,15 @@ mod shared_gpus;
 
 use std::collections::BTreeMap;
 
-use api_types::{annotations, conversion::preserved::PreservedComponent, quantity, v1beta1::DynamoComponentDeployment};
+use api_types::{
+    annotations, conversion::preserved::PreservedComponent, quantity, v1beta1::DynamoComponentDeployment,
+    violations::Violation,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::{
     DiscoveryBackend, RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, frameworks,
-    model::DEFAULT_SHARED_MEMORY,
-    violation::{Violation, Violations},
+    model::DEFAULT_SHARED_MEMORY, violation::Violations,
 };
 
 /// Looks for every violation that only the user of a component with a workload of its own can mend.
@@ -122,21 +124,24 @@ fn preserved(dcd: &DynamoComponentDeployment) -> PreservedComponent {
 }
 
 fn identity<'a>(field: &str, value: Option<&'a str>) -> Result<&'a str, Violation> {
-    value.filter(|v| !v.is_empty()).ok_or_else(|| Violation {
-        field: format!("metadata.{field}"),
-        value: String::new(),
-        problem: "is missing".to_owned(),
-        remedy: "render only objects that the API server returned".to_owned(),
+    value.filter(|v| !v.is_empty()).ok_or_else(|| {
+        Violation::required(
+            format!("metadata.{field}"),
+            "is missing",
+            "render only objects that the API server returned",
+        )
     })
 }
 
 fn shared_memory(size: Option<&Quantity>) -> Result<Option<Quantity>, Violation> {
     let Some(size) = size else { return Ok(Some(Quantity(DEFAULT_SHARED_MEMORY.to_owned()))) };
-    let invalid = |problem: &str| Violation {
-        field: "spec.sharedMemorySize".to_owned(),
-        value: size.0.clone(),
-        problem: problem.to_owned(),
-        remedy: "give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm".to_owned(),
+    let invalid = |problem: &str| {
+        Violation::invalid(
+            "spec.sharedMemorySize",
+            size.0.as_str(),
+            problem,
+            "give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm",
+        )
     };
     match quantity::nanos(&size.0) {
         None => Err(invalid("is no quantity")),
@@ -148,10 +153,12 @@ fn shared_memory(size: Option<&Quantity>) -> Result<Option<Quantity>, Violation>
 
 fn discovery(given: &BTreeMap<String, String>) -> Result<Option<DiscoveryBackend>, Violation> {
     let Some(name) = given.get(annotations::DISCOVERY_BACKEND).filter(|n| !n.is_empty()) else { return Ok(None) };
-    DiscoveryBackend::from_name(name).map(Some).ok_or_else(|| Violation {
-        field: format!("spec.podTemplate.metadata.annotations[{}]", annotations::DISCOVERY_BACKEND),
-        value: name.clone(),
-        problem: "is no discovery backend".to_owned(),
-        remedy: "write kubernetes or etcd, or remove the annotation to follow the operator's setting".to_owned(),
+    DiscoveryBackend::from_name(name).map(Some).ok_or_else(|| {
+        Violation::invalid(
+            format!("spec.podTemplate.metadata.annotations[{}]", annotations::DISCOVERY_BACKEND),
+            name.as_str(),
+            "is no discovery backend",
+            "write kubernetes or etcd, or remove the annotation to follow the operator's setting",
+        )
     })
 }

@@ -1,14 +1,14 @@
 //! GPU memory that several processes share, and engines that stand by to take it over.
 
-use api_types::v1beta1::{
-    BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GpuMemoryService, MAIN_CONTAINER,
+use api_types::{
+    v1beta1::{
+        BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GpuMemoryService, MAIN_CONTAINER,
+    },
+    violations::Violation,
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 
-use crate::{
-    SharedGpus, WorkloadProvider, gpus,
-    violation::{Violation, Violations},
-};
+use crate::{SharedGpus, WorkloadProvider, gpus, violation::Violations};
 
 const SERVICE: &str = "spec.experimental.gpuMemoryService";
 const FAILOVER: &str = "spec.experimental.failover";
@@ -19,12 +19,12 @@ pub(super) fn check_provider(spec: &ComponentSpec, provider: WorkloadProvider, v
     let between_pods =
         experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod);
     if between_pods && provider == WorkloadProvider::Component {
-        violations.push(Violation {
-            field: format!("{SERVICE}.mode"),
-            value: "InterPod".to_owned(),
-            problem: "needs Grove, and the component runs as a Deployment".to_owned(),
-            remedy: "write IntraPod, or run the graph on Grove".to_owned(),
-        });
+        violations.push(Violation::invalid(
+            format!("{SERVICE}.mode"),
+            "InterPod",
+            "needs Grove, and the component runs as a Deployment",
+            "write IntraPod, or run the graph on Grove",
+        ));
     }
 }
 
@@ -42,13 +42,13 @@ pub(super) fn check<'a>(
     let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
     let Some(service) = experimental.and_then(|experimental| experimental.gpu_memory_service.as_ref()) else {
         let problem = "needs the GPU memory service";
-        let alone = |_| Violation::new(FAILOVER, "", problem, format!("set {SERVICE}, or remove the field"));
+        let alone = |_| Violation::forbidden(FAILOVER, problem, format!("set {SERVICE}, or remove the field"));
         return failover.map_or(Ok(None), |failover| Err(vec![alone(failover)]));
     };
     let mut violations = Violations::default();
     if !spec.is_worker() {
         let problem = "is for components of type worker, prefill or decode";
-        violations.push(Violation::new(SERVICE, "", problem, "remove the field, or change the type"));
+        violations.push(Violation::forbidden(SERVICE, problem, "remove the field, or change the type"));
     }
     let count = violations.keep(count(main));
     check_clients(service, pod, &mut violations);
@@ -73,12 +73,17 @@ fn count(main: &Container) -> Result<u32, Violation> {
     match gpus::count(main.resources.as_ref()) {
         Ok(0) => {
             let problem = format!("needs GPUs to share, and container {MAIN_CONTAINER} asks for none");
-            Err(Violation::new(SERVICE, "", problem, format!("set {resources}.limits[{}]", api_types::GPU)))
+            Err(Violation::forbidden(SERVICE, problem, format!("set {resources}.limits[{}]", api_types::GPU)))
         }
         Ok(count) => Ok(count),
         Err(wrong) => {
             let field = format!("{resources}.{}[{}]", wrong.list, wrong.resource);
-            Err(Violation::new(field, &wrong.amount, "is no whole number of GPUs", "write a count such as 1"))
+            Err(Violation::invalid(
+                field,
+                wrong.amount.as_str(),
+                "is no whole number of GPUs",
+                "write a count such as 1",
+            ))
         }
     }
 }
@@ -94,9 +99,9 @@ fn check_clients(service: &GpuMemoryService, pod: &PodSpec, violations: &mut Vio
             continue;
         };
         let field = format!("{SERVICE}.extraClientContainers[{index}]");
-        violations.push(Violation::new(
+        violations.push(Violation::invalid(
             field,
-            client,
+            client.as_str(),
             problem,
             "name containers that run beside the engine, each once",
         ));
@@ -113,12 +118,17 @@ fn standbys(
     if failover.mode != service.mode {
         let problem = format!("differs from {SERVICE}.mode, which is {:?}", service.mode);
         let remedy = "give both the same mode: engines take over from each other where they share memory";
-        violations.push(Violation::new(format!("{FAILOVER}.mode"), format!("{:?}", failover.mode), problem, remedy));
+        violations.push(Violation::invalid(
+            format!("{FAILOVER}.mode"),
+            format!("{:?}", failover.mode),
+            problem,
+            remedy,
+        ));
     }
     if framework != Some(BackendFramework::Vllm) {
         let runs = framework.map_or("no engine that is known", BackendFramework::as_str);
         let problem = format!("is served for vLLM only, and the component runs {runs}");
-        violations.push(Violation::new(FAILOVER, "", problem, "remove the field, or run vLLM"));
+        violations.push(Violation::forbidden(FAILOVER, problem, "remove the field, or run vLLM"));
     }
     failover.standbys().unsigned_abs()
 }

@@ -10,10 +10,10 @@ mod compare;
 mod defaults;
 mod kit;
 
-use api_types::{v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment};
+use api_types::{v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment, violations::Violation};
 use kit::{Case, Kit};
 use rendering::{
-    PodSettings, PullSecretIndex, RenderInput, Violation,
+    PodSettings, PullSecretIndex, RenderInput,
     checkpoint::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Restore, checkpoint_id, render_capture_job},
     legacy_type_is_worker, render_claim_template, render_deployment, render_leader_worker_set, render_service,
     validate, validate_leader_worker_set,

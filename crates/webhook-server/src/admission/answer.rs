@@ -1,8 +1,7 @@
 //! The answer to a request.
 
+use api_types::violations::Violation;
 use json_patch::PatchOperation;
-
-use super::FieldError;
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,9 +15,9 @@ pub enum Answer {
     },
     /// Refused.
     Deny {
-        /// Every mistake that was found, not only the first; never empty.
-        errors: Vec<FieldError>,
-        /// Shown to the user beside the errors.
+        /// All violations; never empty.
+        violations: Vec<Violation>,
+        /// Shown to the user beside the violations.
         warnings: Vec<String>,
     },
 }
@@ -30,9 +29,13 @@ impl Answer {
         Self::Allow { patch: Vec::new(), warnings: Vec::new() }
     }
 
-    /// Refused if there are errors, otherwise admitted as it is.
+    /// Refused if there are violations, otherwise admitted as it is.
     #[must_use]
-    pub fn of(errors: Vec<FieldError>, warnings: Vec<String>) -> Self {
-        if errors.is_empty() { Self::Allow { patch: Vec::new(), warnings } } else { Self::Deny { errors, warnings } }
+    pub fn of(violations: Vec<Violation>, warnings: Vec<String>) -> Self {
+        if violations.is_empty() {
+            Self::Allow { patch: Vec::new(), warnings }
+        } else {
+            Self::Deny { violations, warnings }
+        }
     }
 }

@@ -2,13 +2,13 @@
 //! v1alpha1.
 
 use Segment::{Field, Item, Key};
-use api_types::v1beta1::MAIN_CONTAINER;
+use api_types::{
+    v1beta1::MAIN_CONTAINER,
+    violations::{Reason, Violation},
+};
 use serde_json::Value;
 
-use super::{
-    ErrorKind,
-    field::{FieldPath, Mistake, Segment},
-};
+use super::field::{FieldPath, Segment};
 
 /// A kind that has two versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,25 +18,29 @@ pub(super) enum TwoVersions {
     Request,
 }
 
-/// The mistake as somebody who wrote v1alpha1 finds it. `alpha` is the object in v1alpha1. The path in v1beta1 is told
+/// The violation as a user who wrote v1alpha1 finds it. `alpha` is the object in v1alpha1. The path in v1beta1 is told
 /// too, since documentation and `kubectl get` show that version.
-pub(super) fn in_v1alpha1(mistake: Mistake, kind: TwoVersions, alpha: &Value) -> Mistake {
-    let at = translate(&mistake.at, kind, alpha);
-    if at == mistake.at {
-        return mistake;
+pub(super) fn in_v1alpha1(
+    mut violation: Violation<FieldPath>,
+    kind: TwoVersions,
+    alpha: &Value,
+) -> Violation<FieldPath> {
+    let at = translate(&violation.path, kind, alpha);
+    if at == violation.path {
+        return violation;
     }
-    let beta = format!("({} in v1beta1)", mistake.at);
-    let detail = if mistake.detail.is_empty() { beta } else { format!("{} {beta}", mistake.detail) };
-    Mistake { at, kind: mistake.kind, detail }
+    let last = if violation.remedy.is_empty() { &mut violation.message } else { &mut violation.remedy };
+    last.push_str(&format!(" ({} in v1beta1)", violation.path));
+    Violation { path: at, ..violation }
 }
 
-/// Whether a mistake is that a mount has no path which v1alpha1 marks as a compilation cache. The first one is the
-/// cache, and the others are no mistake of its author's: they are admitted, with a warning.
-pub(super) fn is_further_cache(mistake: &Mistake, kind: TwoVersions, alpha: &Value) -> bool {
-    if mistake.kind != ErrorKind::Required {
+/// Whether a violation is that a mount has no path which v1alpha1 marks as a compilation cache. The first one is the
+/// cache, and the others are no violations: they are admitted, with a warning.
+pub(super) fn is_further_cache(violation: &Violation<FieldPath>, kind: TwoVersions, alpha: &Value) -> bool {
+    if violation.reason != Reason::Required {
         return false;
     }
-    let at = translate(&mistake.at, kind, alpha);
+    let at = translate(&violation.path, kind, alpha);
     let mount = at.split_last().filter(|(_, field)| *field == "mountPoint");
     mount.is_some_and(|(mount, _)| mount.find(alpha).is_some_and(|mount| mount["useAsCompilationCache"] == true))
 }

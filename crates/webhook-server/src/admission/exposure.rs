@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use api_types::{
     conversion::preserved::{PreservedComponent, PreservedIngress, archive::PreservedGraph},
     v1beta1::ComponentType,
+    violations::Violation,
 };
 use rendering::{Departure, ExposureObject, ExposureSettings};
 use serde_json::Value;
 
 use super::{
     Facts, Found, Lookup, Request,
-    field::{Findings, Mistake, Node},
+    field::{FieldPath, Findings, Node},
     identity,
     kind::Kind,
 };
@@ -48,7 +49,7 @@ pub(super) fn check(
     is_alpha: bool,
     request: &Request,
     facts: &Facts,
-) -> Vec<Mistake> {
+) -> Vec<Violation<FieldPath>> {
     // The operator copies a graph's exposure to the component, and the component controller applies the configuration.
     if kind == Kind::Component && identity::is_operator(request, facts) {
         return Vec::new();
@@ -58,16 +59,16 @@ pub(super) fn check(
     let mut out = Findings::default();
     for exposed in exposed(kind, new).iter().filter(|exposed| !is_stored(exposed)) {
         for object in ExposureObject::ALL {
-            if let Some(detail) = mistake(&exposed.ingress, object, request, facts) {
+            if let Some(detail) = violation(&exposed.ingress, object, request, facts) {
                 out.forbidden(&place(kind, new, exposed.component, is_alpha), detail);
             }
         }
     }
-    out.mistakes
+    out.violations
 }
 
 /// What is wrong with one exposure, and what to do.
-fn mistake(ingress: &PreservedIngress, object: ExposureObject, request: &Request, facts: &Facts) -> Option<String> {
+fn violation(ingress: &PreservedIngress, object: ExposureObject, request: &Request, facts: &Facts) -> Option<String> {
     let unconfigured = ExposureSettings::default();
     let departures = facts.exposure.as_ref().unwrap_or(&unconfigured).departures(ingress, object);
     if departures.contains(&Departure::Mesh) {

@@ -3,9 +3,10 @@
 use api_types::{
     GROUP,
     conversion::{ApiVersion, ConversionError},
+    violations::Violation,
 };
 
-use super::{FieldError, GroupVersionKind, Request, authored::TwoVersions};
+use super::{GroupVersionKind, Request, authored::TwoVersions};
 
 /// A kind that is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,17 +74,15 @@ pub(super) enum Unexpected {
 
 impl Unexpected {
     /// As the user gets it, though the administrator must act.
-    pub(super) fn into_error(self) -> FieldError {
+    pub(super) fn into_violation(self) -> Violation {
         match self {
             Self::Kind { wanted, given } => {
                 let given = format!("{}/{}, Kind={}", given.group, given.version, given.kind);
-                let detail = format!(
-                    "this path is for {wanted}; ask the administrator to compare the webhook configurations and the conversion \
-                     of the CustomResourceDefinitions with those of the operator's release"
-                );
-                FieldError::invalid("kind", given, detail)
+                let remedy = "ask the administrator to compare the webhook configurations and the conversion of the \
+                              CustomResourceDefinitions with those of the operator's release";
+                Violation::invalid("kind", given, format!("this path is for {wanted}"), remedy)
             }
-            Self::Object(error) => FieldError::invalid("apiVersion", serde_json::Value::Null, error.to_string()),
+            Self::Object(error) => Violation::invalid("apiVersion", serde_json::Value::Null, error.to_string(), ""),
         }
     }
 }

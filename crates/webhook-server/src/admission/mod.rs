@@ -13,7 +13,6 @@ mod deployment_request;
 mod exposure;
 mod facts;
 mod field;
-mod field_error;
 mod graph;
 mod identity;
 mod kind;
@@ -33,7 +32,6 @@ pub use answer::Answer;
 use api_types::conversion::{ApiVersion, convert};
 pub use facts::{CheckpointSettings, DiscoveryBackend, Facts, Features, Found, Lookup, Principals};
 use field::Node;
-pub use field_error::{ErrorKind, FieldError};
 use kind::Kind;
 pub use path::Path;
 pub use request::{GroupVersionKind, GroupVersionResource, Operation, Request, User};
@@ -79,9 +77,9 @@ pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
 pub fn review_for_another_install(path: Path, request: &Request, facts: &Facts) -> Answer {
     let [most, least] = facts.of_another_install().map(|facts| review(path, request, &facts));
     match (most, least) {
-        (Answer::Deny { mut errors, .. }, Answer::Deny { errors: least, .. }) => {
-            errors.retain(|error| least.iter().any(|other| other.path == error.path));
-            Answer::of(errors, Vec::new())
+        (Answer::Deny { mut violations, .. }, Answer::Deny { violations: least, .. }) => {
+            violations.retain(|violation| least.iter().any(|other| other.path == violation.path));
+            Answer::of(violations, Vec::new())
         }
         _ => Answer::admitted(),
     }

@@ -65,7 +65,7 @@ pub(super) fn default_target(
     scope.target().ok().filter(|_| open && known)
 }
 
-/// Checks a fragment. The first mistake ends the check, because what follows would be about something else.
+/// Checks a fragment. The first violation ends the check, because what follows would be about something else.
 pub(super) fn check(fragment: &Node<'_>, scope: Scope<'_, '_>, provider: Provider<'_>, out: &mut Findings) {
     let key = annotations::WORKLOAD_PROVIDER;
     match provider {

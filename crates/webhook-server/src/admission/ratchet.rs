@@ -1,22 +1,27 @@
 //! Rules may become stricter while objects live. What an object was admitted with does not stand in the way of other
-//! changes: a mistake counts on an update only if the update made it.
+//! changes: a violation counts on an update only if the update made it.
 
+use api_types::violations::{Reason, Violation};
 use serde_json::Value;
 
-use super::{ErrorKind, field::Mistake};
+use super::field::FieldPath;
 
-/// The mistakes in `new` that the change from `old` to `new` made. What was missing already is missing still, whatever
+/// The violations in `new` that the change from `old` to `new` made. What was missing already is missing still, whatever
 /// else has changed in the place where it belongs.
-pub(super) fn made_by_change(mistakes: Vec<Mistake>, new: &Value, before: &[Mistake], old: &Value) -> Vec<Mistake> {
-    let was_there = |mistake: &Mistake| {
+pub(super) fn made_by_change(
+    violations: Vec<Violation<FieldPath>>,
+    new: &Value,
+    before: &[Violation<FieldPath>],
+    old: &Value,
+) -> Vec<Violation<FieldPath>> {
+    let was_there = |violation: &Violation<FieldPath>| {
         before.iter().any(|earlier| {
-            earlier.kind == mistake.kind
-                && earlier.detail == mistake.detail
-                && earlier.at.is_same_place(&mistake.at)
-                && (mistake.kind == ErrorKind::Required || is_same(earlier.at.find(old), mistake.at.find(new)))
+            earlier.path.is_same_place(&violation.path)
+                && earlier.clone().at(|_| ()) == violation.clone().at(|_| ())
+                && (violation.reason == Reason::Required || is_same(earlier.path.find(old), violation.path.find(new)))
         })
     };
-    mistakes.into_iter().filter(|mistake| !was_there(mistake)).collect()
+    violations.into_iter().filter(|violation| !was_there(violation)).collect()
 }
 
 /// Whether two values say the same. Null says nothing.
@@ -73,11 +78,11 @@ mod tests {
             for item in Node::root(object).field("list").items() {
                 out.forbidden(&item.field("x"), "leave it");
             }
-            out.mistakes
+            out.violations
         };
         let old = json!({ "list": [{ "name": "a", "x": 1 }, { "name": "b", "x": 1 }] });
         let new = json!({ "list": [{ "name": "b", "x": 2 }, { "name": "a", "x": 1 }] });
         let left = made_by_change(find(&new), &new, &find(&old), &old);
-        assert_eq!(left.iter().map(|m| m.at.to_string()).collect::<Vec<_>>(), ["list[0].x"]);
+        assert_eq!(left.iter().map(|m| m.path.to_string()).collect::<Vec<_>>(), ["list[0].x"]);
     }
 }

@@ -3,23 +3,20 @@
 
 use std::io;
 
-use api_types::limits::SPEC_BYTES;
+use api_types::{limits::SPEC_BYTES, violations::Violation};
 use serde_json::Value;
 
-use super::{
-    ErrorKind,
-    field::{Mistake, Node},
-};
+use super::field::{FieldPath, Node};
 
-/// The mistake of an object whose spec is too large, unless it was no smaller before.
-pub(super) fn check(new: &Value, old: Option<&Value>) -> Option<Mistake> {
+/// The violation of an object whose spec is too large, unless it was no smaller before.
+pub(super) fn check(new: &Value, old: Option<&Value>) -> Option<Violation<FieldPath>> {
     let node = Node::root(new).field("spec");
     let bytes = bytes_of(node.value());
     let before = old.map_or(0, |old| bytes_of(Node::root(old).field("spec").value()));
-    (bytes > SPEC_BYTES && bytes > before).then(|| Mistake {
-        at: node.path().clone(),
-        kind: ErrorKind::Invalid(Value::from(format!("{bytes} bytes"))),
-        detail: format!("is more than {SPEC_BYTES} bytes of JSON; move data into ConfigMaps, volumes or images"),
+    (bytes > SPEC_BYTES && bytes > before).then(|| {
+        let message = format!("is more than {SPEC_BYTES} bytes of JSON");
+        let remedy = "move data into ConfigMaps, volumes or images";
+        Violation::invalid(node.path().clone(), format!("{bytes} bytes"), message, remedy)
     })
 }
 
@@ -68,7 +65,7 @@ mod tests {
             assert_eq!(refused(new, old), expected, "{new} {old:?}");
         }
         assert!(check(&json!({}), None).is_none());
-        let mistake = check(&of(300_000), None).unwrap().to_error().to_string();
-        assert!(mistake.starts_with("spec: ") && mistake.len() < 200, "the value is not repeated: {mistake}");
+        let text = check(&of(300_000), None).unwrap().in_status();
+        assert!(text.starts_with("spec: ") && text.len() < 200, "the value is not repeated: {text}");
     }
 }

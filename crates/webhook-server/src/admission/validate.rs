@@ -2,13 +2,15 @@
 
 use std::cell::OnceCell;
 
-use api_types::conversion::{self, ApiVersion, convert, has_saved_data};
+use api_types::{
+    conversion::{self, ApiVersion, convert, has_saved_data},
+    violations::{Reason, Violation},
+};
 use serde_json::Value;
 
 use super::{
-    Answer, ErrorKind, Facts, FieldError, Operation, Request, authored, checkpoint, component_deployment,
-    deployment_request, exposure,
-    field::{Findings, Mistake, Node},
+    Answer, Facts, Operation, Request, authored, checkpoint, component_deployment, deployment_request, exposure,
+    field::{FieldPath, Findings, Node},
     graph,
     kind::{Kind, Unexpected},
     model,
@@ -22,7 +24,7 @@ pub(super) fn review(kind: Kind, request: &Request, facts: &Facts) -> Answer {
     match Case::new(kind, request, facts) {
         Ok(case) if super::is_deleting(&case.new) => Answer::admitted(),
         Ok(case) => case.answer(),
-        Err(error) => Answer::of(vec![error], Vec::new()),
+        Err(violation) => Answer::of(vec![violation], Vec::new()),
     }
 }
 
@@ -48,17 +50,17 @@ fn in_alpha<'a>(alpha: &'a Alpha, object: &Value) -> Option<&'a Value> {
 }
 
 impl<'a> Case<'a> {
-    fn new(kind: Kind, request: &'a Request, facts: &'a Facts) -> Result<Self, FieldError> {
-        kind.version_of(request).map_err(Unexpected::into_error)?;
+    fn new(kind: Kind, request: &'a Request, facts: &'a Facts) -> Result<Self, Violation> {
+        kind.version_of(request).map_err(Unexpected::into_violation)?;
         let hub = |object: &Value| match kind.two_versions() {
             Some(_) => {
-                convert(object.clone(), ApiVersion::V1Beta1).map_err(|error| Unexpected::Object(error).into_error())
+                convert(object.clone(), ApiVersion::V1Beta1).map_err(|error| Unexpected::Object(error).into_violation())
             }
             None => Ok(object.clone()),
         };
         let object = request.object.as_ref().filter(|object| object.is_object());
         let Some(object) = object else {
-            return Err(FieldError::required("object", "the request holds no object; nothing can be said about it"));
+            return Err(Violation::required("object", "the request holds no object", "nothing can be said about it"));
         };
         let old = match &request.old_object {
             Some(old) if request.operation == Operation::Update => Some(hub(old)?),
@@ -70,14 +72,14 @@ impl<'a> Case<'a> {
 
     fn answer(&self) -> Answer {
         let mut found = self.rules(&self.new);
-        let mut mistakes = std::mem::take(&mut found.mistakes);
+        let mut violations = std::mem::take(&mut found.violations);
         if let Some(old) = &self.old {
-            mistakes = made_by_change(mistakes, &self.new, &self.rules(old).mistakes, old);
+            violations = made_by_change(violations, &self.new, &self.rules(old).violations, old);
             let mut changes = Findings::default();
             self.changes(old, &mut changes);
-            for mistake in changes.mistakes {
-                if !mistakes.contains(&mistake) {
-                    mistakes.push(mistake);
+            for violation in changes.violations {
+                if !violations.contains(&violation) {
+                    violations.push(violation);
                 }
             }
             found.warnings.extend(changes.warnings);
@@ -85,23 +87,24 @@ impl<'a> Case<'a> {
         self.warn(&mut found);
         let alpha = self.says_more(&self.new).then(|| self.new_in_alpha()).flatten();
         if let (Some(kind), Some(alpha)) = (self.kind.two_versions(), alpha) {
-            mistakes.retain(|mistake| !authored::is_further_cache(mistake, kind, alpha));
+            violations.retain(|violation| !authored::is_further_cache(violation, kind, alpha));
             if self.is_alpha {
-                mistakes = mistakes.into_iter().map(|mistake| authored::in_v1alpha1(mistake, kind, alpha)).collect();
+                violations =
+                    violations.into_iter().map(|violation| authored::in_v1alpha1(violation, kind, alpha)).collect();
             }
         }
-        mistakes.extend(self.alpha_rules(alpha, &mut found));
+        violations.extend(self.alpha_rules(alpha, &mut found));
         let old = self.old.as_ref();
-        mistakes.extend(exposure::check(self.kind, &self.new, old, self.is_alpha, self.request, self.facts));
-        if let Some(mistake) = size::check(&self.new, self.old.as_ref()) {
+        violations.extend(exposure::check(self.kind, &self.new, old, self.is_alpha, self.request, self.facts));
+        if let Some(violation) = size::check(&self.new, self.old.as_ref()) {
             // That the annotations would be too long follows from it.
-            mistakes.retain(|mistake| mistake.kind != ErrorKind::TooLong);
-            mistakes.push(mistake);
+            violations.retain(|violation| violation.reason != Reason::TooLong);
+            violations.push(violation);
         }
         if self.keeps_spec() {
-            mistakes.retain(|mistake| !mistake.at.is_below("spec"));
+            violations.retain(|violation| !violation.path.is_below("spec"));
         }
-        Answer::of(mistakes.iter().map(Mistake::to_error).collect(), found.warnings)
+        Answer::of(violations.into_iter().map(|violation| violation.at(ToString::to_string)).collect(), found.warnings)
     }
 
     /// Rules about an object as it is.
@@ -149,14 +152,14 @@ impl<'a> Case<'a> {
     }
 
     /// Rules about fields that only v1alpha1 has.
-    fn alpha_rules(&self, alpha: Option<&Value>, out: &mut Findings) -> Vec<Mistake> {
+    fn alpha_rules(&self, alpha: Option<&Value>, out: &mut Findings) -> Vec<Violation<FieldPath>> {
         let Some(alpha) = alpha else { return Vec::new() };
         let mut found = self.alpha_findings(alpha);
         out.warnings.append(&mut found.warnings);
         let old = self.old.as_ref().filter(|old| self.says_more(old)).and_then(|_| self.old_in_alpha());
         match old {
-            Some(old) => made_by_change(found.mistakes, alpha, &self.alpha_findings(old).mistakes, old),
-            None => found.mistakes,
+            Some(old) => made_by_change(found.violations, alpha, &self.alpha_findings(old).violations, old),
+            None => found.violations,
         }
     }
 

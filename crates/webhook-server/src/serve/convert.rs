@@ -132,7 +132,7 @@ fn count(outcome: &Outcome, begin: Instant, metrics: &RequestMetrics) {
 }
 
 fn failed() -> Reply {
-    let text = "the conversion failed; the log of the webhook server says where. This is a mistake in the server";
+    let text = "the conversion failed; the log of the webhook server says where. This is a defect of the server";
     Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 

@@ -188,16 +188,16 @@ impl Inner {
             let Ok(answer) = catch_unwind(AssertUnwindSafe(|| review(path, &request, &facts))) else {
                 let (namespace, name) = (&request.namespace, &request.name);
                 error!(path = path.as_str(), namespace, name, "a rule panicked; the request fails");
-                let text = "a rule of the webhook server failed; its log says where. This is a mistake in the server";
+                let text = "a rule of the webhook server failed; its log says where. This is a defect of the server";
                 return Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text);
             };
             answer
         };
         self.metrics.admitted(path, request.operation, &answer, begin.elapsed());
-        if let Answer::Deny { errors, .. } = &answer {
+        if let Answer::Deny { violations, .. } = &answer {
             let (kind, operation) = (&request.kind.kind, request.operation.as_str());
             let (namespace, name) = (&request.namespace, &request.name);
-            info!(kind, operation, namespace, name, errors = errors.len(), first = %errors[0].path, "refused");
+            info!(kind, operation, namespace, name, violations = violations.len(), first = %violations[0].path, "refused");
         }
         Reply::json(serde_json::to_vec(&review::encode(&request, &answer)).unwrap_or_default())
     }

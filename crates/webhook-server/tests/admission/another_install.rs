@@ -19,18 +19,18 @@ fn rules_that_hold_for_all_installs_hold_in_marked_namespaces() {
     let unnamed_version = edited(&graph(), |g| {
         g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["image"] = json!("vllm-runtime:latest");
     });
-    for (object, mistake) in [
+    for (object, violation) in [
         (unnamed_version, "Required spec.components[1].runtimeVersionOverride"),
         (worker_with("sharedMemorySize", json!("-1")), "Invalid spec.components[1].sharedMemorySize"),
         (worker_with("minAvailable", json!(1)), "Forbidden spec.components[1].minAvailable"),
     ] {
         for facts in [facts(), grove()] {
-            assert_eq!(mistakes(&judged(&creation(object.clone()), &facts)), [mistake]);
+            assert_eq!(violations(&judged(&creation(object.clone()), &facts)), [violation]);
         }
     }
     let moved = edited(&graph(), |g| g["metadata"]["annotations"]["nvidia.com/workload-provider"] = json!("grove"));
     let change = judged(&change(graph(), moved), &facts());
-    assert_eq!(mistakes(&change), ["Invalid metadata.annotations[nvidia.com/workload-provider]"]);
+    assert_eq!(violations(&change), ["Invalid metadata.annotations[nvidia.com/workload-provider]"]);
 }
 
 /// What depends on the settings or the accounts of an install is for its own webhooks to refuse.
@@ -39,12 +39,12 @@ fn settings_of_this_install_do_not_count_in_marked_namespaces() {
     let captured = worker_with("experimental", json!({ "checkpoint": { "enabled": true } }));
     let undecided = edited(&worker_with("minAvailable", json!(1)), |g| g["metadata"]["annotations"] = json!({}));
     for object in [captured, undecided] {
-        assert_ne!(mistakes(&create(&object, &facts())), Vec::<String>::new());
+        assert_ne!(violations(&create(&object, &facts())), Vec::<String>::new());
         assert_eq!(judged(&creation(object), &facts()), Answer::admitted());
     }
     let adapted = worker_with("scalingAdapter", json!({}));
     let scaled = edited(&adapted, |g| g["spec"]["components"][1]["replicas"] = json!(7));
-    assert_ne!(mistakes(&update(&adapted, &scaled, &facts())), Vec::<String>::new());
+    assert_ne!(violations(&update(&adapted, &scaled, &facts())), Vec::<String>::new());
     assert_eq!(judged(&change(adapted, scaled), &facts()), Answer::admitted(), "its operator may do so");
 }
 

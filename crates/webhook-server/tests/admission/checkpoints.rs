@@ -37,12 +37,12 @@ fn checkpoint() -> Value {
 
 #[test]
 fn checkpoints_are_switched_on_first() {
-    assert_eq!(mistakes(&create(&checkpoint(), &facts())), ["Forbidden spec"]);
+    assert_eq!(violations(&create(&checkpoint(), &facts())), ["Forbidden spec"]);
     // What exists may be changed all the same.
     let relabelled = edited(&checkpoint(), |c| c["spec"]["job"]["activeDeadlineSeconds"] = json!(7));
-    assert_eq!(mistakes(&update(&checkpoint(), &relabelled, &facts())), ["Forbidden spec"]);
+    assert_eq!(violations(&update(&checkpoint(), &relabelled, &facts())), ["Forbidden spec"]);
     let labelled = edited(&checkpoint(), |c| c["metadata"]["labels"] = json!({ "a": "b" }));
-    assert_eq!(mistakes(&update(&checkpoint(), &labelled, &facts())), Vec::<String>::new());
+    assert_eq!(violations(&update(&checkpoint(), &labelled, &facts())), Vec::<String>::new());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Rules that the API server holds by itself as well: both refuse the same objects at the same fields, in the same
 //! words.
 
-use api_types::schema::checks;
+use api_types::{schema::checks, violations::Violation};
 use serde_json::{Value, json};
-use webhook_server::admission::{Answer, Facts, FieldError, Request};
+use webhook_server::admission::{Answer, Facts, Request};
 
 use crate::{
     refused::{Example, examples, merged},
@@ -25,11 +25,11 @@ fn request(example: &Example, old: Option<&Value>, new: &Value) -> Request {
     }
 }
 
-/// The mistakes that an example is about, as the webhook server tells them.
-fn told(example: &Example, old: Option<&Value>, new: &Value) -> Vec<FieldError> {
-    let Answer::Deny { errors, .. } = validate(&request(example, old, new), &cluster()) else { return Vec::new() };
-    let told = |error: &FieldError| error.path == example.path && error.message().contains(&example.text);
-    errors.into_iter().filter(told).collect()
+/// The violations that an example is about, as the webhook server tells them.
+fn told(example: &Example, old: Option<&Value>, new: &Value) -> Vec<Violation> {
+    let Answer::Deny { violations, .. } = validate(&request(example, old, new), &cluster()) else { return Vec::new() };
+    let told = |error: &Violation| error.path == example.path && error.cause().contains(&example.text);
+    violations.into_iter().filter(told).collect()
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn the_webhook_server_says_what_the_api_server_says() {
         let of_example = |check: &checks::Check| check.kind == example.kind && check.text == example.text;
         let reasons: Vec<_> = checks::all().into_iter().filter(of_example).map(|check| check.reason.as_str()).collect();
         // CEL has no word for a value that is none of a list.
-        let reason = error.reason().replace("NotSupported", "Invalid");
+        let reason = error.reason.as_str().replace("NotSupported", "Invalid");
         assert!(reasons.contains(&reason.as_str()), "{what}: {reason} {reasons:?}");
     }
 }

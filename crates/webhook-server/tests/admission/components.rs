@@ -63,7 +63,7 @@ fn graphs_that_the_repository_shows_are_admitted() {
     for file in ["deploy/examples/vllm-agg.yaml", "deploy/examples/vllm-disagg.yaml", "tilt/dev/triggers.yaml"] {
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
         for graph in kit::documents(&text, "team").iter().filter(|object| object["kind"] == "DynamoGraphDeployment") {
-            assert_eq!(mistakes(&create(graph, &facts())), [""; 0], "{file}: {}", graph["metadata"]["name"]);
+            assert_eq!(violations(&create(graph, &facts())), [""; 0], "{file}: {}", graph["metadata"]["name"]);
             graphs += 1;
         }
     }
@@ -130,13 +130,13 @@ fn endpoint_pickers() {
         ],
     );
     let without = facts_with(|features| features.inference_pool = false);
-    assert_eq!(mistakes(&create(&picker, &without)), ["Forbidden spec.components[0].type"]);
+    assert_eq!(violations(&create(&picker, &without)), ["Forbidden spec.components[0].type"]);
     let alone = edited(&component(), |c| {
         c["spec"]["type"] = json!("epp");
         c["spec"]["replicas"] = json!(1);
         c["spec"]["eppConfig"] = json!({ "config": {} });
     });
-    assert_eq!(mistakes(&create(&alone, &without)), Vec::<String>::new());
+    assert_eq!(violations(&create(&alone, &without)), Vec::<String>::new());
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn checkpoints_of_components() {
             ),
         ],
     );
-    assert_eq!(mistakes(&create(&component, &facts())), at);
+    assert_eq!(violations(&create(&component, &facts())), at);
     let deprecated = edited(&component, |c| c["spec"]["experimental"]["checkpoint"]["mode"] = json!("Auto"));
     assert_eq!(warnings(&create(&deprecated, &on)), ["spec.experimental.checkpoint.mode: deprecated; remove it"]);
 }

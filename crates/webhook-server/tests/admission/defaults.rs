@@ -215,7 +215,7 @@ fn what_is_being_deleted_gets_nothing() {
 #[test]
 fn another_kind_is_refused_with_a_word_for_the_administrator() {
     let answer = review(Path::DefaultGraph, &creation(component()), &facts());
-    let Answer::Deny { errors, .. } = answer else { panic!("{answer:?}") };
-    assert_eq!(errors[0].path, "kind");
-    assert!(errors[0].detail.contains("webhook configurations"), "{}", errors[0]);
+    let Answer::Deny { violations, .. } = answer else { panic!("{answer:?}") };
+    assert_eq!(violations[0].path, "kind");
+    assert!(violations[0].remedy.contains("webhook configurations"), "{}", violations[0]);
 }

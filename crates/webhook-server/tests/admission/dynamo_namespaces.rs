@@ -48,7 +48,7 @@ fn a_graph_does_not_come_into_the_dynamo_namespace_of_another() {
         ("the other is in the global one", a_b(), with_global_graph("team-a", "b"), vec![]),
         ("no servers", a_b(), Facts { shared_servers: false, ..with_graph("team-a", "b") }, vec![]),
     ] {
-        assert_eq!(mistakes(&create(&object, &facts)), expected, "{what}");
+        assert_eq!(violations(&create(&object, &facts)), expected, "{what}");
     }
     let text = words(&create(&a_b(), &with_graph("team-a", "b")));
     assert!(text.contains(r#""team-a-b""#) && text.contains("choose another name"), "{text}");
@@ -60,9 +60,9 @@ fn a_new_graph_waits_for_an_answer_on_the_others_and_one_that_exists_does_not() 
     let other = Lookup::Graph { namespace: "team-a".to_owned(), name: "b".to_owned() };
     unreadable.found.insert(other, Found::Unreadable("no answer within 2 s".to_owned()));
     let refused = create(&a_b(), &unreadable);
-    assert_eq!(mistakes(&refused), ["Invalid metadata.name"]);
+    assert_eq!(violations(&refused), ["Invalid metadata.name"]);
     assert!(words(&refused).contains("could not be read: no answer within 2 s; try again"), "{}", words(&refused));
-    assert_eq!(mistakes(&update(&in_global(&a_b()), &a_b(), &unreadable)), Vec::<String>::new());
+    assert_eq!(violations(&update(&in_global(&a_b()), &a_b(), &unreadable)), Vec::<String>::new());
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn graphs_that_share_a_dynamo_namespace_go_on_with_a_warning() {
     let facts = with_graph("team-a", "b");
     let scaled = edited(&a_b(), |graph| graph["spec"]["components"][0]["replicas"] = json!(2));
     let answer = update(&a_b(), &scaled, &facts);
-    assert_eq!(mistakes(&answer), Vec::<String>::new());
+    assert_eq!(violations(&answer), Vec::<String>::new());
     assert!(warnings(&answer).iter().any(|warning| warning.contains(r#""team-a-b""#)), "{}", words(&answer));
     let answer = update(&in_global(&a_b()), &a_b(), &facts);
-    assert_eq!(mistakes(&answer), ["Invalid metadata.name"], "it leaves the global one");
+    assert_eq!(violations(&answer), ["Invalid metadata.name"], "it leaves the global one");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn answered(facts: &Facts, request: &Request, allowed: bool) -> Facts {
 }
 
 fn verdict(facts: &Facts, request: &Request, allowed: bool) -> Vec<String> {
-    mistakes(&validate(request, &answered(facts, request, allowed)))
+    violations(&validate(request, &answered(facts, request, allowed)))
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn a_frontend_at_the_gateway_of_the_mesh_is_refused() {
         assert_eq!(verdict(&facts, &request, true), [INGRESS]);
     }
     let marked = review_for_another_install(Path::ValidateGraph, &request, &configured());
-    assert_eq!(mistakes(&marked), [INGRESS]);
+    assert_eq!(violations(&marked), [INGRESS]);
     let foreign = converted(&exposed(route("team/gateway", "chat", "team.org")));
     let marked = review_for_another_install(Path::ValidateGraph, &foreign, &configured());
-    assert_eq!(mistakes(&marked), [""; 0], "the other install has a configuration of its own");
+    assert_eq!(violations(&marked), [""; 0], "the other install has a configuration of its own");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_rights_of_the_operator_expose_nothing() {
     let of_user = converted(&component);
     let right = Lookup::CreateRight { namespace: "team".to_owned(), object: ExposureObject::VirtualService };
     assert_eq!(lookups(Path::ValidateComponent, &of_user, &configured()), [right]);
-    assert_eq!(mistakes(&validate(&of_user, &configured())), ["Forbidden spec.ingress"]);
+    assert_eq!(violations(&validate(&of_user, &configured())), ["Forbidden spec.ingress"]);
     let of_operator = Request { user_info: operator, ..of_user };
-    assert_eq!(mistakes(&validate(&of_operator, &configured())), [""; 0], "a copy of what the graph holds");
+    assert_eq!(violations(&validate(&of_operator, &configured())), [""; 0], "a copy of what the graph holds");
 }

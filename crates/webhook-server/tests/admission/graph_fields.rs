@@ -73,11 +73,11 @@ fn engines_that_stand_in_within_a_pod_register_one_by_one() {
         g["spec"]["components"][1]["experimental"] = json!({ "gpuMemoryService": {}, "failover": {} });
     });
     let path = "Invalid metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]";
-    assert_eq!(mistakes(&create(&failover, &facts)), [path]);
+    assert_eq!(violations(&create(&failover, &facts)), [path]);
     let container = edited(&failover, |g| {
         g[METADATA]["annotations"]["nvidia.com/dynamo-kube-discovery-mode"] = json!("container");
     });
-    assert_eq!(mistakes(&create(&container, &facts)), Vec::<String>::new());
+    assert_eq!(violations(&create(&container, &facts)), Vec::<String>::new());
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn names_in_grove_fit() {
     ] {
         let expected: &[&str] = if fits { &[] } else { &["Invalid spec.components[1].name"] };
         let answer = create(&graph(name, component, nodes), &grove());
-        assert_eq!(mistakes(&answer), expected, "{name} {component}\n{}", words(&answer));
+        assert_eq!(violations(&answer), expected, "{name} {component}\n{}", words(&answer));
     }
-    assert_eq!(mistakes(&create(&graph("llama", &y, 1), &facts())), Vec::<String>::new().as_slice(), "no Grove");
+    assert_eq!(violations(&create(&graph("llama", &y, 1), &facts())), Vec::<String>::new().as_slice(), "no Grove");
 }
 
 #[test]
@@ -232,8 +232,8 @@ fn power_limits() {
     for (limit, is_valid) in [("400", true), ("0", false), ("-5", false), ("4e2", false), ("", false), ("400W", false)]
     {
         let answer = create(&edited(&graph(), |g| limited(g, limit)), &facts());
-        assert_eq!(mistakes(&answer).len(), usize::from(!is_valid), "{limit}");
-        assert!(is_valid || mistakes(&answer) == [at], "{limit}");
+        assert_eq!(violations(&answer).len(), usize::from(!is_valid), "{limit}");
+        assert!(is_valid || violations(&answer) == [at], "{limit}");
     }
     creates(
         &edited(&graph(), |g| limited(g, "400")),
@@ -268,7 +268,7 @@ fn power_limits() {
 fn graphs_that_will_wait_are_told_so() {
     let graph = edited(&graph(), |g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
     let answer = create(&graph, &facts());
-    assert_eq!(mistakes(&answer), Vec::<String>::new());
+    assert_eq!(violations(&answer), Vec::<String>::new());
     let warnings = warnings(&answer);
     assert!(warnings[0].starts_with("spec.components[1].multinode: "), "{warnings:?}");
     assert!(words(&create(&graph, &facts_with(|f| f.lws = true))).is_empty());

@@ -63,9 +63,9 @@ fn what_stays_in_a_component() {
     let path = |tail: &str| format!("Invalid spec.components[1].{tail}");
     let several = |g: &mut Value, nodes: i64| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": nodes });
     let two = edited(&graph(), |g| several(g, 2));
-    assert_eq!(mistakes(&update(&graph(), &two, &facts())), [path("multinode")]);
-    assert_eq!(mistakes(&update(&two, &graph(), &facts())), [path("multinode")]);
-    assert_eq!(mistakes(&update(&two, &edited(&graph(), |g| several(g, 4)), &facts())), Vec::<String>::new());
+    assert_eq!(violations(&update(&graph(), &two, &facts())), [path("multinode")]);
+    assert_eq!(violations(&update(&two, &graph(), &facts())), [path("multinode")]);
+    assert_eq!(violations(&update(&two, &edited(&graph(), |g| several(g, 4)), &facts())), Vec::<String>::new());
     let with =
         |experimental: Value| edited(&grove_graph(), |g| g["spec"]["components"][1]["experimental"] = experimental);
     let memory = json!({ "gpuMemoryService": { "mode": "InterPod" } });
@@ -82,7 +82,7 @@ fn what_stays_in_a_component() {
         (json!({ "gpuMemoryService": {} }), json!(null), vec![]),
     ] {
         let answer = update(&with(old.clone()), &with(new.clone()), &grove());
-        assert_eq!(mistakes(&answer), expected, "{old} -> {new}");
+        assert_eq!(violations(&answer), expected, "{old} -> {new}");
     }
 }
 
@@ -95,17 +95,17 @@ fn placement_stays() {
         })
     };
     let at = ["Invalid spec.components[1].topologyConstraint"];
-    assert_eq!(mistakes(&update(&with("rack"), &with("zone"), &grove())), at);
-    assert_eq!(mistakes(&update(&with("rack"), &with("rack"), &grove())), Vec::<String>::new());
+    assert_eq!(violations(&update(&with("rack"), &with("zone"), &grove())), at);
+    assert_eq!(violations(&update(&with("rack"), &with("rack"), &grove())), Vec::<String>::new());
     let policy =
         |policy: Value| edited(&graph(), |g| g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy }));
     let plain = policy(json!({ "labelKey": "rack", "domain": "rack" }));
     let explicit = policy(json!({ "labelKey": "rack", "domain": "rack", "enforcement": "required" }));
     let weak =
         policy(json!({ "labelKey": "rack", "domain": "rack", "enforcement": "preferred", "preferredWeight": 0.5 }));
-    assert_eq!(mistakes(&update(&plain, &explicit, &facts())), Vec::<String>::new());
-    assert_eq!(mistakes(&update(&plain, &weak, &facts())), ["Invalid spec.experimental.kvTransferPolicy"]);
-    assert_eq!(mistakes(&update(&plain, &graph(), &facts())), ["Invalid spec.experimental.kvTransferPolicy"]);
+    assert_eq!(violations(&update(&plain, &explicit, &facts())), Vec::<String>::new());
+    assert_eq!(violations(&update(&plain, &weak, &facts())), ["Invalid spec.experimental.kvTransferPolicy"]);
+    assert_eq!(violations(&update(&plain, &graph(), &facts())), ["Invalid spec.experimental.kvTransferPolicy"]);
 }
 
 /// The install serves the namespace, and does not hold it: the operator that acts there is another one.
@@ -123,7 +123,7 @@ fn replicas_of_a_scaling_adapter() {
             g["spec"]["components"][1]["replicas"] = json!(replicas);
         })
     };
-    let by = |user: &str, facts: &Facts| mistakes(&validate(&change_by(user, scaled(1), scaled(3)), facts));
+    let by = |user: &str, facts: &Facts| violations(&validate(&change_by(user, scaled(1), scaled(3)), facts));
     let refused = ["Forbidden spec.components[1].replicas"];
     assert_eq!(by("ann", &facts()), refused);
     assert_eq!(by("", &facts()), refused, "nobody is not somebody");
@@ -139,21 +139,21 @@ fn replicas_of_a_scaling_adapter() {
     assert_eq!(by("system:serviceaccount:other:operator", &without_the_namespace()), Vec::<String>::new());
     // Taking the adapter away, or adding it, is no way round.
     let free = edited(&scaled(3), |g| g["spec"]["components"][1]["scalingAdapter"] = json!(null));
-    assert_eq!(mistakes(&update(&scaled(1), &free, &facts())), refused);
-    assert_eq!(mistakes(&update(&free, &scaled(1), &facts())), refused);
+    assert_eq!(violations(&update(&scaled(1), &free, &facts())), refused);
+    assert_eq!(violations(&update(&free, &scaled(1), &facts())), refused);
     assert_eq!(
-        mistakes(&update(&edited(&free, |g| g["spec"]["components"][1]["replicas"] = json!(1)), &free, &facts())),
+        violations(&update(&edited(&free, |g| g["spec"]["components"][1]["replicas"] = json!(1)), &free, &facts())),
         Vec::<String>::new()
     );
     // Nothing written is one replica.
     let unset = edited(&scaled(1), |g| g["spec"]["components"][1]["replicas"] = json!(null));
-    assert_eq!(mistakes(&update(&scaled(1), &unset, &facts())), Vec::<String>::new());
+    assert_eq!(violations(&update(&scaled(1), &unset, &facts())), Vec::<String>::new());
 }
 
 #[test]
 fn the_operator_chooses_what_runs_a_graph() {
     let old = edited(&graph(), |g| g["metadata"]["annotations"] = json!({}));
-    let by = |user: &str, facts: &Facts| mistakes(&validate(&change_by(user, old.clone(), graph()), facts));
+    let by = |user: &str, facts: &Facts| violations(&validate(&change_by(user, old.clone(), graph()), facts));
     assert_eq!(by("ann", &facts()), ["Forbidden metadata.annotations[nvidia.com/workload-provider]"]);
     assert_eq!(by(OPERATOR, &facts()), Vec::<String>::new());
     let mut unknown = facts();
@@ -173,9 +173,9 @@ fn power_limits_stay() {
         })
     };
     let at = ["Invalid spec.components[1].podTemplate.metadata.annotations[dynamo.nvidia.com/gpu-power-limit]"];
-    assert_eq!(mistakes(&update(&limited(None), &limited(Some("400")), &facts())), at);
-    assert_eq!(mistakes(&update(&limited(Some("400")), &limited(None), &facts())), at);
-    assert_eq!(mistakes(&update(&limited(Some("400")), &limited(Some("300")), &facts())), at);
+    assert_eq!(violations(&update(&limited(None), &limited(Some("400")), &facts())), at);
+    assert_eq!(violations(&update(&limited(Some("400")), &limited(None), &facts())), at);
+    assert_eq!(violations(&update(&limited(Some("400")), &limited(Some("300")), &facts())), at);
     updates(
         &edited(&limited(Some("400")), |g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 })),
         &facts_with(|features| features.lws = true),
@@ -218,10 +218,10 @@ fn no_restart_in_the_middle_of_an_update() {
     for (phase, refused) in
         [("Pending", true), ("InProgress", true), ("Completed", false), ("Failed", false), ("", false)]
     {
-        let found = mistakes(&update(&rolling(phase, "1"), &rolling(phase, "2"), &facts()));
+        let found = violations(&update(&rolling(phase, "1"), &rolling(phase, "2"), &facts()));
         assert_eq!(!found.is_empty(), refused, "{phase}");
         assert!(!refused || found == ["Invalid spec.restart.id"], "{phase}");
-        assert_eq!(mistakes(&update(&rolling(phase, "1"), &rolling(phase, "1"), &facts())), Vec::<String>::new());
+        assert_eq!(violations(&update(&rolling(phase, "1"), &rolling(phase, "1"), &facts())), Vec::<String>::new());
     }
 }
 
@@ -250,18 +250,18 @@ fn components_on_their_own() {
     );
     let other = edited(&component(), |c| c["spec"]["backendFramework"] = json!("sglang"));
     let by_operator = change_by(OPERATOR, component(), other);
-    assert_eq!(mistakes(&validate(&by_operator, &facts())), Vec::<String>::new());
+    assert_eq!(violations(&validate(&by_operator, &facts())), Vec::<String>::new());
 }
 
 /// A rule that came later, or a feature that was switched off, does not stand in the way of other changes.
 #[test]
-fn old_mistakes_do_not_count() {
+fn old_violations_do_not_count() {
     let old = edited(&graph(), |g| {
         g["spec"]["priorityClassName"] = json!("high");
         g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["image"] = json!("vllm:my-tag");
         g["spec"]["components"][1]["experimental"] = json!({ "checkpoint": { "enabled": true } });
     });
-    assert_eq!(mistakes(&create(&old, &facts())).len(), 3);
+    assert_eq!(violations(&create(&old, &facts())).len(), 3);
     updates(
         &old,
         &facts(),
@@ -274,12 +274,12 @@ fn old_mistakes_do_not_count() {
                 &["Required spec.components[1].runtimeVersionOverride"],
             ),
             (
-                "the mistake itself",
+                "the violation itself",
                 |g| g["spec"]["priorityClassName"] = json!("higher"),
                 &["Forbidden spec.priorityClassName"],
             ),
             (
-                "a new mistake",
+                "a new violation",
                 |g| g["spec"]["components"][0]["sharedMemorySize"] = json!("-1"),
                 &["Invalid spec.components[0].sharedMemorySize"],
             ),
@@ -287,7 +287,7 @@ fn old_mistakes_do_not_count() {
     );
 }
 
-/// Defect of ours: what was missing in a list counted as a new mistake with every other change of the list.
+/// Defect of ours: what was missing in a list counted as a new violation with every other change of the list.
 #[test]
 fn what_was_missing_may_be_missing_still() {
     let old = edited(&graph(), |g| {
@@ -295,12 +295,12 @@ fn what_was_missing_may_be_missing_still() {
             json!([{ "name": "side", "image": "side:1" }]);
     });
     let at = ["Required spec.components[1].podTemplate.spec.containers"];
-    assert_eq!(mistakes(&create(&old, &facts())), at);
+    assert_eq!(violations(&create(&old, &facts())), at);
     let side = edited(&old, |g| {
         g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["image"] = json!("side:2");
     });
-    assert_eq!(mistakes(&update(&old, &side, &facts())), [""; 0]);
-    assert_eq!(mistakes(&update(&graph(), &old, &facts())), at, "it was not missing");
+    assert_eq!(violations(&update(&old, &side, &facts())), [""; 0]);
+    assert_eq!(violations(&update(&graph(), &old, &facts())), at, "it was not missing");
 }
 
 /// Whoever changes metadata alone is never told about the spec.
@@ -315,7 +315,7 @@ fn metadata_alone_may_always_change() {
         g["metadata"]["finalizers"] = json!([]);
         g["metadata"]["annotations"]["nvidia.com/enable-grove"] = json!("false");
     });
-    assert_eq!(mistakes(&update(&old, &new, &grove())), Vec::<String>::new());
+    assert_eq!(violations(&update(&old, &new, &grove())), Vec::<String>::new());
 }
 
 #[test]
@@ -328,9 +328,9 @@ fn metadata_is_refused_for_an_annotation_that_becomes_invalid_and_not_for_one_th
     };
     let (valid, invalid) = (annotate("pod"), annotate("node"));
     let at = ["NotSupported metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]"];
-    assert_eq!(mistakes(&update(&valid, &invalid, &facts())), at);
+    assert_eq!(violations(&update(&valid, &invalid, &facts())), at);
     let labelled = edited(&invalid, |g| g["metadata"]["labels"] = json!({ "team": "a" }));
-    assert_eq!(mistakes(&update(&invalid, &labelled, &facts())), Vec::<String>::new());
+    assert_eq!(violations(&update(&invalid, &labelled, &facts())), Vec::<String>::new());
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn what_is_being_deleted_is_left_alone() {
     };
     for object in [graph(), component()] {
         let answer = update(&object, &deleting(&object), &facts());
-        assert_eq!(mistakes(&answer), Vec::<String>::new());
+        assert_eq!(violations(&answer), Vec::<String>::new());
         assert!(warnings(&answer).is_empty());
     }
 }

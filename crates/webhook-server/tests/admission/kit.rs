@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 
-use api_types::conversion::{ApiVersion, convert};
+use api_types::{
+    conversion::{ApiVersion, convert},
+    violations::Violation,
+};
 use serde_json::Value;
 use test_cluster::conformance_kit;
 use webhook_server::admission::{Answer, Facts, Path, review};
@@ -73,7 +76,7 @@ fn check(cases: &[Case], facts: &Facts) {
             let answer = review(path, &creation(with_defaults(document, facts)), facts);
             let errors: Vec<String> = match &answer {
                 Answer::Allow { .. } => Vec::new(),
-                Answer::Deny { errors, .. } => errors.iter().map(ToString::to_string).collect(),
+                Answer::Deny { violations, .. } => violations.iter().map(Violation::in_status).collect(),
             };
             let admitted = verdict["ok"].as_bool().unwrap();
             *seen.entry(admitted).or_default() += 1;

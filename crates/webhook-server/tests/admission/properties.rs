@@ -146,7 +146,7 @@ proptest! {
             let single = ["DynamoCheckpoint", "DynamoModel"].contains(&request.kind.kind.as_str());
             if !(single && request.kind.version == "v1beta1") {
                 let answer = validate(&request, &facts);
-                prop_assert_eq!(mistakes(&answer), Vec::<String>::new(), "{}", words(&answer));
+                prop_assert_eq!(violations(&answer), Vec::<String>::new(), "{}", words(&answer));
             }
         }
     }
@@ -163,7 +163,7 @@ fn large_objects_are_answered_soon() {
     });
     let begin = std::time::Instant::now();
     let answer = update(&large, &edited(&large, |c| c["spec"]["replicas"] = json!(7)), &facts());
-    assert_eq!(mistakes(&answer), Vec::<String>::new());
-    assert_eq!(mistakes(&create(&large, &facts())).len(), 201, "200 of the rules, and the size");
+    assert_eq!(violations(&answer), Vec::<String>::new());
+    assert_eq!(violations(&create(&large, &facts())).len(), 201, "200 of the rules, and the size");
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
 }

@@ -138,8 +138,8 @@ fn placement_is_said_in_one_way() {
         at("spec.components[1].multinode.leader."),
         at("spec.components[1].multinode.worker."),
     ];
-    let mut found = mistakes(&create(&both, &grove()));
-    found.retain(|mistake| mistake.starts_with("Forbidden"));
+    let mut found = violations(&create(&both, &grove()));
+    found.retain(|violation| violation.starts_with("Forbidden"));
     assert_eq!(found, expected);
 }
 
@@ -155,7 +155,11 @@ fn fragments_need_grove() {
         })
     };
     for provider in [Some("component"), None] {
-        assert_eq!(mistakes(&create(&graph(provider), &grove())), ["Forbidden spec.providerOverride"], "{provider:?}");
+        assert_eq!(
+            violations(&create(&graph(provider), &grove())),
+            ["Forbidden spec.providerOverride"],
+            "{provider:?}"
+        );
     }
 }
 
@@ -165,7 +169,7 @@ fn fragments_stay_fragments_of_the_same() {
         g["spec"]["providerOverride"]["target"] = json!("PodClique");
         g["spec"]["components"][1]["multinode"]["leader"]["providerOverride"]["apiVersion"] = json!("grove.io/v2");
     });
-    let found = mistakes(&update(&everywhere(), &other, &grove()));
+    let found = violations(&update(&everywhere(), &other, &grove()));
     assert!(found.contains(&"Invalid spec.providerOverride.target".to_owned()), "{found:?}");
     assert!(
         found.contains(&"Invalid spec.components[1].multinode.leader.providerOverride.apiVersion".to_owned()),

@@ -59,17 +59,17 @@ fn a_large_spec_is_refused_at_spec() {
             } });
         })
     };
-    assert_eq!(mistakes(&create(&large(200_000), &facts())), [""; 0]);
-    assert_eq!(mistakes(&create(&large(270_000), &facts())), ["Invalid spec"]);
+    assert_eq!(violations(&create(&large(200_000), &facts())), [""; 0]);
+    assert_eq!(violations(&create(&large(270_000), &facts())), ["Invalid spec"]);
 }
 
 #[test]
 fn gpus_are_told_where_they_are_not_looked_up() {
     let facts = facts_with(|features| features.gpu_discovery = false);
-    assert_eq!(mistakes(&create(&request(), &facts)), ["Required spec.hardware"]);
+    assert_eq!(violations(&create(&request(), &facts)), ["Required spec.hardware"]);
     let some = edited(&request(), |r| r["spec"]["hardware"] = json!({ "gpuSku": "h100_sxm" }));
     let answer = create(&some, &facts);
-    assert_eq!(mistakes(&answer), Vec::<String>::new());
+    assert_eq!(violations(&answer), Vec::<String>::new());
     assert!(warnings(&answer)[0].ends_with("profiling fails without vramMb, numGpusPerNode"), "{answer:?}");
     let all = edited(&some, |r| {
         r["spec"]["hardware"]["vramMb"] = json!(81920);
@@ -79,11 +79,11 @@ fn gpus_are_told_where_they_are_not_looked_up() {
 }
 
 #[test]
-fn gpus_that_were_not_told_are_no_new_mistake() {
+fn gpus_that_were_not_told_are_no_new_violation() {
     let facts = facts_with(|features| features.gpu_discovery = false);
     let with = |gpus: i64| edited(&request(), |r| r["spec"]["hardware"] = json!({ "totalGpus": gpus }));
-    assert_eq!(mistakes(&create(&with(8), &facts)), ["Required spec.hardware"]);
-    assert_eq!(mistakes(&update(&with(8), &with(16), &facts)), [""; 0]);
+    assert_eq!(violations(&create(&with(8), &facts)), ["Required spec.hardware"]);
+    assert_eq!(violations(&update(&with(8), &with(16), &facts)), [""; 0]);
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn requests_that_are_acted_upon_stay() {
         let old = in_phase(phase, json!(true));
         let new = edited(&old, |r| r["spec"]["model"] = json!("other"));
         let expected: &[&str] = if refused { &["Forbidden spec"] } else { &[] };
-        assert_eq!(mistakes(&update(&old, &new, &facts())), expected, "{phase}");
+        assert_eq!(violations(&update(&old, &new, &facts())), expected, "{phase}");
         let labelled = edited(&old, |r| r["metadata"]["labels"] = json!({ "a": "b" }));
-        assert_eq!(mistakes(&update(&old, &labelled, &facts())), Vec::<String>::new(), "{phase}");
+        assert_eq!(violations(&update(&old, &labelled, &facts())), Vec::<String>::new(), "{phase}");
     }
 }
 
@@ -120,13 +120,13 @@ fn what_is_not_applied_by_itself_may_be_applied_later() {
     ] {
         let old = in_phase(phase, auto_apply.clone());
         let new = edited(&old, |r| change(r));
-        assert_eq!(mistakes(&update(&old, &new, &facts())).is_empty(), admitted, "{phase} {auto_apply} {new}");
+        assert_eq!(violations(&update(&old, &new, &facts())).is_empty(), admitted, "{phase} {auto_apply} {new}");
     }
     let more = edited(&in_phase("Ready", json!(false)), |r| {
         apply(r);
         r["spec"]["model"] = json!("other");
     });
-    assert_eq!(mistakes(&update(&in_phase("Ready", json!(false)), &more, &facts())), ["Forbidden spec"]);
+    assert_eq!(violations(&update(&in_phase("Ready", json!(false)), &more, &facts())), ["Forbidden spec"]);
 }
 
 #[test]
@@ -134,9 +134,9 @@ fn old_images_count_when_the_graph_is_about_to_be_made() {
     let old = edited(&in_phase("Ready", json!(false)), |r| r["spec"]["image"] = json!("planner:latest"));
     let pending = edited(&old, |r| r["status"]["phase"] = json!("Pending"));
     let other = edited(&pending, |r| r["spec"]["model"] = json!("other"));
-    assert_eq!(mistakes(&update(&pending, &other, &facts())), Vec::<String>::new());
+    assert_eq!(violations(&update(&pending, &other, &facts())), Vec::<String>::new());
     let applied = edited(&old, |r| r["spec"]["autoApply"] = json!(null));
-    assert_eq!(mistakes(&update(&old, &applied, &facts())), ["Required spec.runtimeVersionOverride"]);
+    assert_eq!(violations(&update(&old, &applied, &facts())), ["Required spec.runtimeVersionOverride"]);
 }
 
 /// Found defect: such an object was admitted, and then nothing could be listed in v1alpha1.
@@ -148,13 +148,13 @@ fn what_v1alpha1_cannot_keep_is_refused_where_it_is_too_long() {
             r["spec"]["overrides"] = json!({ "dgd": { "spec": { "pad": "x".repeat(length) } } });
         })
     };
-    assert_eq!(mistakes(&create(&with(100_000), &facts())), Vec::<String>::new());
-    assert_eq!(mistakes(&create(&with(250_000), &facts())), ["TooLong spec.overrides.dgd.spec.pad"]);
+    assert_eq!(violations(&create(&with(100_000), &facts())), Vec::<String>::new());
+    assert_eq!(violations(&create(&with(250_000), &facts())), ["TooLong spec.overrides.dgd.spec.pad"]);
     let scaled = edited(&with(250_000), |r| r["metadata"]["labels"] = json!({ "a": "b" }));
-    assert_eq!(mistakes(&update(&with(250_000), &scaled, &facts())), Vec::<String>::new(), "it was there before");
+    assert_eq!(violations(&update(&with(250_000), &scaled, &facts())), Vec::<String>::new(), "it was there before");
     let incomplete = edited(&request(), |r| {
         r["metadata"]["annotations"] = json!({ "nvidia.com/conversion-incomplete": "spec.overrides" });
     });
     let at = "Forbidden metadata.annotations[nvidia.com/conversion-incomplete]";
-    assert_eq!(mistakes(&update(&with(250_000), &incomplete, &facts())), [at]);
+    assert_eq!(violations(&update(&with(250_000), &incomplete, &facts())), [at]);
 }

@@ -11,7 +11,7 @@ fn reads(object: &Value, facts: &Facts, expected: Expect) {
 }
 
 #[test]
-fn a_graph_with_every_kind_of_mistake() {
+fn a_graph_with_every_kind_of_violation() {
     let graph = edited(&graph(), |g| {
         g["metadata"]["annotations"] = json!({
             "nvidia.com/workload-provider": "component",
@@ -54,7 +54,7 @@ fn a_graph_with_every_kind_of_mistake() {
             metadata.annotations[nvidia.com/dynamo-operator-origin-version]: Invalid value: "newest": is no version of the operator; write one such as 1.5.0, or leave the annotation out
             metadata.annotations[nvidia.com/vllm-distributed-executor-backend]: Invalid value: "spark": is no executor of vLLM; write "mp" or "ray", or remove the annotation
             metadata.annotations[nvidia.com/grove-update-strategy]: Unsupported value: "Sometimes": supported values: "RollingRecreate", "OnDelete"
-            metadata.annotations[nvidia.com/dynamo-discovery-backend]: Unsupported value: "consul": supported values: "kubernetes", "etcd": leave the annotation out to follow the operator's setting
+            metadata.annotations[nvidia.com/dynamo-discovery-backend]: Unsupported value: "consul": supported values: "kubernetes", "etcd"; leave the annotation out to follow the operator's setting
             metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]: Invalid value: "pod": engines that stand in for each other within a pod register one by one; set the annotation to "container"
             spec.providerOverride: Forbidden: is for graphs that Grove runs, and annotation nvidia.com/workload-provider of this one is "component"; remove the field, or create the graph anew where Grove is available
             spec.priorityClassName: Forbidden: needs Grove, which is not available in this cluster; install it, or remove the field

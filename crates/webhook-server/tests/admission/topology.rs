@@ -55,7 +55,7 @@ fn domains_are_domains_of_the_topology() {
         ),
     ] {
         let answer = create(&placed(whole.clone(), part.clone()), &with_topology());
-        assert_eq!(mistakes(&answer), expected, "{whole} {part}\n{}", words(&answer));
+        assert_eq!(violations(&answer), expected, "{whole} {part}\n{}", words(&answer));
     }
 }
 
@@ -74,7 +74,7 @@ fn transfer_policies_name_a_topology() {
         ("other", "rack", vec![at("clusterTopologyName")]),
         ("Fabric!", "rack", vec![at("clusterTopologyName")]),
     ] {
-        assert_eq!(mistakes(&create(&with(name, domain), &with_topology())), expected, "{name} {domain}");
+        assert_eq!(violations(&create(&with(name, domain), &with_topology())), expected, "{name} {domain}");
     }
     let plain = edited(&with("fabric", "rack"), |g| {
         g["metadata"]["annotations"]["nvidia.com/workload-provider"] = json!("component");
@@ -83,7 +83,7 @@ fn transfer_policies_name_a_topology() {
         }
     });
     let forbidden = ["Forbidden spec.experimental.kvTransferPolicy.clusterTopologyName"];
-    assert_eq!(mistakes(&create(&plain, &with_topology())), forbidden);
+    assert_eq!(violations(&create(&plain, &with_topology())), forbidden);
 }
 
 /// The topology may have changed since.
@@ -91,7 +91,7 @@ fn transfer_policies_name_a_topology() {
 fn graphs_that_live_are_not_held_against_the_topology() {
     let old = placed(json!({ "clusterTopologyName": "gone", "packDomain": "rack" }), json!(null));
     let new = edited(&old, |g| g["spec"]["components"][1]["replicas"] = json!(5));
-    assert_eq!(mistakes(&update(&old, &new, &with_topology())), Vec::<String>::new());
+    assert_eq!(violations(&update(&old, &new, &with_topology())), Vec::<String>::new());
     assert!(lookups(Path::ValidateGraph, &change(old, new), &grove()).is_empty());
 }
 

@@ -24,15 +24,15 @@ fn alpha() -> Value {
 }
 
 fn rows(rows: &[Row]) {
-    assert_eq!(mistakes(&validate(&converted(&alpha()), &facts())), Vec::<String>::new());
+    assert_eq!(violations(&validate(&converted(&alpha()), &facts())), Vec::<String>::new());
     for (what, edit, expected) in rows {
         let answer = validate(&converted(&edited(&alpha(), edit)), &facts());
-        assert_eq!(mistakes(&answer), *expected, "{what}\n{}", words(&answer));
+        assert_eq!(violations(&answer), *expected, "{what}\n{}", words(&answer));
     }
 }
 
 #[test]
-fn mistakes_are_told_in_the_version_that_was_sent() {
+fn violations_are_told_in_the_version_that_was_sent() {
     rows(&[
         ("no services", |g| g["spec"]["services"] = json!({}), &["Required spec.services"]),
         (
@@ -149,7 +149,7 @@ fn shadows_within_a_pod() {
                 json!({ "enabled": true, "mode": mode, "numShadows": shadows });
         })
     };
-    let verdict = |object: &Value| mistakes(&validate(&converted(object), &facts()));
+    let verdict = |object: &Value| violations(&validate(&converted(object), &facts()));
     assert_eq!(verdict(&with("intraPod", 1)), Vec::<String>::new());
     assert_eq!(verdict(&with("intraPod", 2)), ["Invalid spec.services[decode].failover.numShadows"]);
 }
@@ -164,7 +164,7 @@ fn fields_that_nobody_hears_are_told() {
     // Sent as v1alpha1, and once more when a client that knows only v1beta1 sends back what it got.
     for request in [converted(&old), creation(convert(old.clone(), ApiVersion::V1Beta1).unwrap())] {
         let answer = validate(&request, &facts());
-        assert_eq!(mistakes(&answer), Vec::<String>::new());
+        assert_eq!(violations(&answer), Vec::<String>::new());
         let told = warnings(&answer);
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told.iter().zip(expected).all(|(told, expected)| told.starts_with(expected)), "{told:?}");
@@ -189,7 +189,7 @@ fn what_2025_asked_for_and_nobody_does_is_told() {
     });
     let told = |object: &Value| {
         let answer = validate(&converted(object), &facts());
-        assert_eq!(mistakes(&answer), [""; 0]);
+        assert_eq!(violations(&answer), [""; 0]);
         warnings(&answer).iter().map(|told| told.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let of_graph = |field: &str| {
@@ -239,7 +239,7 @@ fn the_dynamo_namespace_of_a_built_component_on_its_own_is_heard() {
         });
         object["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let answer = validate(&converted(&object), &facts());
-        assert_eq!(mistakes(&answer), [""; 0], "{}", words(&answer));
+        assert_eq!(violations(&answer), [""; 0], "{}", words(&answer));
         warnings(&answer).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let built = json!({ "dynamoComponent": "chat:v1", "dynamoTag": "m:Decode" });
@@ -258,7 +258,7 @@ fn a_further_compilation_cache_is_admitted_and_told() {
     let told = |mounts: Value| {
         let object = edited(&alpha(), |g| g["spec"]["services"]["decode"]["volumeMounts"] = mounts);
         let answer = validate(&converted(&object), &facts());
-        assert_eq!(mistakes(&answer), [""; 0]);
+        assert_eq!(violations(&answer), [""; 0]);
         warnings(&answer).iter().map(|told| told.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let cache = |name: &str, path: Value| json!({ "name": name, "mountPoint": path, "useAsCompilationCache": true });
@@ -273,7 +273,7 @@ fn a_gpu_of_another_name_is_found_where_it_was_written() {
     let object = edited(&alpha(), |g| {
         g["spec"]["services"]["decode"]["resources"]["limits"] = json!({ "gpu": "-1", "gpuType": "x/gpu" });
     });
-    let found = mistakes(&validate(&converted(&object), &facts()));
+    let found = violations(&validate(&converted(&object), &facts()));
     assert_eq!(found, ["Invalid spec.services[decode].resources.limits.gpu"]);
 }
 
@@ -284,12 +284,12 @@ fn changes_by_v1alpha1_are_told_in_v1alpha1() {
         g["spec"]["services"]["prefill"] = g["spec"]["services"]["decode"].clone();
     });
     let expected = ["Forbidden spec.services", "Invalid spec.services[decode].multinode"];
-    assert_eq!(mistakes(&validate(&converted_change(&alpha(), &other), &facts())), expected);
+    assert_eq!(violations(&validate(&converted_change(&alpha(), &other), &facts())), expected);
 }
 
 #[test]
 fn what_only_v1alpha1_says_is_looked_at_in_updates_too() {
-    let update = |object: &Value, old: &Value| mistakes(&validate(&converted_change(old, object), &facts()));
+    let update = |object: &Value, old: &Value| violations(&validate(&converted_change(old, object), &facts()));
     let ingress = edited(&alpha(), |g| g["spec"]["services"]["Frontend"]["ingress"] = json!({ "enabled": true }));
     assert_eq!(update(&ingress, &alpha()), ["Required spec.services[Frontend].ingress.host"]);
     assert_eq!(update(&ingress, &ingress), [""; 0], "what was there before stands in nobody's way");
@@ -311,7 +311,7 @@ fn components_come_as_v1alpha1_too() {
     });
     let answer = review(Path::ValidateComponentAlpha, &creation(component), &facts());
     let expected = ["Invalid spec.sharedMemory.size", "Required spec.extraPodSpec.mainContainer.image"];
-    assert_eq!(mistakes(&answer), expected, "{}", words(&answer));
+    assert_eq!(violations(&answer), expected, "{}", words(&answer));
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn requests_of_v1alpha1() {
         "spec": { "model": "m", "backend": "vllm", "profilingConfig": { "profilerImage": "planner:latest" } },
     });
     let answer = validate(&converted(&request), &facts());
-    assert_eq!(mistakes(&answer), ["Required spec.runtimeVersionOverride"]);
+    assert_eq!(violations(&answer), ["Required spec.runtimeVersionOverride"]);
 }
 
 /// Defect of the reference: what only v1alpha1 says of a request could change after the profiler had read it.
@@ -359,7 +359,7 @@ fn requests_that_are_acted_upon_stay_in_what_only_v1alpha1_says() {
                 object.as_mut().unwrap()["status"] = json!({ "phase": phase });
             }
             let expected: &[&str] = if refused.contains(&phase) { &["Forbidden spec"] } else { &[] };
-            assert_eq!(mistakes(&validate(&change, &facts())), expected, "{what} in {phase}");
+            assert_eq!(violations(&validate(&change, &facts())), expected, "{what} in {phase}");
         }
     }
 }
@@ -385,7 +385,7 @@ fn what_is_not_reviewed_is_admitted() {
 fn requests_about_something_else_are_refused() {
     let mut request = creation(graph());
     request.kind = GroupVersionKind { version: "v1".to_owned(), ..request.kind };
-    assert_eq!(mistakes(&validate(&request, &facts())), ["Invalid kind"]);
+    assert_eq!(violations(&validate(&request, &facts())), ["Invalid kind"]);
     let empty = Request { object: None, ..creation(graph()) };
-    assert_eq!(mistakes(&validate(&empty, &facts())), ["Required object"]);
+    assert_eq!(violations(&validate(&empty, &facts())), ["Required object"]);
 }

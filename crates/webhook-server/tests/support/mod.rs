@@ -2,11 +2,13 @@
 
 pub mod kit;
 
-use api_types::conversion::{ApiVersion, convert};
+use api_types::{
+    conversion::{ApiVersion, convert},
+    violations::Violation,
+};
 use serde_json::{Value, json};
 use webhook_server::admission::{
-    Answer, ErrorKind, Facts, Features, GroupVersionKind, GroupVersionResource, Operation, Path, Principals, Request,
-    User, review,
+    Answer, Facts, Features, GroupVersionKind, GroupVersionResource, Operation, Path, Principals, Request, User, review,
 };
 
 /// User name of the operator.
@@ -83,28 +85,19 @@ pub fn change_by(user: &str, old: Value, new: Value) -> Request {
     Request { user_info: User { username: user.to_owned(), ..User::default() }, ..change(old, new) }
 }
 
-/// The mistakes in an answer as `Kind path`; empty if the request is admitted.
-pub fn mistakes(answer: &Answer) -> Vec<String> {
-    let Answer::Deny { errors, .. } = answer else { return Vec::new() };
-    let kind = |kind: &ErrorKind| match kind {
-        ErrorKind::Required => "Required",
-        ErrorKind::Invalid(_) => "Invalid",
-        ErrorKind::Forbidden => "Forbidden",
-        ErrorKind::Duplicate(_) => "Duplicate",
-        ErrorKind::NotSupported { .. } => "NotSupported",
-        ErrorKind::TooMany(_) => "TooMany",
-        ErrorKind::TooLong => "TooLong",
-    };
-    errors.iter().map(|error| format!("{} {}", kind(&error.kind), error.path)).collect()
+/// The violations in an answer as `Kind path`; empty if the request is admitted.
+pub fn violations(answer: &Answer) -> Vec<String> {
+    let Answer::Deny { violations, .. } = answer else { return Vec::new() };
+    violations.iter().map(|violation| format!("{:?} {}", violation.reason, violation.path)).collect()
 }
 
 /// Everything that an answer says.
 pub fn words(answer: &Answer) -> String {
-    let (errors, warnings) = match answer {
-        Answer::Deny { errors, warnings } => (errors.iter().map(ToString::to_string).collect(), warnings),
+    let (violations, warnings) = match answer {
+        Answer::Deny { violations, warnings } => (violations.iter().map(Violation::in_status).collect(), warnings),
         Answer::Allow { warnings, .. } => (Vec::new(), warnings),
     };
-    errors.into_iter().chain(warnings.iter().cloned()).collect::<Vec<String>>().join("\n")
+    violations.into_iter().chain(warnings.iter().cloned()).collect::<Vec<String>>().join("\n")
 }
 
 /// The warnings in an answer.
@@ -209,22 +202,22 @@ pub fn edited(object: &Value, edit: impl FnOnce(&mut Value)) -> Value {
     object
 }
 
-/// One row of a table: a change of an object, and the mistakes that it makes.
+/// One row of a table: a change of an object, and the violations that it makes.
 pub type Row = (&'static str, fn(&mut Value), &'static [&'static str]);
 
-/// Creates `object` with each change and compares the mistakes.
+/// Creates `object` with each change and compares the violations.
 pub fn creates(object: &Value, facts: &Facts, rows: &[Row]) {
-    assert_eq!(mistakes(&create(object, facts)), Vec::<String>::new(), "as it is");
+    assert_eq!(violations(&create(object, facts)), Vec::<String>::new(), "as it is");
     for (what, edit, expected) in rows {
         let answer = create(&edited(object, edit), facts);
-        assert_eq!(mistakes(&answer), *expected, "{what}\n{}", words(&answer));
+        assert_eq!(violations(&answer), *expected, "{what}\n{}", words(&answer));
     }
 }
 
-/// Updates `object` with each change and compares the mistakes.
+/// Updates `object` with each change and compares the violations.
 pub fn updates(object: &Value, facts: &Facts, rows: &[Row]) {
     for (what, edit, expected) in rows {
         let answer = update(object, &edited(object, edit), facts);
-        assert_eq!(mistakes(&answer), *expected, "{what}\n{}", words(&answer));
+        assert_eq!(violations(&answer), *expected, "{what}\n{}", words(&answer));
     }
 }

@@ -19,7 +19,10 @@ mod other;
 use serde_json::{Value, json};
 
 use super::{SchemaError, edit};
-use crate::conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH};
+use crate::{
+    conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH},
+    violations::Reason,
+};
 
 const VALIDATIONS: &str = "x-kubernetes-validations";
 
@@ -43,29 +46,6 @@ pub struct Check {
     /// CEL for the value at fault, where the API server does not show it by itself.
     shows: Option<String>,
     when: When,
-}
-
-/// Kinds of violations, by the names of the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The field has a value that is not possible.
-    Invalid,
-    /// The field must be set.
-    Required,
-    /// The field must not be set.
-    Forbidden,
-}
-
-impl Reason {
-    /// The word in a `Status`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Invalid => "FieldValueInvalid",
-            Self::Required => "FieldValueRequired",
-            Self::Forbidden => "FieldValueForbidden",
-        }
-    }
 }
 
 /// Against what a rule is held.

@@ -19,13 +19,14 @@ use api_types::{
     external::{CapturedPod, PodSnapshot, PodSnapshotSource, PodSnapshotSpec},
     labels, names, owner,
     v1alpha1::{CheckpointPhase, DynamoCheckpoint, DynamoCheckpointStatus},
+    violations::Violation,
 };
 use k8s_openapi::{
     api::{batch::v1::Job, core::v1::PersistentVolumeClaim},
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
 use rendering::{
-    Diagnosis, JobEnd, Violation,
+    Diagnosis, JobEnd,
     checkpoint::{
         CaptureSettings, StorageLocation, artifact_version, check_shared_gpu_memory, render_capture_job,
         render_storage_claim,

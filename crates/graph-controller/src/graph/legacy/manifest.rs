@@ -10,13 +10,11 @@ use api_types::{
     labels,
     v1alpha1::{ArchiveManifest, DynamoComponent},
     v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeploymentSpec},
+    violations::Violation,
 };
 use controller_kit::conditions::find;
 use kube::ResourceExt;
-use rendering::{
-    Violation,
-    legacy::{self, Awaited, names_image},
-};
+use rendering::legacy::{self, Awaited, names_image};
 
 /// Whether the graph names no service, or one that does not say what it runs.
 pub(super) fn is_needed(spec: &DynamoGraphDeploymentSpec, said: &PreservedGraph) -> bool {
@@ -99,7 +97,7 @@ pub(super) fn complete(
     let violation = |component: &ComponentSpec| {
         let field = format!("spec.services[{}]", component.name);
         let problem = "is no service of the manifest in the archive, and does not say what it runs";
-        Violation::new(&field, "", problem, format!("name one of {}, or set dynamoTag", names.join(", ")))
+        Violation::required(&field, problem, format!("name one of {}, or set dynamoTag", names.join(", ")))
     };
     unknown.map(violation).collect()
 }

@@ -14,14 +14,12 @@ use api_types::{
     env as env_names, labels, names,
     v1alpha1::{DynamoComponent, DynamoComponentSpec},
     v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec, MAIN_CONTAINER},
+    violations::Violation,
 };
 use controller_kit::store::controller_owner;
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::ResourceExt;
-use rendering::{
-    Violation,
-    legacy::{self, Awaited, names_image, pull_with, use_image},
-};
+use rendering::legacy::{self, Awaited, names_image, pull_with, use_image};
 
 use crate::graph::model::{LegacyResources, Obstacle, Progress};
 
@@ -66,7 +64,7 @@ pub fn translate(
         let name = names::component_deployment(&graph.name_any(), &component.name, None);
         match legacy::mount(component, volume, &name) {
             Ok(claim) => legacy.claims.push(claim),
-            Err(mistake) => problems.push(below(mistake, &component.name, "pvc.")),
+            Err(violation) => problems.push(below(violation, &component.name, "pvc.")),
         }
     }
     if problems.is_empty() { Ok(Some((spec, legacy))) } else { Err(Obstacle::of_violations(&problems)) }
@@ -83,10 +81,9 @@ pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraph
     }
     let (mut spec, env, mut problems) = (spec.clone(), inherited.to_vec(), Vec::new());
     for component in &mut spec.components {
-        if let Err(mistake) = legacy::configure(component, &env) {
+        if let Err(violation) = legacy::configure(component, &env) {
             let at = format!("spec.components[{}].podTemplate.spec.containers[{MAIN_CONTAINER}]", component.name);
-            let field = format!("{at}.env[{}]", env_names::DYN_DEPLOYMENT_CONFIG);
-            problems.push(Violation { field, ..mistake });
+            problems.push(violation.at(|_| format!("{at}.env[{}]", env_names::DYN_DEPLOYMENT_CONFIG)));
         }
     }
     if problems.is_empty() { Ok(Some(spec)) } else { Err(Obstacle::of_violations(&problems)) }
@@ -96,11 +93,11 @@ pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraph
 fn configure(component: &mut ComponentSpec, env: &[EnvVar], has_manifest: bool) -> Vec<Violation> {
     let configured = legacy::configure(component, env);
     let checked = [configured, if has_manifest { Ok(()) } else { legacy::check_told(component, "service") }];
-    checked.into_iter().filter_map(Result::err).map(|mistake| below(mistake, &component.name, "")).collect()
+    checked.into_iter().filter_map(Result::err).map(|violation| below(violation, &component.name, "")).collect()
 }
 
-fn below(mistake: Violation, service: &str, part: &str) -> Violation {
-    Violation { field: format!("spec.services[{service}].{part}{}", mistake.field), ..mistake }
+fn below(violation: Violation, service: &str, part: &str) -> Violation {
+    violation.at(|path| format!("spec.services[{service}].{part}{path}"))
 }
 
 fn refuse(awaited: Awaited) -> Obstacle {

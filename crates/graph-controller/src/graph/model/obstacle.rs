@@ -1,8 +1,7 @@
 //! Why a graph cannot be reconciled.
 
-use api_types::conditions;
+use api_types::{conditions, violations::Violation};
 use controller_kit::store::UnpackError;
-use rendering::Violation;
 
 /// The kstatus condition of a graph that is not ready, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,9 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(super) fn begin(observed: &Observed) -> Plan {
     let valid = match validate(observed) {
         Ok(valid) => valid,
-        Err(violations) if violations.unanswered => return at(Stage::Waiting(violations.messages.join("\n"))),
-        Err(violations) => {
-            return at(Stage::Invalid { message: violations.messages.join("\n"), outside: violations.outside });
+        Err(obstacles) if obstacles.unanswered => return at(Stage::Waiting(obstacles.messages.join("\n"))),
+        Err(obstacles) => {
+            return at(Stage::Invalid { message: obstacles.messages.join("\n"), outside: obstacles.outside });
         }
     };
     let mut plan = at(Stage::Profiling(Profiling { begins: true, ..Profiling::default() }));

@@ -103,7 +103,7 @@ fn a_right_spec_starts_the_profiler_at_once() {
 }
 
 #[test]
-fn a_wrong_spec_fails_with_every_mistake_and_makes_nothing() {
+fn a_wrong_spec_fails_with_every_violation_and_makes_nothing() {
     let mut observed = observed_with(|r| {
         r["spec"]["backend"] = json!("auto");
         r["spec"]["searchStrategy"] = json!("thorough");

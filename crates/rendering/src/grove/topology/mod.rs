@@ -3,11 +3,12 @@
 use api_types::{
     grove::{API_VERSION, PodCliqueSetTemplate},
     v1beta1::{ComponentSpec, DynamoGraphDeploymentSpec, ProviderOverride},
+    violations::Violation,
 };
 use serde_json::{Map, Value, json};
 
 use super::roles::{ChildKind, child_of};
-use crate::{LEADER_CLIQUE, Violation, WORKER_CLIQUE};
+use crate::{LEADER_CLIQUE, WORKER_CLIQUE};
 
 const CONSTRAINT: &str = "topologyConstraint";
 const SET: &str = "PodCliqueSet";
@@ -142,12 +143,7 @@ impl<'a> Fragment<'a> {
     fn violations(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         let mut violation = |below: &str, value: &str, problem: String, remedy: String| {
-            found.push(Violation {
-                field: format!("{}.{below}", self.field),
-                value: value.to_owned(),
-                problem,
-                remedy,
-            });
+            found.push(Violation::invalid(format!("{}.{below}", self.field), value, problem, remedy));
         };
         if self.given.api_version != API_VERSION {
             let remedy = format!("write {API_VERSION}");

@@ -72,14 +72,14 @@ fn fragments_that_are_not_for_their_place_are_mistakes() {
     ];
     for (given, expected) in table {
         let spec = spec(json!({ "components": [{ "name": "W", "providerOverride": given }] }));
-        let found: Vec<_> = check(&spec).into_iter().map(|violation| violation.field).collect();
+        let found: Vec<_> = check(&spec).into_iter().map(|violation| violation.path).collect();
         let expected: Vec<_> =
             expected.iter().map(|below| format!("spec.components[W].providerOverride.{below}")).collect();
         assert_eq!(found, expected, "{given}");
     }
     let wrong = json!({ "spec": { "replicas": 3, "template": { CONSTRAINT: {}, "cliques": [] } } });
     let root = spec(json!({ "providerOverride": fragment(wrong) }));
-    let found: Vec<_> = check(&root).into_iter().map(|violation| violation.field).collect();
+    let found: Vec<_> = check(&root).into_iter().map(|violation| violation.path).collect();
     assert_eq!(
         found,
         ["spec.providerOverride.value.spec.replicas", "spec.providerOverride.value.spec.template.cliques"]

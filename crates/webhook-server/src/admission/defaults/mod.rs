@@ -5,11 +5,14 @@ mod graph;
 mod replicas;
 mod request;
 
-use api_types::conversion::{ApiVersion, convert};
+use api_types::{
+    conversion::{ApiVersion, convert},
+    violations::Violation,
+};
 use serde_json::Value;
 
 use super::{
-    Answer, Facts, FieldError, Operation, Path, Request,
+    Answer, Facts, Operation, Path, Request,
     kind::{Kind, Unexpected},
 };
 
@@ -26,14 +29,15 @@ pub(super) fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
     }
     match defaulted(kind, object, request, facts) {
         Ok(after) => Answer::Allow { patch: json_patch::diff(object, &after).0, warnings: Vec::new() },
-        Err(error) => Answer::of(vec![error], Vec::new()),
+        Err(violation) => Answer::of(vec![violation], Vec::new()),
     }
 }
 
 /// The object with its defaults, in the version that it came in.
-fn defaulted(kind: Kind, object: &Value, request: &Request, facts: &Facts) -> Result<Value, FieldError> {
-    let came_in = kind.version_of(request).map_err(Unexpected::into_error)?;
-    let to = |object: Value, version| convert(object, version).map_err(|error| Unexpected::Object(error).into_error());
+fn defaulted(kind: Kind, object: &Value, request: &Request, facts: &Facts) -> Result<Value, Violation> {
+    let came_in = kind.version_of(request).map_err(Unexpected::into_violation)?;
+    let to =
+        |object: Value, version| convert(object, version).map_err(|error| Unexpected::Object(error).into_violation());
     let mut hub = to(object.clone(), ApiVersion::V1Beta1)?;
     match kind {
         Kind::Graph => {

@@ -2,34 +2,18 @@
 
 use std::fmt::Display;
 
+use api_types::violations::{Reason, Violation, supported};
 use serde_json::Value;
 
 use super::{FieldPath, Node};
-use crate::admission::{ErrorKind, FieldError};
 
-/// Nobody reads more mistakes of one object.
+/// The most violations of one object that are reported.
 const MOST: usize = 200;
 
-/// A mistake in a field.
-#[derive(Debug, Clone, PartialEq)]
-pub(in crate::admission) struct Mistake {
-    pub(in crate::admission) at: FieldPath,
-    pub(in crate::admission) kind: ErrorKind,
-    /// What is wrong and what to do about it.
-    pub(in crate::admission) detail: String,
-}
-
-impl Mistake {
-    /// As the user gets it.
-    pub(in crate::admission) fn to_error(&self) -> FieldError {
-        FieldError { path: self.at.to_string(), kind: self.kind.clone(), detail: self.detail.clone() }
-    }
-}
-
-/// The mistakes of an object, in the order of its fields, and warnings.
+/// The violations of an object, in the order of its fields, and warnings.
 #[derive(Debug, Default)]
 pub(in crate::admission) struct Findings {
-    pub(in crate::admission) mistakes: Vec<Mistake>,
+    pub(in crate::admission) violations: Vec<Violation<FieldPath>>,
     pub(in crate::admission) warnings: Vec<String>,
 }
 
@@ -40,18 +24,18 @@ impl Findings {
     }
 
     /// The field must be set.
-    pub(in crate::admission) fn required(&mut self, at: &Node<'_>, detail: impl Into<String>) {
-        self.push(at, ErrorKind::Required, detail);
+    pub(in crate::admission) fn required(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Required, Value::Null, text);
     }
 
     /// What stands in the field is not possible.
-    pub(in crate::admission) fn invalid(&mut self, at: &Node<'_>, detail: impl Into<String>) {
-        self.push(at, ErrorKind::Invalid(at.value().clone()), detail);
+    pub(in crate::admission) fn invalid(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Invalid, at.value().clone(), text);
     }
 
     /// What stands in the field is not possible, but must not be repeated in messages.
-    pub(in crate::admission) fn invalid_secret(&mut self, at: &Node<'_>, detail: impl Into<String>) {
-        self.push(at, ErrorKind::Invalid(Value::from("<redacted>")), detail);
+    pub(in crate::admission) fn invalid_secret(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Invalid, Value::from("<redacted>"), text);
     }
 
     /// The field keeps the value it was created with.
@@ -60,29 +44,30 @@ impl Findings {
     }
 
     /// The field must not be set, or not by this user.
-    pub(in crate::admission) fn forbidden(&mut self, at: &Node<'_>, detail: impl Into<String>) {
-        self.push(at, ErrorKind::Forbidden, detail);
+    pub(in crate::admission) fn forbidden(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Forbidden, Value::Null, text);
     }
 
     /// The same stands elsewhere, and must not.
-    pub(in crate::admission) fn duplicate(&mut self, at: &Node<'_>, detail: impl Into<String>) {
-        self.push(at, ErrorKind::Duplicate(at.value().clone()), detail);
+    pub(in crate::admission) fn duplicate(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Duplicate, at.value().clone(), text);
     }
 
     /// The field has more than fits.
-    pub(in crate::admission) fn too_long(&mut self, at: &Node<'_>, detail: impl Into<String>) {
-        self.push(at, ErrorKind::TooLong, detail);
+    pub(in crate::admission) fn too_long(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::TooLong, Value::Null, text);
     }
 
-    /// What stands in the field is none of the values that are possible.
-    pub(in crate::admission) fn not_supported(&mut self, at: &Node<'_>, supported: &[&str], detail: impl Into<String>) {
-        let supported = supported.iter().map(|&value| value.to_owned()).collect();
-        self.push(at, ErrorKind::NotSupported { value: at.value().clone(), supported }, detail);
+    /// The value of the field is none of those supported; `remedy` may be empty.
+    pub(in crate::admission) fn not_supported(&mut self, at: &Node<'_>, values: &[&str], remedy: &str) {
+        let separator = if remedy.is_empty() { "" } else { "; " };
+        let text = format!("{}{separator}{remedy}", supported(values));
+        self.push(at, Reason::NotSupported, at.value().clone(), text);
     }
 
-    fn push(&mut self, at: &Node<'_>, kind: ErrorKind, detail: impl Into<String>) {
-        if self.mistakes.len() < MOST {
-            self.mistakes.push(Mistake { at: at.path().clone(), kind, detail: detail.into() });
+    fn push(&mut self, at: &Node<'_>, reason: Reason, value: Value, text: impl AsRef<str>) {
+        if self.violations.len() < MOST {
+            self.violations.push(Violation::of_text(at.path().clone(), reason, value, text.as_ref()));
         }
     }
 }

@@ -4,6 +4,6 @@ mod findings;
 mod node;
 mod path;
 
-pub(super) use findings::{Findings, Mistake};
+pub(super) use findings::Findings;
 pub(super) use node::Node;
 pub(super) use path::{FieldPath, Segment};

@@ -1,4 +1,4 @@
-//! A value together with its path, so that whoever finds a mistake can say where.
+//! A value together with its path, so that whoever finds a violation can say where.
 
 use std::collections::BTreeMap;
 

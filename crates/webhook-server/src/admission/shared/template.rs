@@ -73,9 +73,9 @@ fn annotations_of(component: &Component<'_>, out: &mut Findings) {
     discovery_backend(&component.annotation(annotations::DISCOVERY_BACKEND), out);
     let all = component.fields(&["podTemplate", "metadata", "annotations"]);
     let Ok(all) = std::collections::BTreeMap::<String, String>::deserialize(all.value()) else { return };
-    for mistake in RolloutStrategy::from_annotations(Some(&all)).err().into_iter().flatten() {
-        let key = mistake.field.split(['[', ']']).nth(1).unwrap_or_default();
-        out.invalid(&component.annotation(key), format!("{}; {}", mistake.problem, mistake.remedy));
+    for violation in RolloutStrategy::from_annotations(Some(&all)).err().into_iter().flatten() {
+        let key = violation.path.split(['[', ']']).nth(1).unwrap_or_default();
+        out.invalid(&component.annotation(key), violation.text());
     }
 }
 
