@@ -8,7 +8,7 @@ mod proxy;
 mod world;
 
 pub use operators::{
-    COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, Operators, cluster_wide, executable, program,
+    COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, Operators, cluster_wide, executable, program, program_of,
 };
 pub use proxy::{Cut, KillingProxy, Watched};
 pub use world::{BoxError, World, private_world, world};

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+use kube::{Api, ResourceExt};
 use test_cluster::{Cluster, Program, Signal};
 
 use crate::{BoxError, World};
@@ -112,4 +114,32 @@ pub fn executable(binary: &str) -> Result<PathBuf, BoxError> {
         return Err(format!("{} is missing; run: cargo build -p {package}", path.display()).into());
     }
     Ok(path)
+}
+
+/// The program of a Deployment of a release, as its pod would run it: with the token of its ServiceAccount and the
+/// configuration that the release gave it.
+///
+/// # Errors
+/// The release has no such account or configuration, or the binary has not been built.
+pub async fn program_of(cluster: &Cluster, deployment: &Deployment) -> Result<Program, BoxError> {
+    let namespace = deployment.namespace().ok_or("no namespace")?;
+    let name = format!("{namespace}-{}", deployment.name_any());
+    let pod = deployment.spec.clone().and_then(|spec| spec.template.spec).ok_or("no pod")?;
+    let token = cluster.token(&namespace, &pod.service_account_name.ok_or("no account")?).await?;
+    let kubeconfig = cluster.kubeconfig_for_token(&name, &token)?;
+    let container = pod.containers.into_iter().next().ok_or("no container")?;
+    let replaced = |arg: &String| ["--config=", "--health-address="].iter().any(|flag| arg.starts_with(flag));
+    let mut args: Vec<String> = container.args.unwrap_or_default().into_iter().filter(|arg| !replaced(arg)).collect();
+    args.push(format!("--kubeconfig={}", kubeconfig.display()));
+    args.push("--health-address=127.0.0.1:0".to_owned());
+    let mut volumes = pod.volumes.into_iter().flatten();
+    if let Some(map) = volumes.find_map(|volume| volume.config_map) {
+        let maps: Api<ConfigMap> = Api::namespaced(cluster.client()?, &namespace);
+        let configuration = maps.get(&map.name).await?.data.and_then(|mut data| data.remove("config.yaml"));
+        let path = cluster.dir().join(format!("{name}.yaml"));
+        std::fs::write(&path, configuration.ok_or("no configuration")?)?;
+        args.extend([format!("--config={}", path.display()), "--metrics-address=127.0.0.1:0".to_owned()]);
+    }
+    let env = vec![("POD_NAMESPACE".to_owned(), namespace)];
+    Ok(Program { name, executable: executable(&container.name)?, args, env })
 }

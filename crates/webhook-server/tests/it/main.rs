@@ -15,6 +15,7 @@ mod dynamo_namespaces;
 mod exposure;
 mod hostile;
 mod kubectl;
+mod legacy_manifests;
 mod managers;
 mod manifests;
 mod mpi_key;

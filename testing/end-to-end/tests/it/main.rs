@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod deletion;
+mod documents;
 mod elections;
 mod graphs;
 mod handovers;

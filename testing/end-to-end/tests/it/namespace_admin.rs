@@ -1,20 +1,15 @@
 //! A release for one namespace, installed by a user who has rights there only.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{process::Command, time::Duration};
 
-use end_to_end::{BoxError, World, executable, world};
+use end_to_end::{BoxError, World, program_of, world};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
-    core::v1::ConfigMap,
 };
-use kube::{
-    ResourceExt,
-    api::{Api, ListParams, PostParams},
-};
+use kube::api::{Api, ListParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::{
-    Program,
     assets::{Assets, Tool},
     wait,
 };
@@ -31,9 +26,8 @@ async fn an_install_for_one_namespace_takes_no_right_outside_of_it() -> Result<(
     prepare(&world).await?;
     let restricted = "dynamo-operator.namespaceRestriction.enabled=true";
     helm(&world, &["install", "own", &format!("{CHARTS}/dynamo-platform"), "--set", restricted])?;
-    let configuration = configuration(&world).await?;
     for deployment in world.api::<Deployment>().list(&ListParams::default()).await? {
-        world.cluster.run(&program(&world, &deployment, &configuration).await?).await?;
+        world.cluster.run(&program_of(world.cluster, &deployment).await?).await?;
     }
 
     world.apply(&disaggregated("graph", "1", 1, 1)).await?;
@@ -89,37 +83,6 @@ fn helm(world: &World, args: &[&str]) -> Result<String, BoxError> {
     let output = helm.arg("--kubeconfig").arg(world.cluster.kubeconfig()).output()?;
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
-}
-
-/// The file with the configuration of the release.
-async fn configuration(world: &World) -> Result<std::path::PathBuf, BoxError> {
-    let map = world.api::<ConfigMap>().get("own-dynamo-operator-config").await?;
-    let path = world.cluster.dir().join(format!("{}.yaml", world.ns()));
-    std::fs::write(&path, map.data.and_then(|mut data| data.remove("config.yaml")).ok_or("no configuration")?)?;
-    Ok(path)
-}
-
-/// The program of a Deployment, with the token of its ServiceAccount and the rights that the release gave it.
-async fn program(world: &World, deployment: &Deployment, configuration: &Path) -> Result<Program, BoxError> {
-    let name = deployment.name_any();
-    let pod = deployment.spec.clone().and_then(|spec| spec.template.spec).ok_or("no pod")?;
-    let account = pod.service_account_name.ok_or("no account")?;
-    let token = world.cluster.token(world.ns(), &account).await?;
-    let kubeconfig = world.cluster.kubeconfig_for_token(&format!("{}-{name}", world.ns()), &token)?;
-    let container = pod.containers.into_iter().next().ok_or("no container")?;
-    let own = container.args.unwrap_or_default().into_iter().filter(|arg| !arg.starts_with("--config="));
-    let more = [
-        format!("--config={}", configuration.display()),
-        format!("--kubeconfig={}", kubeconfig.display()),
-        "--health-address=127.0.0.1:0".to_owned(),
-        "--metrics-address=127.0.0.1:0".to_owned(),
-    ];
-    Ok(Program {
-        name: format!("{}-{name}", world.ns()),
-        executable: executable(&container.name)?,
-        args: own.chain(more).collect(),
-        env: vec![("POD_NAMESPACE".to_owned(), world.ns().to_owned())],
-    })
 }
 
 /// Requests of the programs that were refused for want of a right.
