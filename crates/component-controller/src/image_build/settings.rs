@@ -77,6 +77,9 @@ pub struct BuildSettings {
     pub known: KnownRegistries,
     /// `DOCKER_REGISTRY_SECRET_NAME`.
     pub secret: Option<String>,
+    /// Whether `DOCKER_REGISTRY_USERNAME` or `DOCKER_REGISTRY_PASSWORD` is set. A login from there would have to be
+    /// copied into the namespace of each build: it is rejected where no Secret is named.
+    pub plain_login: bool,
     /// `BUILDKIT_URL`.
     pub buildkit_url: Option<String>,
     /// `BUILDKIT_CACHE_REPO`.
@@ -93,7 +96,8 @@ pub struct BuildSettings {
     pub engine_image: String,
     /// `API_STORE_ENDPOINT`.
     pub api_store: Option<String>,
-    /// `DYNAMO_IMAGE_BUILDER_NAMESPACE`: where the ConfigMap with defaults for builds is.
+    /// `DYNAMO_IMAGE_BUILDER_NAMESPACE`, else `DYNAMO_SYSTEM_NAMESPACE`: where the ConfigMap with defaults for builds
+    /// is.
     pub defaults_namespace: Option<String>,
     /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time; default [`DEFAULT_CONCURRENCY`]; as given if it
     /// is no such count. Ours, unknown to the upstream operator.
@@ -155,6 +159,9 @@ impl BuildSettings {
             known,
             authorities: given("DOCKER_REGISTRY_CA_FILE").map(PathBuf::from),
             secret: given("DOCKER_REGISTRY_SECRET_NAME"),
+            plain_login: ["DOCKER_REGISTRY_USERNAME", "DOCKER_REGISTRY_PASSWORD"]
+                .iter()
+                .any(|name| given(name).is_some()),
             buildkit_url: given("BUILDKIT_URL"),
             buildkit_cache: given("BUILDKIT_CACHE_REPO"),
             kaniko_cache: given("KANIKO_CACHE_REPO"),
@@ -163,7 +170,7 @@ impl BuildSettings {
             google_image: or("INTERNAL_IMAGES_GOOGLE_CLOUD_SDK", GOOGLE),
             engine_image,
             api_store: given("API_STORE_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
-            defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE"),
+            defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE").or_else(|| given("DYNAMO_SYSTEM_NAMESPACE")),
             concurrency,
             timeout: seconds("DYNAMO_IMAGE_BUILD_TIMEOUT", TIMEOUT),
             max_timeout: seconds("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", MAX_TIMEOUT),

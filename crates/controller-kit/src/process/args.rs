@@ -4,6 +4,23 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf};
 
 use crate::settings::{LogFormat, OperatorConfiguration};
 
+/// A log level that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("log level {0:?} is unknown; use trace, debug, info, warn or error, or a filter in --log-filter (RUST_LOG)")]
+pub struct UnknownLevel(String);
+
+/// The filter for a level. The upstream operator has more names for errors.
+fn level_of(level: &str) -> Option<&'static str> {
+    Some(match level.to_ascii_lowercase().as_str() {
+        "trace" => "trace",
+        "debug" => "debug",
+        "info" => "info",
+        "warn" | "warning" => "warn",
+        "error" | "dpanic" | "panic" | "fatal" => "error",
+        _ => return None,
+    })
+}
+
 /// Flags that every process has. Flags win over the configuration file.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommonArgs {
@@ -27,6 +44,10 @@ pub struct CommonArgs {
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", global = true)]
     pub log_filter: Option<String>,
 
+    /// Least level to log: trace, debug, info, warn or error; --log-filter overrides it
+    #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL", global = true)]
+    pub log_level: Option<String>,
+
     /// Where /healthz and /readyz are served
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_HEALTH_ADDRESS", default_value = "0.0.0.0:8081", global = true)]
     pub health_address: SocketAddr,
@@ -49,6 +70,19 @@ pub struct CommonArgs {
 }
 
 impl CommonArgs {
+    /// What to log: by the filter, else by the level, else by the configuration. An empty flag says nothing.
+    ///
+    /// # Errors
+    /// A level that does not exist.
+    pub fn filter<'a>(&'a self, settings: &'a OperatorConfiguration) -> Result<&'a str, UnknownLevel> {
+        let given = |flag: &'a Option<String>| flag.as_deref().filter(|text| !text.is_empty());
+        match (given(&self.log_filter), given(&self.log_level)) {
+            (Some(filter), _) => Ok(filter),
+            (None, Some(level)) => level_of(level).ok_or_else(|| UnknownLevel(level.to_owned())),
+            (None, None) => Ok(&settings.logging.level),
+        }
+    }
+
     /// Puts in what flags say of the configuration. An empty flag says nothing: that is how older charts leave one out.
     pub fn overrule(&self, settings: &mut OperatorConfiguration) {
         let infrastructure = &mut settings.infrastructure;
@@ -73,6 +107,30 @@ mod tests {
     struct Program {
         #[command(flatten)]
         common: CommonArgs,
+    }
+
+    /// Found defect: `LOG_LEVEL`, by which the documents of 2025 set the verbosity, had no effect.
+    #[test]
+    fn a_level_is_a_filter_that_a_filter_overrides() {
+        let mut settings = OperatorConfiguration::default();
+        settings.logging.level = "warn".to_owned();
+        for (args, expected) in [
+            (&["x"][..], Some("warn")),
+            (&["x", "--log-level="], Some("warn")),
+            (&["x", "--log-level=info"], Some("info")),
+            (&["x", "--log-level=DEBUG"], Some("debug")),
+            (&["x", "--log-level=warning"], Some("warn")),
+            (&["x", "--log-level=fatal"], Some("error")),
+            (&["x", "--log-level=debug", "--log-filter=info,kube=warn"], Some("info,kube=warn")),
+            (&["x", "--log-level=debug", "--log-filter="], Some("debug")),
+            (&["x", "--log-level=verbose"], None),
+        ] {
+            let program = Program::try_parse_from(args).unwrap();
+            assert_eq!(program.common.filter(&settings).ok(), expected, "{args:?}");
+        }
+        let variables = Program::command();
+        let variable = variables.get_arguments().find(|arg| arg.get_id() == "log_level").and_then(|arg| arg.get_env());
+        assert_eq!(variable.and_then(|name| name.to_str()), Some("LOG_LEVEL"));
     }
 
     #[test]

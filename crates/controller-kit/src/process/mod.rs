@@ -47,6 +47,9 @@ pub enum StartError {
         /// What is wrong with it.
         source: tracing_subscriber::filter::ParseError,
     },
+    /// The log level.
+    #[error(transparent)]
+    LogLevel(#[from] args::UnknownLevel),
     /// Where and who we are.
     #[error("no usable Kubernetes credentials: {0}; set --kubeconfig or run in a pod with a ServiceAccount")]
     Credentials(String),
@@ -242,7 +245,7 @@ fn scope(args: &CommonArgs, settings: &OperatorConfiguration) -> Scope {
 }
 
 fn init_logs(args: &CommonArgs, settings: &OperatorConfiguration) -> Result<(), StartError> {
-    let filter = args.log_filter.as_deref().filter(|filter| !filter.is_empty()).unwrap_or(&settings.logging.level);
+    let filter = args.filter(settings)?;
     let filter =
         EnvFilter::try_new(filter).map_err(|source| StartError::LogFilter { filter: filter.to_owned(), source })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::NONE);

@@ -25,7 +25,7 @@ use super::{
 /// Interval of checks while the servers are healthy, and while they are not.
 const HEALTHY_INTERVAL: Duration = Duration::from_secs(60);
 const UNHEALTHY_INTERVAL: Duration = Duration::from_secs(10);
-/// Namespace of the operator if `POD_NAMESPACE` is not set.
+/// Namespace of the operator if neither `POD_NAMESPACE` nor `DYNAMO_SYSTEM_NAMESPACE` is set.
 const OPERATOR_NAMESPACE: &str = "dynamo-system";
 
 /// Receives the last health of NATS and etcd.

@@ -109,12 +109,24 @@ fn check_concurrency(settings: &BuildSettings) -> Result<(), String> {
     })
 }
 
+/// Rejects a login in the environment that no Secret replaces.
+fn check_login(input: Input<'_>) -> Result<(), String> {
+    if input.settings.plain_login && docker_secret(input.component, input.settings).is_none() {
+        return Err("DOCKER_REGISTRY_USERNAME and DOCKER_REGISTRY_PASSWORD are not used, because builds run in the \
+                    namespaces of users; keep the login in a docker configuration Secret, name it in \
+                    DOCKER_REGISTRY_SECRET_NAME, and unset them"
+            .to_owned());
+    }
+    Ok(())
+}
+
 /// Renders the Job.
 ///
 /// # Errors
 /// The violation in the spec or in the operator's settings.
 pub fn render(input: Input<'_>) -> Result<Job, String> {
     check_concurrency(input.settings)?;
+    check_login(input)?;
     let pod = pod(input)?;
     let component = &input.component.metadata;
     let (name, uid) = (component.name.as_deref().unwrap_or_default(), component.uid.as_deref().unwrap_or_default());
@@ -438,5 +450,7 @@ fn buildkit(input: Input<'_>) -> Result<String, String> {
     Ok(words.join(" "))
 }
 
+#[cfg(test)]
+mod environment_tests;
 #[cfg(test)]
 mod tests;
