@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::Command};
 
 use repository::chart::{definitions, platform, programs, render_chart};
-use serde_json::Value;
+use serde_json::{Value, json};
 use test_cluster::assets::{Assets, Tool};
 
 use super::{containers, find, names, render};
@@ -49,6 +49,29 @@ fn a_chart_renders_what_its_program_needs() {
         find(&bound, "ClusterRole", &format!("rel-dynamo-operator-{role}"));
     }
     find(&alone("webhook-server", &[]), "ValidatingWebhookConfiguration", "rel-dynamo-operator-validating");
+}
+
+/// Found defect: only the umbrella chart had a role to bind, by which Prometheus reads the metrics of a program.
+#[test]
+fn a_chart_brings_the_role_that_reads_the_metrics_of_its_program() {
+    for program in PROGRAMS {
+        let readers = |values: &[&str]| {
+            let objects = alone(program, values);
+            let roles = objects.into_iter().filter(|object| object["kind"] == "ClusterRole");
+            let reads = |role: &Value| role["metadata"]["name"].as_str().unwrap().ends_with("-metrics-reader");
+            roles.filter(reads).collect::<Vec<_>>()
+        };
+        let expected = !["crds", "lease-scope"].contains(&program);
+        let found = readers(&[]);
+        assert_eq!(found.len(), usize::from(expected), "{program}: {found:?}");
+        for role in found {
+            assert_eq!(role["metadata"]["name"], format!("rel-dynamo-operator-{program}-metrics-reader"));
+            assert_eq!(role["rules"], json!([{ "nonResourceURLs": ["/metrics"], "verbs": ["get"] }]));
+        }
+        if program != "crds" {
+            assert!(readers(&["metricsService.secure=false"]).is_empty(), "{program} needs no token");
+        }
+    }
 }
 
 /// A program has the same container alone as with the others, but for the ConfigMap of its own.

@@ -16,6 +16,10 @@ program (files/common-values.json), under the same names. Call with the context 
 {{ include "dynamo-operator.configMap" (dict "root" $root "name" (include "dynamo-operator.configName" (dict "root" $root "name" .Chart.Name))) }}
 {{- end }}
 {{ include (printf "%s.manifests" .Chart.Name) (dict "root" $root "sub" .) }}
+{{- if ne .Chart.Name "crds" }}
+{{- $reader := printf "%s-metrics-reader" (include "dynamo-operator.program" (dict "root" $root "name" .Chart.Name)) }}
+{{ include "dynamo-operator.metricsReader" (dict "root" $root "name" $reader "component" .Chart.Name) }}
+{{- end }}
 {{- if has .Chart.Name (list "graph-controller" "webhook-server") }}
 {{ include (printf "%s.alone" .Chart.Name) $root }}
 {{- end }}
