@@ -76,6 +76,13 @@ pub const ACCESS: &[Access] = &[
         why: "the way in to a frontend through Istio; deleted when it shall have none",
     },
     Access {
+        group: "autoscaling",
+        resource: "horizontalpodautoscalers",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "scale standalone components whose autoscaling is enabled in v1alpha1; deleted when it is disabled",
+    },
+    Access {
         group: api_types::GROUP,
         resource: "dynamocheckpoints",
         subresource: None,
@@ -257,6 +264,17 @@ mod tests {
               - apps
               resources:
               - deployments
+              verbs:
+              - get
+              - list
+              - watch
+              - create
+              - patch
+              - delete
+            - apiGroups:
+              - autoscaling
+              resources:
+              - horizontalpodautoscalers
               verbs:
               - get
               - list

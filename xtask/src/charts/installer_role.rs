@@ -17,10 +17,11 @@ use serde_json::Value;
 const NAME: &str = "dynamo-namespace-installer";
 
 /// API groups whose resources `admin` covers in every supported version of Kubernetes.
-const OF_ADMIN: [&str; 8] = [
+const OF_ADMIN: [&str; 9] = [
     "",
     "apps",
     "authorization.k8s.io",
+    "autoscaling",
     "batch",
     "coordination.k8s.io",
     "discovery.k8s.io",

@@ -36,11 +36,12 @@ pub async fn apply(applier: &Applier, observed: &Observed, plan: &Plan) -> Resul
     let service = step(applier, observed, &plan.service, observed.service.as_ref());
     let ingress = step(applier, observed, &plan.ingress, observed.ingress.as_ref());
     let virtual_service = step(applier, observed, &plan.virtual_service, observed.virtual_service.as_ref());
+    let autoscaler = step(applier, observed, &plan.autoscaler, observed.autoscaler.as_ref());
     let model_service = write_model_service(applier, observed, plan);
     let workload = write_workload(applier, observed, plan);
-    let (service, ingress, virtual_service, model_service, workload) =
-        join!(service, ingress, virtual_service, model_service, workload);
-    for part in [service, ingress, virtual_service, model_service, workload] {
+    let (service, ingress, virtual_service, autoscaler, model_service, workload) =
+        join!(service, ingress, virtual_service, autoscaler, model_service, workload);
+    for part in [service, ingress, virtual_service, autoscaler, model_service, workload] {
         applied.append(part?);
     }
     applied.workload = applied.workload.or_else(|| observed.own_workload());

@@ -91,6 +91,7 @@ impl Reconcile for Reconciler {
     ) -> Result<Observed, Interruption> {
         let mut observed = self.observer.observe(component).await?;
         observed.legacy_needs = legacy::convert(&mut observed.component, &observed.legacy);
+        plan::autoscaler::keep_replicas(&mut observed);
         let claims = validate::gpu_claims(&observed);
         observed.claimed_gpus = claimed_gpus(&self.applier, &observed.namespace, &claims).await?;
         Ok(observed)

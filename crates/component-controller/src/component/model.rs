@@ -15,6 +15,7 @@ use k8s_openapi::{
     Metadata, NamespaceResourceScope,
     api::{
         apps::v1::Deployment,
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{PersistentVolumeClaim, Service},
         networking::v1::Ingress,
     },
@@ -31,7 +32,8 @@ use serde_json::Value;
 /// A component, its children, and what they depend on, at one moment.
 #[derive(Debug)]
 pub struct Observed {
-    /// The component. A legacy one is converted: its image and its volume are in the pod template.
+    /// The component. A legacy one is converted: its image and its volume are in the pod template. An autoscaled one
+    /// has the replicas of its workload.
     pub component: DynamoComponentDeployment,
     /// Uid of the component, by which its children are recognized.
     pub uid: String,
@@ -51,6 +53,8 @@ pub struct Observed {
     pub virtual_service: Option<Live<VirtualService>>,
     /// Whether the cluster serves VirtualServices.
     pub serves_virtual_services: bool,
+    /// HorizontalPodAutoscaler of the component's name, whoever owns it.
+    pub autoscaler: Option<Live<HorizontalPodAutoscaler>>,
     /// The base model that the component serves.
     pub model: Option<ObservedModel>,
     /// Owned objects that are no longer desired.
@@ -168,6 +172,8 @@ pub struct Plan {
     pub ingress: Step,
     /// The VirtualService of Istio.
     pub virtual_service: Step,
+    /// The HorizontalPodAutoscaler.
+    pub autoscaler: Step,
     /// The Service of the base model, if the component serves one.
     pub model_service: Option<Desired>,
     /// Kind of the workload.

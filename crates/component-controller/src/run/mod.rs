@@ -30,6 +30,7 @@ use futures::{StreamExt, future::join4, stream};
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, Deployment},
+        autoscaling::v2::HorizontalPodAutoscaler,
         core::v1::{PersistentVolumeClaim, Service, ServiceAccount},
         networking::v1::Ingress,
     },
@@ -89,6 +90,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let services = wiring.watched_by::<Service>(labels::COMPONENT, children, child_keys);
     let ingresses = wiring.owned::<Ingress>(labels::OWN_COMPONENT);
     let virtual_services = wiring.owned_if_served::<VirtualService>(labels::OWN_COMPONENT);
+    let autoscalers = wiring.owned::<HorizontalPodAutoscaler>(labels::OWN_COMPONENT);
     let model_services = wiring.watched_by::<Service>(&of_models, keep::small, serving(&components));
     // Another account for component pods counts from the next change on: labelling one must not roll what runs.
     let accounts = wiring.metadata::<ServiceAccount>(Some(&labelled), None, |_| Vec::new());
@@ -125,6 +127,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
         services,
         ingresses,
         virtual_services,
+        autoscalers,
         model_services,
         components,
         builds: builds.clone(),

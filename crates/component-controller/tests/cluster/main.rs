@@ -1,6 +1,7 @@
 //! The controller against a real control plane: what a user does, and what comes of it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
+mod autoscaling;
 mod build_limit;
 mod built;
 mod checkpoint_twins;

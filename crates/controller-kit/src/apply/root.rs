@@ -27,8 +27,8 @@ impl Applier {
     /// [`Applier::patch_metadata`].
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if a test failed. [`Error::Render`] if an operation is not
-    /// about a field of the spec. An object that is gone is no error.
+    /// What the API server answered. [`Error::Changed`] if a test failed. [`Error::Render`] if an operation would
+    /// change something else than the spec. An object that is gone is no error.
     pub async fn edit_spec<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
     where
         K: Resource,
@@ -38,7 +38,8 @@ impl Applier {
         let id = ObjectId::of(object);
         let uid = uid_of(&id, object.meta())?;
         let is_in_spec = |operation: &Value| operation["path"].as_str().is_some_and(|path| path.starts_with("/spec/"));
-        if let Some(other) = operations.iter().find(|operation| !is_in_spec(operation)) {
+        let is_test = |operation: &Value| operation["op"] == "test";
+        if let Some(other) = operations.iter().find(|operation| !is_test(operation) && !is_in_spec(operation)) {
             return Err(Error::Render { object: id, reason: format!("{} is no field of the spec", other["path"]) });
         }
         let mut all = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];

@@ -70,6 +70,13 @@ pub(super) const GRAPHS: &[Access] = &[
         why: "says how many replicas there are, and which pods they are",
     },
     Access {
+        group: "autoscaling",
+        resource: "horizontalpodautoscalers",
+        subresource: None,
+        verbs: Verb::OWN,
+        why: "scale the adapters of components whose autoscaling is enabled in v1alpha1",
+    },
+    Access {
         group: "",
         resource: "nodes",
         subresource: None,

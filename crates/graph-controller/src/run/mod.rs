@@ -30,6 +30,7 @@ use controller_kit::{
 use futures::join;
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
     networking::v1::Ingress,
     rbac::v1::{Role, RoleBinding},
@@ -78,7 +79,8 @@ const PACE: Duration = Duration::from_secs(1);
 /// Never: what goes wrong is retried, and shows in logs, metrics and status.
 pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> {
     let (client, scope) = (|| context.client.clone(), &context.scope);
-    let own_namespace = std::env::var("POD_NAMESPACE").ok();
+    let own_namespace =
+        ["POD_NAMESPACE", "DYNAMO_SYSTEM_NAMESPACE"].into_iter().find_map(|name| std::env::var(name).ok());
     let settings = Arc::new(Settings::of(&context.settings, scope));
     let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(client(), scope, None);
     let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(client(), scope, None);
@@ -193,6 +195,7 @@ fn open(
         services: wiring.owned::<Service>(labels::OWN_GRAPH),
         ingresses: wiring.owned::<Ingress>(&ways_in),
         virtual_services: wiring.owned_if_served::<VirtualService>(&ways_in),
+        autoscalers: wiring.owned::<HorizontalPodAutoscaler>(&ways_in),
         model_services: wiring.watched_by::<Service>(&of_models, keep::small, neighbours(by_concern)),
         builds: wiring.watched_if_served::<DynamoComponent>(None, running(by_concern)),
         grove,

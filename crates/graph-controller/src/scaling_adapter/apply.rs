@@ -1,10 +1,15 @@
 //! Writes the replicas of a component to its graph.
 
+use api_types::{
+    conversion::preserved::{archive::PreservedGraph, autoscaling::PreservedAutoscaling},
+    v1beta1::DynamoGraphDeployment,
+};
 use controller_kit::{
     apply::{Applier, Error},
     failure::Class,
 };
-use serde_json::json;
+use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use super::model::{Observed, Outcome, Plan, Scale};
 
@@ -19,6 +24,21 @@ pub(super) async fn apply(applier: &Applier, observed: &Observed, plan: &Plan) -
     }
 }
 
+/// Tests that the component still has an adapter: by its own field, or by the v1alpha1 field that implies one.
+fn enabled(graph: &DynamoGraphDeployment, component: &str, at: &str) -> Value {
+    let annotation = PreservedGraph::ANNOTATION;
+    match graph.annotations().get(annotation).filter(|_| is_autoscaled(graph, component)) {
+        Some(saved) => {
+            json!({ "op": "test", "path": format!("/metadata/annotations/{}", annotation.replace('/', "~1")), "value": saved })
+        }
+        None => json!({ "op": "test", "path": format!("{at}/scalingAdapter"), "value": {} }),
+    }
+}
+
+fn is_autoscaled(graph: &DynamoGraphDeployment, component: &str) -> bool {
+    PreservedAutoscaling::of_graph(graph.annotations()).contains_key(component)
+}
+
 /// Sets the replicas of the component. Returns whether the graph was changed.
 async fn scale(applier: &Applier, observed: &Observed, scale: &Scale) -> Result<bool, Error> {
     let Some(graph) = &observed.graph else { return Ok(false) };
@@ -27,7 +47,7 @@ async fn scale(applier: &Applier, observed: &Observed, scale: &Scale) -> Result<
     // The list may have changed since it was read; another component must not get these replicas.
     let operations = vec![
         json!({ "op": "test", "path": format!("{at}/name"), "value": component }),
-        json!({ "op": "test", "path": format!("{at}/scalingAdapter"), "value": {} }),
+        enabled(graph, component, &at),
         json!({ "op": "add", "path": format!("{at}/replicas"), "value": to }),
     ];
     let uid = observed.adapter.metadata.uid.as_deref().unwrap_or_default();

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter};
+use api_types::{
+    conversion::preserved::autoscaling::add_implied_adapters,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter},
+};
 use controller_kit::store::{Index, Key, Packed, Store, UnpackError, controller_owner};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
@@ -50,7 +53,9 @@ pub(super) fn observe(
     let pause = pause(&key, &component);
     let first = caches.in_charge(&Named::Component(key, component));
     let preceded_by = first.map(|first| first.name).filter(|name| Some(name) != adapter.metadata.name.as_ref());
-    Ok(Observed { adapter, graph: graph.as_deref().map(Packed::unpack).transpose()?, preceded_by, pause })
+    let mut graph = graph.as_deref().map(Packed::unpack).transpose()?;
+    graph.iter_mut().for_each(add_implied_adapters);
+    Ok(Observed { adapter, graph, preceded_by, pause })
 }
 
 /// The graph that an adapter names.

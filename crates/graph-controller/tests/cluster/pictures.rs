@@ -72,6 +72,7 @@ fn caches(graph: &DynamoGraphDeployment, components: &[Component]) -> Caches {
         services: Store::new(),
         ingresses: Store::new(),
         virtual_services: Store::new(),
+        autoscalers: Store::new(),
         model_services: Store::new(),
         builds: Store::new(),
         grove: GroveCaches { sets: Store::new(), cliques: Store::new(), groups: Store::new(), pull_secrets: None },

@@ -158,7 +158,7 @@ fn shadows_within_a_pod() {
 fn fields_that_nobody_hears_are_told() {
     let old = edited(&alpha(), |g| {
         g["spec"]["services"]["decode"]["dynamoNamespace"] = json!("mine");
-        g["spec"]["services"]["decode"]["autoscaling"] = json!({ "enabled": true });
+        g["spec"]["services"]["decode"]["autoscaling"] = json!({ "maxReplicas": 3 });
     });
     let expected = ["spec.services[decode].dynamoNamespace: ", "spec.services[decode].autoscaling: "];
     // Sent as v1alpha1, and once more when a client that knows only v1beta1 sends back what it got.
@@ -170,6 +170,61 @@ fn fields_that_nobody_hears_are_told() {
         assert!(told.iter().zip(expected).all(|(told, expected)| told.starts_with(expected)), "{told:?}");
         assert!(told[0].contains("\"mine\" is replaced by \"team-llama\""), "{told:?}");
     }
+}
+
+/// `autoscaling` of v1alpha1.
+fn rules(min: Value, max: Value, metrics: &Value) -> Value {
+    json!({ "enabled": true, "minReplicas": min, "maxReplicas": max, "metrics": metrics })
+}
+
+/// The API server would reject these rules in the HorizontalPodAutoscaler, or the autoscaler would never scale.
+#[test]
+fn rules_of_an_autoscaler_are_checked_in_graphs_and_components() {
+    let metrics = json!([{ "type": "Resource",
+        "resource": { "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 60 } } }]);
+    let cpu = json!({ "limits": { "cpu": "4" } });
+    let own_cpu = json!({ "mainContainer": { "image": "vllm:1.5.0", "resources": { "requests": { "cpu": 4 } } } });
+    let table = [
+        (rules(json!(1), json!(3), &metrics), json!({}), vec![]),
+        (rules(json!(null), json!(3), &metrics), json!({}), vec![]),
+        (rules(json!(3), json!(3), &metrics), json!({}), vec![]),
+        (rules(json!(0), json!(3), &metrics), json!({}), vec![]),
+        (rules(json!(1), json!(3), &json!(null)), json!({ "resources": cpu }), vec![]),
+        (rules(json!(1), json!(3), &json!([])), json!({ "extraPodSpec": own_cpu }), vec![]),
+        (rules(json!(4), json!(3), &metrics), json!({}), vec!["Invalid autoscaling.minReplicas"]),
+        (rules(json!(-1), json!(3), &metrics), json!({}), vec!["Invalid autoscaling.minReplicas"]),
+        (rules(json!(1), json!(0), &metrics), json!({}), vec!["Invalid autoscaling.maxReplicas"]),
+        (rules(json!(1), json!(null), &metrics), json!({}), vec!["Required autoscaling.maxReplicas"]),
+        (rules(json!(1), json!(3), &json!(null)), json!({}), vec!["Required autoscaling.metrics"]),
+        (rules(json!(1), json!(3), &json!([])), json!({}), vec!["Required autoscaling.metrics"]),
+        (json!({ "enabled": false, "minReplicas": 4, "maxReplicas": 3 }), json!({}), vec![]),
+    ];
+    for (rules, more, expected) in table {
+        let graph = edited(&alpha(), |g| {
+            let decode = g["spec"]["services"]["decode"].as_object_mut().unwrap();
+            decode.remove("resources");
+            decode.insert("autoscaling".to_owned(), rules.clone());
+            decode.extend(more.as_object().unwrap().clone());
+        });
+        let mut component = json!({
+            "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment",
+            "metadata": { "name": "decode", "namespace": "team" },
+            "spec": { "componentType": "worker", "autoscaling": rules,
+                "extraPodSpec": { "mainContainer": { "image": "vllm:1.5.0" } } },
+        });
+        component["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        for (object, at) in [(graph, "spec.services[decode]."), (component, "spec.")] {
+            let answer = validate(&converted(&object), &facts());
+            let expected: Vec<_> = expected.iter().map(|mistake| mistake.replace(' ', &format!(" {at}"))).collect();
+            assert_eq!(violations(&answer), expected, "{rules} {more}");
+            let told = warnings(&answer).iter().filter(|told| told.contains("autoscaling")).count();
+            assert_eq!(told, usize::from(rules["enabled"] == false), "{rules}");
+        }
+    }
+    // Objects that were admitted before there were rules can still be changed otherwise.
+    let admitted = edited(&alpha(), |g| g["spec"]["services"]["decode"]["autoscaling"] = json!({ "enabled": true }));
+    let scaled = edited(&admitted, |g| g["spec"]["services"]["decode"]["replicas"] = json!(2));
+    assert_eq!(violations(&validate(&converted_change(&admitted, &scaled), &facts())), [""; 0]);
 }
 
 #[test]

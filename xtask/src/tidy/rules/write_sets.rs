@@ -6,10 +6,11 @@ use anyhow::Context;
 use serde_json::Value;
 
 /// Resources that more than one controller may write, and how they share them.
-const SHARED: [(&str, &str); 11] = [
+const SHARED: [(&str, &str); 12] = [
     ("core/services", "each writes only what it owns: Services of components, or those of graphs on Grove"),
     ("networking.k8s.io/ingresses", "each writes only what it owns, as with Services"),
     ("networking.istio.io/virtualservices", "each writes only what it owns, as with Services"),
+    ("autoscaling/horizontalpodautoscalers", "each writes only what it owns: of graphs, or of standalone components"),
     (
         "core/persistentvolumeclaims",
         "each only makes what is missing: claims of graphs, or the one that keeps checkpoints",

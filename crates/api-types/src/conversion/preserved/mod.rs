@@ -2,9 +2,10 @@
 //!
 //! An object of v1beta1 that came from v1alpha1 keeps it in its annotations, in the format of the payloads of
 //! conversion. Only what cannot contradict the live object is read: nothing in v1beta1 says the same.
-//! [`archive`] holds what the legacy API says.
+//! [`archive`] holds what the legacy API says, [`autoscaling`] how components are scaled.
 
 pub mod archive;
+pub mod autoscaling;
 
 use std::collections::BTreeMap;
 

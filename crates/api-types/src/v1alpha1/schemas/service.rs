@@ -39,7 +39,7 @@ pub struct Service {
     pub global_dynamo_namespace: Option<bool>,
     /// Resources of the main container.
     pub resources: Option<Resources>,
-    /// Deprecated, without effect: use a scaling adapter.
+    /// Rules of a HorizontalPodAutoscaler of the service.
     pub autoscaling: Option<Autoscaling>,
     /// Environment of the main container.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -44,23 +44,23 @@ pub struct ResourceItem {
     pub custom: Option<BTreeMap<String, String>>,
 }
 
-/// Deprecated, without effect.
+/// A HorizontalPodAutoscaler of the component.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct Autoscaling {
-    /// Without effect.
+    /// Whether there is one.
     pub enabled: Option<bool>,
-    /// Without effect.
+    /// Least replicas; 1 if unset.
     #[schemars(range(max = limits::REPLICAS))]
     pub min_replicas: Option<i64>,
-    /// Without effect.
+    /// Most replicas.
     #[schemars(range(max = limits::REPLICAS))]
     pub max_replicas: Option<i64>,
-    /// Without effect.
+    /// How fast it scales.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::autoscaler_behavior")]
     pub behavior: Option<Value>,
-    /// Without effect.
+    /// What it scales by; 80 % of the requested CPU if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::autoscaler_metrics")]
     pub metrics: Option<Vec<Value>>,

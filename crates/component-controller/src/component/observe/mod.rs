@@ -22,6 +22,7 @@ use controller_kit::{
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{PersistentVolumeClaim, Secret, Service, ServiceAccount},
     networking::v1::Ingress,
 };
@@ -61,6 +62,8 @@ pub struct Caches {
     pub ingresses: Store<Packed<Ingress>>,
     /// VirtualServices of components.
     pub virtual_services: Store<Packed<VirtualService>>,
+    /// Autoscalers of standalone components.
+    pub autoscalers: Store<Packed<HorizontalPodAutoscaler>>,
     /// Services of base models.
     pub model_services: Store<Packed<Service>>,
     /// All components.
@@ -114,6 +117,7 @@ impl Observer {
             service: live(&self.caches.services, &namespace, &names::service(&name))?,
             ingress: self.exposure(&self.caches.ingresses, &component).await?,
             virtual_service: self.exposure(&self.caches.virtual_services, &component).await?,
+            autoscaler: live(&self.caches.autoscalers, &namespace, &name)?,
             serves_virtual_services: self.caches.virtual_services.is_served(),
             model: self.model(&namespace, &component)?,
             obsolete: self.obsolete(&component, &uid)?,

@@ -1,6 +1,7 @@
 //! Plans the children of a component. Pure: no I/O, no clock.
 
 mod account;
+pub mod autoscaler;
 mod deployment;
 mod desired;
 mod leader_worker_set;
@@ -53,6 +54,7 @@ pub fn plan(
         WorkloadKind::LeaderWorkerSet => leader_worker_set::plan(&input, valid, known, live_set),
         WorkloadKind::Deployment => deployment::plan(&input, valid, known, live_deployment),
     };
+    let autoscaler = autoscaler::autoscaler(&observed.component);
     let (checkpoint_volume, mut waiting) = checkpoint_volume(observed, valid)?;
     let legacy = observed.legacy_needs.as_ref().unwrap_or(&LegacyNeeds::NONE);
     let mut volumes: Vec<Desired> = checkpoint_volume.into_iter().collect();
@@ -86,10 +88,16 @@ pub fn plan(
         }
         Start::Cold | Start::AtAdmission(_) | Start::Restored(_) => Some(workload()?),
     };
+    // Replicas that an autoscaler set after the observation are not reverted.
+    let workload = workload.map(|workload| match &autoscaler {
+        Some(_) => workload.decided_on(&version_of(live_workload), "/spec/replicas"),
+        None => workload,
+    });
     Ok(Plan {
         service: Step::new(render_service(&input, valid), live_service, &observed.uid)?,
         ingress: Step::new(render_ingress(&input, valid), typed(&observed.ingress), &observed.uid)?,
         virtual_service: Step::new(virtual_service, typed(&observed.virtual_service), &observed.uid)?,
+        autoscaler: Step::new(autoscaler, typed(&observed.autoscaler), &observed.uid)?,
         model_service,
         kind,
         workload,
@@ -99,6 +107,11 @@ pub fn plan(
         joins_nodes: claimed_gpus.is_none_or(|gpus| valid.joins_nodes(gpus)),
         runtime_namespace: valid.runtime_namespace(),
     })
+}
+
+/// The version of the live workload; empty if there is none.
+fn version_of(live: Option<&dyn Workload>) -> String {
+    live.and_then(|live| live.object_meta().resource_version.clone()).unwrap_or_default()
 }
 
 fn typed<K>(live: &Option<Live<K>>) -> Option<&K> {

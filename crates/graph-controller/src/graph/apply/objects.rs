@@ -75,9 +75,10 @@ pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     let adapters = objects.adapters.write.iter().map(|adapter| write_adapter(writer, caches, adapter));
     let ingresses = writer.write_all(&caches.ingresses, &objects.ingresses);
     let routes = writer.write_all(&caches.virtual_services, &objects.virtual_services);
-    let (bindings, mut tally, rule, adapters, ingresses, routes) =
-        join!(bounded(bindings.collect()), pool, rule, bounded(adapters.collect()), ingresses, routes);
-    for other in [rule, ingresses, routes] {
+    let autoscalers = writer.write_all(&caches.autoscalers, &objects.autoscalers);
+    let (bindings, mut tally, rule, adapters, ingresses, routes, autoscalers) =
+        join!(bounded(bindings.collect()), pool, rule, bounded(adapters.collect()), ingresses, routes, autoscalers);
+    for other in [rule, ingresses, routes, autoscalers] {
         tally.add(other);
     }
     tally.add(bindings.into_iter().chain(adapters).collect());
@@ -107,14 +108,16 @@ async fn write_adapter(writer: Writer<'_>, caches: &Caches, wanted: &Adapter) ->
     Ok(written.reason())
 }
 
-/// Deletes the adapters of components that no longer ask for one.
+/// Deletes the adapters of components that no longer ask for one, and the autoscalers that scaled them before.
 pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
+    let mut tally = writer.prune(&caches.autoscalers, named_in(&objects.autoscalers)).await;
     let is_desired = |name: &str| objects.adapters.desired.iter().any(|desired| desired == name);
     let publish = |name: &str| {
         let note = format!("nothing is scaled by DynamoGraphDeploymentScalingAdapter {name} any more");
         writer.publish("AdapterDeleted", &note);
     };
-    writer.prune_with(&caches.adapters, is_desired, publish).await
+    tally.add(writer.prune_with(&caches.adapters, is_desired, publish).await);
+    tally
 }
 
 /// Deletes what is no longer wanted and nothing runs on.

@@ -34,7 +34,7 @@ pub struct RunningPods {
 /// What the caches hold of a graph.
 #[derive(Clone, Debug)]
 pub struct Cached {
-    /// The graph as it is stored.
+    /// The graph as it is stored, but for the scaling adapters that `autoscaling` implies.
     pub graph: DynamoGraphDeployment,
     /// Its components: those it owns, and orphans of the same graph name that it may adopt.
     pub components: Vec<DynamoComponentDeployment>,

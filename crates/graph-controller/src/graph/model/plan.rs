@@ -11,6 +11,7 @@ use api_types::{
 };
 use controller_kit::apply::MetadataPatch;
 use k8s_openapi::api::{
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{ConfigMap, PersistentVolumeClaim, Service, ServiceAccount},
     networking::v1::Ingress,
     rbac::v1::{Role, RoleBinding},
@@ -103,6 +104,8 @@ pub struct Objects {
     pub destination_rule: Option<DestinationRule>,
     /// Scaling adapters.
     pub adapters: Adapters,
+    /// Autoscalers of scaling adapters.
+    pub autoscalers: Vec<HorizontalPodAutoscaler>,
     /// Services of components on Grove.
     pub services: Vec<Service>,
     /// Ingresses of frontends on Grove.

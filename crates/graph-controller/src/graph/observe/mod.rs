@@ -8,7 +8,7 @@ pub mod read;
 use std::{collections::BTreeMap, sync::Arc};
 
 use api_types::{
-    conversion::preserved::archive::PreservedGraph,
+    conversion::preserved::{archive::PreservedGraph, autoscaling::add_implied_adapters},
     external::{DestinationRule, InferencePool, VirtualService},
     labels, names,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
@@ -19,6 +19,7 @@ use api_types::{
 use controller_kit::store::{Key, Packed, Store, UnpackError, controller_owner};
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
+    autoscaling::v2::HorizontalPodAutoscaler,
     core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
     networking::v1::Ingress,
     rbac::v1::{Role, RoleBinding},
@@ -57,6 +58,8 @@ pub struct Caches {
     pub destination_rules: Store<Packed<DestinationRule>>,
     /// Scaling adapters.
     pub adapters: Store<Packed<Adapter>>,
+    /// Autoscalers of graphs.
+    pub autoscalers: Store<Packed<HorizontalPodAutoscaler>>,
     /// Copies of the SSH key for MPI, metadata only.
     pub mpi_keys: Store<PartialObjectMeta<Secret>>,
     /// All checkpoints, also those of other makers.
@@ -86,8 +89,9 @@ pub fn cached(
     caches: &Caches,
     settings: &Settings,
     packed: &Packed<DynamoGraphDeployment>,
-    graph: DynamoGraphDeployment,
+    mut graph: DynamoGraphDeployment,
 ) -> Result<Cached, UnpackError> {
+    add_implied_adapters(&mut graph);
     let namespace = graph.namespace().unwrap_or_default();
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
     let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;

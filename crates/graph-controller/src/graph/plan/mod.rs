@@ -2,6 +2,7 @@
 
 pub mod accounts;
 pub mod adapters;
+mod autoscalers;
 pub mod bookkeeping;
 pub mod checkpoints;
 pub mod discovery;

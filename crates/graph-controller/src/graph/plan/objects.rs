@@ -12,6 +12,7 @@ use rendering::WorkloadProvider;
 use super::{
     accounts::shared_accounts,
     adapters::adapters,
+    autoscalers::autoscalers,
     discovery::{DiscoveryAccess, discovery_access},
     endpoint_picker,
     graph_label::add_graph_label,
@@ -32,6 +33,7 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
         pool: endpoint_picker::pool(graph),
         destination_rule: endpoint_picker::destination_rule(graph),
         adapters: adapters(graph, observed),
+        autoscalers: autoscalers(graph),
         manifest_of: observed.legacy.manifest_of.clone(),
         build: observed.legacy.build.clone(),
         ..Objects::default()

@@ -33,6 +33,7 @@ pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
 pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
     metadata::executor(&component.field("annotations").key(annotations::VLLM_EXECUTOR_BACKEND), out);
     ignored(component, dynamo_namespace, out);
+    autoscaling(component, out);
     if !component.field("dynamoComponent").text().is_empty() {
         archive::component(component, out);
     }
@@ -74,13 +75,36 @@ fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
             out.warn(format!("{}: has no effect; remove the field", field.path()));
         }
     }
-    let autoscaling = component.field("autoscaling");
-    if autoscaling.is_set() {
-        out.warn(format!(
-            "{}: deprecated and ignored; scale a DynamoGraphDeploymentScalingAdapter by HPA, KEDA or a planner, and remove the \
-             field",
-            autoscaling.path()
-        ));
+}
+
+/// Checks what the API server would reject in the HorizontalPodAutoscaler, or what would never scale.
+fn autoscaling(component: &Node<'_>, out: &mut Findings) {
+    let rules = component.field("autoscaling");
+    if !rules.field("enabled").is_true() {
+        if rules.is_set() {
+            out.warn(format!("{}: has no effect without enabled: true; set it, or remove the field", rules.path()));
+        }
+        return;
+    }
+    let [min, max] = ["minReplicas", "maxReplicas"].map(|field| rules.field(field));
+    match max.number() {
+        None => out.required(&max, "set the most replicas that the HorizontalPodAutoscaler may set"),
+        Some(most) if most < 1 => out.invalid(&max, "is below 1; set the most replicas that the component may have"),
+        Some(most) if min.number().is_some_and(|least| least > most) => {
+            out.invalid(&min, format!("is above maxReplicas, which is {most}; lower it, or raise maxReplicas"));
+        }
+        Some(_) => {}
+    }
+    if min.number().is_some_and(|least| least < 0) {
+        out.invalid(&min, "is below 0; set the least replicas that the component may have");
+    }
+    let resources = [component.field("resources"), component.fields(&["extraPodSpec", "mainContainer", "resources"])];
+    let cpu = |resources: &Node<'_>, part: &str| resources.fields(&[part, "cpu"]).quantity().is_some();
+    let requests_cpu = resources.iter().any(|resources| cpu(resources, "requests") || cpu(resources, "limits"));
+    if !rules.field("metrics").has_entries() && !requests_cpu {
+        let detail = "name a metric, or request CPU in resources: without metrics, the HorizontalPodAutoscaler scales by \
+                      80 % of the requested CPU";
+        out.required(&rules.field("metrics"), detail);
     }
 }
 

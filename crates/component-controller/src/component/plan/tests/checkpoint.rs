@@ -129,6 +129,7 @@ fn observed(checkpoint: Value, facts: CheckpointFacts) -> Observed {
         ingress: None,
         virtual_service: None,
         serves_virtual_services: true,
+        autoscaler: None,
         model: None,
         obsolete: Vec::new(),
         pull_secrets: Arc::default(),

@@ -55,6 +55,7 @@ fn observed(component: Value) -> Observed {
         ingress: None,
         virtual_service: None,
         serves_virtual_services: true,
+        autoscaler: None,
         model: None,
         obsolete: Vec::new(),
         pull_secrets: Arc::default(),

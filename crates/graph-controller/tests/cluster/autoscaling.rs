@@ -1,0 +1,103 @@
+//! `autoscaling` of v1alpha1, as the documents of 2025 have it.
+
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, condition, graph};
+
+/// A graph whose v1alpha1 form has `autoscaling` for its worker. The API server of the tests calls no conversion
+/// webhook, so the graph is applied as that webhook stores it.
+fn autoscaled(name: &str, autoscaling: &Value) -> Value {
+    let alpha = json!({
+        "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment", "metadata": { "name": name },
+        "spec": { "services": { "Decode": { "autoscaling": autoscaling } } },
+    });
+    let beta = api_types::conversion::convert(alpha, api_types::conversion::ApiVersion::V1Beta1).unwrap();
+    graph(name, |graph| graph["metadata"]["annotations"] = beta["metadata"]["annotations"].clone())
+}
+
+fn rules() -> Value {
+    json!({ "enabled": true, "minReplicas": 1, "maxReplicas": 5,
+        "behavior": { "scaleDown": { "stabilizationWindowSeconds": 60 } },
+        "metrics": [{ "type": "Resource",
+            "resource": { "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 60 } } }] })
+}
+
+fn has(count: i32) -> impl Fn(&DynamoGraphDeployment) -> bool {
+    move |graph| graph.spec.components.iter().any(|c| c.name == "Decode" && c.replicas == Some(count))
+}
+
+#[tokio::test]
+async fn an_autoscaler_is_there_as_long_as_the_field_and_its_count_stays() {
+    let bed = Bed::new("autoscaling").await;
+    let graph = bed.apply(&autoscaled("chat", &rules())).await;
+    bed.ready("chat").await;
+    let autoscaler = bed.until("chat-decode", "there", |_: &HorizontalPodAutoscaler| true).await;
+    let owner = &autoscaler.owner_references()[0];
+    assert_eq!((&owner.uid, owner.controller), (graph.metadata.uid.as_ref().unwrap(), Some(true)));
+    let spec = serde_json::to_value(&autoscaler.spec).unwrap();
+    let target = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentScalingAdapter",
+        "name": "chat-decode" });
+    assert_eq!(spec["scaleTargetRef"], target);
+    assert_eq!([&spec["minReplicas"], &spec["maxReplicas"]], [1, 5]);
+    assert_eq!(spec["metrics"], rules()["metrics"]);
+    assert_eq!(spec["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 60);
+
+    let scale = Patch::Merge(json!({ "spec": { "replicas": 3 } }));
+    bed.api::<Adapter>().patch_scale("chat-decode", &PatchParams::default(), &scale).await.unwrap();
+    bed.until("chat", "scaled", has(3)).await;
+    bed.ready("chat").await;
+    // The user's manifest says one replica.
+    bed.apply(&autoscaled("chat", &rules())).await;
+    bed.until("chat", "scaled again", has(3)).await;
+    bed.until_reconciled("chat").await;
+    assert_eq!(bed.api::<Adapter>().get("chat-decode").await.unwrap().spec.replicas, 3);
+    assert_eq!(bed.component("chat", "Decode").await.spec.component.replicas, Some(3));
+    let after = bed.api::<HorizontalPodAutoscaler>().get("chat-decode").await.unwrap();
+    let managers = after.metadata.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
+    let managers: Vec<_> = managers.filter_map(|entry| entry.manager.as_deref()).collect();
+    assert_eq!(managers, [graph_controller::NAME], "nobody else writes the spec");
+
+    let without = json!({ "metadata": { "annotations": { "nvidia.com/dgd-spec": null } } });
+    bed.edit("chat", &without).await;
+    bed.gone::<HorizontalPodAutoscaler>("chat-decode").await;
+    bed.gone::<Adapter>("chat-decode").await;
+    bed.edit(
+        "chat",
+        &json!({ "metadata": { "annotations": autoscaled("chat", &rules())["metadata"]["annotations"] } }),
+    )
+    .await;
+    bed.until("chat-decode", "there again", |_: &HorizontalPodAutoscaler| true).await;
+    let mut off = rules();
+    off["enabled"] = json!(false);
+    bed.edit("chat", &json!({ "metadata": { "annotations": autoscaled("chat", &off)["metadata"]["annotations"] } }))
+        .await;
+    bed.gone::<HorizontalPodAutoscaler>("chat-decode").await;
+}
+
+/// The webhook server refuses these; where it is away, a condition names the autoscaler.
+#[tokio::test]
+async fn rules_that_the_api_server_rejects_are_a_condition_and_the_rest_goes_on() {
+    let bed = Bed::new("rules").await;
+    let mut wrong = rules();
+    wrong["minReplicas"] = json!(9);
+    bed.apply(&autoscaled("chat", &wrong)).await;
+    let is_told = |graph: &DynamoGraphDeployment| {
+        let stalled = condition(graph, "Stalled", "True");
+        stalled.is_some_and(|c| c.message.contains("HorizontalPodAutoscaler") && c.message.contains("maxReplicas"))
+    };
+    bed.until("chat", "stalled", is_told).await;
+    assert_eq!(bed.components("chat").await.len(), 2);
+    bed.edit(
+        "chat",
+        &json!({ "metadata": { "annotations": autoscaled("chat", &rules())["metadata"]["annotations"] } }),
+    )
+    .await;
+    bed.ready("chat").await;
+    bed.until("chat-decode", "there", |_: &HorizontalPodAutoscaler| true).await;
+}
