@@ -1,5 +1,4 @@
-//! Objects that break one rule each: the rules that the API server and the webhook server both hold. Tests of both use
-//! them.
+//! Objects that violate one rule each, of those that the API server checks by itself.
 
 use api_types::violations;
 use serde_json::{Value, json};

@@ -18,12 +18,8 @@ pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
         out.forbidden(&spec, detail);
     }
     let service = spec.field("gpuMemoryService");
-    if !service.field("enabled").is_true() {
-        return;
-    }
-    match service.field("mode").text() {
-        "" | "intraPod" => prepared_pod(&service, &spec.field("job"), out),
-        _ => out.not_supported(&service.field("mode"), &["intraPod"], ""),
+    if service.field("enabled").is_true() {
+        prepared_pod(&service, &spec.field("job"), out);
     }
 }
 

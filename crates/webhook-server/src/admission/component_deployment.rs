@@ -8,7 +8,7 @@ use api_types::{
 use super::{
     Facts, Request,
     field::{Findings, Node},
-    graph, identity,
+    identity,
     kind::Kind,
     shared::{self, Change, Owner, Surroundings},
     view::Component,
@@ -37,12 +37,12 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, request: &Request, fa
     let [new, old] = [new, old].map(|object| Component::new(object.field("spec")));
     // The operator follows the workers of a graph, whose command lines may tell another engine.
     if !identity::is_operator(request, facts) {
-        graph::framework_update(
-            &new.field("backendFramework"),
-            &old.field("backendFramework"),
-            &violations::anew(KIND),
-            out,
-        );
+        let [now, before] = [&new, &old].map(|component| component.field("backendFramework"));
+        if now.text() != before.text() {
+            out.immutable(&now, violations::anew(KIND));
+            let consequence = "another engine reads other commands and settings than those of this object";
+            out.warn(format!("{}: {consequence}", now.path()));
+        }
     }
     shared::check_update(&new, &old, Change { owner: KIND, may_scale: true }, out);
 }

@@ -16,7 +16,6 @@ mod field;
 mod graph;
 mod identity;
 mod kind;
-mod model;
 mod path;
 mod provider_override;
 mod ratchet;

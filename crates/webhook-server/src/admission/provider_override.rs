@@ -84,13 +84,7 @@ pub(super) fn check(fragment: &Node<'_>, scope: Scope<'_, '_>, provider: Provide
             return out.forbidden(fragment, detail);
         }
     }
-    let (version, target) = (fragment.field("apiVersion"), fragment.field("target"));
-    if version.text().is_empty() {
-        return out.required(&version, format!("write {GROVE_API}"));
-    }
-    if version.text() != GROVE_API {
-        return out.not_supported(&version, &[GROVE_API], "");
-    }
+    let target = fragment.field("target");
     let expected = match scope.target() {
         Ok(expected) => expected,
         Err(detail) => return out.forbidden(fragment, detail),

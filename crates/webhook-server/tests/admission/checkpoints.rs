@@ -52,11 +52,6 @@ fn pods_that_share_memory_are_prepared() {
         &enabled(),
         &[
             (
-                "mode",
-                |c| c["spec"]["gpuMemoryService"]["mode"] = json!("interPod"),
-                &["NotSupported spec.gpuMemoryService.mode"],
-            ),
-            (
                 "client",
                 |c| c["spec"]["gpuMemoryService"]["extraClientContainers"] = json!(["sidecar"]),
                 &["Invalid spec.gpuMemoryService.extraClientContainers[0]"],

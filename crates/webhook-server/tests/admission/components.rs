@@ -106,29 +106,6 @@ fn endpoint_pickers() {
         g["spec"]["components"][0]["type"] = json!("epp");
         g["spec"]["components"][0]["eppConfig"] = json!({ "configMapRef": { "name": "config", "key": "k" } });
     });
-    creates(
-        &picker,
-        &facts(),
-        &[
-            (
-                "nodes",
-                |g| g["spec"]["components"][0]["multinode"] = json!({ "nodeCount": 2 }),
-                &["Forbidden spec.components[0].multinode"],
-            ),
-            ("none", |g| g["spec"]["components"][0]["replicas"] = json!(0), &["Invalid spec.components[0].replicas"]),
-            ("default", |g| g["spec"]["components"][0]["replicas"] = json!(null), &[]),
-            (
-                "no configuration",
-                |g| g["spec"]["components"][0]["eppConfig"] = json!(null),
-                &["Required spec.components[0].eppConfig"],
-            ),
-            (
-                "no name",
-                |g| g["spec"]["components"][0]["eppConfig"] = json!({ "configMapRef": { "key": "k" } }),
-                &["Required spec.components[0].eppConfig.configMapRef.name"],
-            ),
-        ],
-    );
     let without = facts_with(|features| features.inference_pool = false);
     assert_eq!(violations(&create(&picker, &without)), ["Forbidden spec.components[0].type"]);
     let alone = edited(&component(), |c| {
@@ -231,14 +208,6 @@ fn frontend_sidecars() {
             ("unknown", |c| c["spec"]["frontendSidecar"] = json!("front"), &["Invalid spec.frontendSidecar"]),
             ("empty", |c| c["spec"]["frontendSidecar"] = json!(""), &["Invalid spec.frontendSidecar"]),
             ("main", |c| c["spec"]["frontendSidecar"] = json!("main"), &["Invalid spec.frontendSidecar"]),
-            (
-                "no template",
-                |c| {
-                    c["spec"]["frontendSidecar"] = json!("side");
-                    c["spec"]["podTemplate"] = json!(null);
-                },
-                &["Required spec.podTemplate.spec.containers", "Required spec.podTemplate.spec.containers"],
-            ),
         ],
     );
 }
@@ -303,7 +272,6 @@ fn shared_gpu_memory() {
         }),
         &facts(),
         &[
-            ("frontend", |c| c["spec"]["type"] = json!("frontend"), &["Forbidden spec.experimental.gpuMemoryService"]),
             (
                 "no GPU",
                 |c| c["spec"]["podTemplate"]["spec"]["containers"][1]["resources"] = json!(null),
@@ -333,89 +301,10 @@ fn shared_gpu_memory() {
 }
 
 #[test]
-fn engines_that_stand_by() {
-    let both = edited(&grove_graph(), |g| {
-        g["metadata"]["annotations"]["nvidia.com/dynamo-kube-discovery-mode"] = json!("container");
-        g["spec"]["components"][1]["experimental"] =
-            json!({ "gpuMemoryService": { "mode": "InterPod" }, "failover": { "mode": "InterPod" } });
-    });
-    creates(
-        &both,
-        &grove(),
-        &[
-            (
-                "alone",
-                |g| g["spec"]["components"][1]["experimental"] = json!({ "failover": {} }),
-                &["Forbidden spec.components[1].experimental.failover"],
-            ),
-            (
-                "other mode",
-                |g| g["spec"]["components"][1]["experimental"]["failover"]["mode"] = json!("IntraPod"),
-                &["Invalid spec.components[1].experimental.failover.mode"],
-            ),
-            (
-                "frontend",
-                |g| g["spec"]["components"][1]["type"] = json!("frontend"),
-                &[
-                    "Forbidden spec.components[1].experimental.gpuMemoryService",
-                    "Forbidden spec.components[1].experimental.failover",
-                ],
-            ),
-            (
-                "no GPU",
-                |g| g["spec"]["components"][1]["podTemplate"]["spec"]["containers"][1]["resources"] = json!({}),
-                &[
-                    "Forbidden spec.components[1].experimental.gpuMemoryService",
-                    "Forbidden spec.components[1].experimental.failover",
-                ],
-            ),
-        ],
-    );
-}
-
-#[test]
 fn checkpoints_of_components() {
     let at = &["Forbidden spec.experimental.checkpoint"];
     let on = facts_with(|features| features.checkpoint = true);
     let component = edited(&component(), |c| c["spec"]["experimental"] = json!({ "checkpoint": { "enabled": true } }));
-    creates(
-        &component,
-        &on,
-        &[
-            (
-                "clients without memory",
-                |c| c["spec"]["experimental"]["checkpoint"]["job"] = json!({ "gmsClientContainers": ["main"] }),
-                &["Forbidden spec.experimental.checkpoint.job.gmsClientContainers"],
-            ),
-            (
-                "clients",
-                |c| {
-                    c["spec"]["experimental"]["gpuMemoryService"] = json!({});
-                    c["spec"]["experimental"]["checkpoint"]["job"] = json!({ "gmsClientContainers": ["main"] });
-                },
-                &[],
-            ),
-            (
-                "memory between pods",
-                |c| {
-                    c["spec"]["experimental"]["gpuMemoryService"] = json!({ "mode": "InterPod" });
-                    c["spec"]["experimental"]["checkpoint"]["job"] = json!({ "gmsClientContainers": ["main"] });
-                },
-                &[
-                    "Forbidden spec.experimental.checkpoint",
-                    "Forbidden spec.experimental.checkpoint.job.gmsClientContainers",
-                ],
-            ),
-            (
-                "failover",
-                |c| {
-                    c["spec"]["experimental"]["gpuMemoryService"] = json!({});
-                    c["spec"]["experimental"]["failover"] = json!({});
-                },
-                &["Forbidden spec.experimental.checkpoint"],
-            ),
-        ],
-    );
     assert_eq!(violations(&create(&component, &facts())), at);
     let deprecated = edited(&component, |c| c["spec"]["experimental"]["checkpoint"]["mode"] = json!("Auto"));
     assert_eq!(warnings(&create(&deprecated, &on)), ["spec.experimental.checkpoint.mode: deprecated; remove it"]);

@@ -201,14 +201,6 @@ fn restarts() {
                 &[],
             ),
             (
-                "parallel order",
-                |g| {
-                    g["spec"]["restart"] =
-                        json!({ "id": "1", "strategy": { "type": "Parallel", "order": ["decode", "Frontend"] } });
-                },
-                &["Forbidden spec.restart.strategy.order"],
-            ),
-            (
                 "twice",
                 |g| g["spec"]["restart"] = json!({ "id": "1", "strategy": { "order": ["decode", "decode"] } }),
                 &["Invalid spec.restart.strategy.order", "Invalid spec.restart.strategy.order"],

@@ -4,7 +4,6 @@
 
 mod another_install;
 mod checkpoints;
-mod checks;
 mod components;
 mod defaults;
 mod dynamo_namespaces;
@@ -12,7 +11,6 @@ mod exposure;
 mod graph_fields;
 mod graph_updates;
 mod kit;
-mod models;
 mod properties;
 mod provider_overrides;
 mod requests;
@@ -21,7 +19,5 @@ mod texts;
 mod topology;
 mod versions;
 
-#[path = "../../../api-types/tests/support/refused.rs"]
-mod refused;
 #[path = "../support/mod.rs"]
 mod support;

@@ -37,16 +37,6 @@ fn fragments_say_what_they_are_fragments_of() {
         &grove(),
         &[
             (
-                "no version",
-                |g| g["spec"]["providerOverride"]["apiVersion"] = json!(""),
-                &["Required spec.providerOverride.apiVersion"],
-            ),
-            (
-                "version",
-                |g| g["spec"]["providerOverride"]["apiVersion"] = json!("grove.io/v1"),
-                &["NotSupported spec.providerOverride.apiVersion"],
-            ),
-            (
                 "no target",
                 |g| g["spec"]["components"][0]["providerOverride"]["target"] = json!(null),
                 &["Required spec.components[0].providerOverride.target"],
@@ -161,18 +151,4 @@ fn fragments_need_grove() {
             "{provider:?}"
         );
     }
-}
-
-#[test]
-fn fragments_stay_fragments_of_the_same() {
-    let other = edited(&everywhere(), |g| {
-        g["spec"]["providerOverride"]["target"] = json!("PodClique");
-        g["spec"]["components"][1]["multinode"]["leader"]["providerOverride"]["apiVersion"] = json!("grove.io/v2");
-    });
-    let found = violations(&update(&everywhere(), &other, &grove()));
-    assert!(found.contains(&"Invalid spec.providerOverride.target".to_owned()), "{found:?}");
-    assert!(
-        found.contains(&"Invalid spec.components[1].multinode.leader.providerOverride.apiVersion".to_owned()),
-        "{found:?}"
-    );
 }

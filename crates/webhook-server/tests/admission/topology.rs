@@ -38,8 +38,6 @@ fn domains_are_domains_of_the_topology() {
         (fabric(Some("block")), domain("rack"), vec![]),
         (fabric(Some("block")), domain("block"), vec![]),
         (fabric(None), domain("zone"), vec![]),
-        (json!(null), domain("rack"), vec![at("Required spec.topologyConstraint")]),
-        (fabric(None), json!(null), vec![at("Required spec.topologyConstraint.packDomain")]),
         (fabric(Some("row")), json!(null), vec![at("Invalid spec.topologyConstraint.packDomain")]),
         (fabric(Some("block")), domain("row"), vec![at("Invalid spec.components[1].topologyConstraint.packDomain")]),
         (fabric(Some("block")), domain("zone"), vec![at("Invalid spec.components[1].topologyConstraint.packDomain")]),
@@ -72,7 +70,6 @@ fn transfer_policies_name_a_topology() {
         ("fabric", "rack", vec![]),
         ("fabric", "row", vec![at("domain")]),
         ("other", "rack", vec![at("clusterTopologyName")]),
-        ("Fabric!", "rack", vec![at("clusterTopologyName")]),
     ] {
         assert_eq!(violations(&create(&with(name, domain), &with_topology())), expected, "{name} {domain}");
     }

@@ -1,9 +1,7 @@
 //! Rules of ours in CEL, which the API server checks: about an object alone, or about an object and the one before.
 //!
-//! The webhook server checks them as well: it knows both versions at once, returns all violations and not only those
-//! that CEL finds, and serves clusters with older definitions. Both have the same texts ([`crate::violations`]), and a
-//! test checks that they reject the same objects at the same fields. The rules of the upstream operator's definitions
-//! are in [`super::rules`].
+//! The API server checks them before it asks a webhook, so the webhook server does not check again what is here for both
+//! versions. The rules of the upstream operator's definitions are in [`super::rules`].
 //!
 //! A rule does not reject changes of an object that was stored before the rule existed, unless they concern the rule:
 //!

@@ -33,11 +33,6 @@ impl Findings {
         self.push(at, Reason::Invalid, at.value().clone(), text);
     }
 
-    /// What stands in the field is not possible, but must not be repeated in messages.
-    pub(in crate::admission) fn invalid_secret(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
-        self.push(at, Reason::Invalid, Value::from("<redacted>"), text);
-    }
-
     /// The field keeps the value it was created with.
     pub(in crate::admission) fn immutable(&mut self, at: &Node<'_>, remedy: impl Display) {
         self.invalid(at, api_types::violations::immutable(remedy));

@@ -46,10 +46,6 @@ pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &s
     if ingress.field("enabled").is_true() && ingress.field("host").text().is_empty() {
         out.required(&ingress.field("host"), violations::INGRESS_HOST);
     }
-    let picker = component.field("eppConfig");
-    if picker.is_set() && picker.field("configMapRef").is_set() == picker.field("config").is_set() {
-        out.forbidden(&picker, violations::PICKER_ONE_CONFIG);
-    }
     if component.field("frontendSidecar").is_set()
         && component.fields(&["extraPodSpec", "containers"]).named(SIDECAR).is_some()
     {

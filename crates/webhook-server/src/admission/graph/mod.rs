@@ -14,7 +14,7 @@ use api_types::{
     names::{RevisionSuffix, component_deployment},
     v1beta1::{BackendFramework, EngineMode},
 };
-pub(super) use update::{check_update, framework as framework_update};
+pub(super) use update::check_update;
 
 use super::{
     Facts, Lookup, Operation,

@@ -2,21 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use api_types::{v1beta1::RestartStrategyType, violations};
-
 use super::super::{
     field::{Findings, Node},
     view::Component,
 };
 
 pub(super) fn check(restart: &Node<'_>, components: &[Component<'_>], out: &mut Findings) {
-    let strategy = restart.field("strategy");
-    let order = strategy.field("order");
+    let order = restart.fields(&["strategy", "order"]);
     if !order.has_entries() {
         return;
-    }
-    if strategy.field("type").parse() == Some(RestartStrategyType::Parallel) {
-        return out.forbidden(&order, violations::PARALLEL_ORDER);
     }
     let names: BTreeSet<&str> = components.iter().map(Component::name).collect();
     let items: Vec<Node<'_>> = order.items().collect();

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use api_types::violations;
-
 use super::super::{
     Facts, Found, Lookup, Operation,
     field::{Findings, Node},
@@ -39,13 +37,7 @@ fn constraints(graph: &Graph<'_>, facts: Option<&Facts>, out: &mut Findings) {
         return;
     }
     not_twice(graph, out);
-    if !whole.is_set() {
-        return out.required(&whole, violations::TOPOLOGY);
-    }
     let domain = whole.field("packDomain");
-    if domain.text().is_empty() && parts.is_empty() {
-        out.required(&domain, violations::PACK_DOMAIN);
-    }
     let Some(levels) = levels(&whole.field("clusterTopologyName"), facts, out) else { return };
     let widest = if domain.text().is_empty() { None } else { levels.find(&domain, out) };
     for part in parts {
@@ -84,9 +76,6 @@ fn transfer_policy(graph: &Graph<'_>, pathway: &Pathway, facts: Option<&Facts>, 
     }
     if let Some(reason) = pathway.reason() {
         out.forbidden(&name, reason);
-    }
-    if !is_dns_subdomain(name.text()) {
-        return out.invalid(&name, violations::OBJECT_NAME);
     }
     if let Some(levels) = levels(&name, facts, out) {
         levels.find(&policy.field("domain"), out);

@@ -2,19 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use api_types::{
-    annotations,
-    v1beta1::{KvTransferEnforcement, RollingUpdatePhase},
-    violations,
-};
-use serde_json::Value;
+use api_types::annotations;
 
 use super::super::{
     Facts, Request,
-    field::{Findings, Node},
+    field::Findings,
     identity,
     kind::Kind,
-    ratchet::is_same,
     shared::{self, Change},
     view::{Component, Graph},
 };
@@ -29,10 +23,7 @@ pub(in crate::admission) fn check_update(
     facts: &Facts,
     out: &mut Findings,
 ) {
-    let anew = violations::anew(KIND);
     provider(new, old, request, facts, out);
-    let (spec, before) = (new.spec(), old.spec());
-    shared::provider_override_update(&spec.field("providerOverride"), &before.field("providerOverride"), &anew, out);
     components(new, old, out);
     let change = Change { owner: KIND, may_scale: identity::may_scale(request, facts) };
     for component in new.components() {
@@ -40,21 +31,6 @@ pub(in crate::admission) fn check_update(
             shared::check_update(&component, &earlier, change, out);
             shared::power_limit_update(&component, &earlier, out);
         }
-    }
-    framework(&spec.field("backendFramework"), &before.field("backendFramework"), &anew, out);
-    let (constraint, earlier) = (spec.field("topologyConstraint"), before.field("topologyConstraint"));
-    if !is_same(Some(constraint.value()), Some(earlier.value())) {
-        out.immutable(&constraint, &anew);
-    }
-    transfer_policy(&spec, &before, &anew, out);
-    restart(new, old, out);
-}
-
-/// The engine family stays, in graphs and in single components.
-pub(in crate::admission) fn framework(new: &Node<'_>, old: &Node<'_>, anew: &str, out: &mut Findings) {
-    if new.text() != old.text() {
-        out.immutable(new, anew);
-        out.warn(format!("{}: another engine reads other commands and settings than those of this object", new.path()));
     }
 }
 
@@ -85,33 +61,5 @@ fn components(new: &Graph<'_>, old: &Graph<'_>, out: &mut Findings) {
             changes.join(" and ")
         );
         out.forbidden(&new.spec().field("components"), detail);
-    }
-}
-
-fn transfer_policy(new: &Node<'_>, old: &Node<'_>, anew: &str, out: &mut Findings) {
-    let place = ["experimental", "kvTransferPolicy"];
-    let explicit = |spec: &Node<'_>| {
-        let mut policy = spec.fields(&place).value().clone();
-        if let Value::Object(fields) = &mut policy
-            && fields.get("enforcement").is_none_or(|enforcement| enforcement.is_null() || enforcement == "")
-        {
-            fields.insert("enforcement".to_owned(), serde_json::json!(KvTransferEnforcement::Required));
-        }
-        policy
-    };
-    if !is_same(Some(&explicit(new)), Some(&explicit(old))) {
-        out.immutable(&new.fields(&place), anew);
-    }
-}
-
-/// A restart in the middle of an update would start pods that are about to go.
-fn restart(new: &Graph<'_>, old: &Graph<'_>, out: &mut Findings) {
-    let phase = old.status().fields(&["rollingUpdate", "phase"]);
-    if !matches!(phase.parse(), Some(RollingUpdatePhase::Pending | RollingUpdatePhase::InProgress)) {
-        return;
-    }
-    let [now, before] = [new, old].map(|graph| graph.spec().fields(&["restart", "id"]));
-    if now.text() != before.text() {
-        out.invalid(&now, violations::RESTART_IN_UPDATE);
     }
 }

@@ -12,7 +12,7 @@ use api_types::violations;
 pub(super) use checkpoint::warn;
 pub(super) use power::{power_limit, power_limit_update};
 pub(super) use template::discovery_backend;
-pub(super) use update::{Change, check_update, provider_override as provider_override_update};
+pub(super) use update::{Change, check_update};
 
 use super::{
     Facts,

@@ -122,15 +122,13 @@ fn mounts(component: &Component<'_>, out: &mut Findings) {
 fn frontend_sidecar(component: &Component<'_>, out: &mut Findings) {
     let sidecar = component.field("frontendSidecar");
     let Some(name) = sidecar.given() else { return };
-    if !component.field("podTemplate").is_set() {
-        out.required(&component.containers(), violations::SIDECAR_WITHOUT_POD);
-    } else if name == MAIN_CONTAINER {
+    if name == MAIN_CONTAINER {
         let remedy = "name a container beside it that shall answer HTTP, or remove the field";
         out.invalid(
             &sidecar,
             format!("names the container {MAIN_CONTAINER}, which runs the component itself; {remedy}"),
         );
-    } else if name.is_empty() || !component.has_container(name) {
+    } else if !component.has_container(name) {
         out.invalid(&sidecar, violations::SIDECAR_UNKNOWN);
     }
 }

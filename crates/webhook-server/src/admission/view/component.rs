@@ -102,19 +102,6 @@ impl<'a> Component<'a> {
         self.memory_service() == Some(EngineMode::InterPod)
     }
 
-    pub(in crate::admission) fn fails_over_between_pods(&self) -> bool {
-        self.failover() == Some(EngineMode::InterPod)
-    }
-
-    /// Engines that stand by.
-    pub(in crate::admission) fn shadows(&self) -> i64 {
-        self.experimental("failover").field("numShadows").number().unwrap_or(1).max(1)
-    }
-
-    pub(in crate::admission) fn checkpoint_enabled(&self) -> bool {
-        self.experimental("checkpoint").field("enabled").is_true()
-    }
-
     /// Whether one node is to be run as a scaling group all the same.
     pub(in crate::admission) fn forces_scaling_group(&self) -> bool {
         self.fields(&["experimental", "grove", "forceScalingGroup"]).is_true()

@@ -39,10 +39,6 @@ impl<'a> Graph<'a> {
         self.object.field("spec")
     }
 
-    pub(in crate::admission) fn status(&self) -> Node<'a> {
-        self.object.field("status")
-    }
-
     pub(in crate::admission) fn components(&self) -> Vec<Component<'a>> {
         self.spec().field("components").items().map(Component::new).collect()
     }
