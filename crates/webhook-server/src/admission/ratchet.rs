@@ -17,7 +17,8 @@ pub(super) fn made_by_change(
     let was_there = |violation: &Violation<FieldPath>| {
         before.iter().any(|earlier| {
             earlier.path.is_same_place(&violation.path)
-                && earlier.clone().at(|_| ()) == violation.clone().at(|_| ())
+                && (earlier.reason, &earlier.value) == (violation.reason, &violation.value)
+                && (&earlier.message, &earlier.remedy) == (&violation.message, &violation.remedy)
                 && (violation.reason == Reason::Required || is_same(earlier.path.find(old), violation.path.find(new)))
         })
     };
