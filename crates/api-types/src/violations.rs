@@ -259,6 +259,9 @@ pub const SIDECAR_WITHOUT_POD: &str = "frontendSidecar names a container, and th
 /// A sidecar that is no container.
 pub const SIDECAR_UNKNOWN: &str = "names no container of podTemplate.spec.containers; name a container beside main that \
                                    shall answer HTTP, or remove the field";
+/// A sidecar that is the component itself.
+pub const SIDECAR_MAIN: &str = "names the container main, which runs the component itself; name a container beside it that \
+                                shall answer HTTP, or remove the field";
 /// An ingress without a host.
 pub const INGRESS_HOST: &str = "name the host under which the component is reached, or set enabled to false";
 

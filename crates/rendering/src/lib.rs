@@ -89,4 +89,4 @@ pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, Reg
 pub use readiness::{NotReady, Readiness, Workload};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
-pub use validate::{validate, validate_on};
+pub use validate::{check_component, validate, validate_on};

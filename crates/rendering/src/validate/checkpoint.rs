@@ -2,7 +2,7 @@
 
 use api_types::{
     v1beta1::{ComponentSpec, EngineMode, MAIN_CONTAINER},
-    violations::Violation,
+    violations::{self, Reason, Violation},
 };
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::Value;
@@ -25,11 +25,11 @@ pub(super) fn check<'a>(
     let Some(checkpoint) = given.filter(|checkpoint| checkpoint.enabled) else { return Ok(None) };
     let mut violations = Violations::default();
     if experimental.is_some_and(|experimental| experimental.failover.is_some()) {
-        violations.push(invalid("", "", "cannot be combined with spec.experimental.failover", "remove one of the two"));
+        violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, violations::CHECKPOINT_FAILOVER));
     }
     if shared.is_some_and(|shared| shared.mode == EngineMode::InterPod) {
-        let problem = "cannot be combined with GPU memory that pods share";
-        violations.push(invalid("", "", problem, "remove one of the two, or share the memory within a pod"));
+        let text = violations::CHECKPOINT_BETWEEN_PODS;
+        violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, text));
     }
     let target = checkpoint.target_container_name.as_deref().unwrap_or(MAIN_CONTAINER);
     if pod.containers.iter().all(|container| container.name != target) {

@@ -3,7 +3,7 @@
 use api_types::{
     quantity,
     v1beta1::{ComponentSpec, MAIN_CONTAINER},
-    violations::Violation,
+    violations::{Reason, SIDECAR_MAIN, SIDECAR_UNKNOWN, Violation},
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
 
@@ -20,25 +20,29 @@ pub(super) fn check(spec: &ComponentSpec) -> Result<&PodSpec, Violation> {
 pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a Container, Vec<Violation>> {
     let mut violations = Violations::default();
     let main = violations.keep(spec.main_container().ok_or_else(no_main));
-    if let Some(main) = main {
-        if main.image.as_deref().unwrap_or_default().is_empty() {
-            violations.push(Violation::required(
-                format!("{POD}.containers[{MAIN_CONTAINER}].image"),
-                "is missing",
-                "name the image that runs the component",
-            ));
-        }
-        for (index, mount) in main.volume_mounts.iter().flatten().enumerate() {
-            let is_cache = spec.compilation_cache.as_ref().is_some_and(|cache| cache.pvc_name == mount.name);
-            check_mount(index, mount, is_cache, &mut violations);
-        }
+    if main.is_some_and(|main| main.image.as_deref().unwrap_or_default().is_empty()) {
+        violations.push(Violation::required(
+            format!("{POD}.containers[{MAIN_CONTAINER}].image"),
+            "is missing",
+            "name the image that runs the component",
+        ));
     }
-    for (list, container) in all_containers(pod) {
-        check_quantities(list, container, &mut violations);
-    }
-    check_sidecar(pod, spec, &mut violations);
+    check_contents(pod, spec, &mut violations);
     let violations = violations.into_inner();
     main.filter(|_| violations.is_empty()).ok_or(violations)
+}
+
+/// Checks mounts, quantities and the name of the sidecar.
+pub(super) fn check_contents(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Violations) {
+    let mounts = spec.main_container().into_iter().flat_map(|main| main.volume_mounts.iter().flatten());
+    for (index, mount) in mounts.enumerate() {
+        let is_cache = spec.compilation_cache.as_ref().is_some_and(|cache| cache.pvc_name == mount.name);
+        check_mount(index, mount, is_cache, violations);
+    }
+    for (list, container) in all_containers(pod) {
+        check_quantities(list, container, violations);
+    }
+    check_sidecar(pod, spec, violations);
 }
 
 fn no_main() -> Violation {
@@ -92,17 +96,12 @@ fn check_quantities(list: &str, container: &Container, violations: &mut Violatio
 
 fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Violations) {
     let Some(sidecar) = &spec.frontend_sidecar else { return };
-    let problem = if sidecar == MAIN_CONTAINER {
-        format!("names the container {MAIN_CONTAINER}, which runs the component itself")
+    let text = if sidecar == MAIN_CONTAINER {
+        SIDECAR_MAIN
     } else if pod.containers.iter().any(|container| container.name == *sidecar) {
         return;
     } else {
-        format!("names no container of {POD}")
+        SIDECAR_UNKNOWN
     };
-    violations.push(Violation::invalid(
-        "spec.frontendSidecar",
-        sidecar.as_str(),
-        problem,
-        "name a container beside it that shall answer HTTP, or remove the field",
-    ));
+    violations.push(Violation::of_text("spec.frontendSidecar", Reason::Invalid, sidecar.as_str(), text));
 }

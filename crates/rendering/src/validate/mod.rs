@@ -10,8 +10,11 @@ mod shared_gpus;
 use std::collections::BTreeMap;
 
 use api_types::{
-    annotations, conversion::preserved::PreservedComponent, quantity, v1beta1::DynamoComponentDeployment,
-    violations::Violation,
+    annotations,
+    conversion::preserved::PreservedComponent,
+    quantity,
+    v1beta1::{ComponentSpec, DynamoComponentDeployment},
+    violations::{MEMORY_SIZE, Violation},
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -118,6 +121,20 @@ pub fn validate_on(
     }
 }
 
+/// Looks for violations that a component has by itself, in whatever surrounds it. Admission checks them too.
+pub fn check_component(spec: &ComponentSpec) -> Vec<Violation> {
+    let mut violations = Violations::default();
+    violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
+    if let Ok(pod) = containers::check(spec) {
+        containers::check_contents(pod, spec, &mut violations);
+        let service = spec.experimental.as_ref().and_then(|experimental| experimental.gpu_memory_service.as_ref());
+        if let Some((service, main)) = service.zip(spec.main_container()) {
+            shared_gpus::check_service(service, pod, main, &mut violations);
+        }
+    }
+    violations.into_inner()
+}
+
 fn preserved(dcd: &DynamoComponentDeployment) -> PreservedComponent {
     let kept = dcd.metadata.annotations.as_ref();
     kept.map(PreservedComponent::of_component_deployment).unwrap_or_default()
@@ -135,14 +152,7 @@ fn identity<'a>(field: &str, value: Option<&'a str>) -> Result<&'a str, Violatio
 
 fn shared_memory(size: Option<&Quantity>) -> Result<Option<Quantity>, Violation> {
     let Some(size) = size else { return Ok(Some(Quantity(DEFAULT_SHARED_MEMORY.to_owned()))) };
-    let invalid = |problem: &str| {
-        Violation::invalid(
-            "spec.sharedMemorySize",
-            size.0.as_str(),
-            problem,
-            "give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm",
-        )
-    };
+    let invalid = |problem: &str| Violation::invalid("spec.sharedMemorySize", size.0.as_str(), problem, MEMORY_SIZE);
     match quantity::nanos(&size.0) {
         None => Err(invalid("is no quantity")),
         Some(value) if value < 0 => Err(invalid("is negative")),

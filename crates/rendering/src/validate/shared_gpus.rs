@@ -1,12 +1,15 @@
 //! GPU memory that several processes share, and engines that stand by to take it over.
 
+use std::collections::BTreeSet;
+
 use api_types::{
     v1beta1::{
         BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GpuMemoryService, MAIN_CONTAINER,
     },
-    violations::Violation,
+    violations::{self, Reason, Violation},
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use serde_json::Value;
 
 use crate::{SharedGpus, WorkloadProvider, gpus, violation::Violations};
 
@@ -41,17 +44,14 @@ pub(super) fn check<'a>(
     let experimental = spec.experimental.as_ref();
     let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
     let Some(service) = experimental.and_then(|experimental| experimental.gpu_memory_service.as_ref()) else {
-        let problem = "needs the GPU memory service";
-        let alone = |_| Violation::forbidden(FAILOVER, problem, format!("set {SERVICE}, or remove the field"));
+        let alone = |_| forbidden(FAILOVER, violations::FAILOVER_ALONE);
         return failover.map_or(Ok(None), |failover| Err(vec![alone(failover)]));
     };
     let mut violations = Violations::default();
     if !spec.is_worker() {
-        let problem = "is for components of type worker, prefill or decode";
-        violations.push(Violation::forbidden(SERVICE, problem, "remove the field, or change the type"));
+        violations.push(forbidden(SERVICE, violations::MEMORY_TYPE));
     }
-    let count = violations.keep(count(main));
-    check_clients(service, pod, &mut violations);
+    let count = check_service(service, pod, main, &mut violations);
     let standbys = failover.map_or(0, |failover| standbys(service, failover, framework, &mut violations));
     let violations = violations.into_inner();
     match count {
@@ -68,12 +68,31 @@ pub(super) fn check<'a>(
     }
 }
 
+fn forbidden(field: &str, text: &str) -> Violation {
+    Violation::of_text(field, Reason::Forbidden, Value::Null, text)
+}
+
+/// The GPUs that are shared, of a service whose GPUs and clients are there.
+pub(super) fn check_service(
+    service: &GpuMemoryService,
+    pod: &PodSpec,
+    main: &Container,
+    violations: &mut Violations,
+) -> Option<u32> {
+    check_clients(service, pod, violations);
+    violations.keep(count(main))
+}
+
 fn count(main: &Container) -> Result<u32, Violation> {
     let resources = format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources");
     match gpus::count(main.resources.as_ref()) {
         Ok(0) => {
             let problem = format!("needs GPUs to share, and container {MAIN_CONTAINER} asks for none");
-            Err(Violation::forbidden(SERVICE, problem, format!("set {resources}.limits[{}]", api_types::GPU)))
+            Err(Violation::forbidden(
+                SERVICE,
+                problem,
+                format!("set resources.limits[{}] of that container", api_types::GPU),
+            ))
         }
         Ok(count) => Ok(count),
         Err(wrong) => {
@@ -89,22 +108,19 @@ fn count(main: &Container) -> Result<u32, Violation> {
 }
 
 fn check_clients(service: &GpuMemoryService, pod: &PodSpec, violations: &mut Violations) {
-    let clients = service.extra_client_containers.as_deref().unwrap_or_default();
-    for (index, client) in clients.iter().enumerate() {
-        let problem = if clients[..index].contains(client) {
-            "stands there twice"
-        } else if pod.containers.iter().all(|container| container.name != *client) {
-            "names no container of spec.podTemplate.spec"
+    let names: BTreeSet<&str> = pod.containers.iter().map(|container| container.name.as_str()).collect();
+    let mut seen = BTreeSet::new();
+    for (index, client) in service.extra_client_containers.iter().flatten().enumerate() {
+        let (reason, problem) = if !seen.insert(client) {
+            (Reason::Duplicate, "stands there twice")
+        } else if !names.contains(client.as_str()) {
+            (Reason::Invalid, "names no container of spec.podTemplate.spec")
         } else {
             continue;
         };
+        let text = format!("{problem}; name containers that run beside the engine, each once");
         let field = format!("{SERVICE}.extraClientContainers[{index}]");
-        violations.push(Violation::invalid(
-            field,
-            client.as_str(),
-            problem,
-            "name containers that run beside the engine, each once",
-        ));
+        violations.push(Violation::of_text(field, reason, client.as_str(), &text));
     }
 }
 
@@ -116,14 +132,8 @@ fn standbys(
     violations: &mut Violations,
 ) -> u32 {
     if failover.mode != service.mode {
-        let problem = format!("differs from {SERVICE}.mode, which is {:?}", service.mode);
-        let remedy = "give both the same mode: engines take over from each other where they share memory";
-        violations.push(Violation::invalid(
-            format!("{FAILOVER}.mode"),
-            format!("{:?}", failover.mode),
-            problem,
-            remedy,
-        ));
+        let (field, mode) = (format!("{FAILOVER}.mode"), format!("{:?}", failover.mode));
+        violations.push(Violation::of_text(field, Reason::Invalid, mode, violations::FAILOVER_MODE));
     }
     if framework != Some(BackendFramework::Vllm) {
         let runs = framework.map_or("no engine that is known", BackendFramework::as_str);

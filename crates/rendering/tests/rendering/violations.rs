@@ -167,7 +167,7 @@ fn one_mistake_each_in_shared_gpus() {
         (
             sharing(json!({"gpuMemoryService": {}, "failover": {}, "checkpoint": {"enabled": true}}), gpus("1")),
             "spec.experimental.checkpoint".into(),
-            "cannot be combined with spec.experimental.failover",
+            "do not cover engines with failover",
         ),
         (sharing(json!({"failover": {}}), gpus("1")), "spec.experimental.failover".into(), "needs the GPU memory"),
         (

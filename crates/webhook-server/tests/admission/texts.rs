@@ -30,8 +30,9 @@ fn a_graph_with_every_kind_of_violation() {
         components[0]["type"] = json!("epp");
         components[0]["replicas"] = json!(2);
         components[0]["frontendSidecar"] = json!("front");
-        components[0]["experimental"] =
-            json!({ "gpuMemoryService": {}, "failover": {}, "checkpoint": { "enabled": true } });
+        components[0]["experimental"] = json!({ "gpuMemoryService": {}, "failover": {}, "checkpoint": {
+                "enabled": true, "job": { "podTemplate": { "spec": { "nodeSelector": "h100" } } },
+            } });
         components[1]["minAvailable"] = json!(1);
         components[1]["multinode"] = json!({ "nodeCount": 2 });
         components[1]["sharedMemorySize"] = json!("-8Gi");
@@ -39,7 +40,6 @@ fn a_graph_with_every_kind_of_violation() {
             "dynamo.nvidia.com/gpu-power-limit": "all", "nvidia.com/deployment-rolling-update-max-surge": "some",
         } });
         let pod = &mut components[1]["podTemplate"]["spec"];
-        pod["nodeSelector"] = json!("h100");
         pod["containers"][1]["image"] = json!("registry/vllm:latest");
         pod["containers"][1]["resources"] =
             json!({ "limits": { "nvidia.com/gpu": "one" }, "claims": [{ "name": "x" }] });
@@ -58,18 +58,18 @@ fn a_graph_with_every_kind_of_violation() {
             metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]: Invalid value: "pod": engines that stand in for each other within a pod register one by one; set the annotation to "container"
             spec.providerOverride: Forbidden: is for graphs that Grove runs, and annotation nvidia.com/workload-provider of this one is "component"; remove the field, or create the graph anew where Grove is available
             spec.priorityClassName: Forbidden: needs Grove, which is not available in this cluster; install it, or remove the field
-            spec.components[0].type: Forbidden: an endpoint picker needs the API inference.networking.k8s.io, which this cluster does not serve; install the Gateway API Inference Extension first
             spec.components[0].frontendSidecar: Invalid value: "front": names no container of podTemplate.spec.containers; name a container beside main that shall answer HTTP, or remove the field
-            spec.components[0].experimental.gpuMemoryService: Forbidden: needs GPUs to share, and the main container asks for none; set resources.limits[nvidia.com/gpu] of that container
+            spec.components[0].experimental.gpuMemoryService: Forbidden: needs GPUs to share, and container main asks for none; set resources.limits[nvidia.com/gpu] of that container
+            spec.components[0].type: Forbidden: an endpoint picker needs the API inference.networking.k8s.io, which this cluster does not serve; install the Gateway API Inference Extension first
+            spec.components[0].experimental.checkpoint.job.podTemplate.spec.nodeSelector: Invalid value: "h100": does not fit into a pod template: invalid type: string "h100", expected a map; see the reference of the Pod API
             spec.components[0].experimental.checkpoint: Forbidden: checkpoints are switched off in this installation; switch them on in the operator's configuration (checkpoint.enabled), or set enabled to false
             spec.components[1].podTemplate.metadata.annotations[dynamo.nvidia.com/gpu-power-limit]: Invalid value: "all": is no power limit; write a whole number of watts above 0, such as "400"
             spec.components[1].podTemplate.spec.containers[1].resources.claims: Forbidden: GPUs that come by resource claims have no power limit that planners could read; remove it, or the annotation dynamo.nvidia.com/gpu-power-limit
             spec.components[1].minAvailable: Forbidden: needs Grove, which is not available in this cluster; install it, or remove the field
             spec.components[1].sharedMemorySize: Invalid value: "-8Gi": is negative; give a size such as 8Gi, or 0 for a pod without memory-backed /dev/shm
-            spec.components[1].podTemplate.spec.nodeSelector: Invalid value: "h100": does not fit into a pod template: invalid type: string "h100", expected a map; see the reference of the Pod API
-            spec.components[1].podTemplate.metadata.annotations[nvidia.com/deployment-rolling-update-max-surge]: Invalid value: "some": is neither a count nor a percentage; write a whole number such as 1, or a percentage such as 25%
+            spec.components[1].podTemplate.spec.containers[1].volumeMounts[0].mountPath: Required value: is empty; give the path at which the volume appears
             spec.components[1].podTemplate.spec.containers[1].resources.limits[nvidia.com/gpu]: Invalid value: "one": is no quantity; write a number, with a suffix such as m, k, Mi or Gi where it helps
-            spec.components[1].podTemplate.spec.containers[1].volumeMounts[0].mountPath: Required value: give the path at which the volume appears
+            spec.components[1].podTemplate.metadata.annotations[nvidia.com/deployment-rolling-update-max-surge]: Invalid value: "some": is neither a count nor a percentage; write a whole number such as 1, or a percentage such as 25%
             spec.components[1].podTemplate.spec.containers[1].command: Required value: --enable-elastic-ep with --data-parallel-backend ray needs an explicit command, because Ray is started in front of it; write the command that the image would run
             spec.components[1].runtimeVersionOverride: Required value: the tag of image "registry/vllm:latest" does not tell the version of the Dynamo runtime; write that version here, such as 1.5.0
             spec.restart.strategy.order: Invalid value: ["decode","prefill","decode"]: names a component twice; name each once

@@ -43,9 +43,13 @@ impl Findings {
         self.push(at, Reason::Forbidden, Value::Null, text);
     }
 
-    /// The same stands elsewhere, and must not.
-    pub(in crate::admission) fn duplicate(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
-        self.push(at, Reason::Duplicate, at.value().clone(), text);
+    /// A violation that a rule about a typed component has found in `component`; the value is as the user wrote it.
+    pub(in crate::admission) fn add(&mut self, component: &Node<'_>, violation: Violation) {
+        if self.violations.len() < MOST {
+            let at = component.at(violation.path.trim_start_matches("spec."));
+            let value = if violation.value.is_null() { Value::Null } else { at.value().clone() };
+            self.violations.push(Violation { value, ..violation.at(|_| at.path().clone()) });
+        }
     }
 
     /// The field has more than fits.

@@ -68,6 +68,24 @@ impl<'a> Node<'a> {
         self.items().find(|item| item.field("name").text() == name)
     }
 
+    /// The node at the end of a path in which items stand by their names or positions: `a.b[name].c[key]`.
+    pub(in crate::admission) fn at(&self, path: &str) -> Self {
+        let (mut node, mut rest) = (self.clone(), path.trim_start_matches('.'));
+        while !rest.is_empty() {
+            if let Some((key, after)) = rest.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+                let item = || node.named(key).or_else(|| node.items().nth(key.parse().ok()?));
+                node = if node.value.is_array() { item().unwrap_or(node) } else { node.key(key) };
+                rest = after.trim_start_matches('.');
+            } else {
+                let end = rest.char_indices().skip(1).find(|(_, c)| matches!(c, '.' | '['));
+                let end = end.map_or(rest.len(), |(at, _)| at);
+                node = node.field(&rest[..end]);
+                rest = rest[end..].trim_start_matches('.');
+            }
+        }
+        node
+    }
+
     /// Whether anything stands there.
     pub(in crate::admission) fn is_set(&self) -> bool {
         !self.value.is_null()
@@ -118,5 +136,27 @@ impl<'a> Node<'a> {
 
     fn below(&self, segment: Segment, value: Option<&'a Value>) -> Self {
         Self { path: self.path.join(segment), value: value.unwrap_or(&ABSENT) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn items_are_found_by_name_and_by_position_and_entries_by_key() {
+        let object = json!({ "a": [{ "name": "x.y", "b": { "c.d/e": 1 } }, { "b": ["f", "g"] }] });
+        for (path, at, value) in [
+            ("a[x.y].b[c.d/e]", "a[0].b[c.d/e]", json!(1)),
+            ("a[1].b[1]", "a[1].b[1]", json!("g")),
+            ("a[1].z.y", "a[1].z.y", json!(null)),
+            ("[", "[", json!(null)),
+            ("", "", object.clone()),
+        ] {
+            let node = Node::root(&object).at(path);
+            assert_eq!((node.path().to_string().as_str(), node.value()), (at, &value), "{path}");
+        }
     }
 }

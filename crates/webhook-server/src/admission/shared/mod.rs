@@ -2,13 +2,12 @@
 
 mod checkpoint;
 mod endpoint_picker;
-mod engines;
 mod image;
 mod power;
 mod template;
 mod update;
 
-use api_types::violations;
+use api_types::{v1beta1::ComponentSpec, violations};
 pub(super) use checkpoint::warn;
 pub(super) use power::{power_limit, power_limit_update};
 pub(super) use template::discovery_backend;
@@ -49,6 +48,14 @@ impl Owner<'_> {
     }
 }
 
+/// Checks what the controllers check too. A component that is unreadable has other violations.
+fn by_itself(component: &Component<'_>, out: &mut Findings) {
+    let spec: Option<ComponentSpec> = component.node().parse();
+    for violation in spec.iter().flat_map(rendering::check_component) {
+        out.add(component.node(), violation);
+    }
+}
+
 /// Checks a component as it is, in the order of its fields.
 pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &mut Findings) {
     for (fragment, scope) in provider_override::of_component(component) {
@@ -61,10 +68,9 @@ pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &
     if let Some(reason) = around.owner.not_grove().filter(|_| min_available.is_set()) {
         out.forbidden(&min_available, reason);
     }
-    template::shared_memory(component, out);
+    by_itself(component, out);
     endpoint_picker::check(component, around, out);
     template::check(component, around, out);
-    engines::check(component, out);
     let forced = component.fields(&["experimental", "grove", "forceScalingGroup"]);
     if let Some(reason) = around.owner.not_grove().filter(|_| forced.is_true()) {
         out.forbidden(&forced, reason);

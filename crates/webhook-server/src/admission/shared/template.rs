@@ -1,10 +1,6 @@
 //! The pod template, and fields that point into it.
 
-use api_types::{
-    annotations,
-    v1beta1::{BackendFramework, MAIN_CONTAINER},
-    violations,
-};
+use api_types::{annotations, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use rendering::{DiscoveryBackend, RolloutStrategy};
 use serde::Deserialize;
@@ -12,7 +8,7 @@ use serde::Deserialize;
 use super::{
     super::{
         field::{Findings, Node},
-        view::{Component, template_containers},
+        view::Component,
     },
     Surroundings,
 };
@@ -25,9 +21,6 @@ pub(super) fn check(component: &Component<'_>, around: &Surroundings<'_>, out: &
     is_template(&template, out);
     is_template(&component.fields(&["experimental", "checkpoint", "job", "podTemplate"]), out);
     annotations_of(component, out);
-    quantities(component, out);
-    mounts(component, out);
-    frontend_sidecar(component, out);
     elastic_experts(component, around.framework, out);
 }
 
@@ -76,60 +69,6 @@ fn annotations_of(component: &Component<'_>, out: &mut Findings) {
     for violation in RolloutStrategy::from_annotations(Some(&all)).err().into_iter().flatten() {
         let key = violation.path.split(['[', ']']).nth(1).unwrap_or_default();
         out.invalid(&component.annotation(key), violation.text());
-    }
-}
-
-/// Quantities that the API server would refuse in every pod.
-fn quantities(component: &Component<'_>, out: &mut Findings) {
-    for container in template_containers(&component.pod()) {
-        for list in ["limits", "requests"] {
-            let amounts = container.fields(&["resources", list]);
-            for (_, amount) in amounts.entries() {
-                quantity(&amount, "write a number, with a suffix such as m, k, Mi or Gi where it helps", out);
-            }
-        }
-    }
-}
-
-/// Size of `/dev/shm`.
-pub(super) fn shared_memory(component: &Component<'_>, out: &mut Findings) {
-    quantity(&component.field("sharedMemorySize"), violations::MEMORY_SIZE, out);
-}
-
-fn quantity(node: &Node<'_>, remedy: &str, out: &mut Findings) {
-    if !node.is_set() {
-        return;
-    }
-    match node.quantity().and_then(|text| api_types::quantity::nanos(&text)) {
-        None => out.invalid(node, format!("is no quantity; {remedy}")),
-        Some(value) if value < 0 => out.invalid(node, violations::negative(remedy)),
-        Some(_) => {}
-    }
-}
-
-/// A mount without a path is one of the compilation cache, which older converters left; it gets the cache's path.
-fn mounts(component: &Component<'_>, out: &mut Findings) {
-    let cache = component.fields(&["compilationCache", "pvcName"]);
-    let Some(main) = component.main() else { return };
-    for mount in main.field("volumeMounts").items() {
-        let is_cache = cache.given().is_some_and(|cache| cache == mount.field("name").text());
-        if mount.field("mountPath").text().is_empty() && !is_cache {
-            out.required(&mount.field("mountPath"), "give the path at which the volume appears");
-        }
-    }
-}
-
-fn frontend_sidecar(component: &Component<'_>, out: &mut Findings) {
-    let sidecar = component.field("frontendSidecar");
-    let Some(name) = sidecar.given() else { return };
-    if name == MAIN_CONTAINER {
-        let remedy = "name a container beside it that shall answer HTTP, or remove the field";
-        out.invalid(
-            &sidecar,
-            format!("names the container {MAIN_CONTAINER}, which runs the component itself; {remedy}"),
-        );
-    } else if !component.has_container(name) {
-        out.invalid(&sidecar, violations::SIDECAR_UNKNOWN);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use api_types::v1beta1::{ComponentType, EngineMode, MAIN_CONTAINER};
 
-use super::{super::field::Node, Gpus, gpus};
+use super::super::field::Node;
 
 /// Nodes per replica where `multinode` does not say.
 const DEFAULT_NODES: i64 = 2;
@@ -74,10 +74,6 @@ impl<'a> Component<'a> {
         self.containers().named(MAIN_CONTAINER)
     }
 
-    pub(in crate::admission) fn has_container(&self, name: &str) -> bool {
-        self.containers().named(name).is_some()
-    }
-
     /// An annotation of the pod.
     pub(in crate::admission) fn annotation(&self, key: &str) -> Node<'a> {
         self.fields(&["podTemplate", "metadata", "annotations"]).key(key)
@@ -110,11 +106,6 @@ impl<'a> Component<'a> {
     /// Whether Grove runs it as a scaling group, not as a single clique.
     pub(in crate::admission) fn uses_scaling_group(&self) -> bool {
         self.is_multinode() || self.shares_memory_between_pods() || self.forces_scaling_group()
-    }
-
-    /// GPUs of the main container.
-    pub(in crate::admission) fn gpus(&self) -> Gpus<'a> {
-        self.main().map_or(Gpus::None, |main| gpus(&main.field("resources")))
     }
 }
 

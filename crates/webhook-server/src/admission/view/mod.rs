@@ -2,9 +2,7 @@
 //! objects of every shape, and since types would lose the fields that they do not know.
 
 mod component;
-mod gpus;
 mod graph;
 
 pub(super) use component::{Component, template_containers};
-pub(super) use gpus::{Gpus, gpus};
 pub(super) use graph::{Graph, Pathway, Provider};
