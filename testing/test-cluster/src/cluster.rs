@@ -53,6 +53,7 @@ impl Cluster {
     /// # Errors
     /// A program cannot be built or ends early, or the control plane is not ready in time. Nothing is left behind.
     pub async fn start(options: Options) -> Result<Self, Error> {
+        let options = Options { audit: options.audit || home::audit_dir().is_some(), ..options };
         let wanted = options.clone();
         let programs = spawn_blocking(move || Programs::find(&wanted)).await??;
         let mut tries = 1;
@@ -73,8 +74,8 @@ impl Cluster {
         access::write_admin_kubeconfig(&kubeconfig, port, pki::write(&dir.join(components::PKI_DIR))?)?;
         let policy = components::audit_policy().to_string();
         home::write_private(&dir.join(components::AUDIT_POLICY), policy.as_bytes())?;
-        if options.audit {
-            home::keep_audit_log(&dir.join(components::AUDIT_LOG))?;
+        if let Some(kept) = home::audit_dir() {
+            home::keep_file(&dir.join(components::AUDIT_LOG), &kept)?;
         }
         supervisor.run(&components::apiserver(programs.apiserver.clone(), port, options)).await?;
         let access = Access::from_kubeconfig(kubeconfig).await?;

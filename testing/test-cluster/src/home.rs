@@ -10,7 +10,7 @@ use std::{
 
 use crate::error::Error;
 
-/// Names a directory that keeps the audit logs of all clusters which write one; made if it is missing.
+/// Names a directory that keeps the audit logs of all clusters; made if it is missing. With it every cluster writes one.
 pub const AUDIT_DIR_ENV: &str = "DYNAMO_AUDIT_DIR";
 
 /// etcd reserves 128 MB for its log at once and grows from there; containers often have a /dev/shm of 64 MB only.
@@ -35,17 +35,13 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
     file.and_then(|mut file| file.write_all(content)).map_err(Error::io("write", path))
 }
 
-/// Makes `path`, where the API server is about to write its audit log, lead into the directory that [`AUDIT_DIR_ENV`]
-/// names.
-pub(crate) fn keep_audit_log(path: &Path) -> Result<(), Error> {
-    match std::env::var_os(AUDIT_DIR_ENV).filter(|dir| !dir.is_empty()) {
-        Some(dir) => keep_file(path, Path::new(&dir)),
-        None => Ok(()),
-    }
+/// The directory that [`AUDIT_DIR_ENV`] names.
+pub(crate) fn audit_dir() -> Option<PathBuf> {
+    std::env::var_os(AUDIT_DIR_ENV).filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
 /// Makes `path` lead to a new empty file in `dir`, named after the directory of `path`.
-fn keep_file(path: &Path, dir: &Path) -> Result<(), Error> {
+pub(crate) fn keep_file(path: &Path, dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(Error::io("make", dir))?;
     let dir = fs::canonicalize(dir).map_err(Error::io("find", dir))?;
     let cluster = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
