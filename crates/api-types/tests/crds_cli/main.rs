@@ -4,6 +4,7 @@
 mod apply;
 #[path = "../support/converter.rs"]
 mod converter;
+mod every_kind;
 mod faults;
 mod migration;
 mod releases;

@@ -5,7 +5,9 @@ use std::{fmt, str::FromStr};
 use anyhow::{Context, bail};
 use api_types::annotations;
 use k8s_openapi::{
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, WebhookClientConfig},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceDefinition, CustomResourceDefinitionVersion, WebhookClientConfig,
+    },
     apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry},
 };
 use kube::{ResourceExt, core::Version};
@@ -88,8 +90,8 @@ pub(crate) fn refuse_downgrade(live: &CustomResourceDefinition, ours: &CustomRes
     Ok(())
 }
 
-/// `ours` with the versions that only the live definition has: somebody reads or stores objects in them. They are one
-/// list of which an apply replaces the whole.
+/// `ours` with the versions that only the live definition has: others read objects in them, or stored them. They are one
+/// list of which an apply replaces the whole. New objects are stored in the version of `ours`.
 pub(crate) fn with_versions_of(
     ours: &CustomResourceDefinition,
     live: &CustomResourceDefinition,
@@ -97,7 +99,7 @@ pub(crate) fn with_versions_of(
     let mut all = ours.clone();
     for version in &live.spec.versions {
         if !ours.spec.versions.iter().any(|known| known.name == version.name) {
-            all.spec.versions.push(version.clone());
+            all.spec.versions.push(CustomResourceDefinitionVersion { storage: false, ..version.clone() });
         }
     }
     all
