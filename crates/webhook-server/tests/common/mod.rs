@@ -68,9 +68,6 @@ pub async fn start_cluster_with(namespace: &str, front: u16, apiserver_args: Vec
     Box::leak(Box::new(Cluster::start(Options { crds, apiserver_args, ..Options::default() }).await.unwrap()))
 }
 
-/// Name of the Secret with the SSH key of MPI, in tests that set one.
-pub const MPI_SECRET: &str = "mpi-key-of-its-own";
-
 impl Install {
     /// Accounts, roles and the Service; no process yet.
     pub async fn new(cluster: &'static Cluster, namespace: &str, front: u16) -> Self {
@@ -83,9 +80,6 @@ impl Install {
                     rule["resourceNames"] =
                         json!([format!("{namespace}-{kind}"), format!("{namespace}-{kind}-{namespace}")]);
                 }
-            }
-            if rule["resources"] == json!(["secrets"]) {
-                rule["resourceNames"].as_array_mut().unwrap().push(json!(MPI_SECRET));
             }
         }
         Self::with_role(cluster, namespace, front, role).await

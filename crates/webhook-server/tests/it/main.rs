@@ -16,6 +16,7 @@ mod exposure;
 mod hostile;
 mod kubectl;
 mod legacy_manifests;
+mod lookups;
 mod managers;
 mod manifests;
 mod mpi_key;

@@ -4,9 +4,10 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::{TestNamespace, wait};
+use webhook_server::access::SERVED_NAMED;
 
 use crate::{
-    common::{LIMIT, MPI_SECRET, address, graphs},
+    common::{LIMIT, address, graphs},
     manifests::graph,
     namespace, own_install,
     surroundings::Mark,
@@ -49,8 +50,7 @@ async fn made(namespace: &TestNamespace, name: &str) -> Secret {
 /// Who can read the key of a namespace must not get into pods of another one.
 #[tokio::test]
 async fn each_namespace_that_lacks_a_key_gets_its_own() {
-    // Other installs of these tests make keys too, under another name.
-    let name = MPI_SECRET;
+    let name = SERVED_NAMED[0].names[0];
     let (home, team, marked, theirs) = (
         namespace("mpi-home").await,
         namespace("mpi-team").await,
