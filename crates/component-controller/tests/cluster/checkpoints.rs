@@ -1,6 +1,7 @@
 //! Checkpoints, and components that start from them.
 
 use api_types::{
+    annotations,
     external::PodSnapshot,
     v1alpha1::{CheckpointPhase, DynamoCheckpoint},
     v1beta1::DynamoComponentDeployment,
@@ -17,7 +18,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::wait;
 
-use crate::harness::{Harness, LIMIT, component, condition};
+use crate::harness::{Harness, LIMIT, component, condition, uid};
 
 const SETTINGS: &str = "{enabled: true, storage: {pvc: {pvcName: checkpoints, basePath: /checkpoints, create: true, \
                         size: 1Gi}}}";
@@ -156,6 +157,30 @@ async fn a_checkpoint_is_ready_when_its_pod_is_captured_and_its_job_has_ended() 
         format!("PodSnapshotCreated created PodSnapshot {}/ckpt", bed.namespace),
     ];
     bed.until_told(&told).await;
+}
+
+#[tokio::test]
+async fn another_version_of_a_checkpoint_is_captured_in_place_of_the_first() {
+    let mut bed = Harness::without_controller("recapture").await;
+    bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
+    bed.start();
+    bed.apply::<DynamoCheckpoint>(&automatic()).await;
+    let first = until::<PodSnapshot>(&bed, "ckpt", "there", |capture| capture.is_some()).await.unwrap();
+    tell_captured(&bed).await;
+    until::<DynamoCheckpoint>(&bed, "ckpt", "ready", |c| phase(c.unwrap()) == Some(CheckpointPhase::Ready)).await;
+
+    let mut another = automatic();
+    another["metadata"]["annotations"][annotations::ARTIFACT_VERSION] = json!("2");
+    bed.apply::<DynamoCheckpoint>(&another).await;
+    let other = |capture: Option<&PodSnapshot>| capture.is_some_and(|capture| uid(capture) != uid(&first));
+    until::<PodSnapshot>(&bed, "ckpt", "another", other).await;
+    tell_captured(&bed).await;
+    let ready = |found: Option<&DynamoCheckpoint>| {
+        let status = found.unwrap().status.as_ref();
+        phase(found.unwrap()) == Some(CheckpointPhase::Ready)
+            && status.and_then(|status| status.job_name.as_deref()) == Some("checkpoint-job-0123456789abcdef-2")
+    };
+    until::<DynamoCheckpoint>(&bed, "ckpt", "ready again", ready).await;
 }
 
 fn started(job: Option<&Job>) -> Option<Value> {

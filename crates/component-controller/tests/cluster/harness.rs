@@ -317,7 +317,11 @@ fn crds() -> Vec<Value> {
     own_crds()
         .into_iter()
         .chain(leader_worker_sets().unwrap_or_default())
-        .chain([open_definition("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"), pod_snapshots()])
+        .chain([
+            open_definition("networking.istio.io", "v1beta1", "VirtualService", "virtualservices"),
+            open_definition("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
+            pod_snapshots(),
+        ])
         .collect()
 }
 

@@ -19,7 +19,7 @@ use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ConfigMap, Secret},
 };
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use test_cluster::{Server, wait};
 use tokio::net::TcpListener;
@@ -207,6 +207,25 @@ async fn a_mistake_is_told_with_its_field() {
     assert!(jobs(&bed).await.is_empty());
 }
 
+/// Ends the only Job as a failure. The controller of Jobs may write beside us.
+async fn fail(bed: &Harness) {
+    let attempt = async || {
+        let job = jobs(bed).await.pop().ok_or("no Job")?;
+        let now = json!(job.status.as_ref().and_then(|status| status.start_time.clone()).ok_or("not started")?);
+        let condition = |type_: &str| {
+            json!({ "type": type_, "status": "True", "reason": "DeadlineExceeded", "message": "it waited for a node",
+                "lastTransitionTime": now })
+        };
+        let status = json!({ "active": 0, "ready": 0, "failed": 1, "terminating": 0, "uncountedTerminatedPods": {},
+            "conditions": [condition("FailureTarget"), condition("Failed")] });
+        let name = job.metadata.name.unwrap_or_default();
+        let patch = Patch::Merge(json!({ "status": status }));
+        let patched = bed.api::<Job>().patch_status(&name, &PatchParams::default(), &patch).await;
+        patched.map(drop).map_err(|error| error.to_string())
+    };
+    wait::until("the Job to have failed", LIMIT, attempt).await.unwrap();
+}
+
 /// A build that no node takes.
 #[tokio::test]
 async fn a_build_that_cannot_start_says_why_and_has_a_deadline() {
@@ -227,6 +246,12 @@ async fn a_build_that_cannot_start_says_why_and_has_a_deadline() {
     wait::until("the build to say what it waits for", LIMIT, look).await.unwrap();
     let deadline = jobs(&bed).await.first().and_then(|job| job.spec.as_ref()?.active_deadline_seconds);
     assert_eq!(deadline, Some(7200));
+
+    // Nobody waits so long here.
+    fail(&bed).await;
+    let failed = until(&bed, "stuck", "DynamoComponentAvailable", "False").await;
+    let message = told(&failed, "DynamoComponentAvailable").unwrap().1;
+    assert!(message.contains("it waited for a node"), "{message}");
 }
 
 /// An API store with one archive, and how often it was downloaded.

@@ -8,6 +8,7 @@ mod checkpoint_twins;
 mod checkpoints;
 mod conflicts;
 mod deletion;
+mod exposure;
 mod harness;
 mod images;
 mod models;

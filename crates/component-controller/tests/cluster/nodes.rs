@@ -4,7 +4,7 @@ use api_types::{
     annotations, labels,
     v1beta1::{ComponentKind, DynamoComponentDeployment},
 };
-use component_controller::{NAME, component::model::PodGroup};
+use component_controller::{NAME, access::ACCESS, component::model::PodGroup};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     rbac::v1::{ClusterRole, ClusterRoleBinding},
@@ -230,7 +230,7 @@ async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
     let mut component = spanning();
     let pod = &mut component["spec"]["podTemplate"]["spec"];
     pod["containers"][0]["resources"] = json!({ "claims": [{ "name": "gpu" }] });
-    pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimTemplateName": "eight" }]);
+    pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "shared" }]);
     bed.apply::<DynamoComponentDeployment>(&component).await;
     let until_told = async |what: &str| {
         bed.until(what, |component: &DynamoComponentDeployment| {
@@ -239,6 +239,10 @@ async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
         })
         .await
     };
+    until_told("ResourceClaim shared does not exist; create it").await;
+    let pod = &mut component["spec"]["podTemplate"]["spec"];
+    pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimTemplateName": "eight" }]);
+    bed.apply::<DynamoComponentDeployment>(&component).await;
     until_told("ResourceClaimTemplate eight does not exist; create it").await;
 
     // DeviceClasses belong to the whole cluster.
@@ -251,7 +255,9 @@ async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
     bed.apply::<ResourceClaimTemplate>(&template).await;
     until_told("which the operator has no right to read; let its account get deviceclasses.resource.k8s.io").await;
     let group = "rbac.authorization.k8s.io";
-    let rule = json!({ "apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses"], "verbs": ["get"] });
+    let held = ACCESS.iter().find(|right| right.resource == "deviceclasses").unwrap();
+    let verbs: Vec<_> = held.verbs.iter().map(|verb| verb.as_str()).collect();
+    let rule = json!({ "apiGroups": [held.group], "resources": [held.resource], "verbs": verbs });
     let role = json!({ "metadata": { "name": class }, "rules": [rule] });
     create::<ClusterRole>(&bed, &role).await;
     let account = json!({ "kind": "ServiceAccount", "name": NAME, "namespace": bed.namespace });
