@@ -7,21 +7,26 @@ use api_types::v1beta1::{
     DynamoGraphDeployment, DynamoGraphDeploymentRequest,
 };
 use controller_kit::{
-    access::{RoleScope, Verb, role},
+    access::{Access as Rights, NamedAccess, RoleScope, role},
     context::{Context, Readiness, Shutdown},
     metrics::Metrics,
     scope::Fence,
     settings::OperatorConfiguration,
     store::Scope,
 };
-use graph_controller::{NAME, access::rights, request::settings::RequestArgs};
+use graph_controller::{
+    NAME,
+    access::{BINDS, rights},
+    request::settings::RequestArgs,
+};
 use k8s_openapi::{
+    api::authorization::v1::SelfSubjectAccessReview,
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
     jiff::Timestamp,
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams, PostParams},
     core::NamespaceResourceScope,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -58,24 +63,48 @@ impl Bed {
         Some(Self::without_controller(prefix, true).await)
     }
 
-    /// Names the Secret of the SSH key for MPI; before the controller is started.
-    pub fn set_mpi_key(&mut self, name: &str) {
-        Arc::make_mut(&mut self.context.settings).mpi.ssh_secret_name = name.to_owned();
+    /// The settings of the controller, as long as it is not started.
+    pub fn settings(&mut self) -> &mut OperatorConfiguration {
+        Arc::make_mut(&mut self.context.settings)
     }
 
     /// A namespace with a running controller that makes checkpoints. It does not use Grove.
     pub async fn with_checkpoints(prefix: &str) -> Self {
         let mut bed = Self::without_controller(prefix, false).await;
-        Arc::make_mut(&mut bed.context.settings).checkpoint.enabled = true;
+        bed.settings().checkpoint.enabled = true;
         bed.start();
         bed
     }
 
-    /// Grants the controller a right beyond its namespace, as an install for the whole cluster does.
-    pub async fn grant_everywhere(&self, resource: &str, verbs: &[Verb]) {
-        let name = format!("{}-{resource}", self.namespace);
-        let verbs: Vec<_> = verbs.iter().map(|verb| verb.as_str()).collect();
-        let rules = json!([{ "apiGroups": [""], "resources": [resource], "verbs": verbs }]);
+    /// Grants the controller beyond its namespace what it may do with a kind where an install is for the whole cluster.
+    pub async fn grant_everywhere(&self, group: &str, resource: &str) {
+        let of_kind =
+            |right: &Rights| (right.group, right.resource) == (group, resource) && right.subresource.is_none();
+        let held: Vec<_> = rights().into_iter().filter(of_kind).collect();
+        let rules: Vec<_> = held
+            .iter()
+            .map(|right| {
+                let verbs: Vec<_> = right.verbs.iter().map(|verb| verb.as_str()).collect();
+                json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs })
+            })
+            .collect();
+        self.grant(resource, json!(rules)).await;
+        for verb in held.iter().flat_map(|right| right.verbs) {
+            self.until_allowed(json!({ "group": group, "resource": resource, "verb": verb.as_str() })).await;
+        }
+    }
+
+    /// Lets the controller bind this ClusterRole, as the chart does for those of its release.
+    pub async fn grant_binding(&self, role: &str) {
+        let NamedAccess { group, resource, .. } = BINDS[0];
+        let rule = json!({ "apiGroups": [group], "resources": [resource], "resourceNames": [role], "verbs": ["bind"] });
+        self.grant("bind", json!([rule])).await;
+        self.until_allowed(json!({ "group": group, "resource": resource, "name": role, "verb": "bind" })).await;
+    }
+
+    /// Grants the controller rules in the whole cluster.
+    async fn grant(&self, what: &str, rules: Value) {
+        let name = format!("{}-{what}", self.namespace);
         let group = "rbac.authorization.k8s.io";
         let role = json!({ "apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
             "metadata": { "name": name }, "rules": rules });
@@ -84,6 +113,20 @@ impl Bed {
             "roleRef": { "apiGroup": group, "kind": "ClusterRole", "name": name },
             "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": self.namespace }] });
         self.access().await.apply(&[role, binding]).await.unwrap();
+    }
+
+    /// Roles reach the API server's authorizer after they are written.
+    async fn until_allowed(&self, attributes: Value) {
+        let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": { "resourceAttributes": attributes } });
+        let review: SelfSubjectAccessReview = serde_json::from_value(review).unwrap();
+        let api = Api::<SelfSubjectAccessReview>::all(self.client_of_controller());
+        let look = async || {
+            let answer = api.create(&PostParams::default(), &review).await.map_err(|error| error.to_string())?;
+            let status = answer.status.ok_or("no answer")?;
+            if status.allowed { Ok(()) } else { Err(status.reason.unwrap_or_default()) }
+        };
+        wait::until(format!("the right {attributes}"), LIMIT, look).await.unwrap();
     }
 
     /// The cluster, with all rights.
@@ -351,8 +394,12 @@ pub fn graph(name: &str, edit: impl FnOnce(&mut Value)) -> Value {
 }
 
 fn definitions() -> Vec<Value> {
-    let pools = open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools");
-    own_definitions().into_iter().chain([pools]).chain(grove().unwrap_or_default()).collect()
+    let others = [
+        open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"),
+        open_definition("networking.istio.io", "v1beta1", "DestinationRule", "destinationrules"),
+        open_definition("networking.istio.io", "v1beta1", "VirtualService", "virtualservices"),
+    ];
+    own_definitions().into_iter().chain(others).chain(grove().unwrap_or_default()).collect()
 }
 
 /// The definitions of our own kinds.

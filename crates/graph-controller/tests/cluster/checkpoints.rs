@@ -1,12 +1,14 @@
 //! Checkpoints that graphs make. What the component controller would make of them is played.
 
 use api_types::{
+    grove::PodCliqueSet,
     v1alpha1::DynamoCheckpoint,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
+use k8s_openapi::api::apps::v1::DaemonSet;
 use kube::{
     ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use test_cluster::wait;
@@ -98,6 +100,33 @@ async fn each_generation_waits_for_its_checkpoint_and_the_old_one_goes() {
     until(&bed, "on its way out", |all| all.iter().all(is_going)).await;
     let_go(&bed, &second.name_any()).await;
     bed.gone::<DynamoCheckpoint>(&second.name_any()).await;
+}
+
+/// The agents of a namespace tell where its checkpoints are kept.
+#[tokio::test]
+async fn pods_on_grove_mount_the_claim_of_the_agent_that_restores_them() {
+    let Some(mut bed) = Bed::on_grove("grove-checkpoints").await else { return };
+    bed.settings().checkpoint.enabled = true;
+    let agent: DaemonSet = serde_json::from_value(json!({
+        "metadata": { "name": "agent", "labels": { "app.kubernetes.io/component": "snapshot-agent" } },
+        "spec": { "selector": { "matchLabels": { "a": "b" } }, "template": {
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "nodeSelector": { "nowhere": "true" },
+                "containers": [{ "name": "agent", "image": "registry.example/agent:1",
+                    "volumeMounts": [{ "name": "checkpoints", "mountPath": "/checkpoints" }] }],
+                "volumes": [{ "name": "checkpoints", "persistentVolumeClaim": { "claimName": "kept" } }] } } },
+    }))
+    .unwrap();
+    bed.api::<DaemonSet>().create(&PostParams::default(), &agent).await.unwrap();
+    bed.start();
+    bed.apply(&chat("registry.example.com/decode:1", "Delete")).await;
+    let [made] = <[_; 1]>::try_from(until(&bed, "made", |all| all.len() == 1).await).unwrap();
+    tell_ready(&bed, &made.name_any()).await;
+    let mounts = |set: &PodCliqueSet| {
+        let pods = set.spec.template.cliques.iter().map(|clique| json!(clique.spec.pod_spec));
+        pods.filter(|pod| pod["volumes"].to_string().contains("\"claimName\":\"kept\"")).count() == 1
+    };
+    bed.until("chat", "restored", mounts).await;
 }
 
 #[tokio::test]

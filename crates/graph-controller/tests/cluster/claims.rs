@@ -1,14 +1,15 @@
-//! Storage that graphs of v1alpha1 name.
+//! Storage that graphs of v1alpha1 name, and GPUs that the processes of a pod share.
 
 use api_types::{
     conversion::{ApiVersion, convert},
+    names,
     v1beta1::DynamoGraphDeployment,
 };
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::{core::v1::PersistentVolumeClaim, resource::v1::ResourceClaimTemplate};
 use kube::{ResourceExt, api::PostParams};
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::bed::{self, Bed};
 
 fn graph(pvcs: Value) -> Value {
     let alpha = json!({
@@ -49,4 +50,31 @@ async fn claims_are_made_once_and_never_touched_again() {
         assert_eq!(live.spec, made.spec, "{name}");
     }
     assert_eq!(bed.writes_of("PersistentVolumeClaim"), 1);
+}
+
+#[tokio::test]
+async fn the_template_of_shared_gpus_comes_and_goes_with_the_sharing() {
+    let bed = Bed::new("shared-gpus").await;
+    let graph = |shared: bool| {
+        bed::graph("chat", |g| {
+            let decode = &mut g["spec"]["components"][1];
+            let main = &mut decode["podTemplate"]["spec"]["containers"][0];
+            main["resources"] = json!({ "limits": { "nvidia.com/gpu": "2" } });
+            if shared {
+                let service = json!({ "mode": "IntraPod", "deviceClassName": "gpus" });
+                decode["experimental"] = json!({ "gpuMemoryService": service });
+            }
+        })
+    };
+    bed.apply(&graph(true)).await;
+    let name = names::gpu_claim_template("chat", "Decode");
+    let template = bed.until(&name, "made", |_: &ResourceClaimTemplate| true).await;
+    let request = &template.spec.spec.devices.unwrap().requests.unwrap()[0];
+    let exactly = request.exactly.as_ref().unwrap();
+    assert_eq!((exactly.device_class_name.as_str(), exactly.count), ("gpus", Some(2)));
+    bed.ready("chat").await;
+
+    bed.apply(&graph(false)).await;
+    bed.ready("chat").await;
+    bed.gone::<ResourceClaimTemplate>(&name).await;
 }

@@ -1,6 +1,6 @@
 //! What a graph with an endpoint picker gets, and when it goes.
 
-use api_types::external::InferencePool;
+use api_types::external::{DestinationRule, InferencePool};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
@@ -18,7 +18,9 @@ fn with_picker(name: &str) -> Value {
 
 #[tokio::test]
 async fn pool_and_configuration_come_with_the_picker_are_repaired_and_go_with_it() {
-    let bed = Bed::new("picker").await;
+    let mut bed = Bed::without_controller("picker", false).await;
+    bed.settings().service_mesh.provider = "istio".to_owned();
+    bed.start();
     bed.apply(&with_picker("chat")).await;
     bed.ready("chat").await;
     let pool = bed.until("chat-pool", "there", |_: &InferencePool| true).await;
@@ -26,6 +28,8 @@ async fn pool_and_configuration_come_with_the_picker_are_repaired_and_go_with_it
     let file =
         |map: &ConfigMap| map.data.as_ref().is_some_and(|data| data["epp-config-dynamo.yaml"].contains("picker"));
     bed.until("chat-epp-config", "there", file).await;
+    let rule = bed.until("chat-frontend", "there", |_: &DestinationRule| true).await;
+    assert!(rule.spec.host.starts_with("chat-frontend."), "{}", rule.spec.host);
 
     // The upstream operator notices no change of an object that has no generation.
     let emptied = json!({ "data": { "epp-config-dynamo.yaml": "" } });
@@ -40,6 +44,7 @@ async fn pool_and_configuration_come_with_the_picker_are_repaired_and_go_with_it
     bed.ready("chat").await;
     bed.gone::<InferencePool>("chat-pool").await;
     bed.gone::<ConfigMap>("chat-epp-config").await;
+    bed.gone::<DestinationRule>("chat-frontend").await;
 }
 
 /// The upstream operator deletes some objects by name alone.

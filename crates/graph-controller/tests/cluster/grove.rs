@@ -2,21 +2,23 @@
 //! is.
 
 use api_types::{
+    external::VirtualService,
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
     v1beta1::DynamoGraphDeployment,
 };
 use k8s_openapi::api::{
     core::v1::{Pod, Secret, Service},
     networking::v1::Ingress,
-    resource::v1::ResourceClaim,
+    resource::v1::{DeviceClass, ResourceClaim},
 };
 use kube::{
-    Resource, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
+use test_cluster::wait;
 
-use crate::bed::{Bed, condition, graph, is_ready};
+use crate::bed::{Bed, LIMIT, condition, graph, is_ready};
 
 const FRONTEND: &str = "chat-0-frontend";
 pub const DECODE: &str = "chat-0-decode";
@@ -109,10 +111,30 @@ async fn replicas(bed: &Bed) -> i32 {
     bed.api::<PodCliqueScalingGroup>().get(DECODE).await.unwrap().spec.replicas
 }
 
-/// The class of the devices may not be read here; the request says itself whose devices it asks for.
+/// An install for one namespace cannot read the class of the devices; the request says itself whose devices it asks
+/// for.
 #[tokio::test]
 async fn nothing_is_made_on_grove_before_the_gpus_that_are_claimed_can_be_counted() {
     let Some(bed) = Bed::on_grove("grove-claims").await else { return };
+    let driver = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });
+    made_when_counted(&bed, "gpus", json!([driver])).await;
+}
+
+/// An install for the whole cluster finds the driver in the class.
+#[tokio::test]
+async fn the_class_of_the_devices_says_that_they_are_gpus() {
+    let Some(bed) = Bed::on_grove("grove-classes").await else { return };
+    bed.grant_everywhere("resource.k8s.io", "deviceclasses").await;
+    let class = format!("gpus-{}", bed.namespace);
+    let driver = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });
+    let object = json!({ "metadata": { "name": class }, "spec": { "selectors": [driver] } });
+    let object: DeviceClass = serde_json::from_value(object).unwrap();
+    Api::<DeviceClass>::all(bed.client.clone()).create(&PostParams::default(), &object).await.unwrap();
+    made_when_counted(&bed, &class, json!([])).await;
+}
+
+/// Claims eight devices of a class for a worker that spans two nodes.
+async fn made_when_counted(bed: &Bed, class: &str, selectors: Value) {
     bed.start();
     let mut claiming = spanning();
     let pod = &mut claiming["spec"]["components"][1]["podTemplate"]["spec"];
@@ -128,15 +150,14 @@ async fn nothing_is_made_on_grove_before_the_gpus_that_are_claimed_can_be_counte
     assert!(told(&waiting).unwrap().contains("ResourceClaim eight does not exist; create it"), "{:?}", told(&waiting));
     assert!(bed.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
 
-    let driver = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });
-    let exactly = json!({ "deviceClassName": "gpus", "count": 8, "selectors": [driver] });
+    let exactly = json!({ "deviceClassName": class, "count": 8, "selectors": selectors });
     let claim = json!({
         "metadata": { "name": "eight" },
         "spec": { "devices": { "requests": [{ "name": "gpus", "exactly": exactly }] } },
     });
     let claim: ResourceClaim = serde_json::from_value(claim).unwrap();
     bed.api::<ResourceClaim>().create(&PostParams::default(), &claim).await.unwrap();
-    let set = until_set(&bed, "made", |_| true).await;
+    let set = until_set(bed, "made", |_| true).await;
     for clique in set.spec.template.cliques.iter().filter(|clique| clique.name != "frontend") {
         let main = json!(clique.spec.pod_spec.containers[0]);
         assert!(main["args"].to_string().contains("--nnodes"), "{}: {main}", clique.name);
@@ -203,8 +224,9 @@ async fn the_status_names_the_pod_that_does_not_come_up() {
 
 #[tokio::test]
 async fn the_way_in_is_the_graphs_and_goes_when_nothing_wants_it() {
-    let Some(bed) = Bed::on_grove("grove-ingress").await else { return };
-    let ingresses = bed.api::<Ingress>();
+    let Some(mut bed) = Bed::on_grove("grove-ingress").await else { return };
+    bed.settings().ingress.virtual_service_gateway = "istio-system/public".to_owned();
+    let (ingresses, routes) = (bed.api::<Ingress>(), bed.api::<VirtualService>());
     let theirs = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
         "metadata": { "name": "theirs", "labels": { "operator.dynamo/graph": "chat" } },
@@ -222,11 +244,17 @@ async fn the_way_in_is_the_graphs_and_goes_when_nothing_wants_it() {
     let other = Patch::Merge(json!({ "spec": { "ingressClassName": "other" } }));
     ingresses.patch("chat-frontend", &PatchParams::default(), &other).await.unwrap();
     bed.until("chat-frontend", "brought back", open).await;
+    let routed = |route: &VirtualService| route.spec.gateways == ["istio-system/public"];
+    bed.until("chat-frontend", "routed", routed).await;
+    let other = Patch::Merge(json!({ "spec": { "gateways": ["mesh"] } }));
+    routes.patch("chat-frontend", &PatchParams::default(), &other).await.unwrap();
+    bed.until("chat-frontend", "brought back", routed).await;
 
     let mut inside = spanning();
     inside["spec"]["components"].as_array_mut().unwrap().remove(0);
     bed.apply(&inside).await;
     bed.gone::<Ingress>("chat-frontend").await;
+    bed.gone::<VirtualService>("chat-frontend").await;
     assert!(ingresses.get("theirs").await.is_ok(), "what belongs to nobody of ours stays");
 }
 
@@ -312,7 +340,7 @@ async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
 #[tokio::test]
 async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
     let Some(mut bed) = Bed::on_grove("mpi-key").await else { return };
-    bed.set_mpi_key("mpi-key");
+    bed.settings().mpi.ssh_secret_name = "mpi-key".to_owned();
     bed.start();
     bed.apply(&spanning()).await;
     let told = |graph: &DynamoGraphDeployment| {
@@ -337,15 +365,47 @@ async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
 async fn a_topology_that_may_not_be_read_keeps_no_graph_from_running() {
     let Some(bed) = Bed::on_grove("grove-hidden").await else { return };
     bed.start();
+    let topology = format!("racks-{}", bed.namespace);
     bed.apply(&graph("chat", |g| {
-        let policy = json!({ "clusterTopologyName": "racks", "domain": "rack" });
+        let policy = json!({ "clusterTopologyName": topology, "domain": "rack" });
         g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
     }))
     .await;
     until_set(&bed, "made", |_| true).await;
-    let told = |graph: &DynamoGraphDeployment| {
-        let served = condition(graph, "SpecServed", "False");
-        served.is_some_and(|condition| condition.message.contains("clustertopologybindings.grove.io"))
+    let told = |text: &str| {
+        let text = text.to_owned();
+        move |graph: &DynamoGraphDeployment| {
+            condition(graph, "SpecServed", "False").is_some_and(|condition| condition.message.contains(&text))
+        }
     };
-    bed.until("chat", "told", told).await;
+    bed.until("chat", "told", told("clustertopologybindings.grove.io")).await;
+
+    // An install for the whole cluster reads it.
+    bed.grant_everywhere("grove.io", "clustertopologybindings").await;
+    let missing = format!("there is no ClusterTopologyBinding {topology}");
+    let read = async || {
+        bed.until_reconciled("chat").await;
+        let graph = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
+        let conditions = graph.status.unwrap().conditions;
+        let told = conditions.iter().any(|condition| condition.message.contains(&missing));
+        if told { Ok(()) } else { Err(format!("{conditions:?}")) }
+    };
+    wait::until("the graph to say that its topology is missing", LIMIT, read).await.unwrap();
+}
+
+/// With the right to read queues, which an install for one namespace does not have, a graph waits for its own.
+#[tokio::test]
+async fn a_graph_is_not_started_in_a_queue_that_does_not_exist() {
+    let Some(mut bed) = Bed::on_grove("grove-queue").await else { return };
+    bed.settings().orchestrators.kai_scheduler.enabled = Some(true);
+    bed.grant_everywhere("scheduling.run.ai", "queues").await;
+    bed.start();
+    bed.apply(&graph("chat", |g| g["metadata"]["annotations"] = json!({ "nvidia.com/kai-scheduler-queue": "team" })))
+        .await;
+    let told = |graph: &DynamoGraphDeployment| {
+        let conditions = graph.status.iter().flat_map(|status| &status.conditions);
+        conditions.into_iter().any(|condition| condition.message.contains("there is no Queue team"))
+    };
+    bed.until("chat", "waiting for its queue", told).await;
+    assert!(bed.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
 }

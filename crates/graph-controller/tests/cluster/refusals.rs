@@ -259,7 +259,8 @@ async fn a_binding_stays_until_the_one_in_its_place_may_be_made() {
     let missing = write(bed.client_of_controller(), "there-is-none").await.unwrap_err();
     assert!(missing.is_not_found(), "{missing}");
     assert_eq!(live().await.metadata.uid, old.metadata.uid);
-    write(bed.client.clone(), &roles[1]).await.unwrap();
+    bed.grant_binding(&roles[1]).await;
+    write(bed.client_of_controller(), &roles[1]).await.unwrap();
     assert_eq!(live().await.role_ref.name, roles[1]);
 }
 

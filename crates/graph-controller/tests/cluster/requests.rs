@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request, RequestPhase};
+use api_types::{
+    LEGACY_FINALIZER,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request, RequestPhase},
+};
 use controller_kit::{
     apply::{Applier, Error},
     conditions::find,
@@ -100,7 +103,8 @@ fn in_phase(phase: RequestPhase) -> impl Fn(&Request) -> bool {
 #[tokio::test]
 async fn a_model_becomes_a_graph_that_outlives_its_request() {
     let bed = Bed::new("request").await;
-    let request = apply(&bed, |_| ()).await;
+    // The upstream operator leaves its finalizer on requests.
+    let request = apply(&bed, |request| request["metadata"]["finalizers"] = json!([LEGACY_FINALIZER])).await;
     profile(&bed, &request, proposal()).await;
     bed.until("chat-dgd", "made", |_: &DynamoGraphDeployment| true).await;
     bed.ready("chat-dgd").await;
@@ -115,6 +119,20 @@ async fn a_model_becomes_a_graph_that_outlives_its_request() {
     bed.api::<Request>().delete("chat", &DeleteParams::default()).await.unwrap();
     bed.gone::<Request>("chat").await;
     assert!(bed.api::<DynamoGraphDeployment>().get_opt("chat-dgd").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_failed_request_is_profiled_again_for_another_spec() {
+    let bed = Bed::new("again").await;
+    let request = apply(&bed, |_| ()).await;
+    profile(&bed, &request, json!({ "profiler_status": "failed", "error": "no memory" })).await;
+    bed.until("chat", "failed", in_phase(RequestPhase::Failed)).await;
+    let first: Job = bed.api().get("profile-chat").await.unwrap();
+    apply(&bed, |request| request["spec"]["image"] = json!("registry.example.com/planner:1.5.1")).await;
+    let another = |job: &Job| job.metadata.uid != first.metadata.uid;
+    bed.until("profile-chat", "another", another).await;
+    bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
+    assert!(bed.api::<ConfigMap>().get_opt("dgdr-output-chat").await.unwrap().is_none());
 }
 
 fn is_told_that_the_name_is_taken(request: &Request) -> bool {

@@ -141,6 +141,16 @@ async fn an_adapter_goes_with_its_marker_and_others_stay() {
     assert_eq!((left.spec.replicas, left.status), (5, None), "the component does not ask for it");
     let graph = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
     assert_eq!(graph.spec.components[0].replicas, Some(1));
+
+    // A repetition counts in the series of the first event.
+    bed.apply(&with_adapter("chat")).await;
+    bed.until("chat-decode", "there again", |_: &Adapter| true).await;
+    let counted = async || {
+        let events = told(&bed, "chat", "AdapterCreated").await;
+        let counts: Vec<_> = events.iter().map(|event| event.series.as_ref().map(|series| series.count)).collect();
+        if counts == [Some(2)] { Ok(()) } else { Err(format!("{counts:?}")) }
+    };
+    wait::until("the event to be counted", LIMIT, counted).await.unwrap();
 }
 
 /// Found defect: each of the two overwrote the other's replicas, as fast as the API server could take it.

@@ -1,6 +1,5 @@
 //! Workers that exchange key-value caches are told where they are.
 
-use controller_kit::access::Verb;
 use k8s_openapi::api::{
     core::v1::{Node, Pod},
     events::v1::Event,
@@ -50,7 +49,7 @@ async fn told(bed: &Bed, pods: &[&str]) {
 #[tokio::test]
 async fn pods_get_the_label_of_their_node_and_a_node_without_it_is_told_and_asked_again() {
     let mut bed = Bed::new("topology").await;
-    bed.grant_everywhere("nodes", &[Verb::Get]).await;
+    bed.grant_everywhere("", "nodes").await;
     let (here, nowhere) = (format!("{}-here", bed.namespace), format!("{}-nowhere", bed.namespace));
     let nodes: Api<Node> = Api::all(bed.client.clone());
     for (name, labels) in [(&here, json!({ "example.com/zone": "a" })), (&nowhere, json!({}))] {
