@@ -16,7 +16,7 @@ pub(super) const ON_GROVE: &[Access] = &[
         verbs: Verb::CACHE,
         why: "the agents that restore checkpoints tell where they keep them, for graphs on Grove",
     },
-    Access { group: GROVE, resource: "podcliquesets", subresource: None, verbs: Verb::OWN, why: "a graph on Grove" },
+    Access { group: GROVE, resource: "podcliquesets", subresource: None, verbs: Verb::KEEP, why: "a graph on Grove" },
     Access {
         group: GROVE,
         resource: "podcliques",
@@ -28,7 +28,7 @@ pub(super) const ON_GROVE: &[Access] = &[
         group: GROVE,
         resource: "podcliques",
         subresource: Some("scale"),
-        verbs: &[Verb::Get, Verb::Patch],
+        verbs: &[Verb::Patch],
         why: "replicas of a component on Grove",
     },
     Access {
@@ -42,7 +42,7 @@ pub(super) const ON_GROVE: &[Access] = &[
         group: GROVE,
         resource: "podcliquescalinggroups",
         subresource: Some("scale"),
-        verbs: &[Verb::Get, Verb::Patch],
+        verbs: &[Verb::Patch],
         why: "replicas of a component on Grove that is several cliques",
     },
     Access {
