@@ -4,9 +4,9 @@
 //! and once for everything that runs.
 
 use std::{
-    env,
+    env, fs,
     io::{BufRead, BufReader},
-    path::Path,
+    path::{self, Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
@@ -49,6 +49,8 @@ pub async fn run(args: &Args) -> ExitCode {
 
 struct Run {
     root: &'static Path,
+    /// Where the audit logs of all control planes are kept; `None`: they go with them.
+    audit: Option<PathBuf>,
     started: Instant,
     steps: Vec<(&'static str, Duration)>,
     tally: Tally,
@@ -56,7 +58,10 @@ struct Run {
 
 impl Run {
     fn new() -> Self {
-        Self { root: root(), started: Instant::now(), steps: Vec::new(), tally: Tally::default() }
+        // Tests run in the folders of their packages.
+        let audit = env::var_os(AUDIT_DIR_ENV).filter(|dir| !dir.is_empty());
+        let audit = audit.and_then(|dir| path::absolute(dir).ok());
+        Self { root: root(), audit, started: Instant::now(), steps: Vec::new(), tally: Tally::default() }
     }
 
     async fn all(&mut self, args: &Args) -> Result<()> {
@@ -74,17 +79,19 @@ impl Run {
         }
         let start = Instant::now();
         announce("control plane");
-        let audit = env::var_os(AUDIT_DIR_ENV).is_some();
-        let options = Options { audit, ..Options::with_nodes(NODES) };
-        let cluster = Cluster::start(options).await.context("the control plane does not start")?;
+        let cluster = Cluster::start(Options::with_nodes(NODES)).await.context("the control plane does not start")?;
         self.done("control plane", start);
         let everything = &mut tests(&[]);
+        if let Some(dir) = &self.audit {
+            everything.env(AUDIT_DIR_ENV, dir);
+        }
         let outcome = self.tests("tests", everything.env(KUBECONFIG_ENV, cluster.kubeconfig()), &args.filter);
         cluster.stop().await.context("the control plane does not stop")?;
         outcome?;
         if args.filter.is_empty() {
             self.tests("Tiltfile", cargo("test").args(TILTFILE), &[])?;
             self.conformance()?;
+            self.rights()?;
         }
         Ok(())
     }
@@ -127,6 +134,18 @@ impl Run {
         // As it was built with everything else; cargo would build it once more with the features of its package alone.
         let mut suite = Command::new(target().join("conformance"));
         self.command("conformance", suite.args(["--mode", "base", "--cases"]).arg(kit.join(CASES)))
+    }
+
+    /// Compares what the programs may do with what they did, where the audit logs of the tests are kept.
+    fn rights(&mut self) -> Result<()> {
+        let Some(dir) = &self.audit else { return Ok(()) };
+        let mut logs = Vec::new();
+        for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+            logs.push(entry?.path());
+        }
+        logs.retain(|path| path.extension().is_some_and(|ending| ending == "log"));
+        // As it was built with everything else.
+        self.command("rights", Command::new(target().join("rights")).args(logs))
     }
 
     fn command(&mut self, name: &'static str, command: &mut Command) -> Result<()> {

@@ -246,12 +246,6 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         why: "the configurations of a release by name, which those of tests do not have; a run has them",
     },
     Argument {
-        programs: &["crds"],
-        rights: &["patch apiextensions.k8s.io/customresourcedefinitions/status"],
-        reach: Reach::Tests,
-        why: "each definition by name; tests migrate some, all in one way",
-    },
-    Argument {
         programs: &["webhook-server"],
         rights: &["create,patch core/configmaps"],
         reach: Reach::Tests,
@@ -262,6 +256,12 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         rights: &["list,watch core/configmaps"],
         reach: Reach::Tests,
         why: "the ConfigMap of a release by name, which those of tests do not have; a run has it",
+    },
+    Argument {
+        programs: &["lease-scope"],
+        rights: &["mark core/namespaces"],
+        reach: Reach::Never,
+        why: "no verb of a request: the chart's admission policy for markers asks the authorizer for it",
     },
     Argument {
         programs: &["lease-scope"],
