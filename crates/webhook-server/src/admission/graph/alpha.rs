@@ -40,7 +40,7 @@ pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &s
     further_caches(component, out);
     let [point, path] = ["mountPoint", "mountPath"].map(|field| component.field("pvc").field(field));
     if !point.text().is_empty() && !path.text().is_empty() && point.text() != path.text() {
-        out.forbidden(&path, "differs from mountPoint, which is another name of it; remove one of the two".to_owned());
+        out.forbidden(&path, "differs from mountPoint, which is another name of it; remove one of the two");
     }
     let ingress = component.field("ingress");
     if ingress.field("enabled").is_true() && ingress.field("host").text().is_empty() {
