@@ -11,13 +11,8 @@ use std::{
 };
 
 use end_to_end::{BoxError, program_of};
-use k8s_openapi::{
-    api::apps::v1::Deployment, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, ResourceExt,
-    api::{DeleteParams, ListParams},
-};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, ResourceExt, api::ListParams};
 use test_cluster::{
     Cluster, Options, Signal,
     assets::{Assets, Tool},
@@ -174,23 +169,6 @@ impl Shell {
         .await?;
         Ok(())
     }
-
-    /// Uninstalls a release and deletes the definitions, so that the next document begins with an empty cluster.
-    async fn clear(&self, releases: &[(&str, &str)]) -> Result<(), BoxError> {
-        for (release, namespace) in releases {
-            self.run(&format!("helm uninstall {release} --namespace {namespace}")).await?;
-        }
-        let definitions: Api<CustomResourceDefinition> = Api::all(self.cluster.client()?);
-        for definition in definitions.list(&ListParams::default()).await? {
-            definitions.delete(&definition.name_any(), &DeleteParams::default()).await?;
-        }
-        wait::until("the definitions to be gone", LIMIT, async || {
-            let left = definitions.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
-            if left.items.is_empty() { Ok(()) } else { Err(format!("{} are left", left.items.len())) }
-        })
-        .await?;
-        Ok(())
-    }
 }
 
 /// The programs that have an image: the stages of the Dockerfile from which nothing else is made.
@@ -205,16 +183,19 @@ fn images(deployments: &[Deployment]) -> BTreeSet<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_install_commands_of_the_operators_page_work() -> Result<(), BoxError> {
+async fn the_commands_that_build_and_install_from_source_work() -> Result<(), BoxError> {
     let shell = Shell::start().await?;
-
     shell.run(FROM_SOURCE).await?;
     let log = fs::read_to_string(shell.docker_log())?;
     let pushed: BTreeSet<_> = log.lines().filter_map(|line| line.strip_prefix("push ")).map(str::to_owned).collect();
     let deployed = images(&shell.deployments("dynamo-system").await?);
     assert!(!deployed.is_empty() && deployed.is_subset(&pushed), "{deployed:?} of {pushed:?}");
-    shell.clear(&[(RELEASE, "dynamo-system"), ("dynamo-crds", "default")]).await?;
+    Ok(())
+}
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_install_commands_of_the_operators_page_work() -> Result<(), BoxError> {
+    let shell = Shell::start().await?;
     shell.run(QUICK_INSTALL).await?;
     let programs = shell.start_programs("dynamo-system").await?;
     for definition in api_types::crds::all()? {
