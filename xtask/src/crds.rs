@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use repository::root;
+use repository::cargo;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -29,20 +29,20 @@ pub fn run(args: &Args) -> Result<()> {
         Task::Generate => generate(),
         Task::Schemas => {
             // The test that compares the two knows how to read the document; told to update, it writes instead.
-            let test = ["test", "--package", "api-types", "--test", "api_server", "kubernetes_definitions"];
-            cargo(Command::new("cargo").args(test).env("UPDATE_EXPECT", "1"))?;
+            let test = ["--package", "api-types", "--test", "api_server", "kubernetes_definitions"];
+            succeed(cargo("test").args(test).env("UPDATE_EXPECT", "1"))?;
             generate()
         }
     }
 }
 
 fn generate() -> Result<()> {
-    let print = ["run", "--quiet", "--package", "api-types", "--features", "cli", "--bin", "crds", "--", "print"];
-    cargo(Command::new("cargo").args(print).args(["--dir", "deploy/crds"]))
+    let print = ["--quiet", "--package", "api-types", "--features", "cli", "--bin", "crds", "--", "print"];
+    succeed(cargo("run").args(print).args(["--dir", "deploy/crds"]))
 }
 
-fn cargo(command: &mut Command) -> Result<()> {
-    let status = command.current_dir(root()).status().context("cannot run cargo")?;
+fn succeed(command: &mut Command) -> Result<()> {
+    let status = command.status().context("cannot run cargo")?;
     if !status.success() {
         bail!("{command:?} failed");
     }

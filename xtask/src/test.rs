@@ -6,6 +6,7 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader},
+    iter,
     path::{self, Path, PathBuf},
     process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
@@ -223,23 +224,23 @@ fn announce(name: &str) {
 }
 
 fn cargo(subcommand: &str) -> Command {
-    let mut command = Command::new("cargo");
-    command.arg(subcommand).stdin(Stdio::null());
+    let mut command = repository::cargo(subcommand);
+    command.stdin(Stdio::null());
     command
 }
 
 /// rustfmt. Only that of a nightly toolchain knows the order of imports that `rustfmt.toml` fixes; a machine without
 /// one checks the rest.
 fn formatter() -> Command {
-    let mut nightly = cargo("+nightly");
-    nightly.args(["fmt", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
-    if nightly.status().is_ok_and(|status| status.success()) {
-        let mut command = cargo("+nightly");
-        command.arg("fmt");
+    // A toolchain is chosen by the `cargo` of rustup, not by that of the toolchain that runs this.
+    let nightly = || {
+        let mut command = Command::new("cargo");
+        command.args(["+nightly", "fmt"]).stdin(Stdio::null());
         command
-    } else {
-        cargo("fmt")
-    }
+    };
+    let mut version = nightly();
+    version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+    if version.status().is_ok_and(|status| status.success()) { nightly() } else { cargo("fmt") }
 }
 
 /// The tests of some targets of the workspace.
@@ -259,7 +260,8 @@ fn succeed(command: &mut Command) -> Result<()> {
 
 /// The command as one would type it.
 fn command_line(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let program = Path::new(command.get_program());
+    let words = iter::once(program.file_name().unwrap_or(program.as_os_str())).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 

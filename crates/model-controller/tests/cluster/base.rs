@@ -28,7 +28,7 @@ async fn a_base_model_is_ready_where_its_pods_are() {
     assert_eq!(condition(&model, "Stalled").unwrap().0, "False");
     assert_eq!(model.metadata.finalizers, None, "there is nothing to clean up");
     assert!(engines.iter().all(|engine| engine.requests().is_empty()));
-    assert_eq!(bed.counter("resources_total", &["resource_type=\"DynamoModel\"", "status=\"ready\""]), 1);
+    bed.until_counted_ready().await;
 }
 
 #[tokio::test]

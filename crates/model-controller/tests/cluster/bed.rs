@@ -332,6 +332,13 @@ impl Bed {
         wait::until(format!("event {reason}"), LIMIT, look).await.unwrap()
     }
 
+    /// Waits until the metrics count one model that is ready, which they learn from a watch of their own.
+    pub async fn until_counted_ready(&self) {
+        let ready = || self.counter("resources_total", &["resource_type=\"DynamoModel\"", "status=\"ready\""]);
+        let check = async || if ready() == 1 { Ok(()) } else { Err(format!("{} are", ready())) };
+        wait::until("one model to be counted as ready", LIMIT, check).await.unwrap();
+    }
+
     /// Sum of a counter of the controller over all label sets that contain `labels`.
     pub fn counter(&self, name: &str, labels: &[&str]) -> u64 {
         let text = self.context.metrics.text();

@@ -39,7 +39,7 @@ async fn an_adapter_is_loaded_once_on_every_worker() {
         assert_eq!((status.as_str(), reason.as_str()), expected, "{type_}");
     }
     assert_eq!(bed.until_told("EndpointsReady").await, "served by 3 of 3 endpoints");
-    assert_eq!(bed.counter("resources_total", &["resource_type=\"DynamoModel\"", "status=\"ready\""]), 1);
+    bed.until_counted_ready().await;
     // Nothing changes, so nothing is asked and nothing is written.
     engines.iter().for_each(Engine::forget_asked);
     let writes = bed.status_writes();
