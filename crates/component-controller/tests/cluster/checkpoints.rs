@@ -47,7 +47,20 @@ fn automatic() -> Value {
     automatic["metadata"]["labels"] = json!({ "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" });
     automatic["metadata"]["annotations"] = json!({ "nvidia.com/dynamo-auto-checkpoint": "true" });
     automatic["metadata"]["finalizers"] = json!(["nvidia.com/finalizer"]);
+    // Fake nodes let a pod of a Job end at once: it runs when `let_pods_run` says so.
+    automatic["spec"]["job"]["podTemplateSpec"]["spec"]["schedulingGates"] =
+        json!([{ "name": "example.com/captured" }]);
     automatic
+}
+
+/// Lets the pods of a Job be scheduled.
+async fn let_pods_run(bed: &Harness, job: &str) {
+    let pods = bed.api::<Pod>();
+    let of_job = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={job}"));
+    for pod in pods.list(&of_job).await.unwrap().items {
+        let patch = json!({ "spec": { "schedulingGates": null } });
+        pods.patch(&pod.metadata.name.unwrap(), &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    }
 }
 
 fn template_labels(deployment: &Deployment) -> Value {
@@ -137,6 +150,7 @@ async fn a_checkpoint_is_ready_when_its_pod_is_captured_and_its_job_has_ended() 
     assert_eq!(capture.spec.source.pod_ref.containers, ["main"]);
     assert!(capture.spec.source.pod_ref.name.starts_with(&job.metadata.name.unwrap()));
     tell_captured(&bed).await;
+    let_pods_run(&bed, JOB).await;
     until::<DynamoCheckpoint>(&bed, "ckpt", "ready", |c| phase(c.unwrap()) == Some(CheckpointPhase::Ready)).await;
     until::<Job>(&bed, JOB, "gone", |job| job.is_none()).await;
 
@@ -167,6 +181,7 @@ async fn another_version_of_a_checkpoint_is_captured_in_place_of_the_first() {
     bed.apply::<DynamoCheckpoint>(&automatic()).await;
     let first = until::<PodSnapshot>(&bed, "ckpt", "there", |capture| capture.is_some()).await.unwrap();
     tell_captured(&bed).await;
+    let_pods_run(&bed, JOB).await;
     until::<DynamoCheckpoint>(&bed, "ckpt", "ready", |c| phase(c.unwrap()) == Some(CheckpointPhase::Ready)).await;
 
     let mut another = automatic();
@@ -175,6 +190,7 @@ async fn another_version_of_a_checkpoint_is_captured_in_place_of_the_first() {
     let other = |capture: Option<&PodSnapshot>| capture.is_some_and(|capture| uid(capture) != uid(&first));
     until::<PodSnapshot>(&bed, "ckpt", "another", other).await;
     tell_captured(&bed).await;
+    let_pods_run(&bed, "checkpoint-job-0123456789abcdef-2").await;
     let ready = |found: Option<&DynamoCheckpoint>| {
         let status = found.unwrap().status.as_ref();
         phase(found.unwrap()) == Some(CheckpointPhase::Ready)

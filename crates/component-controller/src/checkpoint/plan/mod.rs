@@ -37,6 +37,8 @@ use super::model::{CapturePhase, Observed, Plan};
 
 /// Awaited before the capture.
 pub(super) const POD: &str = "waiting for the pod of the Job";
+/// Awaited before the PodSnapshot.
+const OTHER_CAPTURE: &str = "waiting for the capture of another version to go";
 /// Awaited after the PodSnapshot.
 const CAPTURED: &str = "waiting for the processes to be captured";
 
@@ -100,9 +102,14 @@ pub fn not_deleted<'a>(jobs: impl Iterator<Item = &'a Job>) -> Vec<Job> {
     jobs.filter(|job| job.metadata.deletion_timestamp.is_none()).cloned().collect()
 }
 
-/// Plans the Job, once everything exists that its pod needs.
+/// Plans the Job, once everything exists that its pod needs, and nothing is left that would delay its capture.
 fn begin(observed: &Observed) -> Plan {
     let at = |phase| Plan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..Plan::default() };
+    let ours = observed.capture.as_ref().filter(|capture| observed.is_ours(*capture));
+    if let Some(capture) = ours.filter(|capture| is_of_other_version(observed, capture)) {
+        let phase = CapturePhase::Waiting(OTHER_CAPTURE.to_owned());
+        return Plan { delete_capture: not_yet_deleted(capture), ..at(phase) };
+    }
     let Some(config) = &observed.config else {
         return at(CapturePhase::Blocked { reason: reason::DISABLED, message: disabled() });
     };
@@ -172,8 +179,7 @@ fn capture(observed: &Observed, job: &Job) -> Plan {
             return fail(observed, reason::CAPTURE_NAME_TAKEN, message);
         }
         Some(capture) if is_of_other_version(observed, capture) => {
-            let delete_capture = Some(capture.clone()).filter(|it| it.metadata.deletion_timestamp.is_none());
-            return Plan { delete_capture, ..wait("waiting for the capture of another version to go") };
+            return Plan { delete_capture: not_yet_deleted(capture), ..wait(OTHER_CAPTURE) };
         }
         found => found.as_ref(),
     };
@@ -187,7 +193,14 @@ fn capture(observed: &Observed, job: &Job) -> Plan {
         };
         return fail(observed, reason::JOB_FAILED, message);
     }
-    let Some(capture) = capture else { return request_capture(observed, at) };
+    let Some(capture) = capture else {
+        // Pods that have ended are not observed.
+        if observed.pod.is_none() && JobEnd::Complete.of(job).is_some() {
+            let message = "checkpoint job ended before its processes were captured".to_owned();
+            return fail(observed, reason::JOB_FAILED, message);
+        }
+        return request_capture(observed, at);
+    };
     let Some(message) = captured(capture) else { return at(waiting_for(observed, CAPTURED)) };
     if JobEnd::Complete.of(job).is_none() {
         return wait("the processes are captured; waiting for the Job to end");
@@ -250,6 +263,10 @@ fn is_of_other_version(observed: &Observed, capture: &PodSnapshot) -> bool {
     let uid = Some(&capture.spec.source.pod_ref.uid).filter(|uid| !uid.is_empty());
     let pod = observed.pod.as_ref().and_then(|pod| pod.uid.as_ref());
     other_version || uid.zip(pod).is_some_and(|(captured, present)| captured != present)
+}
+
+fn not_yet_deleted(capture: &PodSnapshot) -> Option<PodSnapshot> {
+    Some(capture.clone()).filter(|capture| capture.metadata.deletion_timestamp.is_none())
 }
 
 fn capture_conditions(capture: &PodSnapshot) -> Vec<Condition> {

@@ -240,6 +240,35 @@ fn a_capture_that_is_not_of_the_present_pod_is_not_believed() {
     assert_eq!(failed(&plan(&observed)), reason::CAPTURE_NAME_TAKEN, "never deleted, never changed");
 }
 
+/// Found defect: its pod is no longer observed, so that the checkpoint waited for it forever.
+#[test]
+fn a_job_that_ends_before_its_capture_fails_the_checkpoint() {
+    let mut observed = observed(creating());
+    observed.job = Some(job(JOB, "Complete"));
+    let planned = plan(&observed);
+    assert_eq!(failed(&planned), reason::JOB_FAILED);
+    assert!(planned.create_capture.is_none() && planned.delete_jobs.is_empty());
+    observed.pod = Some(pod());
+    assert!(plan(&observed).create_capture.is_some(), "a pod that has not ended can be captured");
+}
+
+/// Found defect: the pod could end while the capture of another version was being deleted.
+#[test]
+fn the_job_of_another_version_waits_until_the_earlier_capture_is_gone() {
+    let mut observed = observed(Value::Null);
+    let mut earlier = capture("Ready");
+    earlier.metadata.annotations = Some([("nvidia.com/snapshot-artifact-version".to_owned(), "7".to_owned())].into());
+    observed.capture = Some(earlier);
+    let planned = plan(&observed);
+    assert!(planned.create_job.is_none() && planned.delete_capture.is_some());
+    assert_eq!(planned.phase, CapturePhase::Waiting(OTHER_CAPTURE.to_owned()));
+    observed.capture.as_mut().unwrap().metadata.owner_references = None;
+    let planned = plan(&observed);
+    assert!(planned.create_job.is_some() && planned.delete_capture.is_none(), "never deleted, never changed");
+    observed.capture = None;
+    assert!(plan(&observed).create_job.is_some());
+}
+
 #[test]
 fn a_job_that_somebody_deleted_ends_the_checkpoint() {
     let mut gone = observed(creating());
