@@ -6,18 +6,20 @@ use component_controller::image_build::{
     observe::{ImageName, Registries},
     settings::KnownRegistries,
 };
-use oci_client::{
-    Client, Reference,
-    client::{ClientConfig, ClientProtocol, Config, ImageLayer},
-    manifest::OciImageManifest,
-};
+use http::{Request, header};
+use outbound::{Limits, Outbound, Trust};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
+use serde_json::json;
 use test_cluster::{Keys, Server};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
 };
 use tokio_rustls::TlsAcceptor;
+
+use crate::harness::LIMIT;
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// Asks registries of this machine.
 fn registries() -> Registries {
@@ -27,12 +29,18 @@ fn registries() -> Registries {
 /// Puts the manifest of an image into an open registry, which is all that is asked for.
 pub async fn push(image: &str) {
     outbound::provide_tls();
-    let config = ClientConfig { protocol: ClientProtocol::Http, ..ClientConfig::default() };
-    let client = Client::try_from(config).unwrap();
-    let reference: Reference = image.parse().unwrap();
-    let layers = [ImageLayer::oci_v1_gzip(&b"a layer"[..], None)];
-    let config = Config::oci_v1(&b"{}"[..], None);
-    client.push_manifest(&reference, &OciImageManifest::build(&layers, &config, None).into()).await.unwrap();
+    let (host, name) = image.split_once('/').unwrap();
+    let (repository, tag) = name.rsplit_once(':').unwrap();
+    let blob = |type_: &str| json!({ "mediaType": type_, "digest": format!("sha256:{}", "0".repeat(64)), "size": 2 });
+    let manifest = json!({
+        "schemaVersion": 2, "mediaType": MANIFEST, "config": blob("application/vnd.oci.image.config.v1+json"),
+        "layers": [blob("application/vnd.oci.image.layer.v1.tar+gzip")],
+    });
+    let request = Request::put(format!("http://{host}/v2/{repository}/manifests/{tag}"));
+    let request = request.header(header::CONTENT_TYPE, MANIFEST).body(manifest.to_string().into()).unwrap();
+    let limits = Limits { patience: LIMIT, longest: 64 << 10 };
+    let answer = Outbound::new(&Trust::default()).unwrap().send(request, limits).await.unwrap();
+    assert!(answer.status().is_success(), "{answer:?}");
 }
 
 /// A server that speaks TLS before another one; where it listens.
