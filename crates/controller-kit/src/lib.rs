@@ -7,6 +7,7 @@
 //! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
 //! - [`claims`]: the GPUs that an engine has through claims.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
+//! - [`notifications`]: notifies the receivers of the configuration of failing objects.
 //! - [`pods`]: why what does not come up does not.
 //! - [`pull_secrets`]: which docker configuration Secrets open which registries.
 //! - [`read`]: reads that no cache answers, and why a reconcile ends early.
@@ -31,6 +32,7 @@ pub mod failure;
 pub mod fairness;
 pub mod leader;
 pub mod metrics;
+pub mod notifications;
 pub mod pods;
 pub mod process;
 pub mod pull_secrets;

@@ -58,6 +58,7 @@ fn install(namespace: &TestNamespace, owner: &str) -> Install {
         readiness: readiness.clone(),
         metrics: Metrics::new(),
         shutdown: shutdown.clone(),
+        notifier: None,
         concurrency: 1,
     };
     let config =

@@ -60,6 +60,7 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
         observer: Arc::clone(&observer),
         applier,
         events: EventSink::new(client, NAME),
+        notifier: context.notifier.clone(),
         release_timeout: options.pace.unload_timeout,
         waits: Waits::default(),
     });

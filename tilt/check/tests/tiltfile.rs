@@ -273,6 +273,8 @@ fn the_k3d_loop_imports_and_never_pulls() {
     // The sink is where the Secret is that it may read.
     let sink = json!({"kind": "Deployment", "metadata": {"name": "from dev/echo.yaml", "namespace": "mine"}});
     assert!(calls.iter().any(|call| call.what == "k8s_yaml" && call.args[0] == json!([sink])));
+    let receivers = json!([{"name": "webhook-echo", "url": "http://webhook-echo.mine"}]);
+    assert_eq!(values(&calls)["dynamo-operator"]["notifications"]["receivers"], receivers);
     let graphs = named(&calls, "k8s_resource", "broken-graphs");
     assert_eq!(graphs["labels"], json!(["triggers"]));
     // Admission has to answer before the first graph is applied.

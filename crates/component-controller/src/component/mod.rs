@@ -20,6 +20,7 @@ use controller_kit::{
     conditions::age,
     controller::{Action, Conclusion, Pace, Reconcile},
     events::EventSink,
+    notifications::Notifier,
     pods::PodDiagnostics,
     read::Interruption,
     store::{Packed, UnpackError, controller_owner},
@@ -44,6 +45,8 @@ pub struct Reconciler {
     pub applier: Applier,
     /// Records events.
     pub events: EventSink,
+    /// Notifies of failing objects.
+    pub notifier: Option<Notifier>,
     /// Settings of the operator that reach pods.
     pub settings: PodSettings,
 }
@@ -62,6 +65,10 @@ impl Reconcile for Reconciler {
 
     fn events(&self) -> &EventSink {
         &self.events
+    }
+
+    fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.as_ref()
     }
 
     /// Removes the finalizer of the upstream operator. Children are deleted by their owner references.

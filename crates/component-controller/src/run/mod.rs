@@ -138,6 +138,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
         pods: PodDiagnostics::new(client.clone()),
         applier,
         events: EventSink::new(client, NAME),
+        notifier: context.notifier.clone(),
         settings: context.settings.pods(),
     });
     let running = controller.drive(&context, reconciler);
@@ -252,6 +253,7 @@ mod tests {
             readiness: Readiness::default(),
             metrics: Metrics::new(),
             shutdown: Shutdown::manual(),
+            notifier: None,
             concurrency: 1,
         }
     }

@@ -81,6 +81,7 @@ impl Harness {
             readiness: Readiness::default(),
             metrics: Metrics::new(),
             shutdown: Shutdown::manual(),
+            notifier: None,
             concurrency: 4,
         };
         Self { namespace, client, api_store: None, context, controller: None, _guard: guard }

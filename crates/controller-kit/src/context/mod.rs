@@ -11,7 +11,7 @@ pub use self::{
     readiness::{Gate, Readiness},
     shutdown::{GRACE, Shutdown},
 };
-use crate::{metrics::Metrics, scope::Fence, settings::OperatorConfiguration, store::Scope};
+use crate::{metrics::Metrics, notifications::Notifier, scope::Fence, settings::OperatorConfiguration, store::Scope};
 
 /// Everything a process hands to its controllers. Cheap to clone.
 #[derive(Clone)]
@@ -30,6 +30,8 @@ pub struct Context {
     pub readiness: Readiness,
     /// Metrics of the process.
     pub metrics: Metrics,
+    /// Notifies of failing objects; `None` if the configuration names no receiver.
+    pub notifier: Option<Notifier>,
     /// When to stop.
     pub shutdown: Shutdown,
     /// How many objects a controller reconciles at the same time.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use api_types::v1beta1::DynamoGraphDeployment;
 use jiff::Timestamp;
 use kube::Resource;
 use serde::{Serialize, de::DeserializeOwned};
@@ -10,8 +11,9 @@ use super::Action;
 use crate::{
     apply::{Applier, StatusWrite},
     events::{Event, EventSink},
+    notifications::{Delivery, Notifier},
     read::Interruption,
-    store::{Packed, UnpackError},
+    store::{Packed, UnpackError, controller_owner, keep::is_a},
 };
 
 /// Reconciles objects of one kind. [`reconcile`] calls the phases in this order: `observe`, `plan`, `apply`,
@@ -33,6 +35,11 @@ pub trait Reconcile: Send + Sync + 'static {
 
     /// Records events.
     fn events(&self) -> &EventSink;
+
+    /// Notifies receivers when an object is failing, and when it is ready again. `None`: of no object of this kind.
+    fn notifier(&self) -> Option<&Notifier> {
+        None
+    }
 
     /// Handles an object that is being deleted. Creates nothing.
     fn finalize(&self, _object: &Packed<Self::Object>) -> impl Future<Output = Result<Action, Interruption>> + Send {
@@ -165,26 +172,29 @@ struct Report {
     is_delayed: bool,
 }
 
-/// Writes the status and records events.
+/// Writes the status, records events, and notifies receivers.
 async fn report<R: Reconcile>(
     reconciler: &R,
     packed: &Packed<R::Object>,
     conclusion: Conclusion<R::Status>,
 ) -> Result<Report, Interruption> {
-    let Conclusion { status, pace, events, status_events, next } = conclusion;
+    let Conclusion { status, pace, events, status_events, mut next } = conclusion;
     let regarding = packed.object_ref(&<R::Object as Resource>::DynamicType::default());
     let record =
         |events: Vec<Event>| events.into_iter().for_each(|event| reconciler.events().publish(&regarding, event));
     record(events);
-    let reported = match (&status, pace) {
-        (None, _) => StatusWrite::Unchanged,
-        (Some(status), Pace::Limited) => reconciler.applier().write_status(packed, status).await?,
-        (Some(status), Pace::Immediate) if reconciler.applier().patch_status(packed, status).await? => {
-            StatusWrite::Written
+    let written = match reconciler.notifier().filter(|_| !is_part_of_graph(packed)) {
+        None => write(reconciler, packed, status.as_ref(), pace).await?,
+        Some(notifier) => {
+            let live = packed.status();
+            let mut status = status.and_then(|status| serde_json::to_value(status).ok()).unwrap_or(live.clone());
+            if let Delivery::Pending(rest) = notifier.report(&regarding, &live, &mut status, Timestamp::now()) {
+                next = next.no_later_than(rest);
+            }
+            write(reconciler, packed, Some(status).filter(|status| *status != live).as_ref(), pace).await?
         }
-        (Some(_), Pace::Immediate) => StatusWrite::Unchanged,
     };
-    Ok(match reported {
+    Ok(match written {
         StatusWrite::Delayed(rest) => Report { next: next.no_later_than(rest), is_delayed: true },
         StatusWrite::Written => {
             record(status_events);
@@ -192,4 +202,24 @@ async fn report<R: Reconcile>(
         }
         StatusWrite::Unchanged => Report { next, is_delayed: false },
     })
+}
+
+async fn write<R: Reconcile, S: Serialize + Sync>(
+    reconciler: &R,
+    packed: &Packed<R::Object>,
+    status: Option<&S>,
+    pace: Pace,
+) -> Result<StatusWrite, Interruption> {
+    let applier = reconciler.applier();
+    Ok(match (status, pace) {
+        (None, _) => StatusWrite::Unchanged,
+        (Some(status), Pace::Limited) => applier.write_status(packed, status).await?,
+        (Some(status), Pace::Immediate) if applier.patch_status(packed, status).await? => StatusWrite::Written,
+        (Some(_), Pace::Immediate) => StatusWrite::Unchanged,
+    })
+}
+
+/// The graph's own status has the problem of each of its components.
+fn is_part_of_graph<O: Resource>(object: &Packed<O>) -> bool {
+    controller_owner(object).is_some_and(is_a::<DynamoGraphDeployment>)
 }

@@ -22,6 +22,7 @@ use crate::{
     context::{Context, GRACE, Readiness, Shutdown},
     leader,
     metrics::Metrics,
+    notifications::{Notifier, ReceiverError},
     scope::Fence,
     settings::{self, LogFormat, OperatorConfiguration, Warning},
     store::Scope,
@@ -67,6 +68,9 @@ pub enum StartError {
     /// The certificate for metrics.
     #[error("cannot serve metrics over TLS: {0}")]
     Tls(#[from] tls::TlsError),
+    /// A receiver of notifications.
+    #[error(transparent)]
+    Receiver(#[from] ReceiverError),
     /// The operating system.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -185,9 +189,11 @@ where
     server::start(args.health_address, args.metrics_address, &readiness, &metrics, protection).await?;
     fence.follow(client.clone(), &scope);
     info!(name, version = env!("CARGO_PKG_VERSION"), ?scope, "starting");
+    let notifier = Notifier::new(name, &settings.notifications, &metrics)?;
     let context = Context {
         name,
         client,
+        notifier,
         settings: Arc::new(settings),
         scope,
         fence,

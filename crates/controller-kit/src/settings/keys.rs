@@ -75,6 +75,7 @@ const KNOWN: &[&str] = &[
     "security.enableHTTP2",
     "imagePullSecretDiscovery.enabled",
     "dns.clusterDomain",
+    "notifications.receivers",
 ];
 
 /// Unknown paths in `value`, in the order of the file's keys. The topmost unknown key represents all below it.

@@ -10,6 +10,7 @@ mod features;
 mod grove;
 mod keys;
 mod network;
+mod notifications;
 mod pods;
 mod server;
 
@@ -29,6 +30,7 @@ pub use self::{
     features::{Feature, Gpu, Orchestrators},
     grove::Grove,
     network::{Dns, Ingress, Istio, ServiceMesh, TlsMode},
+    notifications::{Format, Header, Notifications, Receiver},
     server::{CertProvisionMode, MetricsServer, Mpi, Server, Webhook},
 };
 use crate::yaml;
@@ -76,6 +78,8 @@ pub struct OperatorConfiguration {
     pub mpi: Mpi,
     /// Whether image pull secrets are found by registry. Ours, unknown to the reference.
     pub image_pull_secret_discovery: ImagePullSecretDiscovery,
+    /// Who is notified of failing objects. Ours, unknown to the reference.
+    pub notifications: Notifications,
 }
 
 /// Addresses that are handed to workloads as environment variables. Empty means: no variable.

@@ -72,6 +72,7 @@ async fn start(prefix: &str) -> Running {
         readiness: readiness.clone(),
         metrics: bench.metrics.clone(),
         shutdown: shutdown.clone(),
+        notifier: None,
         concurrency: NonZeroUsize::new(4).unwrap().get(),
     };
     let (store, count) = (secrets.clone(), Arc::clone(&reconciles));

@@ -52,6 +52,7 @@ fn replica(namespace: &TestNamespace, name: &'static str, leads: &mpsc::Unbounde
         readiness: readiness.clone(),
         metrics: Metrics::new(),
         shutdown: shutdown.clone(),
+        notifier: None,
         concurrency: 1,
     };
     let leads = leads.clone();

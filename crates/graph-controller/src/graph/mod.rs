@@ -36,6 +36,7 @@ use controller_kit::{
     controller::{Action, Conclusion, Pace, Reconcile},
     events::EventSink,
     failure::Class,
+    notifications::Notifier,
     pods::PodDiagnostics,
     read::Interruption,
     store::{Packed, UnpackError},
@@ -76,6 +77,8 @@ pub struct Reconciler {
     pub pods: Arc<PodDiagnostics<Troubles>>,
     /// Records events.
     pub events: EventSink,
+    /// Notifies of failing objects.
+    pub notifier: Option<Notifier>,
     /// What the cluster serves.
     pub apis: Apis,
     /// The operator's configuration.
@@ -99,6 +102,10 @@ impl Reconcile for Reconciler {
 
     fn events(&self) -> &EventSink {
         &self.events
+    }
+
+    fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.as_ref()
     }
 
     async fn finalize(&self, packed: &Packed<DynamoGraphDeployment>) -> Result<Action, Interruption> {

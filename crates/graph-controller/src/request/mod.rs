@@ -28,6 +28,7 @@ use controller_kit::{
     apply::Applier,
     controller::{Action, Conclusion, Reconcile},
     events::EventSink,
+    notifications::Notifier,
     read::Interruption,
     store::{Packed, UnpackError},
 };
@@ -51,6 +52,8 @@ pub struct Reconciler {
     pub applier: Applier,
     /// Records events.
     pub events: EventSink,
+    /// Notifies of failing objects.
+    pub notifier: Option<Notifier>,
 }
 
 impl Reconcile for Reconciler {
@@ -66,6 +69,10 @@ impl Reconcile for Reconciler {
 
     fn events(&self) -> &EventSink {
         &self.events
+    }
+
+    fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.as_ref()
     }
 
     async fn finalize(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Action, Interruption> {

@@ -138,6 +138,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         applier: applier.clone(),
         pods,
         events,
+        notifier: context.notifier.clone(),
         apis,
         settings,
         nats_etcd: health,

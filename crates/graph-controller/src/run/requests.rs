@@ -98,7 +98,12 @@ impl Requests {
         let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
         let settings = Arc::new(Settings::of(&context.settings, scope, args));
         let observer = Observer::new(client(), applier.clone(), caches, settings);
-        let reconciler = Reconciler { observer, applier: applier.clone(), events: EventSink::new(client(), NAME) };
+        let reconciler = Reconciler {
+            observer,
+            applier: applier.clone(),
+            events: EventSink::new(client(), NAME),
+            notifier: context.notifier.clone(),
+        };
         let (store, other) = (self.store.clone(), self.store);
         let controller = Controller::new(self.watch)
             .triggered_by(job_watch, move |job| named_by(&store, job, labels::REQUEST))

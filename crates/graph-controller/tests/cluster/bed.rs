@@ -173,6 +173,7 @@ impl Bed {
             readiness: Readiness::default(),
             metrics: Metrics::new(),
             shutdown: Shutdown::manual(),
+            notifier: None,
             concurrency: 4,
         };
         Self { client: guard.client(), namespace, context, _guard: guard }

@@ -282,7 +282,8 @@ async fn look_once(bed: &Bed, client: Client, role: &str) {
     let settings = Arc::new(Settings { profiling_role: Some(role.to_owned()), ..Settings::default() });
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
     let observer = Observer::new(client.clone(), applier.clone(), caches, settings);
-    let reconciler = Reconciler { observer, applier, events: EventSink::new(client, NAME) };
+    let events = EventSink::new(client, NAME);
+    let reconciler = Reconciler { observer, applier, events, notifier: None };
     let request = serde_json::to_value(bed.api::<Request>().get("chat").await.unwrap()).unwrap();
     reconcile(&reconciler, &Packed::from_value(request).unwrap()).await.unwrap();
 }

@@ -24,6 +24,7 @@ use controller_kit::{
     apply::Applier,
     controller::{Action, Conclusion, Pace, Reconcile},
     events::EventSink,
+    notifications::Notifier,
     read::Interruption,
     store::{Packed, UnpackError},
 };
@@ -45,6 +46,8 @@ pub struct Reconciler {
     pub applier: Applier,
     /// Records events.
     pub events: EventSink,
+    /// Notifies of failing objects.
+    pub notifier: Option<Notifier>,
     /// How long a deleted model waits for engines that do not unload its adapter.
     pub release_timeout: Duration,
     /// Deleted models that wait.
@@ -64,6 +67,10 @@ impl Reconcile for Reconciler {
 
     fn events(&self) -> &EventSink {
         &self.events
+    }
+
+    fn notifier(&self) -> Option<&Notifier> {
+        self.notifier.as_ref()
     }
 
     async fn finalize(&self, packed: &Packed<DynamoModel>) -> Result<Action, Interruption> {

@@ -95,6 +95,7 @@ impl Bed {
             readiness: Readiness::default(),
             metrics: Metrics::new(),
             shutdown: Shutdown::manual(),
+            notifier: None,
             concurrency: 8,
         };
         let sockets: Arc<Mutex<HashMap<SocketAddr, SocketAddr>>> = Arc::default();

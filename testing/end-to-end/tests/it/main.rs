@@ -12,6 +12,7 @@ mod kill_points;
 mod memory;
 mod namespace_admin;
 mod nodes;
+mod notifications;
 mod outage;
 mod pod_caches;
 mod recorded;

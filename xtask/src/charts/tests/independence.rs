@@ -47,6 +47,8 @@ fn a_program_is_upgraded_configured_and_disabled_alone() {
     assert_eq!(restarted("dynamo-operator.graph-controller.infrastructure.secretName=s"), ["graph-controller"]);
 }
 
+const CONTROLLERS: [&str; 3] = ["component-controller", "graph-controller", "model-controller"];
+
 #[test]
 fn a_setting_restarts_the_programs_that_read_it() {
     for (value, programs) in [
@@ -55,6 +57,8 @@ fn a_setting_restarts_the_programs_that_read_it() {
         ("dynamo-operator.discoveryBackend=etcd", &["component-controller", "graph-controller", "webhook-server"]),
         ("dynamo-operator.webhook.certificateSecret.name=other", &["webhook-server"]),
         ("dynamo-operator.dynamo.metrics.prometheusEndpoint=http://p", &["component-controller", "graph-controller"]),
+        ("dynamo-operator.notifications.receivers[0].name=a", &CONTROLLERS),
+        ("dynamo-operator.notifications.secretName=a", &CONTROLLERS),
     ] {
         assert_eq!(restarted(value), programs, "{value}");
     }

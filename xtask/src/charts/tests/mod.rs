@@ -281,7 +281,12 @@ fn the_graph_controller_is_told_its_image_for_pods_that_it_makes() {
 fn every_program_understands_the_configuration_of_every_install() {
     let mesh = ["dynamo-operator.dynamo.serviceMesh.enabled=true", "dynamo-operator.checkpoint.enabled=true"];
     let schedulers = ["global.kai-scheduler.enabled=true", "global.grove.enabled=true", "global.nats.install=true"];
-    for values in [&[][..], &RESTRICTED, &mesh, &schedulers] {
+    let receiver = [
+        "dynamo-operator.notifications.receivers[0].name=a",
+        "dynamo-operator.notifications.receivers[0].urlFile=/etc/notifications/url",
+        "dynamo-operator.notifications.receivers[0].format=Slack",
+    ];
+    for values in [&[][..], &RESTRICTED, &mesh, &schedulers, &receiver] {
         let objects = render(values).unwrap();
         let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].clone();
         let (_, warnings) = controller_kit::settings::parse(config.as_str().unwrap()).unwrap();

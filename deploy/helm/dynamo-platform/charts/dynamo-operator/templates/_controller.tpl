@@ -10,6 +10,9 @@ Manifests of a controller, which elects a leader: call with (dict "root" $ "sub"
 {{- /* A new pod waits, ready, until the old one has given its lease back. */ -}}
 {{- $strategy := dict "type" "RollingUpdate" "rollingUpdate" (dict "maxSurge" 1 "maxUnavailable" 0) -}}
 {{- $settings := dict "replicas" $replicas "args" $args "ports" list "strategy" $strategy -}}
+{{- with .root.Values.notifications.secretName -}}
+{{- $_ := set $settings "secretFolders" (dict "notifications" .) -}}
+{{- end -}}
 {{- $program := merge $settings (omit . "args") -}}
 ---
 {{ include "dynamo-operator.serviceAccount" $program }}

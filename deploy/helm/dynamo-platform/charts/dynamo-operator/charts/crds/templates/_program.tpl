@@ -1,7 +1,8 @@
 {{/* A copy from the chart dynamo-operator, made by `cargo xtask charts generate`. */}}
 {{/*
 One program of the operator: call with (dict "root" $ "name" … "sub" <its subchart> "args" <list> "env" <list> "ports" <list>
-"strategy" <map> "replicas" <int> "readiness" <path> "configMaps" <map of ConfigMaps by the folder of /etc they are seen in>).
+"strategy" <map> "replicas" <int> "readiness" <path> "configMaps" <map of ConfigMaps by the folder of /etc they are seen in>
+"secretFolders" <the same of Secrets>).
 */}}
 {{- define "dynamo-operator.deployment" -}}
 {{- $fullname := include "dynamo-operator.program" . -}}
@@ -79,12 +80,19 @@ spec:
             {{- range $folder, $configMap := .configMaps }}
             - {name: {{ $folder }}, mountPath: /etc/{{ $folder }}, readOnly: true}
             {{- end }}
+            {{- range $folder, $secret := .secretFolders }}
+            - {name: {{ $folder }}, mountPath: /etc/{{ $folder }}, readOnly: true}
+            {{- end }}
       volumes:
         - name: operator-config
           configMap: {name: {{ include "dynamo-operator.configName" . }}}
         {{- range $folder, $configMap := .configMaps }}
         - name: {{ $folder }}
           configMap: {name: {{ quote $configMap }}}
+        {{- end }}
+        {{- range $folder, $secret := .secretFolders }}
+        - name: {{ $folder }}
+          secret: {secretName: {{ quote $secret }}}
         {{- end }}
 {{- end -}}
 

@@ -115,6 +115,11 @@ gpu:
   exporterNamespaces: {{ toJson .Values.gpuDiscovery.exporterNamespaces }}
 imagePullSecretDiscovery:
   enabled: {{ .Values.imagePullSecretDiscovery.enabled }}
+{{- with .Values.notifications.receivers }}
+notifications:
+  receivers:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
 {{- end -}}
 
 {{/* Name of the ConfigMap: one of all programs, or of a program that is installed alone. */}}
@@ -139,10 +144,12 @@ data:
 {{- define "dynamo-operator.configOf" -}}
 {{- $all := include "dynamo-operator.config" .root | fromYaml -}}
 {{- $server := pick $all.server "metrics" -}}
-{{- if has .name (list "model-controller" "lease-scope") -}}
+{{- if eq .name "lease-scope" -}}
 {{- set (pick $all "leaderElection" "namespace") "server" $server | toJson -}}
+{{- else if eq .name "model-controller" -}}
+{{- set (pick $all "leaderElection" "namespace" "notifications") "server" $server | toJson -}}
 {{- else if eq .name "webhook-server" -}}
-{{- omit $all "infrastructure" "ingress" "rbac" "imagePullSecretDiscovery" | toJson -}}
+{{- omit $all "infrastructure" "ingress" "rbac" "imagePullSecretDiscovery" "notifications" | toJson -}}
 {{- else if eq .name "component-controller" -}}
 {{- $infrastructure := omit $all.infrastructure "secretName" "secretNamespace" -}}
 {{- set (set $all "server" $server) "infrastructure" $infrastructure | toJson -}}

@@ -1,0 +1,126 @@
+//! Which notification is due for an object. Pure.
+//!
+//! The status is the memory: `Stalled` and `Reconciling` say what is so, `Notified` what receivers know. Receivers may
+//! get a notification twice, with one identifier, if the process ends before the status is written.
+//!
+//! An object is failing if it is stalled, or if its pods do not come up: a container that crashes needs a user, although
+//! Kubernetes restarts it.
+
+use api_types::conditions::component;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::conditions::{RECONCILING, STALLED};
+
+/// Condition type: receivers of notifications know that the object is failing. Its message names the last event. Only
+/// there once an event was delivered.
+pub const NOTIFIED: &str = "Notified";
+/// Reason of [`NOTIFIED`]: receivers know that the object is ready again.
+pub const RESOLVED: &str = "Resolved";
+
+/// Longest message of an event, in bytes.
+const MAX_MESSAGE: usize = 4096;
+/// What the message of [`NOTIFIED`] begins with; the identifier of the event follows.
+const EVENT: &str = "event ";
+
+/// What receivers are notified of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The same for each attempt to deliver it, and for no other event.
+    pub id: String,
+    /// What happened.
+    pub change: Change,
+    /// Reason of `Stalled` or `Reconciling`; of a resolved problem, the one that receivers know.
+    pub reason: String,
+    /// What is wrong and what helps.
+    pub message: String,
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It needs an action of a user, or another one than receivers know.
+    Failing,
+    /// It is as its spec asks again.
+    Resolved,
+}
+
+/// The event that receivers do not know yet, if one is due. Work in progress is none: a problem is resolved when the
+/// object is ready.
+pub fn due(status: &Value, uid: &str) -> Option<Event> {
+    let (stalled, reconciling) = (condition(status, STALLED)?, condition(status, RECONCILING)?);
+    let is_trouble = |found: &Value| is_true(found) && component::trouble(text(found, "reason")).is_some();
+    let problem = Some(stalled).filter(|found| is_true(found)).or(Some(reconciling).filter(|found| is_trouble(found)));
+    let notified = condition(status, NOTIFIED);
+    let known = notified.filter(|notified| is_true(notified)).map(|notified| text(notified, "reason"));
+    let (change, reason) = match (problem.map(|problem| text(problem, "reason")), known) {
+        (Some(reason), known) if known != Some(reason) => (Change::Failing, reason),
+        (None, Some(known)) if !is_true(reconciling) => (Change::Resolved, known),
+        _ => return None,
+    };
+    let before = notified.map(|notified| text(notified, "message")).unwrap_or_default();
+    let mut hash = Sha256::new();
+    for part in [uid, before, change.as_str(), reason] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    let id = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let message = problem.map(|problem| shortened(text(problem, "message"))).unwrap_or_default();
+    Some(Event { id, change, reason: reason.to_owned(), message })
+}
+
+/// Records in a status that receivers know an event.
+pub fn record(status: &mut Value, event: &Event, now: Timestamp) {
+    let reason = match event.change {
+        Change::Failing => event.reason.as_str(),
+        Change::Resolved => RESOLVED,
+    };
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let notified = json!({
+        "type": NOTIFIED, "status": if event.change == Change::Failing { "True" } else { "False" },
+        "reason": reason, "message": format!("{EVENT}{}", event.id), "lastTransitionTime": now.to_string(),
+    });
+    replace(status, Some(notified));
+}
+
+/// Keeps what receivers know: a status is computed without it.
+pub fn carry_over(status: &mut Value, live: &Value) {
+    replace(status, condition(live, NOTIFIED).cloned());
+}
+
+impl Change {
+    /// As in the type of an event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Failing => "failing",
+            Self::Resolved => "resolved",
+        }
+    }
+}
+
+fn replace(status: &mut Value, notified: Option<Value>) {
+    let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    conditions.retain(|condition| text(condition, "type") != NOTIFIED);
+    conditions.extend(notified);
+}
+
+fn condition<'a>(status: &'a Value, type_: &str) -> Option<&'a Value> {
+    status.get("conditions")?.as_array()?.iter().find(|condition| text(condition, "type") == type_)
+}
+
+fn is_true(condition: &Value) -> bool {
+    text(condition, "status") == "True"
+}
+
+fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
+    condition.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn shortened(message: &str) -> String {
+    let end = message.floor_char_boundary(MAX_MESSAGE);
+    message.get(..end).unwrap_or(message).to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Receivers of notifications learn of failing objects: each change once, whatever ends in between.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use api_types::{
+    v1alpha1::DynamoModel,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest},
+};
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    routing::post,
+};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, World, program, world};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Resource,
+    api::{ApiResource, DynamicObject, Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use test_cluster::{Signal, wait};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+use crate::graphs::disaggregated;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+type Received = Arc<Mutex<Vec<Value>>>;
+
+/// A receiver of CloudEvents that wants a token.
+struct Receiver {
+    address: SocketAddr,
+    received: Received,
+    server: JoinHandle<()>,
+}
+
+impl Receiver {
+    async fn listen(address: SocketAddr, received: Received) -> Result<Self, BoxError> {
+        // The port is in use until the connections of an earlier server are closed.
+        let bind = async || TcpListener::bind(address).await.map_err(|error| error.to_string());
+        let listener = wait::until("the port", LIMIT, bind).await?;
+        let (address, state) = (listener.local_addr()?, Arc::clone(&received));
+        let app = Router::new().route("/", post(accept)).with_state(state);
+        let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Ok(Self { address, received, server })
+    }
+
+    /// Waits until so many events about an object have arrived, and returns their types and reasons.
+    async fn until(&self, kind: &str, count: usize) -> Result<Vec<String>, BoxError> {
+        let check = async || {
+            let of_kind = self.of(kind);
+            if of_kind.len() == count { Ok(of_kind) } else { Err(format!("{of_kind:?}")) }
+        };
+        Ok(wait::until(format!("{count} events about a {kind}"), LIMIT, check).await?)
+    }
+
+    fn of(&self, kind: &str) -> Vec<String> {
+        let text = |event: &Value, pointer| event.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+        let received = self.received.lock().unwrap();
+        let of_kind = received.iter().filter(|event| text(event, "/data/kind") == kind);
+        of_kind.map(|event| format!("{} {}", text(event, "/type"), text(event, "/data/reason"))).collect()
+    }
+}
+
+async fn accept(State(received): State<Received>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    if headers.get("authorization").is_none_or(|value| value != "Bearer secret") {
+        return StatusCode::UNAUTHORIZED;
+    }
+    assert_eq!(headers["content-type"], "application/cloudevents+json");
+    received.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+    StatusCode::ACCEPTED
+}
+
+/// A configuration whose only receiver listens at that address.
+fn configuration(world: &World, address: SocketAddr) -> Result<PathBuf, BoxError> {
+    let token = world.cluster.dir().join(format!("{}-token", world.ns()));
+    fs::write(&token, "Bearer secret\n")?;
+    let configuration = json!({
+        "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
+        "notifications": { "receivers": [{ "name": "alerts", "url": format!("http://{address}/"),
+            "header": { "name": "Authorization", "valueFile": token } }] },
+    });
+    let path = world.cluster.dir().join(format!("{}-notifications.yaml", world.ns()));
+    fs::write(&path, configuration.to_string())?;
+    Ok(path)
+}
+
+async fn start(world: &World, binary: &str, configuration: &Path) -> Result<String, BoxError> {
+    let mut process = program(binary, world.ns(), world.cluster.kubeconfig())?;
+    process.args.push(format!("--config={}", configuration.display()));
+    world.cluster.run(&process).await?;
+    Ok(process.name)
+}
+
+async fn apply<K: Resource<DynamicType = ()>>(world: &World, object: &Value) -> Result<(), BoxError> {
+    let name = object["metadata"]["name"].as_str().ok_or("no name")?;
+    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), world.ns(), &ApiResource::erase::<K>(&()));
+    api.patch(name, &PatchParams::apply("user").force(), &Patch::Apply(object)).await?;
+    Ok(())
+}
+
+fn without_main(name: &str) -> Value {
+    let mut broken = disaggregated(name, "1.0.0", 1, 1);
+    broken["spec"]["components"][2]["podTemplate"]["spec"]["containers"][0]["name"] = json!("engine");
+    broken
+}
+
+#[tokio::test]
+async fn each_change_of_a_graph_arrives_once_over_restarts_of_both_sides() -> Result<(), BoxError> {
+    let world = world("notifications").await?;
+    let receiver = Receiver::listen("127.0.0.1:0".parse()?, Received::default()).await?;
+    let configuration = configuration(&world, receiver.address)?;
+    let graphs = start(&world, GRAPH_CONTROLLER, &configuration).await?;
+    start(&world, COMPONENT_CONTROLLER, &configuration).await?;
+    world.apply(&without_main("chat")).await?;
+    assert_eq!(receiver.until("DynamoGraphDeployment", 1).await?, ["dynamo.operator.failing InvalidSpec"]);
+    let graph = world.api::<DynamoGraphDeployment>().get("chat").await?;
+    let event = receiver.received.lock().unwrap()[0].clone();
+    assert_eq!((&event["specversion"], &event["data"]["uid"]), (&json!("1.0"), &json!(graph.metadata.uid)));
+    assert_eq!(event["subject"], json!(format!("DynamoGraphDeployment/{}/chat", world.ns())));
+    let message = event["data"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("spec.components[Decode].podTemplate.spec.containers"), "{message}");
+    world.condition("chat", "Notified", "True", "InvalidSpec").await?;
+
+    // A restart repeats nothing: another graph, which is reconciled after it, is the sign that it was reconciled.
+    world.cluster.stop_program(&graphs, Signal::Kill).await?;
+    start(&world, GRAPH_CONTROLLER, &configuration).await?;
+    world.apply(&without_main("other")).await?;
+    world.condition("other", "Notified", "True", "InvalidSpec").await?;
+    assert_eq!(receiver.of("DynamoGraphDeployment").len(), 2);
+
+    // It is mended while the receiver is away, and the controller is killed before it is back.
+    let (address, received) = (receiver.address, Arc::clone(&receiver.received));
+    receiver.server.abort();
+    let _ = receiver.server.await;
+    world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
+    world.ready("chat").await?;
+    world.cluster.stop_program(&graphs, Signal::Kill).await?;
+    let receiver = Receiver::listen(address, received).await?;
+    start(&world, GRAPH_CONTROLLER, &configuration).await?;
+    assert_eq!(receiver.until("DynamoGraphDeployment", 3).await?[2], "dynamo.operator.resolved InvalidSpec");
+    world.condition("chat", "Notified", "False", "Resolved").await?;
+    assert!(receiver.of("DynamoComponentDeployment").is_empty(), "the graph has the problem of its components");
+    let received = receiver.received.lock().unwrap();
+    let ids: BTreeSet<_> = received.iter().map(|event| event["id"].to_string()).collect();
+    assert_eq!(ids.len(), received.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn models_requests_and_components_of_no_graph_are_notified_of() -> Result<(), BoxError> {
+    let world = world("notified-kinds").await?;
+    let receiver = Receiver::listen("127.0.0.1:0".parse()?, Received::default()).await?;
+    let configuration = configuration(&world, receiver.address)?;
+    for binary in [GRAPH_CONTROLLER, COMPONENT_CONTROLLER, MODEL_CONTROLLER] {
+        start(&world, binary, &configuration).await?;
+    }
+    let model = json!({ "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel", "metadata": { "name": "m" },
+        "spec": { "modelName": " ", "baseModelName": "b", "modelType": "lora", "source": { "uri": "s3://1" } } });
+    apply::<DynamoModel>(&world, &model).await?;
+    let foreign = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "dgdr-output-r" } });
+    apply::<ConfigMap>(&world, &foreign).await?;
+    let request = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest",
+        "metadata": { "name": "r" }, "spec": { "model": "m", "image": "registry.example/profiler:1" } });
+    apply::<DynamoGraphDeploymentRequest>(&world, &request).await?;
+    let mut component = disaggregated("c", "1.0.0", 1, 1)["spec"]["components"][2].clone();
+    component["podTemplate"]["spec"]["containers"][0]["name"] = json!("engine");
+    let component = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",
+        "metadata": { "name": "c" }, "spec": component });
+    apply::<DynamoComponentDeployment>(&world, &component).await?;
+    for kind in ["DynamoModel", "DynamoGraphDeploymentRequest", "DynamoComponentDeployment"] {
+        let events = receiver.until(kind, 1).await?;
+        assert!(events[0].starts_with("dynamo.operator.failing "), "{kind}: {events:?}");
+    }
+    Ok(())
+}
