@@ -46,7 +46,7 @@ impl WebhookServer {
         cluster.apply(&webhook::objects(self.binaries.controller(webhook::NAME)?, self.address)?).await?;
         start_crds(cluster, &self.binaries).await?;
         for controller in CONTROLLERS.into_iter().filter(|each| each.name == webhook::NAME) {
-            start_controller(cluster, controller, &self.binaries, &configuration).await?;
+            start_controller(cluster, controller, &self.binaries, &configuration, None).await?;
         }
         webhook::until_answering(cluster).await
     }

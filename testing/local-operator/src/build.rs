@@ -68,12 +68,10 @@ impl Binaries {
         messages: Messages,
         webhook: SocketAddr,
     ) -> Result<Self, BuildError> {
-        let mut found = build(&["--package", "api-types", "--features", "cli", "--bin", CRDS], messages)?;
-        if !controllers.is_empty() {
-            let mut args = vec!["--bins", "--profile", profile];
-            args.extend(controllers.iter().flat_map(|controller| ["--package", controller.name]));
-            found.extend(build(&args, messages)?);
-        }
+        // One call with the features of a whole test run, so that nothing is compiled once more after one.
+        let mut args = vec!["--bins", "--profile", profile, "--package", "api-types", "--features", "api-types/cli"];
+        args.extend(controllers.iter().flat_map(|controller| ["--package", controller.name]));
+        let mut found = build(&args, messages)?;
         let mut binaries = BTreeMap::new();
         for name in controllers.iter().map(|controller| controller.name).chain([CRDS]) {
             let path = found.remove(name).ok_or(BuildError::Missing(name))?;

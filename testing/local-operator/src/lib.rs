@@ -55,6 +55,11 @@ pub const CONTROLLERS: [Controller; 4] = [
 /// The process that is there in installs restricted to one namespace.
 const SCOPE_KEEPER: Controller = Controller { name: "lease-scope", args: &[] };
 
+/// What stands in for the API store and the image registry of the legacy API.
+const STORE: Controller = Controller { name: "legacy-store", args: &[] };
+/// The manifests of the archives that it has.
+const ARCHIVES: &str = "deploy/examples/2025/archives";
+
 /// Which operator runs, and how it is built.
 #[derive(Debug, Clone, clap::Args)]
 pub struct OperatorArgs {
@@ -74,6 +79,9 @@ pub struct OperatorArgs {
     /// Whether checkpoints are switched on.
     #[arg(skip)]
     checkpoints: bool,
+    /// Whether archives of the legacy API have a store.
+    #[arg(skip)]
+    legacy_store: bool,
 }
 
 impl OperatorArgs {
@@ -87,15 +95,25 @@ impl OperatorArgs {
         Self { checkpoints, ..self }
     }
 
+    /// The same with a store for archives of the legacy API.
+    pub fn with_legacy_store(self) -> Self {
+        Self { legacy_store: true, ..self }
+    }
+
     /// The command of another operator.
     pub fn other(&self) -> Option<&str> {
         self.operator.as_deref()
     }
 
+    /// The programs of this repository beside `crds`.
+    fn programs(&self) -> Vec<Controller> {
+        let ours = CONTROLLERS.into_iter().chain(Some(STORE).filter(|_| self.legacy_store));
+        ours.filter(|_| self.operator.is_none()).collect()
+    }
+
     /// Builds what is needed. Cargo's messages go to standard error.
     pub fn build(&self) -> Result<Binaries> {
-        let controllers: &[Controller] = if self.operator.is_some() { &[] } else { &CONTROLLERS };
-        Ok(Binaries::build(controllers, self.profile(), build::Messages::Show, webhook::free_address()?)?)
+        Ok(Binaries::build(&self.programs(), self.profile(), build::Messages::Show, webhook::free_address()?)?)
     }
 
     /// Builds what is needed, and the process of restricted installs.
@@ -126,7 +144,7 @@ impl OperatorArgs {
 
     /// Builds again, without a word unless it fails.
     pub fn build_again(&self, before: &Binaries) -> Result<Binaries, BuildError> {
-        Binaries::build(&CONTROLLERS, self.profile(), build::Messages::Keep, before.webhook)
+        Binaries::build(&self.programs(), self.profile(), build::Messages::Keep, before.webhook)
     }
 
     /// Starts the operator and returns when it is ready.
@@ -139,9 +157,12 @@ impl OperatorArgs {
         }
         cluster.apply(&webhook::objects(binaries.controller(webhook::NAME)?, binaries.webhook)?).await?;
         let crds = start_crds(cluster, binaries).await?;
-        let start = |controller: &Controller| start_controller(cluster, *controller, binaries, &configuration);
+        let store = if self.legacy_store { Some(start_store(cluster, binaries).await?) } else { None };
+        let start =
+            |controller: &Controller| start_controller(cluster, *controller, binaries, &configuration, store.as_ref());
         let mut running = try_join_all(CONTROLLERS.iter().map(start)).await?;
         running.push(crds);
+        running.extend(store);
         webhook::until_answering(cluster).await?;
         Ok(running)
     }
@@ -195,16 +216,34 @@ async fn start_controller(
     controller: Controller,
     binaries: &Binaries,
     configuration: &Path,
+    store: Option<&Running>,
 ) -> Result<Running> {
     let health = free_address()?;
     let mut args = vec![format!("--health-address={health}")];
     if controller.name == webhook::NAME {
         args.extend(webhook::args());
     }
-    let (program, user) = program(cluster, controller, binaries, configuration, args).await?;
+    let (mut program, user) = program(cluster, controller, binaries, configuration, args).await?;
+    if let Some(address) = store.filter(|_| controller.name == "component-controller").and_then(|store| store.health) {
+        let store = [("API_STORE_ENDPOINT", format!("http://{address}"))];
+        let registry =
+            ["DOCKER_REGISTRY_SERVER", "DOCKER_REGISTRY_INSECURE_HOSTS"].map(|name| (name, address.to_string()));
+        let insecure = [("DOCKER_REGISTRY_SECURE", "false".to_owned())];
+        let all = store.into_iter().chain(registry).chain(insecure);
+        program.env.extend(all.map(|(name, value)| (name.to_owned(), value)));
+    }
     let took = start(cluster, &program, Some(health)).await?;
     let executable = Some(program.executable.clone());
     Ok(Running { program, health: Some(health), user, executable, start: took })
+}
+
+async fn start_store(cluster: &Cluster, binaries: &Binaries) -> Result<Running> {
+    let (address, executable) = (free_address()?, binaries.controller(STORE.name)?.to_owned());
+    let archives = repository::root().join(ARCHIVES).display().to_string();
+    let args = vec![address.to_string(), archives];
+    let program = Program { name: STORE.name.to_owned(), executable: executable.clone(), args, env: vec![] };
+    let took = start(cluster, &program, Some(address)).await?;
+    Ok(Running { program, health: Some(address), user: String::new(), executable: Some(executable), start: took })
 }
 
 /// Starts the program without which the API server does not trust the webhook server for conversion.

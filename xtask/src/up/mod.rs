@@ -59,6 +59,7 @@ pub(crate) struct Args {
 /// # Errors
 /// It does not come up, or the graph cannot be applied.
 pub(crate) async fn run(args: Args) -> Result<ExitCode> {
+    let args = Args { operator: args.operator.with_legacy_store(), ..args };
     let file = match (&args.file, args.detach) {
         (Some(file), _) => Some(file.clone()),
         (None, false) => Some(repository::root().join("deploy/examples/vllm-agg.yaml")),

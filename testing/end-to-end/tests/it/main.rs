@@ -9,6 +9,7 @@ mod handovers;
 mod held;
 mod hostile;
 mod kill_points;
+mod legacy_examples;
 mod memory;
 mod namespace_admin;
 mod nodes;
