@@ -68,10 +68,12 @@ fn start() -> (Child, PathBuf) {
         "users": [{ "name": "u", "user": {} }],
     });
     std::fs::write(&file, config.to_string()).unwrap();
-    // Without an API server nobody may read metrics that are secured.
+    // Without an API server nobody may read metrics that are secured. The file of the receiver is there for controllers
+    // only.
     let config = serde_json::json!({
         "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
         "server": { "metrics": { "secure": false } },
+        "notifications": { "receivers": [{ "name": "a", "url": "http://a", "caFile": "/nowhere/ca.crt" }] },
     });
     std::fs::write(format!("{}.config", file.display()), config.to_string()).unwrap();
     let child = Command::new(std::env::current_exe().unwrap())

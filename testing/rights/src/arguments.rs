@@ -167,6 +167,12 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         why: "graphs whose image is built, which a run does not have",
     },
     Argument {
+        programs: &["graph-controller", "component-controller"],
+        rights: &["create,patch,delete autoscaling/horizontalpodautoscalers"],
+        reach: Reach::Run,
+        why: "graphs and components of v1alpha1 with autoscaling, which a run does not have",
+    },
+    Argument {
         programs: &["graph-controller", "component-controller", "model-controller"],
         rights: &["create,patch events.k8s.io/events"],
         reach: Reach::Run,

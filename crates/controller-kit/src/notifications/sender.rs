@@ -80,3 +80,25 @@ fn read(path: &Path) -> Result<String, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     Ok(text.trim().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_receiver_that_cannot_be_used_is_named_with_its_key() {
+        for (receiver, expected) in [
+            (json!({ "url": "http://a" }), "notifications.receivers[3].name: is required"),
+            (json!({ "name": "a" }), "notifications.receivers[3]: set one of url and urlFile"),
+            (json!({ "name": "a", "url": "http://a", "urlFile": "/f" }), "set one of url and urlFile"),
+            (json!({ "name": "a", "url": "http://a b" }), "notifications.receivers[3].url: "),
+            (json!({ "name": "a", "url": "http://a", "caFile": "/nowhere" }), "notifications.receivers[3].caFile: "),
+        ] {
+            let receiver = serde_json::from_value(receiver).unwrap();
+            let Err(error) = Sender::new(3, &receiver) else { panic!("{receiver:?} is accepted") };
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+}

@@ -97,9 +97,27 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
+    run_process(Process { grace, notifies: false }, name, args, start)
+}
+
+/// How a process runs.
+#[derive(Clone, Copy)]
+struct Process {
+    /// Time to end.
+    grace: Duration,
+    /// Whether it reconciles objects that receivers are notified of.
+    notifies: bool,
+}
+
+fn run_process<F, Fut, E>(process: Process, name: &'static str, args: &CommonArgs, start: F) -> ExitCode
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
     let outcome =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map(|runtime| {
-            let outcome = runtime.block_on(serve(grace, name, args, start));
+            let outcome = runtime.block_on(serve(process, name, args, start));
             // Whatever still runs has been given its time.
             runtime.shutdown_background();
             outcome
@@ -122,7 +140,7 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    run(name, args, |context| leader::lead(context, start))
+    run_process(Process { grace: GRACE, notifies: true }, name, args, |context| leader::lead(context, start))
 }
 
 /// Runs a program of the operator that is no controller and ends by itself: 0 if `work` is done, 1 if it failed, 2 if
@@ -160,7 +178,7 @@ fn eprintln_error(name: &str, error: &StartError) {
 }
 
 async fn serve<F, Fut, E>(
-    grace: Duration,
+    process: Process,
     name: &'static str,
     args: &CommonArgs,
     start: F,
@@ -189,7 +207,10 @@ where
     server::start(args.health_address, args.metrics_address, &readiness, &metrics, protection).await?;
     fence.follow(client.clone(), &scope);
     info!(name, version = env!("CARGO_PKG_VERSION"), ?scope, "starting");
-    let notifier = Notifier::new(name, &settings.notifications, &metrics)?;
+    let notifier = match process.notifies {
+        true => Notifier::new(name, &settings.notifications, &metrics)?,
+        false => None,
+    };
     let context = Context {
         name,
         client,
@@ -202,7 +223,7 @@ where
         shutdown: shutdown.clone(),
         concurrency: args.concurrency.get(),
     };
-    Ok(until_done(start(context), &shutdown, grace).await)
+    Ok(until_done(start(context), &shutdown, process.grace).await)
 }
 
 /// How metrics are protected, unless the configuration says that they are not.
