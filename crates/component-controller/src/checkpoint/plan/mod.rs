@@ -194,10 +194,11 @@ fn capture(observed: &Observed, job: &Job) -> Plan {
         return fail(observed, reason::JOB_FAILED, message);
     }
     let Some(capture) = capture else {
-        // Pods that have ended are not observed.
+        // Pods that have ended are not observed. The phase stays, as with the upstream operator.
         if observed.pod.is_none() && JobEnd::Complete.of(job).is_some() {
-            let message = "checkpoint job ended before its processes were captured".to_owned();
-            return fail(observed, reason::JOB_FAILED, message);
+            let waits =
+                "checkpoint job ended before its processes were captured; delete the DynamoCheckpoint".to_owned();
+            return at(CapturePhase::Capturing { waits, stalled: Some(reason::FAILED) });
         }
         return request_capture(observed, at);
     };
