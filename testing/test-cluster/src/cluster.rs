@@ -46,6 +46,14 @@ impl Deref for Cluster {
 }
 
 impl Cluster {
+    /// Builds what [`Cluster::start`] would have to build. Blocks for minutes on a machine where nothing is built yet.
+    ///
+    /// # Errors
+    /// A program cannot be built.
+    pub fn build(options: &Options) -> Result<(), AssetsError> {
+        Programs::find(options).map(drop)
+    }
+
     /// Starts a control plane and returns when it is usable: the API server is ready, the CRDs are served, Pods are
     /// accepted in the namespace `default`, and the fake nodes are Ready. The first start on a machine builds the
     /// programs.

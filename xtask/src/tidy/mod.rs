@@ -51,8 +51,10 @@ pub fn check_repository() -> anyhow::Result<()> {
         let libraries = ["--package", name, "--edges", "normal"];
         violations.extend(dependencies::check_pure(name, &dependency_tree(root, &libraries)?));
     }
-    let everything = ["--workspace", "--all-features", "--format", "{p} [{f}]"];
-    violations.extend(dependencies::check_features(&dependency_tree(root, &everything)?));
+    let everything = dependency_tree(root, &["--workspace", "--all-features", "--format", "{p} [{f}]"])?;
+    violations.extend(dependencies::check_features(&everything));
+    let commands = ["--package", "xtask", "--edges", "normal,build", "--format", "{p} [{f}]"];
+    violations.extend(dependencies::check_commands(&dependency_tree(root, &commands)?, &everything));
     violations.sort();
     for violation in &violations {
         println!("{violation}");

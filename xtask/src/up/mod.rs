@@ -10,9 +10,9 @@ mod screen;
 mod view;
 mod watch;
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io::IsTerminal, path::PathBuf, process::ExitCode, thread, time::Duration};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 pub(crate) use detached::{DownArgs, down};
 use follow::{Follow, Outcome};
 use input::Input;
@@ -87,8 +87,9 @@ struct Stack {
 }
 
 async fn work(args: &Args, input: Option<Input>) -> Result<ExitCode> {
-    let binaries = args.operator.build()?;
-    let options = Options { crds: binaries.crds()?, ..Options::with_nodes(args.nodes) };
+    let options = Options::with_nodes(args.nodes);
+    let binaries = build(&args.operator, &options)?;
+    let options = Options { crds: binaries.crds()?, ..options };
     eprintln!("starting the control plane with {} nodes", args.nodes);
     let cluster = Cluster::start(options).await?;
     let operators = args.operator.start(&cluster, &binaries).await?;
@@ -118,6 +119,16 @@ async fn work(args: &Args, input: Option<Input>) -> Result<ExitCode> {
     Ok(match outcome {
         Outcome::Ready => ExitCode::SUCCESS,
         Outcome::TimedOut => ExitCode::FAILURE,
+    })
+}
+
+/// Builds the controllers, and beside them the control plane.
+fn build(operator: &OperatorArgs, options: &Options) -> Result<Binaries> {
+    thread::scope(|scope| {
+        let control_plane = scope.spawn(|| Cluster::build(options));
+        let binaries = operator.build()?;
+        control_plane.join().map_err(|_| anyhow!("the build of the control plane panicked"))??;
+        Ok(binaries)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fs::{self, File, TryLockError},
-    io::{BufRead, BufReader, IsTerminal, Write},
+    io::{BufRead, BufReader, IsTerminal},
     path::{Path, PathBuf},
     process::Stdio,
     sync::mpsc::{self, RecvTimeoutError},
@@ -84,6 +84,8 @@ const STAGES: [&str; 5] = [
 ];
 
 const ERROR_LINES: usize = 30;
+/// The pause between two lines about the progress.
+const BEAT: Duration = Duration::from_secs(15);
 
 impl Module {
     /// All that decides what is built.
@@ -143,6 +145,9 @@ pub(super) fn lock(path: &Path) -> Result<File, AssetsError> {
 }
 
 fn compile(go: &Toolchain, module: &Path, staging: &Path, set: ToolSet) -> Result<(), AssetsError> {
+    let begin = Instant::now();
+    eprintln!("building the test cluster ({}) from Go modules, once on this machine", set.name());
+    let progress = Progress { set, packages: packages(go, module, set)? };
     let mut command = go.command(module);
     command.args(["build", "-v"]).args(BUILD_FLAGS).env(BUILD_ENV.0, BUILD_ENV.1).arg("-o").arg(staging);
     command.args(set.tools().iter().map(|tool| tool.package()));
@@ -152,7 +157,6 @@ fn compile(go: &Toolchain, module: &Path, staging: &Path, set: ToolSet) -> Resul
         .stderr(Stdio::piped())
         .spawn()
         .map_err(AssetsError::io("run", "go"))?;
-    let begin = Instant::now();
     let (sender, lines) = mpsc::channel();
     let stderr = child.stderr.take();
     let reader = thread::spawn(move || {
@@ -162,7 +166,7 @@ fn compile(go: &Toolchain, module: &Path, staging: &Path, set: ToolSet) -> Resul
             let _ = sender.send(line);
         });
     });
-    let tail = follow(set, &lines, begin);
+    let tail = progress.follow(&lines);
     let _ = reader.join();
     let status = child.wait().map_err(AssetsError::io("wait for", "go"))?;
     if !status.success() {
@@ -172,39 +176,61 @@ fn compile(go: &Toolchain, module: &Path, staging: &Path, set: ToolSet) -> Resul
     Ok(())
 }
 
-/// Shows how far the build, which began at `begin`, is until it ends; gives the end of its output. `go build -v` prints
-/// one line per package.
-fn follow(set: ToolSet, lines: &mpsc::Receiver<String>, begin: Instant) -> String {
-    let terminal = std::io::stderr().is_terminal();
-    let beat = if terminal { Duration::from_secs(1) } else { Duration::from_secs(30) };
-    let mut next = begin;
-    let mut packages = 0;
-    let mut tail = VecDeque::new();
-    loop {
-        if Instant::now() >= next {
-            let seconds = begin.elapsed().as_secs();
-            let (start, end) = if terminal { ("\r", "") } else { ("", "\n") };
-            eprint!("{start}building the test cluster ({}), which takes minutes once: ", set.name());
-            eprint!("{packages} packages, {seconds} s{end}");
-            let _ = std::io::stderr().flush();
-            next = Instant::now() + beat;
-        }
-        match lines.recv_timeout(next.saturating_duration_since(Instant::now())) {
-            Ok(line) => {
-                packages += usize::from(!line.contains(' '));
-                tail.push_back(line);
-                if tail.len() > ERROR_LINES {
-                    tail.pop_front();
-                }
+/// The number of packages that a set is built from. Downloads the modules.
+fn packages(go: &Toolchain, module: &Path, set: ToolSet) -> Result<usize, AssetsError> {
+    let mut command = go.command(module);
+    command.args(["list", "-deps"]).args(set.tools().iter().map(|tool| tool.package()));
+    let output = command.output().map_err(AssetsError::io("run", "go"))?;
+    let text = String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr });
+    if !output.status.success() {
+        return Err(AssetsError::Go { command: "list".to_owned(), output: text.into_owned() });
+    }
+    Ok(text.lines().count())
+}
+
+/// Shows how far a build is.
+struct Progress {
+    set: ToolSet,
+    /// The packages of the set.
+    packages: usize,
+}
+
+impl Progress {
+    /// Shows it until the build ends; gives the end of its output. `go build -v` prints one line per package.
+    fn follow(&self, lines: &mpsc::Receiver<String>) -> String {
+        let start = Instant::now();
+        let mut next = start + BEAT;
+        let mut built = 0;
+        let mut tail = VecDeque::new();
+        loop {
+            if Instant::now() >= next {
+                eprintln!("{}", self.line(built, start.elapsed()));
+                next = Instant::now() + BEAT;
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
+            match lines.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    built += usize::from(!line.contains(' '));
+                    tail.push_back(line);
+                    if tail.len() > ERROR_LINES {
+                        tail.pop_front();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
         }
+        Vec::from(tail).join("\n")
     }
-    if terminal {
-        eprintln!();
+
+    /// What is shown when so many packages have been built in that time.
+    fn line(&self, built: usize, time: Duration) -> String {
+        let left = self.packages.saturating_sub(built);
+        let seconds = time.as_secs() * left as u64 / built.max(1) as u64;
+        // Cargo may show a bar in this line meanwhile.
+        let clear = if std::io::stderr().is_terminal() { "\r\x1b[2K" } else { "" };
+        let (name, total) = (self.set.name(), self.packages);
+        format!("{clear}building the test cluster ({name}): {built} of {total} packages, about {seconds} s left")
     }
-    Vec::from(tail).join("\n")
 }
 
 /// kwok's stages, from the very module that kwok was built from.

@@ -1,7 +1,9 @@
 //! Two operators for one cluster.
 
-use std::process::Command;
+use std::{fs, path::Path, process::Command};
 
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{Api, Patch, PatchParams};
 use repository::chart::platform;
 use serde_json::{Value, json};
 use test_cluster::{
@@ -13,9 +15,14 @@ use super::RESTRICTED;
 
 /// What the chart says in a cluster: nothing if it installs.
 fn refusal(cluster: &Cluster, values: &[&str]) -> String {
+    let values: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
+    helm(cluster, "install", &platform(), &[&["--dry-run=server"], &values[..]].concat())
+}
+
+/// Installs or upgrades the release `rel`; returns what helm says to it: nothing if it is done.
+fn helm(cluster: &Cluster, verb: &str, chart: &Path, args: &[&str]) -> String {
     let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
-    helm.args(["install", "rel"]).arg(platform()).args(["--namespace=dyn", "--dry-run=server", "--kubeconfig"]);
-    helm.arg(cluster.kubeconfig()).args(values.iter().flat_map(|value| ["--set", value]));
+    helm.args([verb, "rel"]).arg(chart).args(["--namespace=dyn", "--kubeconfig"]).arg(cluster.kubeconfig()).args(args);
     let output = helm.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.success(), said.is_empty(), "{said}");
@@ -68,4 +75,45 @@ async fn an_operator_for_the_whole_cluster_is_found() {
     cluster.apply(&roles_of("other", &[])).await.unwrap();
     let said = refusal(&cluster, &[]);
     assert!(said.contains("release \"other\" has installed the operator"), "{said}");
+}
+
+/// A chart with the ClusterRole and the Deployment of the Go operator.
+fn go_chart(dir: &Path) {
+    let labels = json!({ "control-plane": "controller-manager", "app.kubernetes.io/instance": "rel" });
+    let role = role("rel-dynamo-operator-manager-role", &json!({ "app.kubernetes.io/instance": "rel" }), &json!({}));
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "manager", "labels": labels },
+        "spec": {
+            "selector": { "matchLabels": labels },
+            "template": {
+                "metadata": { "labels": labels },
+                "spec": { "containers": [{ "name": "manager", "image": "manager" }] },
+            },
+        },
+    });
+    fs::create_dir_all(dir.join("templates")).unwrap();
+    fs::write(dir.join("Chart.yaml"), "apiVersion: v2\nname: dynamo-platform\nversion: 1.5.0\n").unwrap();
+    for (name, object) in [("role", role), ("deployment", deployment)] {
+        fs::write(dir.join(format!("templates/{name}.yaml")), object.to_string()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_go_operator_is_replaced_in_its_release_when_it_is_stopped() {
+    let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+    let chart = cluster.dir().join("go-operator");
+    go_chart(&chart);
+    assert_eq!(helm(&cluster, "install", &chart, &["--create-namespace"]), "");
+    let upgrade = || helm(&cluster, "upgrade", &platform(), &["--dry-run=server"]);
+    let said = upgrade();
+    assert!(said.contains("release \"rel\" runs the Go operator; stop it first"), "{said}");
+    let scale = said.split("kubectl ").nth(1).unwrap();
+    assert!(
+        scale.starts_with("scale deployment --namespace dyn --selector control-plane=controller-manager"),
+        "{said}"
+    );
+    let deployments: Api<Deployment> = Api::namespaced(cluster.client().unwrap(), "dyn");
+    let stopped = Patch::Merge(json!({ "spec": { "replicas": 0 } }));
+    deployments.patch("manager", &PatchParams::default(), &stopped).await.unwrap();
+    assert_eq!(upgrade(), "");
 }

@@ -61,6 +61,24 @@ pub fn check_features(tree: &str) -> Vec<Violation> {
         .collect()
 }
 
+/// Checks that third-party crates have the same features in the commands as in everything, or cargo compiles them, and
+/// all that use them, twice; the trees have lines as in [`check_features`].
+pub fn check_commands(commands: &str, everything: &str) -> Vec<Violation> {
+    let packages = |tree: &str| -> BTreeSet<String> {
+        let lines = tree.lines().map(|line| line.trim_end_matches(" (*)"));
+        // Of the workspace are those with a path.
+        lines.filter(|line| !line.contains("(/")).map(str::to_owned).collect()
+    };
+    let everything = packages(everything);
+    let found = packages(commands).into_iter().filter(|package| !package.is_empty() && !everything.contains(package));
+    found
+        .map(|package| {
+            let text = format!("the commands have {package}, and nothing else has these features; add what is missing");
+            Violation::new("xtask/Cargo.toml", 1, text)
+        })
+        .collect()
+}
+
 /// Checks the lock file: banned crates, second versions, sources other than crates.io.
 pub fn check_lock(lock: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -129,6 +147,16 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert!(found[0].text.starts_with("rendering depends on tokio"), "{}", found[0]);
         assert!(check_pure("rendering", "rendering v0.1.0\nserde v1.0.0\n").is_empty());
+    }
+
+    #[test]
+    fn a_crate_that_is_compiled_twice_is_found() {
+        let everything = "xtask v0.1.0 (/x) []\nsyn v2.0.0 [full,visit]\nbytes v1.0.0 [default,serde]\n";
+        let commands = "xtask v0.1.0 (/x) [a]\nsyn v2.0.0 [full,visit] (*)\n\n";
+        assert!(check_commands(commands, everything).is_empty());
+        let found = check_commands(&commands.replace(",visit", ""), everything);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].text.starts_with("the commands have syn v2.0.0 [full],"), "{}", found[0]);
     }
 
     #[test]

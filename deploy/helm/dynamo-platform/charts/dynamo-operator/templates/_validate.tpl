@@ -33,7 +33,26 @@
 {{- end }}
 {{- /* The role of the Go operator, where it serves the whole cluster. */}}
 {{- if and (hasSuffix "-manager-role" .metadata.name) (or (contains "dynamo-operator" .metadata.name) (eq (index $labels "app.kubernetes.io/name" | default "") "dynamo-operator")) }}
-{{- fail (printf "release %q has installed the Go operator for the whole cluster (ClusterRole %s), and both would act on the same objects; stop and uninstall it first, nothing of users goes with it (docs/upgrade.md), or set dynamo-operator.namespaceRestriction.enabled=true to serve one namespace beside it; if it is stopped, dynamo-operator.allowSecondOperator=true goes on" (index $labels "app.kubernetes.io/instance" | default "") .metadata.name) }}
+{{- $release := index $labels "app.kubernetes.io/instance" | default "" }}
+{{- /* An upgrade replaces the Go operator in its own release; before it, no process of it may run. */}}
+{{- $replaced := and $.Release.IsUpgrade (eq (index (.metadata.annotations | default dict) "meta.helm.sh/release-name" | default "") $.Release.Name) (eq $namespace $.Release.Namespace) }}
+{{- $running := false }}
+{{- if $replaced }}
+{{- range (lookup "apps/v1" "Deployment" $.Release.Namespace "").items }}
+{{- $selector := .spec.selector.matchLabels | default dict }}
+{{- if and (eq (index $selector "control-plane" | default "") "controller-manager") (eq (index $selector "app.kubernetes.io/instance" | default "") $.Release.Name) }}
+{{- if or (.spec.replicas | int) ((.status | default dict).replicas | int) }}
+{{- $running = true }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if $running }}
+{{- fail (printf "release %q runs the Go operator; stop it first (docs/upgrade.md): kubectl scale deployment --namespace %s --selector control-plane=controller-manager,app.kubernetes.io/instance=%s --replicas=0" $.Release.Name $.Release.Namespace $.Release.Name) }}
+{{- else if not $replaced }}
+{{- fail (printf "release %q has installed the Go operator for the whole cluster (ClusterRole %s), and both would act on the same objects; stop and uninstall it first, nothing of users goes with it (docs/upgrade.md), or set dynamo-operator.namespaceRestriction.enabled=true to serve one namespace beside it; if it is stopped, dynamo-operator.allowSecondOperator=true goes on" $release .metadata.name) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
