@@ -4,6 +4,7 @@
 mod api;
 mod audit;
 mod budgets;
+mod edits;
 mod figures;
 mod graph;
 mod load;
@@ -81,6 +82,8 @@ async fn main() -> ExitCode {
 enum Part {
     /// What the webhook server takes for its answers, and what conversion adds to reads
     Api(api::Args),
+    /// The time from an edit of a controller to its new behaviour
+    Loop(edits::Args),
 }
 
 /// Measures and prints the figures.
@@ -88,8 +91,10 @@ enum Part {
 /// # Errors
 /// The operator does not start, or a graph does not become Ready.
 async fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(Part::Api(args)) = &args.part {
-        return api::run(args).await;
+    match &args.part {
+        Some(Part::Api(args)) => return api::run(args).await,
+        Some(Part::Loop(args)) => return edits::run(args).await,
+        None => {}
     }
     ensure!(args.pace > 0.0, "--pace must be more than 0");
     let binaries = args.operator.build_all()?;

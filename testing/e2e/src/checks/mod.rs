@@ -1,6 +1,7 @@
 //! What is checked, in this order: each check finds what those before it left.
 
 mod cluster_wide;
+mod go_operator;
 mod releases;
 mod rights;
 mod scopes;
@@ -46,6 +47,7 @@ pub(super) async fn run(world: &World, only: &[String]) -> Result<()> {
         scopes::restricted,
         releases::charts_alone,
         rights::rights,
+        go_operator::go_operator,
     );
     Ok(())
 }
