@@ -158,7 +158,7 @@ impl Up {
         let output = BufReader::new(up.0.stdout.take().context("no output of up")?);
         let path = tokio::task::spawn_blocking(|| {
             let mut lines = output.lines().map_while(Result::ok);
-            let path = lines.find_map(|line| Some(line.strip_prefix(KUBECONFIG)?.to_owned()));
+            let path = lines.find_map(|line| Some(line.split_once(KUBECONFIG)?.1.to_owned()));
             // The pipe has to be read as long as there is output.
             std::thread::spawn(|| lines.for_each(drop));
             path
