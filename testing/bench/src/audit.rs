@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// A request, at one of its stages.
@@ -19,6 +20,8 @@ pub(super) struct Event {
     user: User,
     #[serde(default)]
     object_ref: Option<ObjectRef>,
+    #[serde(default)]
+    stage_timestamp: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -26,11 +29,15 @@ struct User {
     username: String,
 }
 
-#[derive(Debug, Clone, Default, Deserialize)]
+/// What a request is about; empty where it has no such part.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ObjectRef {
-    resource: String,
-    api_group: String,
+pub(super) struct ObjectRef {
+    pub(super) namespace: String,
+    pub(super) api_group: String,
+    pub(super) api_version: String,
+    pub(super) resource: String,
+    pub(super) name: String,
     subresource: String,
 }
 
@@ -115,6 +122,20 @@ impl Requests {
 }
 
 impl Event {
+    /// The object that one of the users wrote.
+    pub(super) fn written(&self, users: &[&str]) -> Option<&ObjectRef> {
+        let write = ["create", "patch", "update"].contains(&self.verb.as_str());
+        let object = self.object_ref.as_ref().filter(|object| object.subresource.is_empty())?;
+        (write && self.counts() && users.contains(&self.user.username.as_str())).then_some(object)
+    }
+
+    /// When it ended, if it is a request of one of the users about something else than a Lease, and no watch.
+    pub(super) fn worked(&self, users: &[&str]) -> Option<Timestamp> {
+        let lease = self.object_ref.as_ref().is_some_and(|object| object.resource == "leases");
+        let works = self.counts() && self.verb != "watch" && !lease;
+        self.stage_timestamp.filter(|_| works && users.contains(&self.user.username.as_str()))
+    }
+
     /// Every request counts once: a watch when it begins, because it may outlast the measurement, all others at their
     /// end.
     fn counts(&self) -> bool {
@@ -125,7 +146,7 @@ impl Event {
 
 impl std::fmt::Display for ObjectRef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { resource, api_group, subresource } = self;
+        let Self { resource, api_group, subresource, .. } = self;
         match (resource.as_str(), api_group.as_str()) {
             ("", _) => f.write_str("(no resource)")?,
             (resource, "") => f.write_str(resource)?,

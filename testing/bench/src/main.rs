@@ -6,10 +6,13 @@ mod audit;
 mod budgets;
 mod edits;
 mod figures;
+mod floor;
 mod graph;
 mod load;
 mod progress;
+mod restart;
 mod table;
+mod template;
 mod usage;
 
 use std::{
@@ -82,8 +85,12 @@ async fn main() -> ExitCode {
 enum Part {
     /// What the webhook server takes for its answers, and what conversion adds to reads
     Api(api::Args),
+    /// Many graphs at once: the operator beside a plain client that creates the same objects
+    Floor(floor::Args),
     /// The time from an edit of a controller to its new behaviour
     Loop(edits::Args),
+    /// A restart of the operator with many graphs: until drift is repaired, and until it is quiet
+    Restart(restart::Args),
 }
 
 /// Measures and prints the figures.
@@ -93,7 +100,9 @@ enum Part {
 async fn run(args: &Args) -> Result<ExitCode> {
     match &args.part {
         Some(Part::Api(args)) => return api::run(args).await,
+        Some(Part::Floor(args)) => return floor::run(args).await,
         Some(Part::Loop(args)) => return edits::run(args).await,
+        Some(Part::Restart(args)) => return restart::run(args).await,
         None => {}
     }
     ensure!(args.pace > 0.0, "--pace must be more than 0");
@@ -110,6 +119,15 @@ async fn run(args: &Args) -> Result<ExitCode> {
         fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Processes of the control plane, and others by name.
+fn processes<'a>(cluster: &Cluster, others: impl Iterator<Item = &'a str>) -> Result<Vec<(String, Process)>> {
+    let found = others.chain(CONTROL_PLANE).map(|name| {
+        let process = cluster.process(name).with_context(|| format!("{name} does not run"))?;
+        Ok((name.to_owned(), process))
+    });
+    found.collect()
 }
 
 struct Bench<'a> {
@@ -132,11 +150,7 @@ impl<'a> Bench<'a> {
         keeper: Option<Running>,
     ) -> Result<Self> {
         let client = cluster.client()?;
-        let mut processes = Vec::new();
-        for name in operators.iter().chain(&keeper).map(Running::name).chain(CONTROL_PLANE) {
-            let process = cluster.process(name).with_context(|| format!("{name} does not run"))?;
-            processes.push((name.to_owned(), process));
-        }
+        let processes = processes(cluster, operators.iter().chain(&keeper).map(Running::name))?;
         let progress = Progress::watch(&client).await?;
         let load = Load::new(client, args.components);
         let audit = AuditLog::new(cluster.audit_log()?);

@@ -62,14 +62,15 @@ pub(super) struct Times {
 
 pub(super) struct Progress {
     namespaces: Namespaces,
-    moved: watch::Sender<()>,
+    /// When something moved last.
+    moved: watch::Sender<Instant>,
     _watches: JoinSet<()>,
 }
 
 impl Progress {
     /// Watches graphs and what operators make for them. Returns when the watches are established.
     pub(super) async fn watch(client: &Client) -> Result<Self> {
-        let (moved, _) = watch::channel(());
+        let (moved, _) = watch::channel(Instant::now());
         let mut this = Self { namespaces: Namespaces::default(), moved, _watches: JoinSet::new() };
         this.watch_graphs(client);
         this.watch_children::<DynamoComponentDeployment>(client);
@@ -124,7 +125,7 @@ impl Progress {
                 let mut namespaces = namespaces.lock().unwrap_or_else(PoisonError::into_inner);
                 note(namespaces.entry(object.namespace().unwrap_or_default()).or_default(), &object);
                 drop(namespaces);
-                moved.send_replace(());
+                moved.send_replace(Instant::now());
             }
         });
     }
@@ -134,6 +135,11 @@ impl Progress {
         let mut moved = self.moved.subscribe();
         while timeout(REST, moved.changed()).await.is_ok() {}
         Ok(())
+    }
+
+    /// When something moved last.
+    pub(super) fn last_moved(&self) -> Instant {
+        *self.moved.borrow()
     }
 
     /// Returns when the graphs in all of the namespaces are Ready. `alive` fails when there is no use in waiting.

@@ -8,6 +8,7 @@ pub mod http;
 mod install;
 pub mod manifests;
 mod webhook;
+mod withdraw;
 
 use std::{
     net::{SocketAddr, TcpListener},
@@ -22,6 +23,7 @@ pub use build::{Binaries, BuildError};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Program, Signal};
+pub use withdraw::{refuse_installed, withdraw};
 
 /// Where the operator is installed.
 pub const NAMESPACE: &str = "dynamo-system";
@@ -205,7 +207,17 @@ impl Running {
 
     /// Stops the process, starts it anew, and returns when it is ready.
     pub async fn restart(&mut self, cluster: &Cluster) -> Result<()> {
-        cluster.stop_program(self.name(), Signal::Terminate).await?;
+        self.stop(cluster).await?;
+        self.start_again(cluster).await
+    }
+
+    /// Stops the process.
+    pub async fn stop(&self, cluster: &Cluster) -> Result<()> {
+        Ok(cluster.stop_program(self.name(), Signal::Terminate).await?)
+    }
+
+    /// Starts the stopped process, and returns when it is ready.
+    pub async fn start_again(&mut self, cluster: &Cluster) -> Result<()> {
         self.start = start(cluster, &self.program, self.health).await?;
         Ok(())
     }

@@ -1,0 +1,171 @@
+//! The objects of one graph, to be created again in other namespaces without an operator.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, Patch, PatchParams, PostParams},
+    core::{ApiResource, DynamicObject},
+};
+use serde_json::{Value, json};
+
+use super::audit::{Event, ObjectRef};
+
+/// What of the metadata is the creator's.
+const METADATA: [&str; 4] = ["name", "labels", "annotations", "ownerReferences"];
+/// What the API server gives to Services.
+const ADDRESSES: [&str; 2] = ["clusterIP", "clusterIPs"];
+
+/// The objects, each after its owner.
+#[derive(Debug, Default)]
+pub(super) struct Template {
+    namespace: String,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    resource: ApiResource,
+    uid: String,
+    /// The object as it is created, as JSON.
+    object: String,
+    /// The status of a custom resource, as JSON.
+    status: Option<String>,
+}
+
+impl Template {
+    /// Reads what the users wrote in a namespace, by the audit log.
+    pub(super) async fn read(client: &Client, events: &[Event], users: &[&str], namespace: &str) -> Result<Self> {
+        let written = events.iter().filter_map(|event| event.written(users));
+        let written: BTreeSet<&ObjectRef> = written.filter(|object| object.namespace == namespace).collect();
+        let mut objects = Vec::new();
+        for written in written.into_iter().filter(|object| !["events", "leases"].contains(&object.resource.as_str())) {
+            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(written));
+            if let Some(object) = api.get_opt(&written.name).await? {
+                objects.push((resource(written), serde_json::to_value(object)?));
+            }
+        }
+        Self::new(namespace, objects)
+    }
+
+    fn new(namespace: &str, objects: Vec<(ApiResource, Value)>) -> Result<Self> {
+        let uids: BTreeSet<String> = objects.iter().map(|(_, object)| uid(&object["metadata"])).collect();
+        let mut rest = objects;
+        let mut this = Self { namespace: namespace.to_owned(), entries: Vec::new() };
+        while !rest.is_empty() {
+            let made: BTreeSet<String> = this.entries.iter().map(|entry| entry.uid.clone()).collect();
+            let waits = |object: &Value| {
+                let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+                owners.map(uid).any(|owner| uids.contains(&owner) && !made.contains(&owner))
+            };
+            let (later, now): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(_, object)| waits(object));
+            anyhow::ensure!(!now.is_empty(), "objects in {namespace} own each other");
+            this.entries.extend(now.into_iter().map(|(resource, object)| Entry::new(resource, object)));
+            rest = later;
+        }
+        Ok(this)
+    }
+
+    /// Requests that [`Self::create`] sends.
+    pub(super) fn requests(&self) -> usize {
+        self.entries.len() + self.entries.iter().filter(|entry| entry.status.is_some()).count()
+    }
+
+    /// Creates the objects in a namespace, then writes the statuses.
+    pub(super) async fn create(&self, client: &Client, namespace: &str) -> Result<()> {
+        let mut uids = BTreeMap::new();
+        for entry in &self.entries {
+            let object: DynamicObject = serde_json::from_str(&self.moved(&entry.object, namespace, &uids))?;
+            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &entry.resource);
+            let created = api.create(&PostParams::default(), &object).await;
+            let created = created.with_context(|| format!("cannot create {} in {namespace}", object.name_any()))?;
+            uids.insert(entry.uid.as_str(), created.uid().unwrap_or_default());
+        }
+        for entry in &self.entries {
+            let Some(status) = &entry.status else { continue };
+            let status: Value = serde_json::from_str(&self.moved(status, namespace, &uids))?;
+            let name = serde_json::from_str::<DynamicObject>(&self.moved(&entry.object, namespace, &uids))?.name_any();
+            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &entry.resource);
+            let patch = Patch::Merge(json!({"status": status}));
+            let patched = api.patch_status(&name, &PatchParams::default(), &patch).await;
+            patched.with_context(|| format!("cannot write the status of {name} in {namespace}"))?;
+        }
+        Ok(())
+    }
+
+    /// A text about one namespace, about another one.
+    fn moved(&self, text: &str, namespace: &str, uids: &BTreeMap<&str, String>) -> String {
+        let text = text.replace(&self.namespace, namespace);
+        uids.iter().fold(text, |text, (old, new)| text.replace(old, new))
+    }
+}
+
+impl Entry {
+    fn new(resource: ApiResource, mut object: Value) -> Self {
+        let uid = uid(&object["metadata"]);
+        let status = object.as_object_mut().and_then(|object| object.remove("status"));
+        let status = status.filter(|_| resource.group == api_types::GROUP).map(|status| status.to_string());
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|key, _| METADATA.contains(&key.as_str()));
+        }
+        if let Some(spec) =
+            object.get_mut("spec").and_then(Value::as_object_mut).filter(|_| resource.plural == "services")
+        {
+            spec.retain(|key, _| !ADDRESSES.contains(&key.as_str()));
+        }
+        Self { resource, uid, object: object.to_string(), status }
+    }
+}
+
+fn uid(of: &Value) -> String {
+    of["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A resource as requests need it; the kind is in the object.
+fn resource(object: &ObjectRef) -> ApiResource {
+    let ObjectRef { api_group: group, api_version: version, resource: plural, .. } = object.clone();
+    let api_version = if group.is_empty() { version.clone() } else { format!("{group}/{version}") };
+    ApiResource { group, version, api_version, kind: String::new(), plural }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_come_after_their_owners_without_what_the_api_server_gave_them() {
+        let of = |group: &str, plural: &str| ApiResource {
+            group: group.to_owned(),
+            version: "v1".to_owned(),
+            api_version: format!("{group}/v1"),
+            kind: String::new(),
+            plural: plural.to_owned(),
+        };
+        let service = json!({
+            "metadata": {"name": "s", "namespace": "from", "uid": "2", "ownerReferences": [{"uid": "1"}, {"uid": "x"}]},
+            "spec": {"clusterIP": "10.0.0.1", "ports": []},
+            "status": {"loadBalancer": {}},
+        });
+        let graph = json!({"metadata": {"name": "from-g", "uid": "1", "generation": 3}, "status": {"uid": "1"}});
+        let template =
+            Template::new("from", vec![(of("", "services"), service), (of("nvidia.com", "graphs"), graph)]).unwrap();
+        assert_eq!(template.requests(), 3, "a Service has no status of ours");
+        let [graph, service] = template.entries.try_into().unwrap();
+        assert_eq!(graph.object, r#"{"metadata":{"name":"from-g"}}"#);
+        assert_eq!(graph.status.as_deref(), Some(r#"{"uid":"1"}"#));
+        let expected = r#"{"metadata":{"name":"s","ownerReferences":[{"uid":"1"},{"uid":"x"}]},"spec":{"ports":[]}}"#;
+        assert_eq!(service.object, expected);
+        let uids = BTreeMap::from([("1", "9".to_owned())]);
+        let moved = Template { namespace: "from".to_owned(), entries: vec![] }.moved(&graph.object, "to", &uids);
+        assert_eq!(moved, r#"{"metadata":{"name":"to-g"}}"#);
+    }
+
+    #[test]
+    fn objects_that_own_each_other_are_an_error() {
+        let owned = |uid: &str, owner: &str| json!({"metadata": {"uid": uid, "ownerReferences": [{"uid": owner}]}});
+        let resource = resource(&ObjectRef::default());
+        let objects = vec![(resource.clone(), owned("1", "2")), (resource, owned("2", "1"))];
+        assert!(Template::new("from", objects).is_err());
+    }
+}
