@@ -18,10 +18,12 @@ use crate::{
 /// The program that is upgraded alone, and the tag of its new image.
 const CHANGED: &str = "model-controller";
 const NEXT: &str = "next";
-/// The namespace of releases of one program each. They are installed in this order. `lease-scope` is none of them: it
-/// is in installs for one namespace only, and becomes ready when their other programs are.
+/// The namespace of releases of one program each, for the whole cluster, in the order in which they are installed.
 const ALONE: &str = "programs";
 const PROGRAMS: [&str; 5] = ["crds", "webhook-server", "graph-controller", "component-controller", "model-controller"];
+/// The same for that namespace only. `lease-scope` becomes ready when the others are.
+const ALONE_RESTRICTED: &str = "programs-of-a-namespace";
+const RESTRICTED_PROGRAMS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "lease-scope"];
 
 /// An upgrade of one program, and its rollback, replace the pods of that program and no other pod.
 pub(super) async fn one_program(world: &World) -> Result<()> {
@@ -46,35 +48,61 @@ pub(super) async fn one_program(world: &World) -> Result<()> {
 }
 
 /// The chart of each program installs by itself, with images that the node pulls from a registry; together they serve a
-/// graph.
+/// graph: first those of an install for the whole cluster, then those of an install for one namespace.
 pub(super) async fn charts_alone(world: &World) -> Result<()> {
     let registry = Server::registry().await?;
     let repository = format!("{}/dynamo", registry.address);
-    for program in PROGRAMS {
+    let lease_scope = RESTRICTED_PROGRAMS.into_iter().filter(|program| !PROGRAMS.contains(program));
+    for program in PROGRAMS.into_iter().chain(lease_scope) {
         push(world, program, &format!("{repository}/{program}:{TAG}"))?;
     }
     world.namespace(ALONE, "restricted").await?;
-    for program in PROGRAMS {
-        install(world, program, &repository).await?;
+    serve(world, &Releases { programs: &PROGRAMS, namespace: ALONE, repository: &repository, values: &[] }, TEAM)
+        .await?;
+    // The pods of its graph are there, too, and those do not keep to the standard.
+    world.namespace(ALONE_RESTRICTED, "privileged").await?;
+    let restricted = Releases {
+        programs: &RESTRICTED_PROGRAMS,
+        namespace: ALONE_RESTRICTED,
+        repository: &repository,
+        values: &["--set", "namespaceRestriction.enabled=true"],
+    };
+    serve(world, &restricted, ALONE_RESTRICTED).await
+}
+
+/// Releases of one program each that are one install.
+struct Releases<'a> {
+    programs: &'a [&'a str],
+    namespace: &'a str,
+    repository: &'a str,
+    /// Arguments of helm beside those of all releases.
+    values: &'a [&'a str],
+}
+
+/// Installs the programs one after the other, runs a graph in a namespace, and uninstalls them.
+async fn serve(world: &World, releases: &Releases<'_>, team: &str) -> Result<()> {
+    for program in releases.programs {
+        install(world, program, releases).await?;
     }
-    world.apply(TEAM, &graph("alone", "1")).await?;
-    world.ready(TEAM, "alone").await?;
-    world.delete(TEAM, "alone").await?;
-    for program in PROGRAMS.into_iter().rev() {
-        world.uninstall(program, ALONE).await?;
+    world.apply(team, &graph("alone", "1")).await?;
+    world.ready(team, "alone").await?;
+    world.delete(team, "alone").await?;
+    for program in releases.programs.iter().rev() {
+        world.uninstall(program, releases.namespace).await?;
     }
     Ok(())
 }
 
 /// Installs the chart of one program as a release of that name.
-async fn install(world: &World, program: &str, repository: &str) -> Result<()> {
+async fn install(world: &World, program: &str, releases: &Releases<'_>) -> Result<()> {
+    let Releases { namespace, repository, values, .. } = releases;
     let path = chart(&format!("dynamo-platform/charts/dynamo-operator/charts/{program}"));
     let (image, tag) = ("controllerManager.manager.image.repository", "controllerManager.manager.image.tag");
     let (image, tag) = (format!("{image}={repository}"), format!("{tag}={TAG}"));
-    let args = ["install", program, &path, "--namespace", ALONE, "--wait", HELM_TIMEOUT];
-    let values = ["--set", "fullnameOverride=dynamo", "--set", &image, "--set", &tag];
-    world.helm(&[&args as &[&str], &values].concat()).await?;
-    let list = world.pods(ALONE).list(&ListParams::default()).await?;
+    let args = ["install", program, &path, "--namespace", namespace, "--wait", HELM_TIMEOUT];
+    let common = ["--set", "fullnameOverride=dynamo", "--set", &image, "--set", &tag];
+    world.helm(&[&args as &[&str], &common, values].concat()).await?;
+    let list = world.pods(namespace).list(&ListParams::default()).await?;
     let of_program: Vec<_> = list.iter().filter(|pod| pod.name_any().contains(program)).collect();
     let pulled = |image: &str| image.starts_with(repository);
     let runs = of_program.iter().flat_map(|pod| containers(pod)).all(|it| it.ready && pulled(&it.image));
