@@ -41,11 +41,17 @@ impl Access {
         let kubeconfig = Kubeconfig::read_from(&path).map_err(unusable)?;
         let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &KubeConfigOptions::default()).await;
         let mut config = config.map_err(unusable)?;
-        if config.cluster_url.host().is_some_and(|host| host == "localhost" || host.starts_with("127.")) {
+        if is_loopback(&config) {
             // A proxy of the environment cannot reach our loopback.
             config.proxy_url = None;
         }
         Ok(Self { path, kubeconfig, config, makes_service_accounts: true })
+    }
+
+    /// Whether the API server listens on the loopback of this machine.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        is_loopback(&self.config)
     }
 
     /// A client with all rights. It works only inside the tokio runtime in which it was made, so each test makes its
@@ -172,7 +178,17 @@ impl Access {
     }
 }
 
-/// Writes the administrator's kubeconfig, with everything it needs inside.
+fn is_loopback(config: &Config) -> bool {
+    config.cluster_url.host().is_some_and(|host| host == "localhost" || host.starts_with("127."))
+}
+
+/// Copies a kubeconfig to another directory; files that it names are still found.
+pub(crate) fn copy_kubeconfig(from: &Path, to: &Path) -> Result<(), Error> {
+    let unusable = |source| Error::Kubeconfig { path: from.to_owned(), source };
+    let content = Kubeconfig::read_from(from).map_err(unusable)?;
+    write_private(to, format!("{:#}\n", json!(content)).as_bytes())
+}
+
 /// Writes the kubeconfig `first` again, for the API server on another port.
 pub(crate) fn write_kubeconfig_of_port(path: &Path, first: &Path, port: u16) -> Result<(), Error> {
     const SERVER: &str = "https://127.0.0.1:";
@@ -182,6 +198,7 @@ pub(crate) fn write_kubeconfig_of_port(path: &Path, first: &Path, port: u16) -> 
     write_private(path, format!("{head}{SERVER}{port}{tail}").as_bytes())
 }
 
+/// Writes the administrator's kubeconfig, with everything it needs inside.
 pub(crate) fn write_admin_kubeconfig(path: &Path, port: u16, admin: Admin) -> Result<(), Error> {
     let data = |pem: String| json!(ByteString(pem.into_bytes()));
     let cluster = json!({

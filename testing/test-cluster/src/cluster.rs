@@ -123,6 +123,19 @@ impl Cluster {
         self.unless_dead(&started, usable).await
     }
 
+    /// Programs beside a cluster that runs already, by its kubeconfig: they end with this, the cluster does not.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be read or copied.
+    pub async fn beside(kubeconfig: &Path) -> Result<Self, Error> {
+        let supervisor = Supervisor::start(home::fresh()).await?;
+        // Kubeconfigs of accounts are written beside it, and nothing is written beside the user's.
+        let copy = supervisor.dir().join(components::KUBECONFIG);
+        access::copy_kubeconfig(kubeconfig, &copy)?;
+        let access = Access::from_kubeconfig(copy).await?;
+        Ok(Self { supervisor, access })
+    }
+
     /// The cluster that was [detached](Cluster::detach) in `dir`.
     ///
     /// # Errors

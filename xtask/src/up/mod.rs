@@ -10,14 +10,20 @@ mod screen;
 mod view;
 mod watch;
 
-use std::{io::IsTerminal, path::PathBuf, process::ExitCode, thread, time::Duration};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 pub(crate) use detached::{DownArgs, down};
 use follow::{Follow, Outcome};
 use input::Input;
 use local_operator::{Binaries, OperatorArgs, Running};
-use test_cluster::{Cluster, Options};
+use test_cluster::{Access, Cluster, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// As shells report a program that Ctrl-C has ended.
@@ -48,8 +54,13 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "operator")]
     watch: bool,
     /// Number of fake nodes, each with 8 GPUs
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "kubeconfig")]
     nodes: u16,
+    /// A running cluster to use in place of one that is started here. Its API server must be on this machine's loopback,
+    /// to reach the webhook server, and no operator may be installed. CRDs, the namespace of the operator and what was
+    /// applied stay when the command ends
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["detach", "operator"])]
+    kubeconfig: Option<PathBuf>,
     #[command(flatten)]
     operator: OperatorArgs,
 }
@@ -69,14 +80,45 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     if args.detach {
         detached::refuse_second().await?;
     }
+    if let Some(kubeconfig) = &args.kubeconfig {
+        check_running(kubeconfig).await?;
+    }
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for Ctrl-C")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     // When a signal comes first, `work` is dropped, and with it the cluster and all that runs in it.
-    tokio::select! {
+    let done = tokio::select! {
         done = work(&args, input) => done,
         _ = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
         _ = terminate.recv() => Ok(ExitCode::from(INTERRUPTED)),
+    };
+    if let Some(kubeconfig) = &args.kubeconfig {
+        let client = Access::from_kubeconfig(kubeconfig).await?.client()?;
+        local_operator::withdraw(&client).await.context("cannot remove the webhooks from the cluster")?;
     }
+    done
+}
+
+/// Fails where the operator cannot run beside the cluster, or must not.
+async fn check_running(kubeconfig: &Path) -> Result<()> {
+    let access = Access::from_kubeconfig(kubeconfig).await?;
+    ensure!(
+        access.is_local(),
+        "the API server of {} is not on this machine, so it cannot reach the webhook server here; use `cargo xtask \
+         tilt-up` for that cluster",
+        kubeconfig.display()
+    );
+    local_operator::refuse_installed(&access.client()?).await
+}
+
+/// The cluster that the arguments ask for.
+async fn cluster(args: &Args, options: Options) -> Result<Cluster> {
+    let Some(kubeconfig) = &args.kubeconfig else {
+        eprintln!("starting the control plane with {} nodes", args.nodes);
+        return Ok(Cluster::start(options).await?);
+    };
+    let cluster = Cluster::beside(kubeconfig).await?;
+    cluster.install_crds(&options.crds).await?;
+    Ok(cluster)
 }
 
 /// What runs.
@@ -88,10 +130,9 @@ struct Stack {
 
 async fn work(args: &Args, input: Option<Input>) -> Result<ExitCode> {
     let options = Options::with_nodes(args.nodes);
-    let binaries = build(&args.operator, &options)?;
+    let binaries = if args.kubeconfig.is_some() { args.operator.build()? } else { build(&args.operator, &options)? };
     let options = Options { crds: binaries.crds()?, ..options };
-    eprintln!("starting the control plane with {} nodes", args.nodes);
-    let cluster = Cluster::start(options).await?;
+    let cluster = cluster(args, options).await?;
     let operators = args.operator.start(&cluster, &binaries).await?;
     for operator in &operators {
         eprintln!(
