@@ -63,6 +63,16 @@ impl Elector {
         }
     }
 
+    /// The same for what a watch shows, which may be older than what was read: that changes nothing. What is to be done
+    /// is done on a read.
+    pub(super) fn observe_newer(&mut self, record: Option<Record>, now: Instant) -> Step {
+        let version = |record: &Record| record.resource_version.parse::<u64>().ok();
+        match (self.last().and_then(version), record.as_ref().and_then(version)) {
+            (Some(last), Some(shown)) if shown < last => Step::Wait,
+            _ => self.observe(record, now),
+        }
+    }
+
     /// A write that claims or renews the lease succeeded; it was started at `started`.
     pub(super) fn written(&mut self, started: Instant) {
         self.renewed = Some(started);
@@ -76,6 +86,11 @@ impl Elector {
     /// When this replica has to stop acting unless it renews before.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + RENEW_DEADLINE)
+    }
+
+    /// How long the lease that was seen last holds without a renewal.
+    pub(super) fn rest(&self, now: Instant) -> Option<Duration> {
+        self.seen.as_ref().map(|(record, since)| (*since + record.duration).saturating_duration_since(now))
     }
 
     /// The record that was seen last.
@@ -132,6 +147,16 @@ mod tests {
         elector.written(now);
         assert!(elector.leads(now + RENEW_DEADLINE - Duration::from_millis(1)));
         assert!(!elector.leads(now + RENEW_DEADLINE));
+    }
+
+    #[test]
+    fn a_watch_that_lags_does_not_start_the_wait_anew() {
+        let (mut elector, start) = (Elector::new("me".into()), Instant::now());
+        elector.observe(Some(record("other", 10)), start);
+        let late = start + Duration::from_secs(8);
+        assert_eq!(elector.observe_newer(Some(record("", 9)), late), Step::Wait, "free before it was taken");
+        assert_eq!(elector.observe(Some(record("other", 10)), start + LEASE_DURATION), Step::Take);
+        assert_eq!(elector.observe_newer(Some(record("", 11)), late), Step::Take);
     }
 
     /// The API server's side of a lease.

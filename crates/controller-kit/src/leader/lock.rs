@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::StreamExt;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
@@ -14,20 +15,24 @@ use kube::{
     Api, ResourceExt,
     api::{ObjectMeta, PostParams},
 };
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::{
-    LEASE_DURATION, RETRY_PERIOD,
+    LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD,
     elector::{Elector, Record, Step},
 };
 use crate::{
     context::{Context, Gate},
     scope::Fence,
+    store::{Packed, Scope, Watch, watch_named_briskly},
 };
 
 /// One request; well below the renew deadline, so that a request that hangs costs one try.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long a replica that waits does without a read while the watch shows no change: two renewals.
+const SILENCE: Duration = Duration::from_secs(2 * RENEW_PERIOD.as_secs());
 
 /// The Lease that replicas compete for.
 pub(super) struct Lock {
@@ -36,6 +41,8 @@ pub(super) struct Lock {
     name: String,
     identity: String,
     fence: Fence,
+    /// The Lease as this replica wrote it last; none until it holds it, and none after a failed write.
+    written: Option<Lease>,
 }
 
 impl fmt::Display for Lock {
@@ -52,6 +59,7 @@ impl Lock {
             name: name.to_owned(),
             identity: identity(),
             fence: context.fence.clone(),
+            written: None,
         }
     }
 
@@ -60,34 +68,47 @@ impl Lock {
     }
 
     /// Returns once this replica holds the lease. The gate opens as soon as the lease can be read.
-    pub(super) async fn acquire(&self, elector: &mut Elector, gate: &Gate) {
+    ///
+    /// A replica that waits sends nothing while a watch shows renewals. It reads the lease when there is none in time:
+    /// a watch that hangs is as silent as a holder that is gone.
+    pub(super) async fn acquire(&mut self, elector: &mut Elector, gate: &Gate) {
+        let scope = Scope::Namespace(self.namespace.clone());
+        let (_, mut changes) = watch_named_briskly::<Lease>(self.api.clone().into_client(), &scope, &self.name);
         loop {
-            match self.round(elector).await {
+            let pause = match self.read_and_write(elector).await {
                 Ok(step) => {
                     gate.open();
                     if step != Step::Wait && elector.leads(Instant::now()) {
                         return;
                     }
                     debug!(lease = %self, holder = elector.last().map(|r| r.holder.as_str()), "waiting for the lease");
+                    elector.rest(Instant::now()).map_or(SILENCE, |rest| rest.min(SILENCE))
                 }
-                Err(error) => warn!(lease = %self, %error, "cannot take the lease; trying again"),
-            }
-            sleep(RETRY_PERIOD).await;
+                Err(error) => {
+                    warn!(lease = %self, %error, "cannot take the lease; trying again");
+                    RETRY_PERIOD
+                }
+            };
+            follow(elector, &mut changes, pause).await;
         }
     }
 
-    /// Renews the lease; returns when it is lost.
-    pub(super) async fn keep(&self, elector: &mut Elector) {
+    /// Renews the lease; returns when it is lost. While nothing fails, that is one request per [`RENEW_PERIOD`].
+    pub(super) async fn keep(&mut self, elector: &mut Elector) {
+        let mut pause = RENEW_PERIOD;
         while let Some(deadline) = elector.deadline() {
-            sleep(RETRY_PERIOD).await;
+            sleep_until((Instant::now() + pause).min(deadline).into()).await;
             let round = tokio::select! {
-                round = self.round(elector) => round,
+                round = self.renew(elector) => round,
                 () = sleep_until(deadline.into()) => return,
             };
             match round {
-                Ok(Step::Renew | Step::Create) => {}
+                Ok(Step::Renew | Step::Create) => pause = RENEW_PERIOD,
                 Ok(Step::Take | Step::Wait) => return,
-                Err(error) => warn!(lease = %self, %error, "cannot renew the lease; trying again"),
+                Err(error) => {
+                    warn!(lease = %self, %error, "cannot renew the lease; trying again");
+                    pause = RETRY_PERIOD;
+                }
             }
             if !elector.leads(Instant::now()) {
                 return;
@@ -95,27 +116,44 @@ impl Lock {
         }
     }
 
-    /// Looks, and writes if there is reason to.
-    async fn round(&self, elector: &mut Elector) -> Result<Step, Error> {
+    /// Writes the lease over what this replica wrote last. Reads it first if another may have written since.
+    async fn renew(&mut self, elector: &mut Elector) -> Result<Step, Error> {
+        match self.written.take() {
+            Some(lease) => self.write(elector, Step::Renew, Some(lease), Instant::now()).await,
+            None => self.read_and_write(elector).await,
+        }
+    }
+
+    /// Reads, and writes if there is reason to.
+    async fn read_and_write(&mut self, elector: &mut Elector) -> Result<Step, Error> {
+        self.written = None;
         let lease = timeout(REQUEST_TIMEOUT, self.api.get_opt(&self.name)).await??;
         let started = Instant::now();
-        let step = elector.observe(lease.as_ref().map(record), started);
-        let written = match &step {
-            Step::Wait => return Ok(step),
-            Step::Create => {
-                let lease = self.claim(None);
-                timeout(REQUEST_TIMEOUT, self.api.create(&PostParams::default(), &lease)).await??
-            }
-            Step::Take | Step::Renew => {
-                let lease = self.claim(lease);
-                timeout(REQUEST_TIMEOUT, self.api.replace(&self.name, &PostParams::default(), &lease)).await??
-            }
+        match elector.observe(lease.as_ref().map(record), started) {
+            Step::Wait => Ok(Step::Wait),
+            step => self.write(elector, step, lease, started).await,
+        }
+    }
+
+    /// Writes on condition that the lease is still the one that was seen. A failure leaves it unknown.
+    async fn write(
+        &mut self,
+        elector: &mut Elector,
+        step: Step,
+        seen: Option<Lease>,
+        started: Instant,
+    ) -> Result<Step, Error> {
+        let claim = self.claim(seen);
+        let written = match step {
+            Step::Create => timeout(REQUEST_TIMEOUT, self.api.create(&PostParams::default(), &claim)).await??,
+            _ => timeout(REQUEST_TIMEOUT, self.api.replace(&self.name, &PostParams::default(), &claim)).await??,
         };
         elector.observe(Some(record(&written)), Instant::now());
         elector.written(started);
         if let Some(deadline) = elector.deadline() {
             self.fence.leads_until(deadline);
         }
+        self.written = Some(written);
         Ok(step)
     }
 
@@ -149,6 +187,16 @@ impl Lock {
         }
         timeout(REQUEST_TIMEOUT, self.api.replace(&self.name, &PostParams::default(), &lease)).await??;
         Ok(())
+    }
+}
+
+/// Observes the changes of a lease; returns when it may be free, or after so long without a change.
+async fn follow(elector: &mut Elector, changes: &mut Watch<Packed<Lease>>, pause: Duration) {
+    while let Ok(Some(change)) = timeout(pause, changes.next()).await {
+        let lease = change.after.and_then(|lease| lease.unpack().ok());
+        if elector.observe_newer(lease.as_ref().map(record), Instant::now()) != Step::Wait {
+            return;
+        }
     }
 }
 

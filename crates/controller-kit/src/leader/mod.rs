@@ -21,8 +21,10 @@ use crate::{
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A leader that could not renew for this long stops acting; shorter than [`LEASE_DURATION`].
 pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Time between two reads of the lease.
-pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// Time between two renewals, and between two reads of a replica that waits.
+pub const RENEW_PERIOD: Duration = Duration::from_secs(5);
+/// Time between two tries after one that failed.
+pub const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// How long a leader's work may take to end: the lease is given back in what is left of [`GRACE`].
 const WORK_GRACE: Duration = GRACE.saturating_sub(Duration::from_secs(3));
 
@@ -63,7 +65,7 @@ where
     if !settings.enabled {
         return work(context).await.map_err(Ended::Work);
     }
-    let lock = Lock::new(&context, &lease_namespace(settings, &context), &settings.lease_name(context.name));
+    let mut lock = Lock::new(&context, &lease_namespace(settings, &context), &settings.lease_name(context.name));
     let mut elector = Elector::new(lock.identity().to_owned());
     let gate = context.readiness.gate("leader election");
 

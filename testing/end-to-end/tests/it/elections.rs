@@ -1,13 +1,17 @@
 //! Of several replicas of a controller one acts.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, World, program, world};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use test_cluster::{Signal, wait};
+use test_cluster::{Program, Signal, wait};
+
+use crate::steady_state::requests;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// Several renewals.
+const IDLE: Duration = Duration::from_secs(20);
 
 async fn until_held(world: &World, lease: &str, held: bool) -> Result<(), BoxError> {
     let leases = Api::<Lease>::namespaced(world.client.clone(), world.ns());
@@ -22,9 +26,8 @@ async fn until_held(world: &World, lease: &str, held: bool) -> Result<(), BoxErr
     Ok(wait::until(what, LIMIT, look).await?)
 }
 
-#[tokio::test]
-async fn every_controller_takes_part_and_lets_go_when_it_ends() -> Result<(), BoxError> {
-    let world = world("elections").await?;
+/// A controller of the namespace that takes part in an election.
+fn electing(world: &World, controller: &str) -> Result<Program, BoxError> {
     let config = world.cluster.dir().join(format!("{}.yaml", world.ns()));
     let text = format!(
         "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n\
@@ -32,9 +35,16 @@ async fn every_controller_takes_part_and_lets_go_when_it_ends() -> Result<(), Bo
         world.ns()
     );
     std::fs::write(&config, text)?;
+    let mut process = program(controller, world.ns(), world.cluster.kubeconfig())?;
+    process.args.extend(["--config".to_owned(), config.display().to_string()]);
+    Ok(process)
+}
+
+#[tokio::test]
+async fn every_controller_takes_part_and_lets_go_when_it_ends() -> Result<(), BoxError> {
+    let world = world("elections").await?;
     for controller in [GRAPH_CONTROLLER, COMPONENT_CONTROLLER, MODEL_CONTROLLER] {
-        let mut process = program(controller, world.ns(), world.cluster.kubeconfig())?;
-        process.args.extend(["--config".to_owned(), config.display().to_string()]);
+        let process = electing(&world, controller)?;
         world.cluster.run(&process).await?;
         let lease = format!("dynamo-{controller}.dynamo.nvidia.com");
         until_held(&world, &lease, true).await?;
@@ -42,4 +52,35 @@ async fn every_controller_takes_part_and_lets_go_when_it_ends() -> Result<(), Bo
         until_held(&world, &lease, false).await?;
     }
     Ok(())
+}
+
+/// Found defect: the leader read and wrote its Lease every two seconds, and each replica that waited read it as often.
+#[tokio::test]
+async fn an_election_costs_one_write_in_five_seconds() -> Result<(), BoxError> {
+    let world = world("election-cost").await?;
+    let leader = electing(&world, MODEL_CONTROLLER)?;
+    let waiting = Program { name: format!("{}-waiting", leader.name), ..electing(&world, MODEL_CONTROLLER)? };
+    world.cluster.run(&leader).await?;
+    until_held(&world, &format!("dynamo-{MODEL_CONTROLLER}.dynamo.nvidia.com"), true).await?;
+    let count =
+        |verb: &str| Ok::<_, BoxError>(requests(&world)?.get(&format!("{verb} leases")).copied().unwrap_or_default());
+    let before_second = count("get")?;
+    world.cluster.run(&waiting).await?;
+    let has_read = async || {
+        count("get")
+            .map_err(|e| e.to_string())
+            .and_then(|now| if now > before_second { Ok(()) } else { Err(format!("{now} reads")) })
+    };
+    wait::until("the second replica to read the Lease", LIMIT, has_read).await?;
+    let before = requests(&world)?;
+    // Silence can only be observed by listening for a while.
+    tokio::time::sleep(IDLE).await;
+    let mut after = requests(&world)?;
+    let writes =
+        after.remove("update leases").unwrap_or_default() - before.get("update leases").copied().unwrap_or_default();
+    assert!((2..=5).contains(&writes), "{writes} renewals in {} s", IDLE.as_secs());
+    let rest = before.into_iter().filter(|(request, _)| request != "update leases");
+    assert_eq!(after, rest.collect::<BTreeMap<_, _>>(), "nothing else is sent");
+    world.cluster.stop_program(&leader.name, Signal::Terminate).await?;
+    until_held(&world, &format!("dynamo-{MODEL_CONTROLLER}.dynamo.nvidia.com"), true).await
 }

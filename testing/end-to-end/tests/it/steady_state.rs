@@ -13,7 +13,7 @@ use crate::graphs::disaggregated;
 const IDLE: Duration = Duration::from_secs(20);
 
 /// Requests of the controllers of one namespace by `verb resource`, from the audit log.
-fn requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
+pub fn requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
     let mut counts = BTreeMap::new();
     for line in std::fs::read_to_string(world.cluster.audit_log()?)?.lines() {
         let Ok(event) = serde_json::from_str::<Value>(line) else { continue };

@@ -170,7 +170,7 @@ rules:
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
     resourceNames: [{{ printf "%s.%s" .lease (include "dynamo-operator.electionId" .root) }}]
-    verbs: [get, update]
+    verbs: [get, list, watch, update]
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
     verbs: [create]
